@@ -1,0 +1,201 @@
+"""What was seen: trajectories of states and actions, in columns, and their sufficient statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.errors import InvalidDemonstrations
+from tacit.transitions import read_only
+
+
+@dataclass(frozen=True, eq=False)
+class Demonstrations:
+    """Ragged trajectories, one after the other.
+
+    Attributes:
+        states: [N] state of every observed step.
+        actions: [N] action taken there.
+        offsets: [E + 1] episode e holds the rows offsets[e] to offsets[e + 1].
+        ended: [E] bool, whether the episode ran into a state it never leaves. Such an episode is
+            complete: nothing of its discounted sums was cut off.
+        final_states: [E] the state after the last action; -1 where it was not recorded.
+    """
+
+    states: Any
+    actions: Any
+    offsets: Any
+    ended: Any = None
+    final_states: Any = None
+
+    def __post_init__(self) -> None:
+        states = _integers(self.states, "states")
+        actions = _integers(self.actions, "actions")
+        offsets = _integers(self.offsets, "offsets").astype(np.int64)
+        if states.shape != actions.shape:
+            raise InvalidDemonstrations(
+                f"states and actions must be as many; got {len(states)} and {len(actions)}"
+            )
+        if len(states) == 0:
+            raise InvalidDemonstrations("demonstrations must hold at least one step; got none")
+        if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(states):
+            raise InvalidDemonstrations(
+                f"offsets must run from 0 to the number of steps ({len(states)}); got {offsets}"
+            )
+        if (np.diff(offsets) < 1).any():
+            empty = int(np.flatnonzero(np.diff(offsets) < 1)[0])
+            raise InvalidDemonstrations(
+                f"every episode must hold at least one step; episode {empty} holds none"
+            )
+        episodes = len(offsets) - 1
+        ended = np.zeros(episodes, bool) if self.ended is None else np.array(self.ended, bool)
+        unknown = np.full(episodes, -1)
+        final = (
+            unknown if self.final_states is None else _integers(self.final_states, "final_states")
+        )
+        for name, column in (("ended", ended), ("final_states", final)):
+            if column.shape != (episodes,):
+                raise InvalidDemonstrations(
+                    f"{name} must hold one entry an episode ({episodes}); got {column.shape}"
+                )
+        object.__setattr__(self, "states", read_only(states.astype(np.int32)))
+        object.__setattr__(self, "actions", read_only(actions.astype(np.int32)))
+        object.__setattr__(self, "offsets", read_only(offsets))
+        object.__setattr__(self, "ended", read_only(ended))
+        object.__setattr__(self, "final_states", read_only(final.astype(np.int32)))
+
+    @classmethod
+    def from_trajectories(cls, trajectories: Iterable[tuple[Any, Any]]) -> Demonstrations:
+        """Demonstrations from (states, actions) pairs of equal length, one pair an episode.
+
+        Where `states` is one longer than `actions`, its last entry is the state after the last action.
+        """
+        states, actions, final = [], [], []
+        for number, trajectory in enumerate(trajectories):
+            try:
+                seen, taken = trajectory
+            except (TypeError, ValueError):
+                raise InvalidDemonstrations(
+                    f"trajectory {number} must be a pair (states, actions); got {trajectory!r:.60}"
+                ) from None
+            seen = _integers(seen, f"trajectory {number}: states")
+            taken = _integers(taken, f"trajectory {number}: actions")
+            if len(seen) not in (len(taken), len(taken) + 1):
+                raise InvalidDemonstrations(
+                    f"trajectory {number} must hold as many states as actions, or one more; "
+                    f"got {len(seen)} and {len(taken)}"
+                )
+            if len(taken) == 0:
+                raise InvalidDemonstrations(f"trajectory {number} holds no step")
+            final.append(int(seen[-1]) if len(seen) > len(taken) else -1)
+            states.append(seen[: len(taken)])
+            actions.append(taken)
+        if not states:
+            raise InvalidDemonstrations(
+                "demonstrations must hold at least one trajectory; got none"
+            )
+        offsets = np.concatenate([[0], np.cumsum([len(taken) for taken in actions])])
+        return cls(np.concatenate(states), np.concatenate(actions), offsets, None, final)
+
+    @property
+    def episodes(self) -> int:
+        """E, the number of episodes."""
+        return len(self.offsets) - 1
+
+    @property
+    def steps(self) -> int:
+        """N, the number of observed steps."""
+        return len(self.states)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """[E] number of steps of every episode."""
+        return np.diff(self.offsets)
+
+    @property
+    def step(self) -> np.ndarray:
+        """[N] position of every row within its episode, from 0."""
+        return np.arange(self.steps) - np.repeat(self.offsets[:-1], self.lengths)
+
+    @property
+    def episode(self) -> np.ndarray:
+        """[N] episode of every row."""
+        return np.repeat(np.arange(self.episodes), self.lengths)
+
+    def trajectory(self, episode: int) -> tuple[np.ndarray, np.ndarray]:
+        """States and actions of one episode."""
+        rows = slice(self.offsets[episode], self.offsets[episode + 1])
+        return self.states[rows], self.actions[rows]
+
+    def select(self, episodes: Sequence[int] | np.ndarray) -> Demonstrations:
+        """The chosen episodes, in the order given; an episode may be chosen more than once."""
+        chosen = np.asarray(episodes)
+        if chosen.dtype == bool:
+            chosen = np.flatnonzero(chosen)
+        lengths = self.lengths[chosen]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        rows = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return Demonstrations(
+            self.states[rows],
+            self.actions[rows],
+            offsets,
+            self.ended[chosen],
+            self.final_states[chosen],
+        )
+
+    def truncate(self, steps: int) -> Demonstrations:
+        """Every episode cut after its first `steps` steps."""
+        lengths = np.minimum(self.lengths, steps)
+        cut = lengths < self.lengths
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        rows = np.repeat(self.offsets[:-1] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        following = self.states[np.minimum(self.offsets[:-1] + lengths, self.steps - 1)]
+        return Demonstrations(
+            self.states[rows],
+            self.actions[rows],
+            offsets,
+            self.ended & ~cut,
+            np.where(cut, following, self.final_states),
+        )
+
+    def check(self, mdp: Any) -> None:
+        """Raises `InvalidDemonstrations` unless every state and action exists in the model."""
+        for name, column, count in (
+            ("state", self.states, mdp.states),
+            ("action", self.actions, mdp.actions),
+        ):
+            outside = (column < 0) | (column >= count)
+            if outside.any():
+                row = int(np.flatnonzero(outside)[0])
+                raise InvalidDemonstrations(
+                    f"every {name} must be in 0..{count - 1}; episode {self.episode[row]}, "
+                    f"step {self.step[row]} has {column[row]}"
+                )
+        if (self.final_states >= mdp.states).any():
+            episode = int(np.argmax(self.final_states >= mdp.states))
+            raise InvalidDemonstrations(
+                f"every final state must be in 0..{mdp.states - 1}; "
+                f"episode {episode} has {self.final_states[episode]}"
+            )
+
+    def counts(self, mdp: Any) -> np.ndarray:
+        """[S, A] how often each action was taken in each state."""
+        self.check(mdp)
+        flat = self.states.astype(np.int64) * mdp.actions + self.actions
+        total = np.bincount(flat, minlength=mdp.states * mdp.actions)
+        return total.reshape(mdp.states, mdp.actions).astype(np.float64)
+
+    def __repr__(self) -> str:
+        return f"Demonstrations(episodes={self.episodes}, steps={self.steps})"
+
+
+def _integers(values: Any, name: str) -> np.ndarray:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InvalidDemonstrations(f"{name} must be one column; got shape {array.shape}")
+    if len(array) and not np.issubdtype(array.dtype, np.integer):
+        raise InvalidDemonstrations(f"{name} must be integers; got {array.dtype}")
+    return array.astype(np.int64)

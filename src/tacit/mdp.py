@@ -1,0 +1,144 @@
+"""The known world: states, actions, transitions, where it starts, and how it discounts.
+
+Three ways to give the transitions (dense, scipy.sparse, successor lists) become one storage: padded
+successor lists. Everything the algorithms ask of the dynamics is two linear maps, the expected next
+value [S] -> [S, A] and its transpose, the inflow [S, A] -> [S].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tacit.errors import InvalidModel
+from tacit.transitions import (
+    ROW_SUM_TOLERANCE,
+    Successors,
+    frozen,
+    read_only,
+    shared_successors,
+    successor_lists,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class MDP:
+    """A Markov decision process without a reward: what everybody knows.
+
+    Attributes:
+        transitions: as given: dense [S, A, S], scipy.sparse [S * A, S] with row s * A + a,
+            or `Successors`; held as `Successors` with sorted, merged next states.
+        initial: [S] distribution of the first state.
+        discount: weight of the next step against this one, in [0, 1).
+    """
+
+    transitions: Any
+    initial: Any
+    discount: float
+
+    def __post_init__(self) -> None:
+        discount = _discount(self.discount)
+        initial = np.array(self.initial, dtype=np.float64, ndmin=1)
+        successors = successor_lists(self.transitions)
+        _check_initial(initial, successors.states.shape[0])
+        object.__setattr__(self, "transitions", frozen(successors))
+        object.__setattr__(self, "initial", read_only(initial / initial.sum()))
+        object.__setattr__(self, "discount", discount)
+
+    @property
+    def states(self) -> int:
+        """S, the number of states."""
+        return self.transitions.states.shape[0]
+
+    @property
+    def actions(self) -> int:
+        """A, the number of actions."""
+        return self.transitions.states.shape[1]
+
+    def __repr__(self) -> str:
+        return (
+            f"MDP(states={self.states}, actions={self.actions}, "
+            f"successors={self.transitions.states.shape[2]}, discount={self.discount:g})"
+        )
+
+    @cached_property
+    def layout(self) -> Successors:
+        """The same transitions, with the next states shared between actions where that is smaller.
+
+        Its `states` are [S, 1, W] or [S, A, W], its `probabilities` [S, A, W]. On a grid all actions
+        lead to the same few neighbours: one gather then serves every action, and a policy's chain
+        has W entries a row instead of A * B.
+        """
+        return shared_successors(self.transitions)
+
+    def expected_next(self, values: np.ndarray) -> np.ndarray:
+        """[S, A] expected value of the next state, for `values` [S]."""
+        layout = self.layout
+        if layout.states.shape[1] == 1:  # one gather for all actions
+            gathered = values[layout.states[:, 0, :]]
+            return np.matmul(layout.probabilities, gathered[:, :, None])[:, :, 0]
+        return np.einsum("saw,saw->sa", layout.probabilities, values[layout.states])
+
+    def inflow(self, table: np.ndarray) -> np.ndarray:
+        """[S] what flows into each state when `table` [S, A] flows out; transpose of `expected_next`."""
+        layout = self.layout
+        if layout.states.shape[1] == 1:
+            weights = np.matmul(table[:, None, :], layout.probabilities)[:, 0, :]
+        else:
+            weights = table[:, :, None] * layout.probabilities
+        return np.bincount(layout.states.ravel(), weights=weights.ravel(), minlength=self.states)
+
+    @cached_property
+    def absorbing(self) -> np.ndarray:
+        """[S] bool, the states that no action leaves."""
+        own = self.transitions.states == np.arange(self.states)[:, None, None]
+        stay = np.where(own, self.transitions.probabilities, 0.0).sum(axis=2)
+        return read_only((stay >= 1.0 - ROW_SUM_TOLERANCE).all(axis=1))
+
+    def dense(self) -> np.ndarray:
+        """[S, A, S] the transitions as one dense array."""
+        table = np.zeros((self.states, self.actions, self.states))
+        s, a, _ = np.indices(self.transitions.states.shape, sparse=True)
+        np.add.at(table, (s, a, self.transitions.states), self.transitions.probabilities)
+        return table
+
+    def sparse(self) -> Any:
+        """[S * A, S] the transitions as a scipy.sparse CSR array, row s * A + a."""
+        from scipy.sparse import csr_array
+
+        shape = self.transitions.states.shape
+        rows = np.repeat(np.arange(shape[0] * shape[1]), shape[2])
+        keep = self.transitions.probabilities.ravel() > 0
+        entries = (rows[keep], self.transitions.states.ravel()[keep])
+        return csr_array(
+            (self.transitions.probabilities.ravel()[keep], entries),
+            shape=(shape[0] * shape[1], shape[0]),
+        )
+
+
+def _discount(discount: Any) -> float:
+    try:
+        number = float(discount)
+    except (TypeError, ValueError):
+        raise InvalidModel(f"discount must be a number in [0, 1); got {discount!r}") from None
+    if not 0.0 <= number < 1.0:
+        raise InvalidModel(f"discount must be in [0, 1); got {number:g}")
+    return number
+
+
+def _check_initial(initial: np.ndarray, states: int) -> None:
+    if initial.shape != (states,):
+        raise InvalidModel(
+            f"initial must have shape [S] = ({states},), one probability a state; got {initial.shape}"
+        )
+    bad = ~(initial >= 0) | ~np.isfinite(initial)
+    if bad.any():
+        worst = int(np.flatnonzero(bad)[0])
+        raise InvalidModel(
+            f"initial must be a distribution; state {worst} has probability {initial[worst]:g}"
+        )
+    if abs(initial.sum() - 1.0) > ROW_SUM_TOLERANCE:
+        raise InvalidModel(f"initial must be a distribution; it sums to {initial.sum():.10g}")

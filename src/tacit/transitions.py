@@ -1,0 +1,188 @@
+"""Transitions in three forms (dense, scipy.sparse, successor lists) become one: padded successor lists.
+
+Validation happens here, once: inside the library the lists are trusted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tacit.errors import InvalidModel
+
+# A row that was normalised in float32, or written with seven digits, must still count as a row.
+ROW_SUM_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Successors:
+    """Transitions as lists: where each action can lead, and how likely. Padding has probability 0.
+
+    Attributes:
+        states: [S, A, B] next states.
+        probabilities: [S, A, B] their probabilities; repeated next states add up.
+    """
+
+    states: Any
+    probabilities: Any
+
+
+def successor_lists(transitions: Any) -> Successors:
+    """Sorted, merged successor lists from any of the three forms, validated."""
+    if isinstance(transitions, Successors):
+        states, probabilities = _from_lists(transitions)
+    elif hasattr(transitions, "tocsr"):
+        states, probabilities = _from_sparse(transitions.tocsr())
+    else:
+        states, probabilities = _from_dense(transitions)
+    _check_rows(states, probabilities)
+    return Successors(*_merged(states, probabilities))
+
+
+def _from_lists(given: Successors) -> tuple[np.ndarray, np.ndarray]:
+    states = np.asarray(given.states)
+    probabilities = np.array(given.probabilities, dtype=np.float64)
+    if states.ndim != 3 or states.shape != probabilities.shape:
+        raise InvalidModel(
+            "successor states and probabilities must both have shape [S, A, B]; "
+            f"got {states.shape} and {probabilities.shape}"
+        )
+    if 0 in states.shape:
+        raise InvalidModel(
+            f"an MDP needs at least one state, action and successor; got {states.shape}"
+        )
+    if not np.issubdtype(states.dtype, np.integer):
+        raise InvalidModel(f"successor states must be integers; got {states.dtype}")
+    outside = (states < 0) | (states >= states.shape[0])
+    if outside.any():
+        s, a, b = (int(i) for i in np.argwhere(outside)[0])
+        raise InvalidModel(
+            f"successor states must be in 0..{states.shape[0] - 1}; "
+            f"entry (state {s}, action {a}, {b}) is {states[s, a, b]}"
+        )
+    return states.astype(np.int32), probabilities
+
+
+def _from_sparse(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
+    rows, count = matrix.shape
+    if count == 0 or rows == 0:
+        raise InvalidModel(f"an MDP needs at least one state and one action; got {matrix.shape}")
+    if rows % count:
+        raise InvalidModel(
+            "sparse transitions must have shape [S * A, S], row s * A + a; "
+            f"got {matrix.shape}, whose rows are no multiple of its columns"
+        )
+    matrix = matrix.copy()
+    matrix.sum_duplicates()
+    lengths = np.diff(matrix.indptr)
+    width = max(int(lengths.max()), 1)
+    states = np.zeros((rows, width), dtype=np.int32)
+    probabilities = np.zeros((rows, width))
+    row = np.repeat(np.arange(rows), lengths)
+    column = np.arange(len(matrix.indices)) - np.repeat(matrix.indptr[:-1], lengths)
+    states[row, column] = matrix.indices
+    probabilities[row, column] = matrix.data
+    shape = (count, rows // count, width)
+    return states.reshape(shape), probabilities.reshape(shape)
+
+
+def _from_dense(table: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    dense = np.asarray(table, dtype=np.float64)
+    if dense.ndim != 3 or dense.shape[0] != dense.shape[2]:
+        raise InvalidModel(
+            f"dense transitions must have shape [S, A, S] (state, action, next state); "
+            f"got {dense.shape}"
+        )
+    if 0 in dense.shape:
+        raise InvalidModel(f"an MDP needs at least one state and one action; got {dense.shape}")
+    # `!= 0`, not `> 0`: negative and NaN entries must survive to be reported.
+    width = max(int((dense != 0).sum(axis=2).max()), 1)
+    order = np.argsort(dense == 0, axis=2, kind="stable")[:, :, :width]
+    return order.astype(np.int32), np.take_along_axis(dense, order, axis=2)
+
+
+def _check_rows(states: np.ndarray, probabilities: np.ndarray) -> None:
+    bad = ~(probabilities >= 0)  # also catches NaN
+    if bad.any():
+        s, a, b = (int(i) for i in np.argwhere(bad)[0])
+        raise InvalidModel(
+            "transition probabilities must be non-negative numbers; "
+            f"(state {s}, action {a}, next state {states[s, a, b]}) has {probabilities[s, a, b]:g}"
+        )
+    sums = probabilities.sum(axis=2)
+    error = np.where(np.isfinite(sums), np.abs(sums - 1.0), np.inf)
+    s, a = (int(i) for i in np.unravel_index(np.argmax(error), error.shape))
+    if error[s, a] > ROW_SUM_TOLERANCE:
+        raise InvalidModel(
+            "transitions must be distributions over the next state; "
+            f"row (state {s}, action {a}) sums to {sums[s, a]:.10g}"
+        )
+
+
+def _merged(states: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows normalised exactly, next states sorted, repeats added up, zeros dropped."""
+    count, actions, width = states.shape
+    probabilities = (probabilities / probabilities.sum(axis=2, keepdims=True)).reshape(-1, width)
+    states = np.where(probabilities > 0, states.reshape(-1, width), count)  # padding sorts last
+    order = np.argsort(states, axis=1, kind="stable")
+    states = np.take_along_axis(states, order, axis=1)
+    probabilities = np.take_along_axis(probabilities, order, axis=1)
+    first = np.ones_like(states, dtype=bool)
+    first[:, 1:] = states[:, 1:] != states[:, :-1]
+    slot = np.cumsum(first, axis=1) - 1
+    width = max(int((first & (states < count)).sum(axis=1).max()), 1)
+    slot = np.minimum(slot, width - 1)  # only zero-probability padding can lie beyond
+    rows = np.arange(len(states))[:, None]
+    merged = np.zeros((len(states), width))
+    np.add.at(merged, (rows, slot), probabilities)
+    # Padding repeats the row's first next state: in range, and already in the cache.
+    targets = np.repeat(states[:, :1], width, axis=1)
+    real = states < count
+    targets[np.broadcast_to(rows, states.shape)[real], slot[real]] = states[real]
+    shape = (count, actions, width)
+    return targets.reshape(shape).astype(np.int32), merged.reshape(shape)
+
+
+def shared_successors(successors: Successors) -> Successors:
+    """The same transitions with `states` [S, 1, W], if W is small enough; else as they are."""
+    count, actions, width = successors.states.shape
+    if actions == 1:
+        return successors
+    flat = np.where(successors.probabilities > 0, successors.states, count).reshape(count, -1)
+    order = np.argsort(flat, axis=1, kind="stable")
+    ordered = np.take_along_axis(flat, order, axis=1)
+    first = np.ones_like(ordered, dtype=bool)
+    first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    shared = int((first & (ordered < count)).sum(axis=1).max())
+    # Sharing costs zero entries where actions differ; at twice the width the gathers saved still win.
+    if shared > 2 * width:
+        return successors
+    slot = np.minimum(np.cumsum(first, axis=1) - 1, shared - 1)
+    back = np.empty_like(slot)
+    np.put_along_axis(back, order, slot, axis=1)
+    rows = np.arange(count)[:, None]
+    states = np.repeat(ordered[:, :1], shared, axis=1)
+    real = ordered < count
+    states[np.broadcast_to(rows, ordered.shape)[real], slot[real]] = ordered[real]
+    probabilities = np.zeros((count, actions, shared))
+    action = np.repeat(np.arange(actions), width)[None, :]
+    # Merged successors are distinct, so plain assignment of the non-zero entries loses nothing.
+    keep = successors.probabilities.reshape(count, -1) > 0
+    index = (np.broadcast_to(rows, keep.shape)[keep], np.broadcast_to(action, keep.shape)[keep])
+    probabilities[(*index, back[keep])] = successors.probabilities.reshape(count, -1)[keep]
+    return frozen(Successors(states.astype(np.int32)[:, None, :], probabilities))
+
+
+def frozen(successors: Successors) -> Successors:
+    """The same lists, no longer writable."""
+    return Successors(read_only(successors.states), read_only(successors.probabilities))
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """The array, contiguous and no longer writable."""
+    array = np.ascontiguousarray(array)
+    array.setflags(write=False)
+    return array
