@@ -1,3 +1,92 @@
-"""Recover what a demonstrator wants and refuses."""
+"""Recover what a demonstrator wants and refuses, in a Markov decision process that is known.
+
+    Objective --solve--> Solution --simulate--> Demonstrations --recover--> Objective
+
+The public names are found on first use, so that importing tacit costs nothing: no engine
+(JAX, HiGHS, Polars, Matplotlib) is loaded before something asks for it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tacit import worlds
+    from tacit.demonstrations import Demonstrations
+    from tacit.errors import (
+        Infeasible,
+        InvalidDemonstrations,
+        InvalidModel,
+        NotConverged,
+        TacitError,
+    )
+    from tacit.forward.column_generation import ColumnGeneration
+    from tacit.forward.occupancy_lp import OccupancyLP
+    from tacit.forward.soft_dual import SoftDual
+    from tacit.forward.solution import Certificate, Solution, Status
+    from tacit.forward.solve import solve
+    from tacit.mdp import MDP, Successors
+    from tacit.objective import Features, Objective
+    from tacit.simulation import simulate
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "MDP",
+    "Certificate",
+    "ColumnGeneration",
+    "Demonstrations",
+    "Features",
+    "Infeasible",
+    "InvalidDemonstrations",
+    "InvalidModel",
+    "NotConverged",
+    "Objective",
+    "OccupancyLP",
+    "SoftDual",
+    "Solution",
+    "Status",
+    "Successors",
+    "TacitError",
+    "simulate",
+    "solve",
+    "worlds",
+]
+
+# Name -> the module that defines it. A public name must not be the name of a module of this
+# package other than the one it stands for: importing that module would silently replace it.
+_HOME = {
+    "MDP": "tacit.mdp",
+    "Certificate": "tacit.forward.solution",
+    "ColumnGeneration": "tacit.forward.column_generation",
+    "Demonstrations": "tacit.demonstrations",
+    "Features": "tacit.objective",
+    "Infeasible": "tacit.errors",
+    "InvalidDemonstrations": "tacit.errors",
+    "InvalidModel": "tacit.errors",
+    "NotConverged": "tacit.errors",
+    "Objective": "tacit.objective",
+    "OccupancyLP": "tacit.forward.occupancy_lp",
+    "SoftDual": "tacit.forward.soft_dual",
+    "Solution": "tacit.forward.solution",
+    "Status": "tacit.forward.solution",
+    "Successors": "tacit.mdp",
+    "TacitError": "tacit.errors",
+    "simulate": "tacit.simulation",
+    "solve": "tacit.forward.solve",
+    "worlds": "tacit.worlds",
+}
+
+
+def __getattr__(name: str) -> object:
+    """The public object of that name, imported now and kept."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'tacit' has no attribute {name!r}")
+    module = import_module(_HOME[name])
+    # A subpackage (worlds) is its own public object.
+    value = module if _HOME[name] == f"tacit.{name}" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
