@@ -1,0 +1,44 @@
+"""What every test shares: no window, no randomness, and honest skips."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Before anything imports matplotlib: there is no display on a test machine.
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+# Derandomised: a failure on one machine is a failure on every machine. No deadline: the first
+# example of a new shape pays for its compilation.
+settings.register_profile(
+    "tacit", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("tacit")
+
+
+def chromium() -> str | None:
+    """The path of Debian's browser, or None."""
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    missing = pytest.mark.skip(reason="chromium is not installed")
+    for item in items:
+        if item.get_closest_marker("browser") and chromium() is None:
+            item.add_marker(missing)
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    return Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of real recordings named by TACIT_DATA; they are not part of the repository."""
+    folder = os.environ.get("TACIT_DATA")
+    if folder is None:
+        pytest.skip("TACIT_DATA does not name the folder of recordings")
+    return Path(folder)
