@@ -1,0 +1,41 @@
+# make demo   solves the paper's grid and draws it into demo/
+# make test   format, lint, types, tests
+# make bench  the benchmarks, against the peers
+# Each makes its own environment in .venv the first time.
+
+PYTHON ?= python3
+WORKERS ?= 2
+BIN := .venv/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test bench clean
+.DEFAULT_GOAL := test
+.DELETE_ON_ERROR:
+
+.venv/installed: pyproject.toml constraints.txt
+	@echo "making the environment in .venv (once)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tacit needs Python 3.11 or newer")'
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[test]'
+	@touch $@
+
+.venv/installed-bench: .venv/installed
+	@echo "adding the peers to .venv (once)"
+	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[test,bench]'
+	@touch $@
+
+demo: .venv/installed
+	$(BIN)/python examples/hill_grid.py --out demo
+
+test: .venv/installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/pytest -q -n $(WORKERS)
+
+bench: .venv/installed-bench
+	@set -e; for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script"; done
+
+clean:
+	rm -rf .venv demo build dist .pytest_cache .ruff_cache .hypothesis
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
