@@ -168,6 +168,31 @@ def test_importing_tacit_loads_no_engine():
     assert fresh(code) == "[]"
 
 
+WITHOUT = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {missing!r}:
+            raise ImportError(name + " is not installed here")
+
+sys.meta_path.insert(0, Missing())
+import numpy as np
+import tacit
+
+# Stay or switch between two states; being in state 1 pays 1 and costs 1, half of it is allowed.
+mdp = tacit.MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [1, 0], 0.5)
+truth = tacit.Objective([0, 1], [[0, 1]], [0.5])
+print([tacit.solve(mdp, truth, solver=solver).status.name for solver in ({solvers})])
+"""
+
+
+def test_solving_needs_numpy_scipy_and_jax_only():
+    missing = sorted({*OPTIONAL, "numba"})
+    code = WITHOUT.format(missing=missing, solvers="tacit.ColumnGeneration(), tacit.SoftDual()")
+    assert fresh(code) == "['CONVERGED', 'CONVERGED']"
+
+
 def test_every_public_name_is_listed_and_found():
     # The table, the list for `import *` and the imports for type checkers say the same.
     assert sorted(tacit.__all__) == sorted(tacit._HOME)

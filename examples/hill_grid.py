@@ -1,0 +1,91 @@
+"""Solves the paper's grid with a binding budget, walks it, and draws what happened.
+
+python examples/hill_grid.py --out demo
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import tyro
+
+import tacit
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+
+@dataclass(frozen=True)
+class Args:
+    """One draw of the grid."""
+
+    out: Path = Path("demo")
+    """folder for the figure"""
+    seed: int = 0
+    """draw of the grid, and of the walks"""
+    size: int = 5
+    """side of the grid"""
+    tightness: float = 0.5
+    """where the budget lies: 0 the least achievable cost, 1 the cost of an unconstrained optimum"""
+
+
+def main(args: Args) -> None:
+    world = tacit.worlds.hill_grid(seed=args.seed, size=args.size, tightness=args.tightness)
+    solution = tacit.solve(world.mdp, world.truth)
+    walks = tacit.simulate(world.mdp, solution.policy, trajectories=100, steps=200, seed=args.seed)
+    reward, costs = world.truth.tables(world.mdp)
+    shape = (args.size, args.size)
+
+    panels = {
+        "reward of each cell": reward[:, 0].reshape(shape),
+        "cost of each cell": costs[0, :, 0].reshape(shape),
+        "visitation and policy": solution.visitation.sum(axis=1).reshape(shape),
+    }
+    figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
+    for axis, (title, table) in zip(axes, panels.items(), strict=True):
+        draw(axis, title, table)
+    draw_arrows(axes[2], world, solution.policy, shape)
+    figure.suptitle(
+        f"budget {world.truth.budgets[0]:.3f}, spent {solution.spent[0]:.3f}, "
+        f"multiplier {solution.multipliers[0]:.3g}, value {solution.value:.4g}, "
+        f"duality gap {solution.certificate.duality_gap:.0e}"
+    )
+    args.out.mkdir(parents=True, exist_ok=True)
+    figure.savefig(args.out / "hill_grid.png", dpi=150)
+    print(f"status: {solution.status.value}")
+    print(f"{walks}")
+    print(f"drawn:  {args.out / 'hill_grid.png'}")
+
+
+def draw(axis, title: str, table: np.ndarray) -> None:
+    """Colours with the number in every cell."""
+    axis.set(title=title, xticks=range(table.shape[1]), yticks=range(table.shape[0]))
+    axis.imshow(table, cmap="cividis")
+    middle = (table.min() + table.max()) / 2
+    for (row, column), number in np.ndenumerate(table):
+        ink = "black" if number > middle else "white"
+        axis.text(column, row + 0.28, f"{number:.2g}", ha="center", va="center", color=ink)
+
+
+def draw_arrows(axis, world, policy: np.ndarray, shape: tuple[int, int]) -> None:
+    """One arrow for each action taken with probability above 1 %, in its length.
+
+    Where an action leads is read off the transitions: the likeliest next cell.
+    """
+    successors = world.mdp.transitions
+    for state, action in np.argwhere(policy > 0.01):
+        likeliest = successors.probabilities[state, action].argmax()
+        here = np.array(divmod(state, shape[1]))
+        there = np.array(divmod(int(successors.states[state, action, likeliest]), shape[1]))
+        down, right = 0.42 * policy[state, action] * (there - here)
+        axis.annotate(
+            "",
+            xy=(here[1] + right, here[0] - 0.1 + down),
+            xytext=(here[1], here[0] - 0.1),
+            arrowprops={"arrowstyle": "-|>", "color": "tab:red", "linewidth": 1.5},
+        )
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args))
