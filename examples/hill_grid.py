@@ -35,17 +35,17 @@ def main(args: Args) -> None:
     solution = tacit.solve(world.mdp, world.truth)
     walks = tacit.simulate(world.mdp, solution.policy, trajectories=100, steps=200, seed=args.seed)
     reward, costs = world.truth.tables(world.mdp)
-    shape = (args.size, args.size)
+    grid = world.layout.grid
 
     panels = {
-        "reward of each cell": reward[:, 0].reshape(shape),
-        "cost of each cell": costs[0, :, 0].reshape(shape),
-        "visitation and policy": solution.visitation.sum(axis=1).reshape(shape),
+        "reward of each cell": grid(reward[:, 0]),
+        "cost of each cell": grid(costs[0, :, 0]),
+        "visitation and policy": grid(solution.visitation.sum(axis=1)),
     }
     figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
     for axis, (title, table) in zip(axes, panels.items(), strict=True):
         draw(axis, title, table)
-    draw_arrows(axes[2], world, solution.policy, shape)
+    draw_arrows(axes[2], world.layout, solution.policy)
     figure.suptitle(
         f"budget {world.truth.budgets[0]:.3f}, spent {solution.spent[0]:.3f}, "
         f"multiplier {solution.multipliers[0]:.3g}, value {solution.value:.4g}, "
@@ -68,21 +68,15 @@ def draw(axis, title: str, table: np.ndarray) -> None:
         axis.text(column, row + 0.28, f"{number:.2g}", ha="center", va="center", color=ink)
 
 
-def draw_arrows(axis, world, policy: np.ndarray, shape: tuple[int, int]) -> None:
-    """One arrow for each action taken with probability above 1 %, in its length.
-
-    Where an action leads is read off the transitions: the likeliest next cell.
-    """
-    successors = world.mdp.transitions
+def draw_arrows(axis, layout: tacit.worlds.Layout, policy: np.ndarray) -> None:
+    """One arrow for each action taken with a probability above 1 %, which is its length."""
     for state, action in np.argwhere(policy > 0.01):
-        likeliest = successors.probabilities[state, action].argmax()
-        here = np.array(divmod(state, shape[1]))
-        there = np.array(divmod(int(successors.states[state, action, likeliest]), shape[1]))
-        down, right = 0.42 * policy[state, action] * (there - here)
+        row, column = layout.cell(state)
+        down, right = 0.42 * policy[state, action] * np.array(layout.directions[action])
         axis.annotate(
             "",
-            xy=(here[1] + right, here[0] - 0.1 + down),
-            xytext=(here[1], here[0] - 0.1),
+            xy=(column + right, row - 0.1 + down),
+            xytext=(column, row - 0.1),
             arrowprops={"arrowstyle": "-|>", "color": "tab:red", "linewidth": 1.5},
         )
 
