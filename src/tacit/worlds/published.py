@@ -54,7 +54,7 @@ def published_figure(*, discount: float = 0.9, tightness: float | None = None) -
     """The `World` of the published figure: reward .68 row + .32 column, hill at (2, 2).
 
     The four cost weights are the non-negative least-squares fit to the 25 printed costs, which it
-    meets to 0.004. They sum to about 3: neither to 2, as in the text, nor to 1, as in its algorithm.
+    meets to 0.004. They sum to about 3: neither to 2, as in the text, nor to 1, as its algorithm.
 
     Args:
         discount: not given in the paper.

@@ -30,9 +30,9 @@ def random(
     """A random `World` whose budgets can be met; it prints as the call that makes it again.
 
     Next states are uniform, their probabilities and the initial distribution flat on the simplex;
-    features are uniform on [0, 1]; weights are flat on the simplex, so the truth is in the gauge of a
-    recovery. Transitions, reward and each cost have a random stream of their own: more constraints,
-    say, leave the transitions as they are.
+    features are uniform on [0, 1]; weights are flat on the simplex, so the truth is in the gauge of
+    a recovery. Transitions, reward and each cost have a random stream of their own: more
+    constraints, say, leave the transitions as they are.
 
     Args:
         seed: names the draw.

@@ -30,9 +30,9 @@ def gymnasium(
 ) -> World:
     """The `World` of a toy-text environment: its S states and a sink, number S.
 
-    A transition marked `done` keeps its reward and leads to the sink, which nothing leaves and where
-    reward and costs are 0. (`done` sits on transitions, not on states: Taxi enters some states both
-    with and without it.) The reward [S + 1, A] is the expected one of each action.
+    A transition marked `done` keeps its reward and leads to the sink, which nothing leaves and
+    where reward and costs are 0. (`done` sits on transitions, not on states: Taxi enters some
+    states both with and without it.) The reward [S + 1, A] is the expected one of each action.
 
     The features of the reward are one column, the environment's reward, of weight 1. A cost by
     state has one feature a state, so its weights are the costs themselves; a cost by state and
