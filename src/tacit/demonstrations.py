@@ -1,4 +1,4 @@
-"""What was seen: trajectories of states and actions, in columns, and their sufficient statistics."""
+"""What was seen: trajectories of states and actions, in columns, and their counts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ class Demonstrations:
     def from_trajectories(cls, trajectories: Iterable[tuple[Any, Any]]) -> Demonstrations:
         """Demonstrations from (states, actions) pairs of equal length, one pair an episode.
 
-        Where `states` is one longer than `actions`, its last entry is the state after the last action.
+        Where `states` is one longer than `actions`, its last entry is the state after the last
+        action.
         """
         states, actions, final = [], [], []
         for number, trajectory in enumerate(trajectories):
@@ -127,6 +128,8 @@ class Demonstrations:
 
     def trajectory(self, episode: int) -> tuple[np.ndarray, np.ndarray]:
         """States and actions of one episode."""
+        if not 0 <= episode < self.episodes:
+            raise IndexError(f"episode must be in 0..{self.episodes - 1}; got {episode}")
         rows = slice(self.offsets[episode], self.offsets[episode + 1])
         return self.states[rows], self.actions[rows]
 
@@ -135,6 +138,8 @@ class Demonstrations:
         chosen = np.asarray(episodes)
         if chosen.dtype == bool:
             chosen = np.flatnonzero(chosen)
+        if chosen.size == 0:
+            raise InvalidDemonstrations("select must keep at least one episode; got none")
         lengths = self.lengths[chosen]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         rows = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
@@ -148,6 +153,8 @@ class Demonstrations:
 
     def truncate(self, steps: int) -> Demonstrations:
         """Every episode cut after its first `steps` steps."""
+        if steps < 1:
+            raise InvalidDemonstrations(f"truncate must keep at least one step; got steps={steps}")
         lengths = np.minimum(self.lengths, steps)
         cut = lengths < self.lengths
         offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -174,8 +181,9 @@ class Demonstrations:
                     f"every {name} must be in 0..{count - 1}; episode {self.episode[row]}, "
                     f"step {self.step[row]} has {column[row]}"
                 )
-        if (self.final_states >= mdp.states).any():
-            episode = int(np.argmax(self.final_states >= mdp.states))
+        outside = (self.final_states < -1) | (self.final_states >= mdp.states)
+        if outside.any():
+            episode = int(np.argmax(outside))
             raise InvalidDemonstrations(
                 f"every final state must be in 0..{mdp.states - 1}; "
                 f"episode {episode} has {self.final_states[episode]}"
@@ -193,9 +201,16 @@ class Demonstrations:
 
 
 def _integers(values: Any, name: str) -> np.ndarray:
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InvalidDemonstrations(f"{name} must be one column; got ragged rows") from None
     if array.ndim != 1:
         raise InvalidDemonstrations(f"{name} must be one column; got shape {array.shape}")
     if len(array) and not np.issubdtype(array.dtype, np.integer):
         raise InvalidDemonstrations(f"{name} must be integers; got {array.dtype}")
+    # Held in 32 bits: a larger number would wrap round to a state that exists.
+    if len(array) and not -(2**31) <= array.min() <= array.max() < 2**31:
+        row = int(np.argmax((array < -(2**31)) | (array >= 2**31)))
+        raise InvalidDemonstrations(f"{name} must fit in 32 bits; row {row} is {array[row]}")
     return array.astype(np.int64)

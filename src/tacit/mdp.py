@@ -18,6 +18,7 @@ from tacit.transitions import (
     ROW_SUM_TOLERANCE,
     Successors,
     frozen,
+    numbers,
     read_only,
     shared_successors,
     successor_lists,
@@ -41,7 +42,7 @@ class MDP:
 
     def __post_init__(self) -> None:
         discount = _discount(self.discount)
-        initial = np.array(self.initial, dtype=np.float64, ndmin=1)
+        initial = np.atleast_1d(numbers(self.initial, "initial"))
         successors = successor_lists(self.transitions)
         _check_initial(initial, successors.states.shape[0])
         object.__setattr__(self, "transitions", frozen(successors))
@@ -68,9 +69,9 @@ class MDP:
     def layout(self) -> Successors:
         """The same transitions, with the next states shared between actions where that is smaller.
 
-        Its `states` are [S, 1, W] or [S, A, W], its `probabilities` [S, A, W]. On a grid all actions
-        lead to the same few neighbours: one gather then serves every action, and a policy's chain
-        has W entries a row instead of A * B.
+        Its `states` are [S, 1, W] or [S, A, W], its `probabilities` [S, A, W]. On a grid all
+        actions lead to the same few neighbours: one gather then serves every action, and a
+        policy's chain has W entries a row instead of A * B.
         """
         return shared_successors(self.transitions)
 
@@ -83,7 +84,10 @@ class MDP:
         return np.einsum("saw,saw->sa", layout.probabilities, values[layout.states])
 
     def inflow(self, table: np.ndarray) -> np.ndarray:
-        """[S] what flows into each state when `table` [S, A] flows out; transpose of `expected_next`."""
+        """[S] what flows into each state when `table` [S, A] flows out.
+
+        The transpose of `expected_next`.
+        """
         layout = self.layout
         if layout.states.shape[1] == 1:
             weights = np.matmul(table[:, None, :], layout.probabilities)[:, 0, :]
@@ -94,9 +98,9 @@ class MDP:
     @cached_property
     def absorbing(self) -> np.ndarray:
         """[S] bool, the states that no action leaves."""
+        # No tolerance: a state left once in a million steps is left.
         own = self.transitions.states == np.arange(self.states)[:, None, None]
-        stay = np.where(own, self.transitions.probabilities, 0.0).sum(axis=2)
-        return read_only((stay >= 1.0 - ROW_SUM_TOLERANCE).all(axis=1))
+        return read_only((own | (self.transitions.probabilities == 0)).all(axis=(1, 2)))
 
     def dense(self) -> np.ndarray:
         """[S, A, S] the transitions as one dense array."""
@@ -132,7 +136,8 @@ def _discount(discount: Any) -> float:
 def _check_initial(initial: np.ndarray, states: int) -> None:
     if initial.shape != (states,):
         raise InvalidModel(
-            f"initial must have shape [S] = ({states},), one probability a state; got {initial.shape}"
+            f"initial must have shape [S] = ({states},), one probability a state; "
+            f"got {initial.shape}"
         )
     bad = ~(initial >= 0) | ~np.isfinite(initial)
     if bad.any():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.transitions import read_only
+from tacit.transitions import numbers, read_only
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +31,8 @@ class Objective:
     def __post_init__(self) -> None:
         reward = _finite(self.reward, "reward", "[S] or [S, A]", (1, 2))
         states = reward.shape[0]
-        if self.costs is None or np.size(self.costs) == 0:
-            costs = np.zeros((0, states))
-        else:
-            costs = _finite(self.costs, "costs", "[K, S] or [K, S, A]", (2, 3))
-        budgets = np.atleast_1d(np.asarray([] if self.budgets is None else self.budgets, float))
+        costs = _cost_tables(self.costs, states)
+        budgets = np.atleast_1d(numbers([] if self.budgets is None else self.budgets, "budgets"))
         if costs.shape[1] != states:
             raise InvalidModel(
                 f"reward and costs must speak of the same states; got {states} and {costs.shape[1]}"
@@ -51,8 +48,12 @@ class Objective:
                 "budgets must hold one number a constraint; "
                 f"got {budgets.shape} for {costs.shape[0]} cost tables"
             )
-        if np.isnan(budgets).any() or (budgets == -np.inf).any():
-            raise InvalidModel(f"budgets must be numbers above minus infinity; got {budgets}")
+        bad = np.isnan(budgets) | (budgets == -np.inf)
+        if bad.any():
+            k = int(np.argmax(bad))
+            raise InvalidModel(
+                f"budgets must be numbers above minus infinity; budget {k} is {budgets[k]}"
+            )
         object.__setattr__(self, "reward", read_only(reward))
         object.__setattr__(self, "costs", read_only(costs))
         object.__setattr__(self, "budgets", read_only(budgets))
@@ -111,8 +112,13 @@ class Features:
             )
         costs = tuple(
             _finite(table, f"cost features {k}", "[S, D] or [S, A, D]", (2, 3))
-            for k, table in enumerate(given)
+            for k, table in enumerate(() if given is None else given)
         )
+        actions = {table.shape[1] for table in (reward, *costs) if table.ndim == 3}
+        if len(actions) > 1:
+            raise InvalidModel(
+                f"all feature maps must speak of the same actions; got {sorted(actions)}"
+            )
         for k, table in enumerate(costs):
             if table.shape[0] != reward.shape[0]:
                 raise InvalidModel(
@@ -123,7 +129,8 @@ class Features:
         given_names = [None] * len(costs) if self.cost_names is None else list(self.cost_names)
         if len(given_names) != len(costs):
             raise InvalidModel(
-                f"cost_names must hold one list per constraint ({len(costs)}); got {len(given_names)}"
+                f"cost_names must hold one list per constraint ({len(costs)}); "
+                f"got {len(given_names)}"
             )
         only = len(costs) == 1
         cost_names = tuple(
@@ -150,7 +157,11 @@ class Features:
             cost_weights: one [D_k] per constraint.
             budgets: [K].
         """
-        weights = [np.asarray(reward_weights, float), *(np.asarray(w, float) for w in cost_weights)]
+        given = () if cost_weights is None else cost_weights
+        weights = [
+            numbers(reward_weights, "reward_weights"),
+            *(numbers(w, f"cost_weights[{k}]") for k, w in enumerate(given)),
+        ]
         if len(weights) - 1 != self.constraints:
             raise InvalidModel(
                 f"cost_weights must hold one vector per constraint ({self.constraints}); "
@@ -172,11 +183,15 @@ class Features:
         return Objective(reward, np.stack(tables) if tables else None, budgets)
 
 
+def _cost_tables(given: Any, states: int) -> np.ndarray:
+    costs = numbers([] if given is None else given, "costs")
+    if costs.size == 0:
+        return np.zeros((0, states))
+    return _finite(costs, "costs", "[K, S] or [K, S, A]", (2, 3))
+
+
 def _finite(array: Any, name: str, axes: str, dimensions: Sequence[int]) -> np.ndarray:
-    try:
-        table = np.array(array, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidModel(f"{name} must be an array of numbers {axes}") from None
+    table = numbers(array, name)
     if table.ndim not in dimensions or 0 in table.shape:
         raise InvalidModel(f"{name} must be a non-empty array {axes}; got shape {table.shape}")
     bad = ~np.isfinite(table)

@@ -1,4 +1,4 @@
-"""Transitions in three forms (dense, scipy.sparse, successor lists) become one: padded successor lists.
+"""Transitions in three forms (dense, scipy.sparse, successor lists) become one: padded lists.
 
 Validation happens here, once: inside the library the lists are trusted.
 """
@@ -43,8 +43,8 @@ def successor_lists(transitions: Any) -> Successors:
 
 
 def _from_lists(given: Successors) -> tuple[np.ndarray, np.ndarray]:
-    states = np.asarray(given.states)
-    probabilities = np.array(given.probabilities, dtype=np.float64)
+    states = numbers(given.states, "successor states", None)
+    probabilities = numbers(given.probabilities, "successor probabilities")
     if states.ndim != 3 or states.shape != probabilities.shape:
         raise InvalidModel(
             "successor states and probabilities must both have shape [S, A, B]; "
@@ -67,6 +67,8 @@ def _from_lists(given: Successors) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _from_sparse(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
+    if matrix.ndim != 2:
+        raise InvalidModel(f"sparse transitions must have shape [S * A, S]; got {matrix.shape}")
     rows, count = matrix.shape
     if count == 0 or rows == 0:
         raise InvalidModel(f"an MDP needs at least one state and one action; got {matrix.shape}")
@@ -84,13 +86,13 @@ def _from_sparse(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
     row = np.repeat(np.arange(rows), lengths)
     column = np.arange(len(matrix.indices)) - np.repeat(matrix.indptr[:-1], lengths)
     states[row, column] = matrix.indices
-    probabilities[row, column] = matrix.data
+    probabilities[row, column] = numbers(matrix.data, "sparse transitions")
     shape = (count, rows // count, width)
     return states.reshape(shape), probabilities.reshape(shape)
 
 
 def _from_dense(table: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    dense = np.asarray(table, dtype=np.float64)
+    dense = numbers(table, "dense transitions")
     if dense.ndim != 3 or dense.shape[0] != dense.shape[2]:
         raise InvalidModel(
             f"dense transitions must have shape [S, A, S] (state, action, next state); "
@@ -157,7 +159,7 @@ def shared_successors(successors: Successors) -> Successors:
     first = np.ones_like(ordered, dtype=bool)
     first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     shared = int((first & (ordered < count)).sum(axis=1).max())
-    # Sharing costs zero entries where actions differ; at twice the width the gathers saved still win.
+    # Sharing costs zero entries where actions differ; up to twice the width, saved gathers win.
     if shared > 2 * width:
         return successors
     slot = np.minimum(np.cumsum(first, axis=1) - 1, shared - 1)
@@ -174,6 +176,20 @@ def shared_successors(successors: Successors) -> Successors:
     index = (np.broadcast_to(rows, keep.shape)[keep], np.broadcast_to(action, keep.shape)[keep])
     probabilities[(*index, back[keep])] = successors.probabilities.reshape(count, -1)[keep]
     return frozen(Successors(states.astype(np.int32)[:, None, :], probabilities))
+
+
+def numbers(values: Any, name: str, dtype: Any = np.float64) -> np.ndarray:
+    """A fresh array of real numbers; `InvalidModel` for text, ragged lists and complex entries."""
+    try:
+        array = np.array(values)
+        if np.iscomplexobj(array):
+            raise TypeError
+        return array if dtype is None else array.astype(dtype, copy=False)
+    except (TypeError, ValueError):
+        kind = getattr(values, "dtype", None) or type(values).__name__
+        raise InvalidModel(
+            f"{name} must be an array of real numbers, all rows equally long; got {kind}"
+        ) from None
 
 
 def frozen(successors: Successors) -> Successors:
