@@ -1,0 +1,299 @@
+"""Simulation: what it draws is possible, has the right law, and never changes for a seed."""
+
+import time
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+import oracles
+from strategies import examples, policies, problems, random_policy
+from tacit.errors import InvalidModel
+from tacit.forward.solution import Mixture
+from tacit.mdp import MDP
+from tacit.simulation import BLOCK, _cumulative, _first_above, simulate
+
+LARGEST_UNIFORM = 1.0 - 2.0**-53
+# Deviations in standard errors. One test looks at fewer than 400 numbers, so five sigma raises a
+# false alarm less than once in 4 000 seeds; the seeds are fixed, and a wrong law is far beyond.
+SIGMAS = 5.0
+
+
+def same(one, other) -> bool:
+    columns = ("states", "actions", "offsets", "ended", "final_states")
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in columns)
+
+
+def corridor() -> MDP:
+    """Three cells in a row, the last one absorbing; action 0 stays, action 1 moves on for sure."""
+    stay, move = np.eye(3), np.array([[0.0, 1, 0], [0, 0, 1], [0, 0, 1]])
+    return MDP(np.stack([stay, move], axis=1), [1.0, 0, 0], 0.9)
+
+
+def next_states(walks) -> np.ndarray:
+    """[N] the state after every row."""
+    following = np.append(walks.states[1:], 0)
+    following[walks.offsets[1:] - 1] = walks.final_states
+    return following
+
+
+# --- what is drawn is possible --------------------------------------------------------------------
+
+
+@examples(60)
+@given(problem=problems(max_states=12), steps=st.integers(1, 40), stop=st.booleans())
+def test_every_step_is_possible(problem, steps, stop):
+    mdp, policy = problem.mdp, policies(problem)
+    walks = simulate(mdp, policy, trajectories=7, steps=steps, seed=3, stop_when_absorbed=stop)
+    walks.check(mdp)
+    assert (policy[walks.states, walks.actions] > 0).all()
+    assert (mdp.dense()[walks.states, walks.actions, next_states(walks)] > 0).all()
+    assert (mdp.initial[walks.states[walks.offsets[:-1]]] > 0).all()
+
+
+@examples(60)
+@given(problem=problems(max_states=6), steps=st.integers(1, 40))
+def test_episodes_end_exactly_when_they_enter_an_absorbing_state(problem, steps):
+    mdp = problem.mdp
+    walks = simulate(mdp, policies(problem), trajectories=9, steps=steps, seed=1)
+    absorbing = mdp.absorbing
+    assert (walks.ended == absorbing[walks.final_states]).all()
+    assert (walks.lengths[~walks.ended] == steps).all()
+    first = walks.step == 0
+    assert not absorbing[walks.states[~first]].any()
+    # One that starts there is not empty: it records its one step and ends.
+    started = absorbing[walks.states[first]]
+    assert (walks.lengths[started] == 1).all()
+    assert walks.ended[started].all()
+
+
+def test_an_episode_by_hand():
+    always_move = np.array([[0.0, 1], [0, 1], [0, 1]])
+    walks = simulate(corridor(), always_move, trajectories=2, steps=10)
+    assert walks.states.tolist() == [0, 1, 0, 1]
+    assert walks.actions.tolist() == [1, 1, 1, 1]
+    assert walks.ended.tolist() == [True, True]
+    assert walks.final_states.tolist() == [2, 2]
+
+
+def test_without_stopping_an_absorbed_episode_goes_on():
+    always_move = np.array([[0.0, 1], [0, 1], [0, 1]])
+    walks = simulate(
+        corridor(), always_move, trajectories=1, steps=BLOCK + 3, stop_when_absorbed=False
+    )
+    assert walks.states.tolist() == [0, 1] + [2] * (BLOCK + 1)
+    assert walks.ended.tolist() == [False]
+
+
+def test_the_last_step_may_enter_the_absorbing_state():
+    always_move = np.array([[0.0, 1], [0, 1], [0, 1]])
+    walks = simulate(corridor(), always_move, trajectories=1, steps=2)
+    assert walks.ended.tolist() == [True]
+    assert simulate(corridor(), always_move, trajectories=1, steps=1).ended.tolist() == [False]
+
+
+@examples(200)
+@given(
+    row=st.lists(st.sampled_from([0.0, 1e-17, 1e-9, 0.1, 0.3, 1 / 3, 1.0]), min_size=1, max_size=8),
+    uniform=st.sampled_from([0.0, 5e-324, 0.1, 0.5, 0.9999999999999999, LARGEST_UNIFORM])
+    | st.floats(0.0, LARGEST_UNIFORM),
+)
+def test_probability_zero_is_never_drawn(row, uniform):
+    weights = np.array(row)
+    if weights.sum() == 0:
+        return
+    # Seven rows short of 1 by up to 1e-6: what validation accepts and rounding makes of it.
+    probabilities = weights / weights.sum() * np.linspace(1 - 1e-6, 1, 7)[:, None]
+    drawn = _first_above(_cumulative(probabilities), np.full((7, 1), uniform))
+    assert (probabilities[np.arange(7), drawn] > 0).all()
+
+
+# --- and has the right law ------------------------------------------------------------------------
+
+
+def discounted_sums(walks, mdp: MDP) -> np.ndarray:
+    """[E, S * A] discounted visits of every episode."""
+    cell = walks.episode * mdp.states * mdp.actions + walks.states * mdp.actions + walks.actions
+    shape = (walks.episodes, mdp.states * mdp.actions)
+    return np.bincount(cell, mdp.discount**walks.step, np.prod(shape)).reshape(shape)
+
+
+@examples(8)
+@given(problem=problems(max_states=12, max_discount=0.9))
+def test_the_mean_discounted_visits_are_the_visitation(problem):
+    mdp, policy = problem.mdp, policies(problem)
+    # 0.9 ** 250 / 0.1 < 1e-10: what is cut off is far below the sampling error.
+    walks = simulate(
+        mdp, policy, trajectories=2000, steps=250, seed=problem.seed, stop_when_absorbed=False
+    )
+    sums = discounted_sums(walks, mdp)
+    error = sums.std(axis=0) / np.sqrt(len(sums))
+    exact = oracles.policy_visitation(mdp, policy).ravel()
+    # Where a rare cell was met a few times the estimated error is itself unsure: 1e-3 covers that.
+    assert (np.abs(sums.mean(axis=0) - exact) <= SIGMAS * error + 1e-3).all()
+
+
+def test_actions_starts_and_successors_have_their_frequencies():
+    rng = np.random.default_rng(5)
+    transitions = rng.dirichlet(np.ones(6), (6, 3))
+    mdp = MDP(transitions, rng.dirichlet(np.ones(6)), 0.9)
+    policy = random_policy(2, 6, 3)
+    walks = simulate(mdp, policy, trajectories=4000, steps=25, seed=8)
+    starts = np.bincount(walks.states[walks.offsets[:-1]], minlength=6)
+    assert_frequencies(starts[None], mdp.initial[None])
+    assert_frequencies(walks.counts(mdp), policy)
+    triples = np.zeros((6, 3, 6))
+    np.add.at(triples, (walks.states, walks.actions, next_states(walks)), 1)
+    assert_frequencies(triples.reshape(18, 6), transitions.reshape(18, 6))
+
+
+def assert_frequencies(counts: np.ndarray, probabilities: np.ndarray) -> None:
+    """Each count is binomial; its deviation is at most SIGMAS standard errors."""
+    total = counts.sum(axis=1, keepdims=True)
+    error = np.sqrt(total * probabilities * (1 - probabilities))
+    assert (np.abs(counts - total * probabilities) <= SIGMAS * error).all()
+    assert total.sum() >= 4000
+
+
+def test_steps_of_one_episode_and_episodes_are_uncorrelated():
+    # A fair coin: the walk of uniforms itself. Streams that overlapped would repeat each other.
+    mdp = MDP(np.ones((1, 2, 1)), [1.0], 0.9)
+    walks = simulate(mdp, [[0.5, 0.5]], trajectories=200, steps=500, stop_when_absorbed=False)
+    tosses = 2.0 * walks.actions.reshape(200, 500) - 1
+    lag = (tosses[:, 1:] * tosses[:, :-1]).mean() * np.sqrt(200 * 499)
+    assert abs(lag) <= SIGMAS
+    between = tosses @ tosses.T / np.sqrt(500)
+    # 19 900 pairs: six sigma.
+    assert np.abs(between - np.diag(np.diag(between))).max() <= 6.0
+
+
+# --- mixtures -------------------------------------------------------------------------------------
+
+
+def test_a_mixture_draws_one_policy_per_episode():
+    mdp = MDP(np.full((4, 3, 4), 0.25), [0.25] * 4, 0.9)
+    mixture = Mixture(
+        np.array([0.2, 0.0, 0.8]), np.array([[0, 1, 2, 0], [1, 1, 1, 1], [2, 0, 0, 1]])
+    )
+    walks = simulate(mdp, mixture, trajectories=2000, steps=60, seed=4)
+    follows = np.stack([policy[walks.states] == walks.actions for policy in mixture.policies])
+    whole = np.stack([np.logical_and.reduceat(row, walks.offsets[:-1]) for row in follows])
+    # 60 steps in four states tell the policies apart.
+    assert (whole.sum(axis=0) == 1).all()
+    assert not whole[1].any()
+    assert abs(whole[0].sum() - 400) <= SIGMAS * np.sqrt(2000 * 0.2 * 0.8)
+
+
+@pytest.mark.parametrize(
+    ("weights", "policies_", "message"),
+    [
+        ([0.5, 0.4], [[0, 0, 0], [1, 1, 1]], "mixture weights must be a distribution"),
+        ([0.5, 0.5], [[0, 0], [1, 1]], r"mixture policies must have shape \[M, S\]"),
+        ([0.5, 0.5], [[0, 0, 0], [1, 1, 2]], r"integers in 0\.\.1"),
+        ([0.5, 0.5], [[0, 0, 0], [1, 1, -1]], r"integers in 0\.\.1"),
+        ([0.5, 0.5], [[0, 0, 0.0], [1, 1, 1]], r"integers in 0\.\.1"),
+    ],
+)
+def test_a_mixture_that_is_none_is_refused(weights, policies_, message):
+    with pytest.raises(InvalidModel, match=message):
+        simulate(corridor(), Mixture(np.array(weights), np.array(policies_)))
+
+
+# --- the same seed, the same bits -----------------------------------------------------------------
+
+
+@examples(40)
+@given(
+    problem=problems(max_states=6),
+    trajectories=st.integers(1, 8),
+    steps=st.sampled_from([1, 2, 5, BLOCK - 1, BLOCK, BLOCK + 1]),
+    more=st.integers(1, 5),
+)
+def test_asking_for_more_does_not_change_what_was_there(problem, trajectories, steps, more):
+    mdp, policy = problem.mdp, policies(problem)
+    few = simulate(mdp, policy, trajectories=trajectories, steps=steps, seed=11)
+    again = simulate(mdp, policy, trajectories=trajectories, steps=steps, seed=11)
+    assert same(few, again)
+    wider = simulate(mdp, policy, trajectories=trajectories + more, steps=steps, seed=11)
+    assert same(few, wider.select(np.arange(trajectories)))
+    longer = simulate(mdp, policy, trajectories=trajectories, steps=steps + more, seed=11)
+    assert same(few, longer.truncate(steps))
+
+
+def test_seeds_and_episodes_differ():
+    mdp = MDP(np.full((5, 2, 5), 0.2), [0.2] * 5, 0.9)
+    policy = np.full((5, 2), 0.5)
+    one, other = (simulate(mdp, policy, trajectories=3, steps=50, seed=seed) for seed in (0, 1))
+    assert not np.array_equal(one.states, other.states)
+    assert not np.array_equal(one.trajectory(0)[0], one.trajectory(1)[0])
+
+
+def test_the_bits_of_a_seed_are_these():
+    # Golden: recordings made with an earlier version must come out again.
+    mdp = MDP(np.full((5, 2, 5), 0.2), [0.2] * 5, 0.9)
+    walks = simulate(mdp, np.full((5, 2), 0.5), trajectories=2, steps=8, seed=0)
+    assert walks.states.tolist() == GOLDEN_STATES
+    assert walks.actions.tolist() == GOLDEN_ACTIONS
+
+
+GOLDEN_STATES = [1, 0, 1, 0, 0, 2, 4, 0, 1, 2, 4, 0, 4, 0, 0, 2]
+GOLDEN_ACTIONS = [0, 1, 1, 0, 1, 1, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1]
+
+
+def test_the_paper_size_takes_well_under_a_second():
+    rng = np.random.default_rng(0)
+    mdp = MDP(rng.dirichlet(np.ones(25), (25, 4)), np.eye(25)[0], 0.9)
+    policy = random_policy(0, 25, 4)
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        walks = simulate(mdp, policy, trajectories=100, steps=2000)
+        seconds.append(time.perf_counter() - start)
+    assert walks.steps == 200_000
+    # About 0.06 s alone on one core; the best of three within 1 s holds on a busy machine too.
+    assert min(seconds) < 1.0
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (np.full((3, 3), 1 / 3), r"policy must have shape \(3, 2\); got \(3, 3\)"),
+        ([[0.5, 0.5], [0.5, 0.4], [1.0, 0.0]], r"distribution in every row; state 1 sums to 0\.9"),
+        ([[0.5, 0.5], [1.5, -0.5], [1, 0]], r"entry \(1, 1\) is -0.5"),
+        ([[0.5, 0.5], [np.nan, 1], [1, 0]], r"entry \(1, 0\) is nan"),
+        ([[0.5, 0.5], [np.inf, 1], [1, 0]], r"entry \(1, 0\) is inf"),
+        ("down", "policy must be an array of probabilities"),
+        (None, "policy must"),
+    ],
+)
+def test_a_policy_that_is_none_is_refused(policy, message):
+    with pytest.raises(InvalidModel, match=message) as caught:
+        simulate(corridor(), policy)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_worst_row_of_a_policy_is_named():
+    with pytest.raises(InvalidModel, match=r"state 2 sums to 0\.7"):
+        simulate(corridor(), [[0.5, 0.5], [0.5, 0.4], [0.7, 0.0]])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"trajectories": 0},
+        {"trajectories": 2.0},
+        {"trajectories": True},
+        {"steps": 0},
+        {"steps": "9"},
+        {"seed": -1},
+        {"seed": 0.5},
+        {"seed": None},
+    ],
+)
+def test_bad_numbers_are_named(arguments):
+    with pytest.raises(InvalidModel, match=f"{next(iter(arguments))} must be a .*; got"):
+        simulate(corridor(), np.full((3, 2), 0.5), **arguments)
