@@ -1,6 +1,7 @@
 """Simulation: what it draws is possible, has the right law, and never changes for a seed."""
 
 import time
+from itertools import product
 
 import hypothesis.strategies as st
 import numpy as np
@@ -12,7 +13,7 @@ from strategies import examples, policies, problems, random_policy
 from tacit.errors import InvalidModel
 from tacit.forward.solution import Mixture
 from tacit.mdp import MDP
-from tacit.simulation import BLOCK, _cumulative, _first_above, simulate
+from tacit.simulation import BLOCK, _cumulative, _drawn, _first_above, simulate
 
 LARGEST_UNIFORM = 1.0 - 2.0**-53
 # Deviations in standard errors. One test looks at fewer than 400 numbers, so five sigma raises a
@@ -93,20 +94,18 @@ def test_the_last_step_may_enter_the_absorbing_state():
     assert simulate(corridor(), always_move, trajectories=1, steps=1).ended.tolist() == [False]
 
 
-@examples(200)
-@given(
-    row=st.lists(st.sampled_from([0.0, 1e-17, 1e-9, 0.1, 0.3, 1 / 3, 1.0]), min_size=1, max_size=8),
-    uniform=st.sampled_from([0.0, 5e-324, 0.1, 0.5, 0.9999999999999999, LARGEST_UNIFORM])
-    | st.floats(0.0, LARGEST_UNIFORM),
-)
-def test_probability_zero_is_never_drawn(row, uniform):
-    weights = np.array(row)
-    if weights.sum() == 0:
-        return
-    # Seven rows short of 1 by up to 1e-6: what validation accepts and rounding makes of it.
-    probabilities = weights / weights.sum() * np.linspace(1 - 1e-6, 1, 7)[:, None]
-    drawn = _first_above(_cumulative(probabilities), np.full((7, 1), uniform))
-    assert (probabilities[np.arange(7), drawn] > 0).all()
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+@pytest.mark.parametrize("uniform", [0.0, 5e-324, 0.5, LARGEST_UNIFORM - 2.0**-53, LARGEST_UNIFORM])
+def test_probability_zero_is_never_drawn(length, uniform):
+    weights = np.array(list(product([0.0, 1e-17, 0.1, 1 / 3], repeat=length)))
+    weights = weights[weights.sum(axis=1) > 0]
+    # Rounding may leave a row a little short of 1; a shortfall of 1e-9 stands for the worst of it.
+    for shortfall in (0.0, 1e-9):
+        rows = weights / weights.sum(axis=1, keepdims=True) * (1.0 - shortfall)
+        drawn = _first_above(_cumulative(rows), np.full((len(rows), 1), uniform))
+        assert (rows[np.arange(len(rows)), drawn] > 0).all()
+        for row in rows:
+            assert row[_drawn(row, np.array([uniform]))] > 0
 
 
 # --- and has the right law ------------------------------------------------------------------------
@@ -183,6 +182,15 @@ def test_a_mixture_draws_one_policy_per_episode():
     assert (whole.sum(axis=0) == 1).all()
     assert not whole[1].any()
     assert abs(whole[0].sum() - 400) <= SIGMAS * np.sqrt(2000 * 0.2 * 0.8)
+
+
+def test_a_mixture_keeps_its_policies_when_episodes_end():
+    # Policy 0 leaves at once, policy 1 never: the ones still going must not inherit from the ended.
+    mixture = Mixture(np.array([0.5, 0.5]), np.array([[1, 1, 1], [0, 0, 0]]))
+    walks = simulate(corridor(), mixture, trajectories=50, steps=20, seed=2)
+    assert 0 < walks.ended.sum() < 50
+    assert (walks.lengths == np.where(walks.ended, 2, 20)).all()
+    assert (np.logical_and.reduceat(walks.actions == 1, walks.offsets[:-1]) == walks.ended).all()
 
 
 @pytest.mark.parametrize(
@@ -274,6 +282,12 @@ def test_a_policy_that_is_none_is_refused(policy, message):
     with pytest.raises(InvalidModel, match=message) as caught:
         simulate(corridor(), policy)
     assert "\n" not in str(caught.value)
+
+
+def test_rows_may_miss_1_by_what_seven_digits_miss_and_no_more():
+    simulate(corridor(), np.full((3, 2), 0.5 - 1e-7), steps=3)
+    with pytest.raises(InvalidModel, match=r"sums to 0\.99999"):
+        simulate(corridor(), np.full((3, 2), 0.5 - 1e-6), steps=3)
 
 
 def test_the_worst_row_of_a_policy_is_named():

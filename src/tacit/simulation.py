@@ -52,7 +52,7 @@ def simulate(
     streams = _streams(seed, trajectories)
     opening = np.stack([stream.random(2) for stream in streams])
     choose = _chooser(mdp, policy, opening[:, 0])
-    start = np.searchsorted(_cumulative(mdp.initial), opening[:, 1], side="right")
+    start = _drawn(mdp.initial, opening[:, 1])
 
     blocks, lengths, final, ended = _run(mdp, choose, streams, start, steps, stop_when_absorbed)
     # Blocks are [time, episode]; episodes lie one after the other in the columns that come back.
@@ -129,7 +129,7 @@ def _chooser(mdp: MDP, policy: Any, uniforms: np.ndarray) -> Chooser:
             policies.min() >= 0 and policies.max() < mdp.actions
         ):
             raise InvalidModel(f"mixture policies must be integers in 0..{mdp.actions - 1}")
-        chosen = np.searchsorted(_cumulative(weights), uniforms, side="right")
+        chosen = _drawn(weights, uniforms)
         return lambda episodes, states, _: policies[chosen[episodes], states].astype(np.int64)
     table = _cumulative(_distributions(policy, (mdp.states, mdp.actions), "policy", "state "))
     return lambda _, states, draws: _first_above(table.take(states, axis=0), draws)
@@ -167,6 +167,11 @@ def _cumulative(probabilities: np.ndarray) -> np.ndarray:
     later = np.zeros_like(positive)
     later[..., :-1] = np.logical_or.accumulate(positive[..., :0:-1], axis=-1)[..., ::-1]
     return np.where(later, np.cumsum(probabilities, axis=-1), np.inf)
+
+
+def _drawn(probabilities: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
+    """[n] the outcomes of one distribution for `uniforms` [n]."""
+    return np.searchsorted(_cumulative(probabilities), uniforms, side="right")
 
 
 def _first_above(cumulative: np.ndarray, uniforms: np.ndarray) -> np.ndarray:

@@ -64,8 +64,7 @@ def gymnasium(
 def _table(environment: Any) -> tuple[Any, Any, str]:
     """The table P, the environment it is from (None if it is given itself), and its name."""
     name = environment if isinstance(environment, str) else ""
-    if isinstance(environment, str):
-        environment = _made(environment)
+    environment = _made(environment) if name else environment
     source = getattr(environment, "unwrapped", environment)
     table = getattr(source, "P", None)
     if table is None and isinstance(environment, dict | list | tuple):
@@ -114,8 +113,8 @@ def _outcomes(table: Any) -> tuple[Successors, np.ndarray]:
             for outcome in _listed(table, s, a):
                 rows.append((s, a, *outcome))
     columns = np.array(rows, dtype=np.float64)
+    _check_next_states(columns, states)
     state, action, following = (columns[:, i].astype(np.int64) for i in (0, 1, 3))
-    _check_states(following, state, action, states)
     done = columns[:, 5] != 0
     row = state * actions + action
     count = np.bincount(row, minlength=states * actions)
@@ -147,14 +146,12 @@ def _listed(table: Any, state: int, action: int) -> list[tuple[float, float, flo
     return outcomes
 
 
-def _check_states(
-    following: np.ndarray, state: np.ndarray, action: np.ndarray, states: int
-) -> None:
-    outside = (following < 0) | (following >= states)
-    if outside.any():
-        i = int(np.argmax(outside))
+def _check_next_states(columns: np.ndarray, states: int) -> None:
+    inside = np.isin(columns[:, 3], np.arange(states))  # false for fractions and NaN too
+    if not inside.all():
+        s, a, _, following = columns[int(np.argmin(inside)), :4]
         raise InvalidModel(
-            f"next states must be in 0..{states - 1}; P[{state[i]}][{action[i]}] has {following[i]}"
+            f"next states must be in 0..{states - 1}; P[{s:.0f}][{a:.0f}] has {following:g}"
         )
 
 
