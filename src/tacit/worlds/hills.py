@@ -40,8 +40,8 @@ def hill_grid(
     budget: float = 1.0,
     tightness: float | None = None,
     slip: float = 0.3,
-    slip_to_intended: bool = True,
-    slip_into_walls: bool = False,
+    slip_to_intended: bool = False,
+    slip_into_walls: bool = True,
     slopes: Any = None,
     peak: Any = None,
     reward_weights: Any = None,
@@ -62,8 +62,9 @@ def hill_grid(
         budget: largest expected discounted cost; not read where `tightness` is given.
         tightness: in (0, 1); places the budget at least cost + tightness * (cost of the
             reward-optimal policy - least cost), where it surely binds.
-        slip: probability of moving into any of the neighbouring cells instead.
-        slip_to_intended: whether the intended cell counts among those.
+        slip: probability of moving into any of the neighbouring cells instead, all equally likely.
+        slip_to_intended: whether the intended cell counts among those. If not, an action succeeds
+            with probability 1 - slip exactly.
         slip_into_walls: whether a wall counts among those; to slip into it is to stay. An
             intended move into a wall always stays.
         slopes: (c1, c2) instead of the draw.

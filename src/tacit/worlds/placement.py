@@ -27,13 +27,13 @@ def budgets_between(mdp: MDP, truth: Objective, tightness: float) -> np.ndarray:
         truth: reward and costs; its budgets are not read.
         tightness: in (0, 1).
     """
-    from tacit.forward.solve import solve
-
     if not isinstance(tightness, int | float | np.number) or not 0.0 < tightness < 1.0:
         raise InvalidModel(f"tightness must be in (0, 1); got {tightness!r:.60}")
     reward, costs = truth.tables(mdp)
     if not len(costs):
         raise InvalidModel("tightness places budgets, and this world has no constraint")
+
+    from tacit.forward.solve import solve
 
     def spent(wanted: Any) -> np.ndarray:
         visits = solve(mdp, Objective(wanted)).visitation

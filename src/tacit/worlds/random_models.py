@@ -108,8 +108,9 @@ def _budgets_with_margin(
     from tacit.forward.visitation import visitation
 
     policy = _simplex(draw, (mdp.states, mdp.actions))
-    flat = costs.reshape(len(costs), -1)
-    spent = flat @ visitation(mdp, policy).ravel()
+    flat, visits = costs.reshape(len(costs), -1), visitation(mdp, policy).ravel()
+    # One product a row: a matrix product rounds differently with the number of rows.
+    spent = np.array([np.vdot(row, visits) for row in flat])
     spread = (flat.max(axis=1) - flat.min(axis=1)) / (1.0 - mdp.discount)
     return spent + margin * np.where(spread > 0, spread, 1.0)
 

@@ -32,7 +32,9 @@ def gymnasium(
 
     A transition marked `done` keeps its reward and leads to the sink, which nothing leaves and
     where reward and costs are 0. (`done` sits on transitions, not on states: Taxi enters some
-    states both with and without it.) The reward [S + 1, A] is the expected one of each action.
+    states both with and without it.) So a state that is only entered with `done`, a hole of the
+    frozen lake, is never occupied: what it should cost is charged to the actions that lead there.
+    The reward [S + 1, A] is the expected one of each action.
 
     The features of the reward are one column, the environment's reward, of weight 1. A cost by
     state has one feature a state, so its weights are the costs themselves; a cost by state and
