@@ -376,8 +376,9 @@ def test_more_constraints_leave_the_rest():
     assert few.truth.budgets[0] == many.truth.budgets[0]
 
 
-def test_large_random_worlds_stay_sparse():
+def test_large_worlds_stay_sparse():
     start = time.perf_counter()
+    assert tacit.worlds.hill_grid(size=300).mdp.transitions.states.shape == (90_000, 4, 4)
     world = tacit.worlds.random(0, states=100_000, actions=2, successors=3, by_action=False)
     assert world.mdp.transitions.states.shape == (100_000, 2, 3)
     # Under a second alone; a dense table would take 80 GB.
@@ -414,7 +415,7 @@ def optimal_values(table, discount: float) -> np.ndarray:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_values_are_those_of_the_table(gym, name):
-    discount = 0.9
+    discount = 0.7  # few sweeps: the oracle is plain Python
     table = gym.make(name).unwrapped.P
     world = tacit.worlds.gymnasium(name, discount=discount)
     reward, _ = world.truth.tables(world.mdp)

@@ -83,11 +83,9 @@ def hill_grid(
         for name, g, d in zip(names, given, drawn, strict=True)
     )
     features = hill_features(size, hill=hill, slopes=c, peak=h)
-    mdp = MDP(
-        _moves(size, float(slip), slip_to_intended, slip_into_walls),
-        np.eye(size * size)[0],
-        discount,
-    )
+    start = np.zeros(size * size)
+    start[0] = 1.0
+    mdp = MDP(_moves(size, float(slip), slip_to_intended, slip_into_walls), start, discount)
     truth = features.objective(w_r, [w_c], [_budget(budget)])
     if tightness is not None:
         truth = features.objective(w_r, [w_c], budgets_between(mdp, truth, tightness))

@@ -161,7 +161,9 @@ def _initial(given: Any, source: Any, states: int) -> np.ndarray:
     """[S + 1] the distribution of the first state; never the sink."""
     if given is None:
         given = getattr(source, "initial_state_distrib", None)
-    start = np.eye(states)[0] if given is None else np.asarray(given, dtype=np.float64)
+    if given is None:
+        given = np.arange(states) == 0
+    start = np.asarray(given, dtype=np.float64)
     if start.shape != (states,):
         raise InvalidModel(f"initial must have shape [S] = ({states},); got {start.shape}")
     return np.append(start, 0.0)
