@@ -380,7 +380,8 @@ def recomputed_certificate(
     primal = float((visitation * reward).sum()) + temperature * causal_entropy(visitation)
     for cost, budget, multiplier in zip(costs, objective.budgets, multipliers, strict=True):
         spent = float((cost * visitation).sum())
-        violation = max(violation, (spent - budget) / max(1.0, abs(budget)))
+        if np.isfinite(budget):
+            violation = max(violation, (spent - budget) / max(1.0, abs(budget)))
         if multiplier != 0:
             slackness = max(slackness, abs(multiplier * (budget - spent)) / max(1.0, abs(primal)))
     quality = lagrangian(mdp, objective, multipliers) + mdp.discount * dense @ values
@@ -396,3 +397,80 @@ def recomputed_certificate(
         "duality_gap": (dual - primal) / max(1.0, abs(primal)),
         "slackness": slackness,
     }
+
+
+# --- judgements of a solution, whoever made it ----------------------------------------------------
+
+
+def judge_arrays(mdp: MDP, objective: Objective, solution: Any, *, flow: float = 1e-9) -> None:
+    """Asserts that a solution's arrays fit each other, and that its certificate is theirs.
+
+    `flow` is the flow residual the solver promises; a visitation that misses the flow by so much
+    can differ from its policy's by at most `flow` / (1 - discount).
+    """
+    reward, costs = objective.tables(mdp)
+    mass = 1.0 / (1.0 - mdp.discount)
+    shape = (mdp.states, mdp.actions)
+    assert solution.policy.shape == shape
+    assert solution.visitation.shape == shape
+    assert solution.values.shape == shape[:1]
+    assert solution.multipliers.shape == solution.spent.shape == (objective.constraints,)
+    for array in (solution.policy, solution.visitation, solution.values, solution.multipliers):
+        assert array.dtype == np.float64
+        assert np.isfinite(array).all()
+    assert (solution.policy >= 0).all()
+    assert (solution.visitation >= 0).all()
+    assert (solution.multipliers >= 0).all()
+    np.testing.assert_allclose(solution.policy.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(solution.visitation.sum(), mass, rtol=1e-9)
+    np.testing.assert_allclose(
+        solution.visitation,
+        policy_visitation(mdp, solution.policy),
+        rtol=0,
+        atol=(flow + 1e-11) * mass,
+    )
+    # The numbers are sums over the arrays, nothing else.
+    size = 1e-12 * mass
+    np.testing.assert_allclose(
+        solution.value, (solution.visitation * reward).sum(), rtol=1e-10, atol=size
+    )
+    np.testing.assert_allclose(
+        solution.spent, [(solution.visitation * c).sum() for c in costs], rtol=1e-10, atol=size
+    )
+    judge_certificate(mdp, objective, solution)
+
+
+def judge_certificate(mdp: MDP, objective: Objective, solution: Any) -> None:
+    """Asserts that the certificate is what anyone gets from the solution's arrays."""
+    expected = recomputed_certificate(
+        mdp,
+        objective,
+        solution.visitation,
+        solution.values,
+        solution.multipliers,
+        temperature=solution.temperature,
+    )
+    # Rounding: sums of visitation (mass) times values, relative to the certificate's own scale.
+    reward, _ = objective.tables(mdp)
+    charge = np.abs(lagrangian(mdp, objective, solution.multipliers)).max()
+    mass = 1.0 / (1.0 - mdp.discount)
+    size = 1e-13 * (1.0 + np.abs(reward).max() + charge + np.abs(solution.values).max()) * mass
+    for name, number in expected.items():
+        np.testing.assert_allclose(
+            getattr(solution.certificate, name), number, rtol=1e-7, atol=size, err_msg=name
+        )
+
+
+def judge_hard_optimum(
+    mdp: MDP, objective: Objective, solution: Any, optimum: Optimum, *, tolerance: float = 1e-6
+) -> None:
+    """Asserts that a solution is optimal: value, budgets, and distance of the multipliers."""
+    scale = max(1.0, abs(optimum.value))
+    assert abs(solution.value - optimum.value) <= tolerance * scale, (solution.value, optimum.value)
+    over = solution.spent - objective.budgets
+    assert (over <= tolerance * np.maximum(1.0, np.abs(solution.spent))).all(), over
+    dual = dual_value(mdp, objective, solution.multipliers)
+    assert dual <= optimum.value + tolerance * scale, (dual, optimum.value)
+    distance = distance_to_optimal_multipliers(mdp, objective, solution.multipliers, optimum.value)
+    size = max(1.0, float(np.abs(solution.multipliers).max(initial=0.0)))
+    assert distance <= tolerance * size, (distance, solution.multipliers)
