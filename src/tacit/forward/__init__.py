@@ -1,0 +1,1 @@
+"""Objective -> Solution: solvers of the constrained problem, each with a certificate."""

@@ -1,0 +1,52 @@
+"""One formula each: what a table of action values is worth to an optimal and to a noisy expert."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def greedy_values(utility: np.ndarray) -> np.ndarray:
+    """[S] the best action's value, for action values `utility` [S, A]."""
+    return utility.max(axis=1)
+
+
+def soft_values(utility: np.ndarray, temperature: float) -> np.ndarray:
+    """[S] temperature * logsumexp(utility / temperature) over actions, without overflow."""
+    best = utility.max(axis=1)
+    return best + temperature * np.log(np.exp((utility - best[:, None]) / temperature).sum(axis=1))
+
+
+def soft_policy(utility: np.ndarray, temperature: float) -> np.ndarray:
+    """[S, A] the Boltzmann policy of action values `utility` [S, A]."""
+    weights = np.exp((utility - utility.max(axis=1, keepdims=True)) / temperature)
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def greedy_policy(utility: np.ndarray) -> np.ndarray:
+    """[S, A] all mass on the first best action."""
+    policy = np.zeros_like(utility)
+    policy[np.arange(len(utility)), utility.argmax(axis=1)] = 1.0
+    return policy
+
+
+def entropy(policy: np.ndarray) -> np.ndarray:
+    """[S] entropy of the actions, in nats."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(policy > 0, -policy * np.log(policy), 0.0)
+    return terms.sum(axis=1)
+
+
+def stationary_policy(visitation: np.ndarray, fallback: np.ndarray | None = None) -> np.ndarray:
+    """[S, A] the stationary policy with this visitation.
+
+    States that are never visited take the greedy action of `fallback` [S, A], or are uniform.
+    """
+    visits = visitation.sum(axis=1)
+    visited = visits > 0
+    policy = visitation / np.where(visited, visits, 1.0)[:, None]
+    if not visited.all():
+        rest = np.flatnonzero(~visited)
+        policy[rest] = (
+            1.0 / visitation.shape[1] if fallback is None else greedy_policy(fallback[rest])
+        )
+    return policy

@@ -1,0 +1,134 @@
+"""The exact solution of a constrained MDP at any size: policies priced one at a time.
+
+The Lagrangian dual g(prices) = p0 . V*(reward - prices . costs) + prices . budgets is convex and
+piecewise linear, and each evaluation is one UNCONSTRAINED MDP, whose best policy is a column of the
+master problem: mix the policies met so far so as to keep the budgets. With one constraint the
+master is two lines and their crossing (`secant.py`); with several it is a small linear program
+(`master.py`). Either way the optimum is exact: a mixture of at most K + 1 deterministic policies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.errors import InvalidModel
+from tacit.forward.policy_iteration import Column, best_column
+from tacit.forward.solution import (
+    Infeasibility,
+    Mixture,
+    Solution,
+    conclude,
+    delivered,
+)
+from tacit.forward.visitation import deterministic_visitation
+from tacit.mdp import MDP
+from tacit.objective import Objective
+
+
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """What a master problem hands back.
+
+    Attributes:
+        prices: [K] multipliers.
+        columns: policies of the optimal mixture.
+        weights: [M] probability of each.
+        proof: evidence that no policy meets the budgets, if so.
+        iterations: unconstrained problems solved.
+        best: the best policy at the prices, if it is another.
+    """
+
+    prices: np.ndarray
+    columns: list[Column]
+    weights: np.ndarray
+    proof: Infeasibility | None
+    iterations: int
+    best: Column | None = None
+
+
+@dataclass(frozen=True)
+class ColumnGeneration:
+    """Exact solver: one warm-started policy iteration per trial price of the constraints.
+
+    Attributes:
+        tolerance: largest entry of the certificate that still counts as converged.
+        max_steps: most unconstrained problems to solve.
+    """
+
+    tolerance: float = 1e-9
+    max_steps: int = 500
+
+    def solve(
+        self,
+        mdp: MDP,
+        objective: Objective,
+        *,
+        guess: Solution | None = None,
+        throw: bool = True,
+    ) -> Solution:
+        """The exact `Solution`; `guess` is a solution of a similar problem to start from."""
+        if self.max_steps < 1 or not self.tolerance > 0:
+            raise InvalidModel(
+                "max_steps must be at least 1 and tolerance positive; "
+                f"got {self.max_steps} and {self.tolerance}"
+            )
+        reward, costs = objective.tables(mdp)
+        bounded = np.isfinite(objective.budgets)
+        tables = np.concatenate([reward[None], costs[bounded]])
+        budgets = objective.budgets[bounded]
+        start = _first_column(mdp, tables, guess)
+        priced = None
+        if len(budgets) == 0:
+            column = best_column(mdp, tables, np.ones(1), start=start)
+            priced = Priced(np.zeros(0), [column], np.ones(1), None, 1)
+        elif len(budgets) == 1:
+            from tacit.forward.secant import price_one
+
+            expected = 0.0 if guess is None else float(guess.multipliers[bounded][0])
+            priced = price_one(
+                mdp, tables, budgets, start=start, expected=expected, limit=self.max_steps
+            )
+        if priced is None:
+            from tacit.forward.master import price_many
+
+            priced = price_many(mdp, tables, budgets, start=start, limit=self.max_steps)
+        return delivered(self._solution(mdp, objective, bounded, priced), throw)
+
+    def _solution(
+        self, mdp: MDP, objective: Objective, bounded: np.ndarray, priced: Priced
+    ) -> Solution:
+        every = np.arange(mdp.states)
+        visitation = np.zeros((mdp.states, mdp.actions))
+        for weight, column in zip(priced.weights, priced.columns, strict=True):
+            visitation[every, column.policy] += weight * deterministic_visitation(
+                mdp, column.policy
+            )
+        multipliers = np.zeros(objective.constraints)
+        multipliers[bounded] = priced.prices
+        proof = priced.proof
+        if proof is not None:
+            weights = np.zeros(objective.constraints)
+            weights[bounded] = proof.weights
+            proof = Infeasibility(weights, proof.least, proof.allowed)
+        best = priced.best or priced.columns[0]
+        return conclude(
+            mdp,
+            objective,
+            visitation,
+            best.values[0] - priced.prices @ best.values[1:],
+            multipliers,
+            tolerance=self.tolerance,
+            mixture=Mixture(priced.weights, np.stack([c.policy for c in priced.columns])),
+            infeasibility=proof,
+            iterations=priced.iterations,
+        )
+
+
+def _first_column(mdp: MDP, tables: np.ndarray, guess: Solution | None) -> Column | None:
+    """A column to start from: the most likely actions of the guess, values still to be found."""
+    if guess is None or guess.policy.shape != tables.shape[1:]:
+        return None
+    policy = guess.policy.argmax(axis=1).astype(np.int32)
+    return Column(policy, np.zeros(tables.shape[:2]), np.zeros(len(tables)), np.inf, 0)

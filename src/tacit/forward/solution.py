@@ -1,0 +1,230 @@
+"""The answer of a solve, and the one function that judges it from the arrays alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from tacit.errors import Infeasible, NotConverged
+from tacit.forward.bellman import entropy, greedy_values, soft_values, stationary_policy
+from tacit.mdp import MDP
+from tacit.objective import Objective
+
+
+class Status(Enum):
+    """How a solve ended. The value is the sentence shown to the user."""
+
+    CONVERGED = "converged"
+    AT_LEAST_COST = (
+        "a budget equals the least achievable cost: a noisy expert meets it only in the limit of an "
+        "infinite multiplier"
+    )
+    INFEASIBLE = (
+        "no policy meets the budgets; the proof and the policy of least violation are given"
+    )
+    TOLERANCE_MISSED = "stopped before the tolerance was met: raise `max_steps`"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Numbers that let anyone judge a solution without trusting the solver. All are 0 at an optimum.
+
+    Attributes:
+        flow_residual: L1 norm of what the visitation creates or loses, negative parts included.
+        violation: max over k of (spent - budget)+ / max(1, |budget|).
+        duality_gap: (dual - primal) / max(1, |primal|); the dual bounds the optimum for any values.
+        slackness: max over k of |multiplier * (budget - spent)| / max(1, |primal|).
+    """
+
+    flow_residual: float
+    violation: float
+    duality_gap: float
+    slackness: float
+
+    def within(self, tolerance: float) -> bool:
+        """Whether every number is at most `tolerance`; NaN never is."""
+        return (
+            self.flow_residual <= tolerance
+            and self.violation <= tolerance
+            and abs(self.duality_gap) <= tolerance
+            and self.slackness <= tolerance
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Draws one policy per episode. Its visitation is the average; mixing per step is another policy.
+
+    Attributes:
+        weights: [M] probability of each policy.
+        policies: [M, S] the action of each policy in each state.
+    """
+
+    weights: np.ndarray
+    policies: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Infeasibility:
+    """A proof that no policy meets the budgets: even the least weighted cost exceeds the budgets'.
+
+    Attributes:
+        weights: [K] non-negative weights of the constraints.
+        least: the least weighted cost of any policy, an unconstrained MDP anyone can solve.
+        allowed: the weighted sum of the budgets; `least > allowed` is the proof.
+    """
+
+    weights: np.ndarray
+    least: float
+    allowed: float
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A policy for an objective, its prices, and a certificate.
+
+    Attributes:
+        policy: [S, A] stationary, randomised.
+        visitation: [S, A] discounted; sums to 1 / (1 - discount).
+        values: [S] value of the Lagrangian; lets anyone check the gap without solving anything.
+        multipliers: [K] price of each budget.
+        value: expected discounted reward of the policy.
+        spent: [K] expected discounted cost of the policy.
+        temperature: noise of the policy; 0 for an optimal one.
+        status: how the solve ended, derived from the certificate.
+        certificate: what the status rests on.
+        mixture: the deterministic policies whose average this is, if the solver works with such.
+        infeasibility: the proof, if there is no policy within the budgets.
+        iterations: outer steps taken.
+    """
+
+    policy: np.ndarray
+    visitation: np.ndarray
+    values: np.ndarray
+    multipliers: np.ndarray
+    value: float
+    spent: np.ndarray
+    temperature: float
+    status: Status
+    certificate: Certificate
+    mixture: Mixture | None = None
+    infeasibility: Infeasibility | None = None
+    iterations: int = 0
+
+    def __repr__(self) -> str:
+        numbers = np.array2string(self.multipliers, precision=6)
+        return f"Solution({self.status.name}, value={self.value:.6g}, multipliers={numbers})"
+
+
+def certify(
+    mdp: MDP,
+    objective: Objective,
+    visitation: np.ndarray,
+    values: np.ndarray,
+    multipliers: np.ndarray,
+    *,
+    temperature: float = 0.0,
+) -> Certificate:
+    """The certificate of a primal and dual pair, computed from nothing but these arrays.
+
+    Weak duality makes it a proof: for ANY values, p0 . values + multipliers . budgets
+    + max(0, max(backup(values) - values)) / (1 - discount) bounds the optimum from above, because
+    adding the Bellman residual / (1 - discount) to the values makes them feasible for the dual.
+    """
+    reward, costs = objective.tables(mdp)
+    bounded = np.isfinite(objective.budgets)
+    budgets = np.where(bounded, objective.budgets, 0.0)
+    state_visits = visitation.sum(axis=1)
+    flow = state_visits - mdp.discount * mdp.inflow(visitation) - mdp.initial
+    flow_residual = np.abs(flow).sum() - np.minimum(visitation, 0.0).sum()
+
+    spent = np.tensordot(costs, visitation, 2)
+    over = (spent - objective.budgets) / np.maximum(1.0, np.abs(budgets))
+    primal = np.vdot(visitation, reward)
+    if temperature > 0:
+        primal = primal + temperature * np.vdot(
+            state_visits, entropy(stationary_policy(visitation))
+        )
+
+    lagrangian = reward - np.tensordot(multipliers, costs, 1) if len(costs) else reward
+    utility = lagrangian + mdp.discount * mdp.expected_next(values)
+    backup = soft_values(utility, temperature) if temperature > 0 else greedy_values(utility)
+    lift = max(0.0, float((backup - values).max())) / (1.0 - mdp.discount)
+    dual = mdp.initial @ values + multipliers @ budgets + lift
+    if (multipliers < 0).any() or (multipliers[~bounded] != 0).any():
+        dual = np.inf  # the bound holds only for non-negative prices, 0 for an unlimited budget
+    scale = max(1.0, abs(float(primal)))
+    slack = multipliers * (budgets - spent)
+    return Certificate(
+        flow_residual=float(flow_residual),
+        violation=float(max(0.0, over.max(initial=0.0))),
+        duality_gap=float((dual - primal) / scale),
+        slackness=float(np.abs(slack).max(initial=0.0) / scale),
+    )
+
+
+def conclude(
+    mdp: MDP,
+    objective: Objective,
+    visitation: np.ndarray,
+    values: np.ndarray,
+    multipliers: np.ndarray,
+    *,
+    tolerance: float,
+    temperature: float = 0.0,
+    policy: np.ndarray | None = None,
+    mixture: Mixture | None = None,
+    infeasibility: Infeasibility | None = None,
+    at_least_cost: bool = False,
+    iterations: int = 0,
+) -> Solution:
+    """The `Solution` of these arrays, its status derived from the certificate and the proof."""
+    reward, costs = objective.tables(mdp)
+    certificate = certify(mdp, objective, visitation, values, multipliers, temperature=temperature)
+    if infeasibility is not None and infeasibility.least > infeasibility.allowed:
+        status = Status.INFEASIBLE
+    elif certificate.within(tolerance):
+        status = Status.CONVERGED
+    else:
+        status = Status.AT_LEAST_COST if at_least_cost else Status.TOLERANCE_MISSED
+    if policy is None:
+        lagrangian = reward - np.tensordot(multipliers, costs, 1) if len(costs) else reward
+        fallback = lagrangian + mdp.discount * mdp.expected_next(values)
+        policy = stationary_policy(visitation, fallback)
+    return Solution(
+        policy=policy,
+        visitation=visitation,
+        values=values,
+        multipliers=multipliers,
+        value=float(np.vdot(visitation, reward)),
+        spent=np.tensordot(costs, visitation, 2),
+        temperature=temperature,
+        status=status,
+        certificate=certificate,
+        mixture=mixture,
+        infeasibility=infeasibility if status is Status.INFEASIBLE else None,
+        iterations=iterations,
+    )
+
+
+def delivered(solution: Solution, throw: bool) -> Solution:
+    """The solution, or the error it amounts to when `throw` asks for one."""
+    if not throw or solution.status in (Status.CONVERGED, Status.AT_LEAST_COST):
+        return solution
+    if solution.status is Status.INFEASIBLE:
+        proof = solution.infeasibility
+        assert proof is not None
+        raise Infeasible(
+            "no policy meets the budgets: the least weighted cost is "
+            f"{proof.least:.6g}, the budgets allow {proof.allowed:.6g} "
+            f"(weights {np.array2string(proof.weights, precision=4)})",
+            solution,
+        )
+    c = solution.certificate
+    raise NotConverged(
+        f"{solution.status.value} (duality gap {c.duality_gap:.2e}, violation {c.violation:.2e}, "
+        f"slackness {c.slackness:.2e}, flow residual {c.flow_residual:.2e})",
+        solution,
+    )

@@ -1,0 +1,105 @@
+"""Where a policy goes and what it collects: checked linear solves, and the paper's finite recursion."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tacit.errors import InvalidModel
+from tacit.forward.kernels import DIRECT_LIMIT, eliminate, krylov, substitute
+from tacit.mdp import MDP
+
+
+def visitation(mdp: MDP, policy: np.ndarray) -> np.ndarray:
+    """[S, A] discounted visitation of a stationary policy [S, A]; sums to 1 / (1 - discount)."""
+    policy = check_policy(mdp, policy)
+    visits = chain_solve(mdp, *policy_chain(mdp, policy), mdp.initial, transposed=True)
+    return np.maximum(visits, 0.0)[:, None] * policy
+
+
+def policy_values(mdp: MDP, policy: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """[S] expected discounted sum of `table` [S, A] or [S] from each state under the policy [S, A]."""
+    policy = check_policy(mdp, policy)
+    table = np.asarray(table, float)
+    gain = (policy * table).sum(axis=1) if table.ndim == 2 else table.copy()
+    return chain_solve(mdp, *policy_chain(mdp, policy), gain, transposed=False)
+
+
+def visitation_recursion(mdp: MDP, policy: np.ndarray, steps: int) -> np.ndarray:
+    """[S, A] visitation of the first `steps` steps, by the recursion of the paper's eq. 5.
+
+    d_1 = p0, d_{t+1}(s') = discount * sum_{s,a} d_t(s) policy(s,a) p(s'|s,a); the sum of all d_t.
+    """
+    policy = check_policy(mdp, policy)
+    visits = mdp.initial.copy()
+    total = visits.copy()
+    for _ in range(steps - 1):
+        visits = mdp.discount * mdp.inflow(visits[:, None] * policy)
+        total += visits
+        if not visits.any():  # discount 0, or underflow: nothing more can come
+            break
+    return total[:, None] * policy
+
+
+def deterministic_visitation(mdp: MDP, actions: np.ndarray) -> np.ndarray:
+    """[S] discounted visits of the policy that takes `actions` [S]."""
+    layout = mdp.layout
+    every = np.arange(mdp.states)
+    lane = 0 if layout.states.shape[1] == 1 else actions
+    rows = np.ascontiguousarray(layout.states[every, lane])
+    weights = np.ascontiguousarray(layout.probabilities[every, actions])
+    return np.maximum(chain_solve(mdp, rows, weights, mdp.initial, transposed=True), 0.0)
+
+
+def policy_chain(mdp: MDP, policy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[S, W] next states, ascending in every row, and [S, W] their probabilities under the policy."""
+    layout = mdp.layout
+    if layout.states.shape[1] == 1:
+        weights = np.matmul(policy[:, None, :], layout.probabilities)[:, 0, :]
+        return layout.states[:, 0, :], np.ascontiguousarray(weights)
+    rows = layout.states.reshape(mdp.states, -1)
+    weights = (policy[:, :, None] * layout.probabilities).reshape(mdp.states, -1)
+    order = np.argsort(rows, axis=1, kind="stable")
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(weights, order, axis=1)
+
+
+def chain_solve(
+    mdp: MDP, rows: np.ndarray, weights: np.ndarray, right: np.ndarray, *, transposed: bool
+) -> np.ndarray:
+    """[S] the solution of (I - discount P) x = right, or of its transpose.
+
+    The Krylov answer is taken only if its true residual is at rounding level; otherwise the system
+    is solved by sparse elimination.
+    """
+    right = np.ascontiguousarray(right, dtype=np.float64)
+    x = np.zeros(mdp.states)
+    if mdp.states <= DIRECT_LIMIT:
+        substitute(eliminate(rows, weights, mdp.discount, transposed), right, x)
+        return x
+    target = np.abs(right).max() * max(1e-14, 1e-15 / (1.0 - mdp.discount))
+    if krylov(rows, weights, mdp.discount, transposed, right, x, target, 4000) <= target:
+        return x
+    from scipy.sparse import coo_array, eye_array
+    from scipy.sparse.linalg import splu
+
+    every = np.repeat(np.arange(mdp.states), rows.shape[1])
+    chain = coo_array((weights.ravel(), (every, rows.ravel())), shape=(mdp.states,) * 2)
+    factors = splu((eye_array(mdp.states) - mdp.discount * chain).tocsc())
+    return factors.solve(right, trans="T" if transposed else "N")
+
+
+def check_policy(mdp: MDP, policy: np.ndarray) -> np.ndarray:
+    """The policy as float64 [S, A], or `InvalidModel` naming the worst row."""
+    policy = np.asarray(policy, dtype=np.float64)
+    if policy.shape != (mdp.states, mdp.actions):
+        raise InvalidModel(
+            f"policy must have shape [S, A] = ({mdp.states}, {mdp.actions}); got {policy.shape}"
+        )
+    error = np.abs(policy.sum(axis=1) - 1.0) - 2.0 * np.minimum(policy, 0.0).sum(axis=1)
+    error = np.where(np.isfinite(error), error, np.inf)
+    worst = int(error.argmax())
+    if error[worst] > 1e-6:
+        raise InvalidModel(
+            f"policy must hold a distribution over actions for every state; "
+            f"state {worst} has {policy[worst]}"
+        )
+    return policy
