@@ -152,9 +152,11 @@ def test_the_model_owns_its_arrays_and_they_do_not_change():
             array[0] = 0
     with pytest.raises(AttributeError):
         mdp.discount = 0.5
-    sparse = sp.csr_array(np.full((2, 2), 0.5))
-    MDP(sparse, [1, 0], 0.9)
-    sparse.data[:] = 1.0  # still the caller's own
+    # Entry (0, 1) in two halves: merged in the model, left alone in the caller's matrix.
+    halves = sp.csr_array(([0.5, 0.25, 0.25, 1.0], [0, 1, 1, 0], [0, 3, 4]), shape=(2, 2))
+    assert_array_equal(MDP(halves, [1, 0], 0.9).dense()[:, 0], [[0.5, 0.5], [1.0, 0.0]])
+    assert halves.nnz == 4
+    halves.data[:] = 1.0  # still the caller's own, still writable
 
 
 def test_the_smallest_model():
