@@ -1,0 +1,247 @@
+"""The two linear maps of a model, in JAX, with the storage behind them.
+
+Expected next value [S] -> [S, A], its transpose, next-state inflow [S, A] -> [S], and the linear
+systems of the chain that a policy makes of them: that is all the smooth algorithms see. Small
+models are dense and solved directly; large ones keep successor lists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tacit.forward.kernels import krylov
+from tacit.mdp import MDP
+
+# Up to this many states one dense factorisation beats any number of sparse products.
+DENSE_LIMIT = 256
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """A small model.
+
+    Attributes:
+        matrix: [S, A, S] transitions.
+    """
+
+    matrix: Any
+
+    def expected_next(self, values: Any) -> Any:
+        """[S, A] expected value of the next state."""
+        return self.matrix @ values
+
+    def inflow(self, table: Any) -> Any:
+        """[S] what flows into each state."""
+        return jnp.einsum("sa,sat->t", table, self.matrix)
+
+    def solve(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
+        """[..., S] the values x of the policy's chain: x = right + discount * P x."""
+        return _solve(self._system(policy, discount), right)
+
+    def solve_transposed(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
+        """[S] the visits x of the policy's chain: x = right + discount * P' x."""
+        return _solve(self._system(policy, discount).T, right)
+
+    def _system(self, policy: Any, discount: Any) -> Any:
+        chain = jnp.einsum("sa,sat->st", policy, self.matrix)
+        return jnp.eye(chain.shape[0]) - discount * chain
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """A large model, as successor lists shared between actions where possible (`MDP.layout`).
+
+    Attributes:
+        states: [S, 1, W] or [S, A, W] next states.
+        probabilities: [S, A, W].
+        predecessors: [S, V] for each state, the entries of a flattened chain [S * W] that lead to
+            it, padded with S * W: gathering them beats scattering. [S, 0] where some state has
+            too many.
+    """
+
+    states: Any
+    probabilities: Any
+    predecessors: Any
+
+    def expected_next(self, values: Any) -> Any:
+        """[S, A] expected value of the next state."""
+        return (self.probabilities * values[self.states]).sum(axis=2)
+
+    def inflow(self, table: Any) -> Any:
+        """[S] what flows into each state."""
+        return self._gather(self._chain(table)[1])
+
+    def solve(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
+        """[S] the values x of the policy's chain: x = right + discount * P x."""
+        rows, weights = self._chain(policy)
+
+        def product(x: Any) -> Any:
+            return x - discount * (weights * x[rows]).sum(axis=1)
+
+        return _solve_sparse(rows, weights, discount, right, target, product, transposed=False)
+
+    def solve_transposed(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
+        """[S] the visits x of the policy's chain: x = right + discount * P' x."""
+        rows, weights = self._chain(policy)
+
+        def product(x: Any) -> Any:
+            return x - discount * self._gather(weights * x[:, None])
+
+        return _solve_sparse(rows, weights, discount, right, target, product, transposed=True)
+
+    def _chain(self, table: Any) -> tuple[Any, Any]:
+        """[S, W] next states and [S, W] weights when `table` [S, A] weighs the actions."""
+        if self.states.shape[1] == 1:
+            return self.states[:, 0], jnp.einsum("sa,saw->sw", table, self.probabilities)
+        count = self.states.shape[0]
+        weights = (table[:, :, None] * self.probabilities).reshape(count, -1)
+        return self.states.reshape(count, -1), weights
+
+    def _gather(self, weights: Any) -> Any:
+        """[S] the sum of the chain's entries that lead to each state."""
+        if self.predecessors.shape[1] == 0:
+            rows = jnp.broadcast_to(self.states, self.probabilities.shape)
+            rows = self.states[:, 0] if self.states.shape[1] == 1 else rows.reshape(len(rows), -1)
+            return jnp.zeros(weights.shape[0]).at[rows].add(weights)
+        taken = jnp.take(weights.ravel(), self.predecessors, mode="fill", fill_value=0.0)
+        return taken.sum(axis=1)
+
+
+def dynamics(mdp: MDP) -> Dense | Sparse:
+    """The model's linear maps, dense or sparse by size; kept with the model."""
+    kept = mdp.__dict__.get("_dynamics")
+    if kept is None:
+        kept = _dense(mdp) if mdp.states <= DENSE_LIMIT else _sparse(mdp)
+        mdp.__dict__["_dynamics"] = kept
+    return kept
+
+
+def _dense(mdp: MDP) -> Dense:
+    with jax.enable_x64(True):
+        return Dense(jnp.asarray(mdp.dense()))
+
+
+def _sparse(mdp: MDP) -> Sparse:
+    layout = mdp.layout
+    shared = layout.states.shape[1] == 1
+    reached = layout.states[:, 0] if shared else layout.states.reshape(mdp.states, -1)
+    used = (layout.probabilities > 0).any(axis=1) if shared else layout.probabilities > 0
+    target = np.where(used.reshape(reached.shape), reached, mdp.states).ravel()
+    degree = np.bincount(target, minlength=mdp.states + 1)[: mdp.states]
+    width = int(degree.max())
+    # One hub (an absorbing end, say) would pad every other state's list to its own length.
+    if width * mdp.states > 4 * target.size:
+        predecessors = np.zeros((mdp.states, 0), np.int32)
+    else:
+        order = np.argsort(target, kind="stable")[: int(degree.sum())]
+        predecessors = np.full((mdp.states, width), target.size, np.int32)
+        first = np.concatenate([[0], np.cumsum(degree)[:-1]])
+        slot = np.arange(len(order)) - np.repeat(first, degree)
+        predecessors[target[order], slot] = order
+    with jax.enable_x64(True):
+        return Sparse(
+            jnp.asarray(layout.states), jnp.asarray(layout.probabilities), jnp.asarray(predecessors)
+        )
+
+
+def _solve(system: Any, right: Any) -> Any:
+    """Solves for the last axis of `right`, by one factorisation."""
+    return jnp.linalg.solve(system, jnp.atleast_2d(right).T).T.reshape(right.shape)
+
+
+def _solve_sparse(
+    rows: Any,
+    weights: Any,
+    discount: Any,
+    right: Any,
+    target: Any,
+    product: Any,
+    *,
+    transposed: bool,
+) -> Any:
+    """On a CPU the compiled, preconditioned solver of the exact half; elsewhere Krylov in JAX."""
+
+    def on_host(*arguments: Any) -> Any:
+        return jax.pure_callback(
+            _host_krylov,
+            jax.ShapeDtypeStruct(right.shape, right.dtype),
+            *arguments,
+            transposed,
+            vmap_method="sequential",
+        )
+
+    def on_device(rows: Any, weights: Any, discount: Any, right: Any, target: Any) -> Any:
+        return bicgstab(product, right, target)
+
+    arguments = (rows, weights, discount, right, target)
+    return jax.lax.platform_dependent(*arguments, cpu=on_host, default=on_device)
+
+
+def _host_krylov(rows, weights, discount, right, target, transposed):
+    rows, weights = np.asarray(rows), np.asarray(weights)
+    if rows.shape[1] > 1 and (np.diff(rows[:64], axis=1) < 0).any():
+        order = np.argsort(rows, axis=1, kind="stable")  # the solver wants ascending next states
+        rows = np.take_along_axis(rows, order, axis=1)
+        weights = np.take_along_axis(weights, order, axis=1)
+    right, x = np.array(right), np.zeros(right.shape)
+    krylov(rows, weights, float(discount), bool(transposed), right, x, float(target), 4000)
+    return x
+
+
+def bicgstab(product: Any, right: Any, target: Any, limit: int = 4000) -> Any:
+    """The x of product(x) = right, to a largest TRUE residual of `target` where that can be had.
+
+    Restarts from b - A x computed afresh: the recurrence's own residual drifts and is never trusted.
+    """
+
+    def restart(state: Any) -> Any:
+        x, residual, spent, _ = state
+        inner = (x, residual, residual, jnp.zeros_like(x), 1.0, 1.0, 1.0, jnp.zeros_like(x), 0)
+        x, *_, steps = jax.lax.while_loop(
+            lambda s: (jnp.abs(s[1]).max() > 0.5 * target) & (s[8] < 300) & (s[6] != 0.0),
+            lambda s: _bicgstab_step(product, s),
+            inner,
+        )
+        fresh = right - product(x)
+        better = jnp.abs(fresh).max() < 0.5 * jnp.abs(residual).max()
+        return x, fresh, spent + steps, better
+
+    def going(state: Any) -> Any:
+        return (jnp.abs(state[1]).max() > target) & (state[2] < limit) & state[3]
+
+    start = (jnp.zeros_like(right), right, 0, True)
+    return jax.lax.while_loop(going, restart, start)[0]
+
+
+def _bicgstab_step(product: Any, state: Any) -> Any:
+    x, residual, shadow, direction, rho, alpha, omega, image, steps = state
+    fresh = shadow @ residual
+    direction = residual + fresh / rho * (alpha / omega) * (direction - omega * image)
+    image = product(direction)
+    alpha = fresh / (shadow @ image)
+    middle = residual - alpha * image
+    other = product(middle)
+    size = other @ other
+    omega = jnp.where(size > 0, (other @ middle) / jnp.where(size > 0, size, 1.0), 0.0)
+    x = x + alpha * direction + omega * middle
+    residual = middle - omega * other
+    finite = jnp.isfinite(alpha) & jnp.isfinite(omega) & (fresh != 0)
+    keep = lambda new, old: jnp.where(finite, new, old)  # noqa: E731 - a breakdown keeps the last x
+    return (
+        keep(x, state[0]),
+        keep(residual, state[1]),
+        shadow,
+        direction,
+        fresh,
+        alpha,
+        jnp.where(finite, omega, 0.0),
+        image,
+        steps + 1,
+    )

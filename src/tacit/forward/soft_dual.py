@@ -1,0 +1,111 @@
+"""The noisy expert within budgets: Newton on the smooth dual of the entropy-regularised problem.
+
+D(prices) = p0 . V_soft(reward - prices . costs) + prices . budgets is convex and smooth; its
+gradient is budgets - spent, its Hessian the visitation-weighted covariance of the costs' advantages
+over the noise of the actions, divided by the temperature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.errors import InvalidModel
+from tacit.forward.column_generation import ColumnGeneration
+from tacit.forward.solution import Solution, Status, conclude, delivered
+from tacit.mdp import MDP
+from tacit.objective import Objective
+
+# Prices this many times the scale at which a cost weighs as much as the reward and the noise are
+# taken for a sign that the dual has no minimum, and the exact solver is asked.
+RUNAWAY = 1e3
+
+
+@dataclass(frozen=True)
+class SoftDual:
+    """Solver for a Boltzmann expert: maximises reward plus temperature times causal entropy.
+
+    Attributes:
+        temperature: noise of the expert, in the units of the reward.
+        tolerance: largest entry of the certificate that still counts as converged.
+        max_steps: most evaluations of the dual.
+    """
+
+    temperature: float = 0.1
+    tolerance: float = 1e-9
+    max_steps: int = 200
+
+    def solve(
+        self,
+        mdp: MDP,
+        objective: Objective,
+        *,
+        guess: Solution | None = None,
+        throw: bool = True,
+    ) -> Solution:
+        """The `Solution` at this temperature; `guess` is a solution of a similar problem."""
+        from tacit.forward.dynamics import dynamics
+        from tacit.forward.soft_newton import minimise_dual
+
+        if not 0.0 < self.temperature < np.inf:
+            raise InvalidModel(f"temperature must be a positive number; got {self.temperature}")
+        if self.max_steps < 1 or not self.tolerance > 0:
+            raise InvalidModel(
+                "max_steps must be at least 1 and tolerance positive; "
+                f"got {self.max_steps} and {self.tolerance}"
+            )
+        reward, costs = objective.tables(mdp)
+        bounded = np.isfinite(objective.budgets)
+        prices, values = np.zeros(int(bounded.sum())), np.zeros(mdp.states)
+        if guess is not None and guess.values.shape == values.shape:
+            values, prices = guess.values, guess.multipliers[bounded]
+        result = minimise_dual(
+            dynamics(mdp),
+            mdp.initial,
+            mdp.discount,
+            self.temperature,
+            reward,
+            costs[bounded],
+            objective.budgets[bounded],
+            prices,
+            values,
+            self.tolerance,
+            self.max_steps,
+        )
+        prices, values, policy, visits, steps = (np.asarray(part) for part in result)
+        multipliers = np.zeros(objective.constraints)
+        multipliers[bounded] = prices
+        scale = np.abs(reward).max() + self.temperature * np.log(mdp.actions + 1.0)
+        weight = multipliers * np.abs(costs).max(axis=(1, 2), initial=0.0)
+        solution = conclude(
+            mdp,
+            objective,
+            np.maximum(visits, 0.0)[:, None] * policy,
+            values,
+            multipliers,
+            tolerance=self.tolerance,
+            temperature=self.temperature,
+            policy=policy,
+            iterations=int(steps),
+        )
+        if solution.status is not Status.CONVERGED or (weight > RUNAWAY * scale).any():
+            solution = self._diagnosed(mdp, objective, solution)
+        return delivered(solution, throw)
+
+    def _diagnosed(self, mdp: MDP, objective: Objective, solution: Solution) -> Solution:
+        """The solution with a status that says whether the budgets are the reason for the trouble."""
+        from dataclasses import replace
+
+        indifferent = Objective(np.zeros(mdp.states), objective.costs, objective.budgets)
+        exact = ColumnGeneration().solve(mdp, indifferent, throw=False)
+        if exact.status is Status.INFEASIBLE:
+            reward, _ = objective.tables(mdp)
+            return replace(
+                exact, value=float(np.vdot(exact.visitation, reward)), temperature=self.temperature
+            )
+        less = objective.budgets - 1e-7 * np.maximum(1.0, np.abs(objective.budgets))
+        tighter = Objective(np.zeros(mdp.states), objective.costs, less)
+        if ColumnGeneration().solve(mdp, tighter, throw=False).status is Status.INFEASIBLE:
+            return replace(solution, status=Status.AT_LEAST_COST)
+        return solution
