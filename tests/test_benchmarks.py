@@ -1,0 +1,153 @@
+"""The benchmark's own parts, on tiny problems: a wrong table is worse than none."""
+
+import dataclasses
+import importlib.util
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tacit
+
+SCRIPT = Path(__file__).resolve().parents[1] / "benchmarks" / "forward.py"
+
+
+def load():
+    """The script as a module; it is a program, so nothing else can import it."""
+    spec = importlib.util.spec_from_file_location("benchmark_forward", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their annotations up there
+    spec.loader.exec_module(module)
+    return module
+
+
+forward = load()
+
+
+@pytest.fixture(scope="module")
+def grid():
+    return forward.hill(5, 0.9, seed=0)
+
+
+@pytest.fixture(scope="module")
+def free(grid):
+    return grid.wanting(grid.objective.reward)
+
+
+@pytest.mark.filterwarnings("ignore")  # the peers' deprecations are theirs
+@pytest.mark.parametrize("entrant", forward.CONSTRAINED, ids=lambda e: e.name)
+def test_every_setting_of_highs_finds_the_value_and_the_multiplier(entrant, grid):
+    if not forward.installed(entrant.package):
+        pytest.skip(f"{entrant.package} is not installed")
+    solution = tacit.solve(grid.mdp, grid.objective)
+    for settings in entrant.settings:
+        run, read = entrant.load(grid, settings, 10.0)()
+        answer = read(run())
+        # HiGHS promises 1e-7 on rows and reduced costs; the interior point ends a little wider.
+        assert answer.value == pytest.approx(solution.value, rel=1e-5), settings
+        assert answer.multiplier == pytest.approx(solution.multipliers[0], rel=1e-4), settings
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("entrant", forward.UNCONSTRAINED, ids=lambda e: e.name)
+def test_every_setting_of_a_peer_finds_an_optimal_policy(entrant, free):
+    if not forward.installed(entrant.package):
+        pytest.skip(f"{entrant.package} is not installed")
+    run, read = forward.TACIT.load(free, {}, 10.0)()
+    reference = read(run())
+    for settings in entrant.settings:
+        run, read = entrant.load(free, settings, 10.0)()
+        errors = forward.accuracy(free, read(run()), reference)
+        # Each was asked for 1e-6, in values of order 0.1.
+        assert errors["policy"] <= 1e-5, settings
+        if entrant.name != "pymdptoolbox":  # it stops by the span: its values may be off
+            assert errors["values"] <= 1e-5, settings
+
+
+def test_own_accuracy_is_a_bound_that_sees_a_wrong_answer(free):
+    run, read = forward.TACIT.load(free, {}, 10.0)()
+    answer = read(run())
+    assert forward.accuracy(free, answer, answer)["values"] <= 1e-9  # the solver's tolerance
+    wrong = dataclasses.replace(answer, values=answer.values * 1.1)
+    # Adding a tenth everywhere leaves a residual that promises no less than the true error.
+    assert forward.accuracy(free, wrong, wrong)["values"] >= 0.01
+
+
+def test_nested_lists_hold_every_successor_and_no_padding(grid):
+    lists = forward.nested_lists(grid.mdp)
+    dense = np.zeros_like(grid.mdp.dense())
+    for s, actions in enumerate(lists["tranMatProbs"]):
+        for a, probabilities in enumerate(actions):
+            assert min(probabilities) > 0
+            dense[s, a, lists["tranMatColumns"][s][a]] = probabilities
+    assert np.array_equal(dense, grid.mdp.dense())
+
+
+def steps(*durations):
+    """A `fresh` whose runs take these seconds, one after another."""
+    left = list(durations)
+    return lambda: (lambda: time.sleep(left.pop(0)), lambda _: forward.Answer(value=len(left)))
+
+
+def test_the_first_run_is_not_the_best_one_even_if_it_is_the_quickest():
+    timing = forward.measure(steps(0.0, 0.05, 0.02), repeats=2, slow=1.0, cap=5.0)
+    assert len(timing.times) == 3
+    assert timing.times[0] < 0.02 <= timing.best == min(timing.times[1:])
+
+
+def test_a_slow_run_is_not_repeated_and_a_run_past_the_cap_is_a_lower_bound():
+    timing = forward.measure(steps(0.05, 0.0), repeats=5, slow=0.01, cap=5.0)
+    assert len(timing.times) == 1
+    timing = forward.measure(steps(0.01, 5.0), repeats=5, slow=1.0, cap=0.1)
+    assert timing.answer.capped
+    assert timing.best == 0.1
+
+
+def row(solver, seconds, states=10_000, task="constrained", **more):
+    return forward.Row("hill", states, 4, 0.99, task, solver, seconds=seconds, **more)
+
+
+def test_targets_are_judged_against_the_faster_method_and_by_their_accuracy():
+    ours = row("tacit", 0.1)
+    exact, rough = {"value": 1e-9, "multiplier": 1e-8}, {"value": 1e-9, "multiplier": 1e-3}
+    slow = row("HiGHS interior point", 90.0, errors=exact)
+    for quick, reached in (
+        (row("HiGHS simplex", 20.0, errors=exact), True),
+        (row("HiGHS simplex", 5.0, errors=exact), False),
+        (row("HiGHS simplex", 20.0, errors=rough), False),
+    ):
+        (target,) = forward.targets([ours, slow, quick])
+        assert target.reached is reached
+        assert "HiGHS simplex" in target.measured
+    (target,) = forward.targets([ours, row("HiGHS simplex", 100.0, status="capped")])
+    assert target.reached
+    assert target.measured.startswith("more than")
+
+
+def test_a_million_states_need_the_certificate_and_the_memory():
+    certificate = dict.fromkeys(("flow_residual", "violation", "duality_gap", "slackness"), 1e-9)
+    small = row("tacit", 0.1)
+    good = row("tacit", 20.0, 1_000_000, certificate=certificate, peak_gib=2.0)
+    assert all(t.reached for t in forward.targets([small, good]))
+    for worse in (
+        {"peak_gib": 9.0},
+        {"certificate": {**certificate, "duality_gap": 1e-3}},
+        {"seconds": 50.0},  # time per state grows five times
+    ):
+        found = forward.targets([small, dataclasses.replace(good, **worse)])
+        assert [t.reached for t in found].count(False) == 1
+
+
+def test_the_file_names_the_command_the_versions_and_the_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/somewhere/benchmarks/forward.py", "--cap", "10"])
+    path = tmp_path / "results" / "forward.json"
+    rows = [row("tacit", 0.1)]
+    forward.save(path, rows, forward.targets(rows), forward.Args(), took=1.0)
+    report = json.loads(path.read_text())
+    assert report["command"] == "python benchmarks/forward.py --cap 10"
+    assert {"python", "tacit", "numpy"} <= set(report["versions"])
+    assert {"cpu", "cores", "memory_gib"} <= set(report["machine"])
+    assert report["rows"][0]["seconds"] == 0.1
