@@ -38,14 +38,14 @@ def main(args: Args) -> None:
     grid = world.layout.grid
 
     panels = {
-        "reward of each cell": grid(reward[:, 0]),
+        "reward of each cell, in thousandths": grid(1000 * reward[:, 0]),
         "cost of each cell": grid(costs[0, :, 0]),
         "visitation and policy": grid(solution.visitation.sum(axis=1)),
     }
     figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
     for axis, (title, table) in zip(axes, panels.items(), strict=True):
         draw(axis, title, table)
-    draw_arrows(axes[2], world.layout, solution.policy)
+    draw_arrows(axes[2], world.layout, solution.policy, panels["visitation and policy"])
     figure.suptitle(
         f"budget {world.truth.budgets[0]:.3f}, spent {solution.spent[0]:.3f}, "
         f"multiplier {solution.multipliers[0]:.3g}, value {solution.value:.4g}, "
@@ -58,26 +58,31 @@ def main(args: Args) -> None:
     print(f"drawn:  {args.out / 'hill_grid.png'}")
 
 
+def ink(table: np.ndarray) -> np.ndarray:
+    """The colour that can be read on each cell of a dark-to-bright table."""
+    return np.where(table > (table.min() + table.max()) / 2, "black", "white")
+
+
 def draw(axis, title: str, table: np.ndarray) -> None:
-    """Colours with the number in every cell."""
+    """Colours, with the number in the lower half of every cell."""
     axis.set(title=title, xticks=range(table.shape[1]), yticks=range(table.shape[0]))
     axis.imshow(table, cmap="cividis")
-    middle = (table.min() + table.max()) / 2
-    for (row, column), number in np.ndenumerate(table):
-        ink = "black" if number > middle else "white"
-        axis.text(column, row + 0.28, f"{number:.2g}", ha="center", va="center", color=ink)
+    for (row, column), colour in np.ndenumerate(ink(table)):
+        number = f"{table[row, column]:.2g}"
+        axis.text(column, row + 0.33, number, ha="center", va="center", color=colour)
 
 
-def draw_arrows(axis, layout: tacit.worlds.Layout, policy: np.ndarray) -> None:
+def draw_arrows(axis, layout: tacit.worlds.Layout, policy: np.ndarray, table: np.ndarray) -> None:
     """One arrow for each action taken with a probability above 1 %, which is its length."""
+    colours = ink(table)
     for state, action in np.argwhere(policy > 0.01):
         row, column = layout.cell(state)
-        down, right = 0.42 * policy[state, action] * np.array(layout.directions[action])
+        half = 0.22 * policy[state, action] * np.array(layout.directions[action])
         axis.annotate(
             "",
-            xy=(column + right, row - 0.1 + down),
-            xytext=(column, row - 0.1),
-            arrowprops={"arrowstyle": "-|>", "color": "tab:red", "linewidth": 1.5},
+            xy=(column + half[1], row - 0.15 + half[0]),
+            xytext=(column - half[1], row - 0.15 - half[0]),
+            arrowprops={"arrowstyle": "->", "color": colours[row, column], "linewidth": 1.5},
         )
 
 

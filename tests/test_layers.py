@@ -15,6 +15,7 @@ PACKAGE = Path(tacit.__file__).parent
 LAYERS = [
     "errors",
     "files",
+    "engine",
     "transitions",
     "mdp",
     "objective",

@@ -34,7 +34,7 @@ def test_the_example_is_about_ten_lines(readme):
 
 def test_every_make_target_named_exists(readme, repository):
     makefile = (repository / "Makefile").read_text(encoding="utf-8")
-    named = set(re.findall(r"\bmake ([a-z]+)", readme))
+    named = set(re.findall(r"(?:^|`)make ([a-z]+)", readme, re.MULTILINE))
     assert {"demo", "test"} <= named
     assert named <= set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
 
