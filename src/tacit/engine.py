@@ -14,19 +14,25 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 
 def compiled_in_double(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """The function under `jax.jit`, traced and called with 64-bit numbers."""
+    """The function under `jax.jit`, traced and called with 64-bit numbers.
+
+    Its first argument is the world. A world on NumPy arrays runs the same function step by step.
+    """
     if function is None:
         return functools.partial(compiled_in_double, **options)
     traced = jax.jit(function, **options)
 
     @functools.wraps(function)
-    def call(*arguments: Any, **keywords: Any) -> Any:
+    def call(world: Any, *arguments: Any, **keywords: Any) -> Any:
+        if world.arrays is np:
+            return function(world, *arguments, **keywords)
         _keep_compiled_code()
         with jax.enable_x64(True):
-            return traced(*arguments, **keywords)
+            return traced(world, *arguments, **keywords)
 
     return call
 

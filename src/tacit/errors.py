@@ -6,7 +6,7 @@ from typing import Any
 
 
 class TacitError(Exception):
-    """Something a caller can act upon; the message is one line: what must hold, what was got, where."""
+    """Something a caller can act upon, in one line: what must hold, what was got, where."""
 
 
 class InvalidModel(TacitError, ValueError):

@@ -1,4 +1,4 @@
-"""Machine code for the loops of the exact solver, or the same loops interpreted where numba is missing.
+"""Machine code for the loops of the exact solver; interpreted where numba is missing.
 
 The exact solver follows discrete switches of policies: long chains of small, branching steps, for
 which a compiled loop on the host beats an array engine by far (a 25-state problem takes a fraction

@@ -1,9 +1,4 @@
-"""The two linear maps of a model, in JAX, with the storage behind them.
-
-Expected next value [S] -> [S, A], its transpose, next-state inflow [S, A] -> [S], and the linear
-systems of the chain that a policy makes of them: that is all the smooth algorithms see. Small
-models are dense and solved directly; large ones keep successor lists.
-"""
+"""Dynamics in JAX: dense and direct when small, successor lists and Krylov when large."""
 
 from __future__ import annotations
 
@@ -14,16 +9,37 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tacit.forward.kernels import krylov
 from tacit.mdp import MDP
 
-# Up to this many states one dense factorisation beats any number of sparse products.
-DENSE_LIMIT = 256
+
+class Traced:
+    """What the JAX worlds have in common."""
+
+    arrays = jnp
+    expected_next: Any
+
+    def while_loop(self, going: Any, step: Any, state: Any) -> Any:
+        """The state after repeating `step` while `going`, as one compiled loop."""
+        return jax.lax.while_loop(going, step, state)
+
+    def select(self, condition: Any, new: Any, old: Any) -> Any:
+        """`new` if the condition holds, else `old`."""
+        return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
+
+    def soft_backup(
+        self, discount: Any, temperature: Any, reward: Any, values: Any
+    ) -> tuple[Any, Any]:
+        """[S] soft values after one backup, and [S, A] the Boltzmann policy."""
+        scaled = (reward + discount * self.expected_next(values)) / temperature
+        best = scaled.max(axis=1, keepdims=True)
+        weights = jnp.exp(scaled - best)
+        total = weights.sum(axis=1, keepdims=True)
+        return (temperature * (best + jnp.log(total)))[:, 0], weights / total
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
-class Dense:
+class Dense(Traced):
     """A small model.
 
     Attributes:
@@ -55,7 +71,7 @@ class Dense:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
-class Sparse:
+class Sparse(Traced):
     """A large model, as successor lists shared between actions where possible (`MDP.layout`).
 
     Attributes:
@@ -85,16 +101,16 @@ class Sparse:
         def product(x: Any) -> Any:
             return x - discount * (weights * x[rows]).sum(axis=1)
 
-        return _solve_sparse(rows, weights, discount, right, target, product, transposed=False)
+        return bicgstab(product, right, target)
 
     def solve_transposed(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
         """[S] the visits x of the policy's chain: x = right + discount * P' x."""
-        rows, weights = self._chain(policy)
+        _, weights = self._chain(policy)
 
         def product(x: Any) -> Any:
             return x - discount * self._gather(weights * x[:, None])
 
-        return _solve_sparse(rows, weights, discount, right, target, product, transposed=True)
+        return bicgstab(product, right, target)
 
     def _chain(self, table: Any) -> tuple[Any, Any]:
         """[S, W] next states and [S, W] weights when `table` [S, A] weighs the actions."""
@@ -114,21 +130,14 @@ class Sparse:
         return taken.sum(axis=1)
 
 
-def dynamics(mdp: MDP) -> Dense | Sparse:
-    """The model's linear maps, dense or sparse by size; kept with the model."""
-    kept = mdp.__dict__.get("_dynamics")
-    if kept is None:
-        kept = _dense(mdp) if mdp.states <= DENSE_LIMIT else _sparse(mdp)
-        mdp.__dict__["_dynamics"] = kept
-    return kept
-
-
-def _dense(mdp: MDP) -> Dense:
+def dense(mdp: MDP) -> Dense:
+    """The model as one dense array."""
     with jax.enable_x64(True):
         return Dense(jnp.asarray(mdp.dense()))
 
 
-def _sparse(mdp: MDP) -> Sparse:
+def sparse(mdp: MDP) -> Sparse:
+    """The model as successor and predecessor lists."""
     layout = mdp.layout
     shared = layout.states.shape[1] == 1
     reached = layout.states[:, 0] if shared else layout.states.reshape(mdp.states, -1)
@@ -156,49 +165,10 @@ def _solve(system: Any, right: Any) -> Any:
     return jnp.linalg.solve(system, jnp.atleast_2d(right).T).T.reshape(right.shape)
 
 
-def _solve_sparse(
-    rows: Any,
-    weights: Any,
-    discount: Any,
-    right: Any,
-    target: Any,
-    product: Any,
-    *,
-    transposed: bool,
-) -> Any:
-    """On a CPU the compiled, preconditioned solver of the exact half; elsewhere Krylov in JAX."""
-
-    def on_host(*arguments: Any) -> Any:
-        return jax.pure_callback(
-            _host_krylov,
-            jax.ShapeDtypeStruct(right.shape, right.dtype),
-            *arguments,
-            transposed,
-            vmap_method="sequential",
-        )
-
-    def on_device(rows: Any, weights: Any, discount: Any, right: Any, target: Any) -> Any:
-        return bicgstab(product, right, target)
-
-    arguments = (rows, weights, discount, right, target)
-    return jax.lax.platform_dependent(*arguments, cpu=on_host, default=on_device)
-
-
-def _host_krylov(rows, weights, discount, right, target, transposed):
-    rows, weights = np.asarray(rows), np.asarray(weights)
-    if rows.shape[1] > 1 and (np.diff(rows[:64], axis=1) < 0).any():
-        order = np.argsort(rows, axis=1, kind="stable")  # the solver wants ascending next states
-        rows = np.take_along_axis(rows, order, axis=1)
-        weights = np.take_along_axis(weights, order, axis=1)
-    right, x = np.array(right), np.zeros(right.shape)
-    krylov(rows, weights, float(discount), bool(transposed), right, x, float(target), 4000)
-    return x
-
-
 def bicgstab(product: Any, right: Any, target: Any, limit: int = 4000) -> Any:
     """The x of product(x) = right, to a largest TRUE residual of `target` where that can be had.
 
-    Restarts from b - A x computed afresh: the recurrence's own residual drifts and is never trusted.
+    Restarts from b - A x computed afresh: the recurrence's own residual drifts.
     """
 
     def restart(state: Any) -> Any:

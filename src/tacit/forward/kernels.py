@@ -33,7 +33,7 @@ DIRECT_LIMIT = 64
 def split(states, weights, discount):
     """What a solve needs: moves [S, W], their split point [S], and the scale [S] of the rows.
 
-    Row s of I - discount P is scale[s] times row s of I - L - U; moves[s, :middle[s]] are those of L.
+    Row s of I - discount P is scale[s] times row s of I - L - U; L holds moves[s, :middle[s]].
     """
     count, width = states.shape
     moves = np.empty((count, width))
@@ -57,7 +57,7 @@ def split(states, weights, discount):
 
 @compiled
 def solve_upper(states, moves, middle, transposed, y, z):
-    """z = (I - U)^-1 y, or (I - L')^-1 y when transposed: from the last state down."""
+    """Puts (I - U)^-1 y, or (I - L')^-1 y when transposed, into z: from the last state down."""
     count, width = states.shape
     if transposed:
         for s in range(count):
@@ -76,7 +76,7 @@ def solve_upper(states, moves, middle, transposed, y, z):
 
 @compiled
 def solve_lower(states, moves, middle, transposed, y, z):
-    """z = (I - L)^-1 y, or (I - U')^-1 y when transposed: from the first state up. y may be z."""
+    """Puts (I - L)^-1 y, or (I - U')^-1 y when transposed, into z: from the first state up."""
     count, width = states.shape
     if transposed:
         for s in range(count):
@@ -95,7 +95,7 @@ def solve_lower(states, moves, middle, transposed, y, z):
 
 @compiled
 def product(states, moves, middle, transposed, y, z, u, out):
-    """out = the preconditioned matrix times y; z = (I - U)^-1 y and u = (I - L)^-1 (y - z)."""
+    """Puts the preconditioned matrix times y into out; z and u are left as work."""
     solve_upper(states, moves, middle, transposed, y, z)
     if transposed:
         for s in range(len(y)):
@@ -114,7 +114,7 @@ def product(states, moves, middle, transposed, y, z, u, out):
 
 @compiled
 def residual(states, weights, discount, transposed, x, b, out):
-    """The largest entry of |b - A x|, A = I - discount P or its transpose; b - A x is left in `out`."""
+    """The largest entry of |b - A x|, A = I - discount P or its transpose; b - A x goes to out."""
     count, width = states.shape
     for s in range(count):
         out[s] = b[s] - x[s]
@@ -391,7 +391,7 @@ def bracket(world, precision, rounding, lines, policies, values):
 def search(world, precision, rounding, limit, lines, policies, values):
     """Closes the bracket of slots 0 and 1 on the minimum of the dual; slot 2 is best at its price.
 
-    Every policy is a line in the price, earned - price * over, and the dual is their upper envelope.
+    Every policy is a line in the price, earned - price * over, the dual their upper envelope.
     The height at which the two ends cross is the value of their mixture and a lower bound on the
     dual, so the search ends exactly when no policy rises above the crossing. While many pieces lie
     between the ends, trying the crossing merely halves the bracket, as on any smooth curve; the

@@ -12,7 +12,6 @@ from tacit.forward.solution import Infeasibility, Solution, conclude, delivered
 from tacit.mdp import MDP
 from tacit.objective import Objective
 
-
 # HiGHS meets rows to 1e-10 at best, and calls budgets at the least cost infeasible.
 ROUNDING = 1e-9
 
@@ -47,54 +46,63 @@ class OccupancyLP:
         bounded = np.isfinite(objective.budgets)
         costs, budgets = costs[bounded], objective.budgets[bounded]
         loss, proof = -reward.ravel(), None
-        columns, values, prices = _run(mdp, loss, costs, budgets, self.max_seconds)
-        if columns is None:
-            columns, values, prices, proof = self._least_violation(mdp, costs, budgets)
+        vertex = _vertex(mdp, loss, costs, budgets, self.max_seconds)
+        if vertex is None:
+            vertex, proof = self._least_violation(mdp, costs, budgets)
             if proof.least <= proof.allowed + ROUNDING * (1.0 + abs(proof.allowed)):
                 # Exactly at the least cost: HiGHS needs room for rounding.
                 room = budgets + ROUNDING * np.maximum(1.0, np.abs(budgets))
-                columns, values, prices = _run(mdp, loss, costs, room, self.max_seconds)
-                proof = None
-        if columns is None:
-            raise RuntimeError("HiGHS could not solve the program of the visitations")
+                vertex, proof = _vertex(mdp, loss, costs, room, self.max_seconds) or vertex, None
         multipliers = np.zeros(objective.constraints)
         if proof is None:
-            multipliers[bounded] = np.maximum(prices, 0.0)
+            multipliers[bounded] = vertex.prices
         else:
             weights = np.zeros(objective.constraints)
             weights[bounded] = proof.weights
             proof = Infeasibility(weights, proof.least, proof.allowed)
-        return delivered(
-            conclude(
-                mdp,
-                objective,
-                np.maximum(columns.reshape(mdp.states, mdp.actions), 0.0),
-                values,
-                multipliers,
-                tolerance=self.tolerance,
-                infeasibility=proof,
-                iterations=1,
-            ),
-            throw,
+        solution = conclude(
+            mdp,
+            objective,
+            vertex.visitation,
+            vertex.values,
+            multipliers,
+            tolerance=self.tolerance,
+            infeasibility=proof,
+            iterations=1,
         )
+        return delivered(solution, throw)
 
-    def _least_violation(self, mdp: MDP, costs: np.ndarray, budgets: np.ndarray):
+    def _least_violation(
+        self, mdp: MDP, costs: np.ndarray, budgets: np.ndarray
+    ) -> tuple[Vertex, Infeasibility]:
         """The visitation whose largest violation is smallest, and the weights that prove it."""
         scale = np.maximum(1.0, np.abs(budgets))
         nothing = np.zeros(mdp.states * mdp.actions)
-        columns, values, prices = _run(
-            mdp, nothing, costs, budgets, self.max_seconds, violation=scale
-        )
-        if columns is None:
-            raise RuntimeError("HiGHS found no visitation at all")
-        weights = np.maximum(prices, 0.0)
-        weights /= weights.sum()
+        vertex = _vertex(mdp, nothing, costs, budgets, self.max_seconds, violation=scale)
+        if vertex is None:
+            raise RuntimeError("HiGHS could not solve the program of the visitations")
+        weights = vertex.prices / vertex.prices.sum()
         # By duality the weighted least cost is that of the minimiser itself.
-        least = float(weights @ np.tensordot(costs, columns.reshape(costs.shape[1:]), 2))
-        return columns, values, prices, Infeasibility(weights, least, float(weights @ budgets))
+        least = float(weights @ np.tensordot(costs, vertex.visitation, 2))
+        return vertex, Infeasibility(weights, least, float(weights @ budgets))
 
 
-def _run(
+@dataclass(frozen=True, eq=False)
+class Vertex:
+    """An optimal vertex of the program.
+
+    Attributes:
+        visitation: [S, A].
+        values: [S] duals of the flow rows.
+        prices: [K] duals of the cost rows.
+    """
+
+    visitation: np.ndarray
+    values: np.ndarray
+    prices: np.ndarray
+
+
+def _vertex(
     mdp: MDP,
     loss: np.ndarray,
     costs: np.ndarray,
@@ -102,8 +110,8 @@ def _run(
     seconds: float,
     *,
     violation: np.ndarray | None = None,
-):
-    """(visitation [S * A], values [S], prices [K]) of the minimum; visitation None if infeasible.
+) -> Vertex | None:
+    """The visitation of least `loss` [S * A] within the budgets; None if there is none.
 
     With `violation` [K] an extra variable lets every budget be exceeded by it times that scale, and
     is all that is minimised.
@@ -113,14 +121,14 @@ def _run(
 
     outflow = kron(eye_array(mdp.states), np.ones((1, mdp.actions)))
     flow = outflow - mdp.discount * mdp.sparse().T
-    matrix = vstack([flow, csc_array(costs.reshape(len(costs), loss.size))]).tocsc()
+    matrix = csc_array(vstack([flow, csc_array(costs.reshape(len(costs), loss.size))]))
     lower = np.zeros(loss.size)
     if violation is not None:
         extra = np.r_[np.zeros(mdp.states), -violation][:, None]
-        matrix = hstack([matrix, csc_array(extra)]).tocsc()
+        matrix = csc_array(hstack([matrix, csc_array(extra)]))
         loss, lower = np.r_[loss, 1.0], np.r_[lower, -np.inf]
     program = highspy.HighsLp()
-    program.num_col_, program.num_row_ = loss.size, matrix.shape[0]
+    program.num_col_, program.num_row_ = loss.size, mdp.states + len(budgets)
     program.col_cost_, program.col_lower_ = loss, lower
     program.col_upper_ = np.full(loss.size, np.inf)
     program.row_lower_ = np.r_[mdp.initial, np.full(len(budgets), -np.inf)]
@@ -132,8 +140,12 @@ def _run(
     solver = new_highs(time_limit=float(seconds))
     solver.passModel(program)
     if not run(solver):
-        return None, None, None
+        return None
     solution = solver.getSolution()
     duals = -np.array(solution.row_dual)
-    columns = np.array(solution.col_value)[: mdp.states * mdp.actions]
-    return columns, duals[: mdp.states], duals[mdp.states :]
+    visitation = np.maximum(np.array(solution.col_value)[: mdp.states * mdp.actions], 0.0)
+    return Vertex(
+        visitation.reshape(mdp.states, mdp.actions),
+        duals[: mdp.states],
+        np.maximum(duals[mdp.states :], 0.0),
+    )

@@ -59,7 +59,7 @@ def price_one(
     for precision in precisions:
         spent, stagnated = bracket(world, precision, rounding, lines, policies, values)
         evaluations += spent
-        found = lines[0, 2] > rounding >= lines[1, 2] and not lines[0, 0] == lines[1, 0]
+        found = lines[0, 2] > rounding >= lines[1, 2] and lines[0, 0] != lines[1, 0]
         if found and not stagnated:
             left = max(limit - evaluations, 0)
             spent, stagnated = search(world, precision, rounding, left, lines, policies, values)

@@ -7,7 +7,7 @@ over the noise of the actions, divided by the temperature.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -45,8 +45,8 @@ class SoftDual:
         throw: bool = True,
     ) -> Solution:
         """The `Solution` at this temperature; `guess` is a solution of a similar problem."""
-        from tacit.forward.dynamics import dynamics
         from tacit.forward.soft_newton import minimise_dual
+        from tacit.forward.world import world_of
 
         if not 0.0 < self.temperature < np.inf:
             raise InvalidModel(f"temperature must be a positive number; got {self.temperature}")
@@ -61,7 +61,7 @@ class SoftDual:
         if guess is not None and guess.values.shape == values.shape:
             values, prices = guess.values, guess.multipliers[bounded]
         result = minimise_dual(
-            dynamics(mdp),
+            world_of(mdp),
             mdp.initial,
             mdp.discount,
             self.temperature,
@@ -94,9 +94,7 @@ class SoftDual:
         return delivered(solution, throw)
 
     def _diagnosed(self, mdp: MDP, objective: Objective, solution: Solution) -> Solution:
-        """The solution with a status that says whether the budgets are the reason for the trouble."""
-        from dataclasses import replace
-
+        """The solution, with a status that says whether the budgets are the trouble."""
         indifferent = Objective(np.zeros(mdp.states), objective.costs, objective.budgets)
         exact = ColumnGeneration().solve(mdp, indifferent, throw=False)
         if exact.status is Status.INFEASIBLE:

@@ -21,15 +21,13 @@ class Status(Enum):
         "a budget equals the least achievable cost: a noisy expert meets it only in the limit of an "
         "infinite multiplier"
     )
-    INFEASIBLE = (
-        "no policy meets the budgets; the proof and the policy of least violation are given"
-    )
+    INFEASIBLE = "no policy meets the budgets; proof and policy of least violation are given"
     TOLERANCE_MISSED = "stopped before the tolerance was met: raise `max_steps`"
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Numbers that let anyone judge a solution without trusting the solver. All are 0 at an optimum.
+    """Numbers that let anyone judge a solution without trusting the solver; 0 at an optimum.
 
     Attributes:
         flow_residual: L1 norm of what the visitation creates or loses, negative parts included.
@@ -55,7 +53,7 @@ class Certificate:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Draws one policy per episode. Its visitation is the average; mixing per step is another policy.
+    """Draws one policy per episode; its visitation is the average. Mixing per step is another.
 
     Attributes:
         weights: [M] probability of each policy.

@@ -1,4 +1,4 @@
-"""Where a policy goes and what it collects: checked linear solves, and the paper's finite recursion."""
+"""Where a policy goes and what it collects, by checked linear solves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def visitation(mdp: MDP, policy: np.ndarray) -> np.ndarray:
 
 
 def policy_values(mdp: MDP, policy: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """[S] expected discounted sum of `table` [S, A] or [S] from each state under the policy [S, A]."""
+    """[S] expected discounted sum of `table` [S, A] or [S] under the policy [S, A]."""
     policy = check_policy(mdp, policy)
     table = np.asarray(table, float)
     gain = (policy * table).sum(axis=1) if table.ndim == 2 else table.copy()
@@ -51,7 +51,7 @@ def deterministic_visitation(mdp: MDP, actions: np.ndarray) -> np.ndarray:
 
 
 def policy_chain(mdp: MDP, policy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[S, W] next states, ascending in every row, and [S, W] their probabilities under the policy."""
+    """[S, W] next states, ascending in every row, and [S, W] their probabilities."""
     layout = mdp.layout
     if layout.states.shape[1] == 1:
         weights = np.matmul(policy[:, None, :], layout.probabilities)[:, 0, :]
@@ -63,19 +63,25 @@ def policy_chain(mdp: MDP, policy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def chain_solve(
-    mdp: MDP, rows: np.ndarray, weights: np.ndarray, right: np.ndarray, *, transposed: bool
+    mdp: MDP,
+    rows: np.ndarray,
+    weights: np.ndarray,
+    right: np.ndarray,
+    *,
+    transposed: bool,
+    target: float = 0.0,
 ) -> np.ndarray:
     """[S] the solution of (I - discount P) x = right, or of its transpose.
 
-    The Krylov answer is taken only if its true residual is at rounding level; otherwise the system
-    is solved by sparse elimination.
+    The Krylov answer is taken only if its true residual is at most `target`, or at rounding level
+    where that is larger; otherwise the system is solved by sparse elimination.
     """
     right = np.ascontiguousarray(right, dtype=np.float64)
     x = np.zeros(mdp.states)
     if mdp.states <= DIRECT_LIMIT:
         substitute(eliminate(rows, weights, mdp.discount, transposed), right, x)
         return x
-    target = np.abs(right).max() * max(1e-14, 1e-15 / (1.0 - mdp.discount))
+    target = max(target, np.abs(right).max() * max(1e-14, 1e-15 / (1.0 - mdp.discount)))
     if krylov(rows, weights, mdp.discount, transposed, right, x, target, 4000) <= target:
         return x
     from scipy.sparse import coo_array, eye_array

@@ -1,0 +1,98 @@
+"""A large model on a CPU: the same linear maps, in compiled loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tacit.forward.compiled import compiled
+from tacit.forward.visitation import chain_solve, policy_chain
+from tacit.mdp import MDP
+
+
+@compiled
+def fused_backup(states, probabilities, discount, temperature, reward, values, backed, policy):
+    """One pass over the model: soft values into `backed` [S], Boltzmann policy into `policy`."""
+    count, actions, width = probabilities.shape
+    shared = states.shape[1] == 1
+    for s in range(count):
+        best = -np.inf
+        for a in range(actions):
+            lane = 0 if shared else a
+            total = 0.0
+            for w in range(width):
+                total += probabilities[s, a, w] * values[states[s, lane, w]]
+            policy[s, a] = (reward[s, a] + discount * total) / temperature
+            best = max(best, policy[s, a])
+        mass = 0.0
+        for a in range(actions):
+            policy[s, a] = np.exp(policy[s, a] - best)
+            mass += policy[s, a]
+        for a in range(actions):
+            policy[s, a] /= mass
+        backed[s] = temperature * (best + np.log(mass))
+
+
+class Host:
+    """The linear maps of one model on NumPy arrays; algorithms run step by step."""
+
+    arrays = np
+
+    def __init__(self, mdp: MDP) -> None:
+        self._mdp = mdp
+
+    def while_loop(self, going: Any, step: Any, state: Any) -> Any:
+        """The state after repeating `step` while `going`."""
+        while going(state):
+            state = step(state)
+        return state
+
+    def select(self, condition: Any, new: Any, old: Any) -> Any:
+        """`new` if the condition holds, else `old`."""
+        return new if condition else old
+
+    def expected_next(self, values: Any) -> Any:
+        """[S, A] expected value of the next state."""
+        return self._mdp.expected_next(values)
+
+    def inflow(self, table: Any) -> Any:
+        """[S] what flows into each state."""
+        return self._mdp.inflow(table)
+
+    def soft_backup(
+        self, discount: Any, temperature: Any, reward: Any, values: Any
+    ) -> tuple[Any, Any]:
+        """[S] soft values after one backup, and [S, A] the Boltzmann policy."""
+        backed, policy = np.empty(self._mdp.states), np.empty(np.shape(reward))
+        layout = self._mdp.layout
+        fused_backup(
+            layout.states,
+            layout.probabilities,
+            float(discount),
+            float(temperature),
+            reward,
+            values,
+            backed,
+            policy,
+        )
+        return backed, policy
+
+    def solve(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
+        """[S] the values x of the policy's chain: x = right + discount * P x."""
+        return self._solved(policy, right, target, transposed=False)
+
+    def solve_transposed(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
+        """[S] the visits x of the policy's chain: x = right + discount * P' x."""
+        return self._solved(policy, right, target, transposed=True)
+
+    def _solved(self, policy: Any, right: Any, target: Any, *, transposed: bool) -> np.ndarray:
+        rows, weights = policy_chain(self._mdp, policy)
+        return chain_solve(
+            self._mdp,
+            rows,
+            weights,
+            right,
+            transposed=transposed,
+            target=float(target),
+        )

@@ -1,0 +1,73 @@
+"""What the smooth algorithms ask of a model, whatever engine holds it.
+
+Expected next value [S] -> [S, A], its transpose, next-state inflow [S, A] -> [S], the soft backup
+made of the first, and the linear systems of the chain that a policy makes of them. Small models
+are dense and solved directly; large ones keep successor lists, on an accelerator in JAX, on a CPU
+in compiled loops. Nothing else in the library knows which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from tacit.mdp import MDP
+
+# Up to this many states one dense factorisation beats any number of sparse products.
+DENSE_LIMIT = 256
+
+
+class World(Protocol):
+    """The dynamics of a model, and the engine they live in."""
+
+    arrays: Any  # numpy or jax.numpy
+
+    def while_loop(self, going: Callable, step: Callable, state: Any) -> Any:
+        """The state after repeating `step` while `going`."""
+        ...
+
+    def select(self, condition: Any, new: Any, old: Any) -> Any:
+        """`new` if the condition holds, else `old`; both are trees of arrays."""
+        ...
+
+    def expected_next(self, values: Any) -> Any:
+        """[S, A] expected value of the next state."""
+        ...
+
+    def inflow(self, table: Any) -> Any:
+        """[S] what flows into each state when `table` [S, A] flows out."""
+        ...
+
+    def soft_backup(
+        self, discount: Any, temperature: Any, reward: Any, values: Any
+    ) -> tuple[Any, Any]:
+        """[S] soft values after one backup of `values`, and [S, A] the Boltzmann policy."""
+        ...
+
+    def solve(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
+        """[S] the values x of the policy's chain, x = right + discount * P x, to this residual."""
+        ...
+
+    def solve_transposed(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
+        """[S] the visits x of the policy's chain, x = right + discount * P' x."""
+        ...
+
+
+def world_of(mdp: MDP) -> World:
+    """The model's dynamics, stored as its size and the machine suggest; kept with the model."""
+    kept = mdp.__dict__.get("_world")
+    if kept is None:
+        kept = _build(mdp)
+        mdp.__dict__["_world"] = kept
+    return kept
+
+
+def _build(mdp: MDP) -> World:
+    import jax
+
+    from tacit.forward.dynamics import dense, sparse
+    from tacit.forward.host import Host
+
+    if mdp.states <= DENSE_LIMIT:
+        return dense(mdp)
+    return Host(mdp) if jax.default_backend() == "cpu" else sparse(mdp)
