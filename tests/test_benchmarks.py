@@ -93,9 +93,9 @@ def steps(*durations):
 
 
 def test_the_first_run_is_not_the_best_one_even_if_it_is_the_quickest():
-    timing = forward.measure(steps(0.0, 0.05, 0.02), repeats=2, slow=1.0, cap=5.0)
+    timing = forward.measure(steps(0.0, 0.07, 0.06), repeats=2, slow=1.0, cap=5.0)
     assert len(timing.times) == 3
-    assert timing.times[0] < 0.02 <= timing.best == min(timing.times[1:])
+    assert timing.times[0] < 0.06 <= timing.best == min(timing.times[1:])
 
 
 def test_a_slow_run_is_not_repeated_and_a_run_past_the_cap_is_a_lower_bound():
@@ -123,7 +123,7 @@ def test_targets_are_judged_against_the_faster_method_and_by_their_accuracy():
         assert target.reached is reached
         assert "HiGHS simplex" in target.measured
     (target,) = forward.targets([ours, row("HiGHS simplex", 100.0, status="capped")])
-    assert target.reached
+    assert not target.reached  # a lower bound on its time, and no answer to agree with
     assert target.measured.startswith("more than")
 
 
