@@ -40,7 +40,7 @@ def compiled_in_double(function: Callable[..., Any] | None = None, **options: An
 @functools.cache
 def _keep_compiled_code() -> None:
     """Keeps compiled code on disk between processes, unless the user has chosen a place already."""
-    if jax.config.jax_compilation_cache_dir is not None:
+    if jax.config.values.get("jax_compilation_cache_dir") is not None:
         return
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = Path(home) / "tacit" / "jax"

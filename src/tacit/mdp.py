@@ -77,6 +77,8 @@ class MDP:
 
     def expected_next(self, values: np.ndarray) -> np.ndarray:
         """[S, A] expected value of the next state, for `values` [S]."""
+        if self._matrix is not None:
+            return (self._matrix @ values).reshape(self.states, self.actions)
         layout = self.layout
         if layout.states.shape[1] == 1:  # one gather for all actions
             gathered = values[layout.states[:, 0, :]]
@@ -88,12 +90,20 @@ class MDP:
 
         The transpose of `expected_next`.
         """
+        if self._matrix is not None:
+            return table.ravel() @ self._matrix
         layout = self.layout
         if layout.states.shape[1] == 1:
             weights = np.matmul(table[:, None, :], layout.probabilities)[:, 0, :]
         else:
             weights = table[:, :, None] * layout.probabilities
         return np.bincount(layout.states.ravel(), weights=weights.ravel(), minlength=self.states)
+
+    @cached_property
+    def _matrix(self) -> np.ndarray | None:
+        """[S * A, S] dense transitions of a tiny model: one product costs less than one gather."""
+        tiny = self.states * self.actions * self.states <= 20_000
+        return self.dense().reshape(-1, self.states) if tiny else None
 
     @cached_property
     def absorbing(self) -> np.ndarray:

@@ -75,9 +75,13 @@ class Objective:
             raise InvalidModel(
                 f"costs must have shape [K, S] or [K, S, A] with S, A = {shape}; got {costs.shape}"
             )
-        reward = reward if reward.ndim == 2 else np.repeat(reward[:, None], shape[1], axis=1)
-        costs = costs if costs.ndim == 3 else np.repeat(costs[:, :, None], shape[1], axis=2)
-        return reward, costs
+        kept = self.__dict__.get("_tables")
+        if kept is None or kept[0].shape != shape:
+            reward = reward if reward.ndim == 2 else np.repeat(reward[:, None], shape[1], axis=1)
+            costs = costs if costs.ndim == 3 else np.repeat(costs[:, :, None], shape[1], axis=2)
+            kept = (read_only(reward), read_only(costs))
+            self.__dict__["_tables"] = kept
+        return kept
 
     def __repr__(self) -> str:
         return (

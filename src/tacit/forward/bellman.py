@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 
@@ -36,17 +38,19 @@ def entropy(policy: np.ndarray) -> np.ndarray:
     return terms.sum(axis=1)
 
 
-def stationary_policy(visitation: np.ndarray, fallback: np.ndarray | None = None) -> np.ndarray:
+def stationary_policy(
+    visitation: np.ndarray, fallback: Callable[[], np.ndarray] | None = None
+) -> np.ndarray:
     """[S, A] the stationary policy with this visitation.
 
-    States that are never visited take the greedy action of `fallback` [S, A], or are uniform.
+    States that are never visited take the greedy action of `fallback()` [S, A], or are uniform.
     """
-    visits = visitation.sum(axis=1)
-    visited = visits > 0
-    policy = visitation / np.where(visited, visits, 1.0)[:, None]
-    if not visited.all():
-        rest = np.flatnonzero(~visited)
-        policy[rest] = (
-            1.0 / visitation.shape[1] if fallback is None else greedy_policy(fallback[rest])
-        )
+    visits = visitation.sum(axis=1, keepdims=True)
+    if visits.min() > 0:
+        return visitation / visits
+    visited = visits[:, 0] > 0
+    policy = visitation / np.where(visits > 0, visits, 1.0)
+    policy[~visited] = 1.0 / visitation.shape[1]
+    if fallback is not None:
+        policy[~visited] = greedy_policy(fallback()[~visited])
     return policy

@@ -76,7 +76,7 @@ class ColumnGeneration:
             )
         reward, costs = objective.tables(mdp)
         bounded = np.isfinite(objective.budgets)
-        tables = np.concatenate([reward[None], costs[bounded]])
+        tables = np.concatenate([reward[None], costs if bounded.all() else costs[bounded]])
         budgets = objective.budgets[bounded]
         start = _first_column(mdp, tables, guess)
         priced = None

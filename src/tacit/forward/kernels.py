@@ -316,6 +316,7 @@ def iterate(states, probabilities, tables, combination, discount, precision, val
     # What the policy spends and earns. The costs are solved for; the reward follows from the
     # Lagrangian, unless its price is so small beside theirs that the subtraction would cancel.
     follows = combination[0] * np.abs(tables[0]).max() > 1e-3 * np.abs(reward).max()
+    factors = np.empty((0, 0))
     if count <= DIRECT_LIMIT and (len(tables) > 1 or not follows):
         factors = eliminate(rows, weights, discount, False)
     for k in range(1 if follows else 0, len(tables)):

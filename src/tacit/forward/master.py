@@ -24,7 +24,7 @@ ROUNDING = 1e-11
 SMOOTHING = 0.5
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Pool:
     """The policies met so far.
 

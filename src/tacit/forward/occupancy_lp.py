@@ -136,7 +136,7 @@ def _vertex(
     program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     program.a_matrix_.start_ = matrix.indptr.astype(np.int32)
     program.a_matrix_.index_ = matrix.indices.astype(np.int32)
-    program.a_matrix_.value_ = matrix.data
+    program.a_matrix_.value_ = matrix.data.astype(np.float64)
     solver = new_highs(time_limit=float(seconds))
     solver.passModel(program)
     if not run(solver):

@@ -18,8 +18,8 @@ class Status(Enum):
 
     CONVERGED = "converged"
     AT_LEAST_COST = (
-        "a budget equals the least achievable cost: a noisy expert meets it only in the limit of an "
-        "infinite multiplier"
+        "a budget equals the least achievable cost: a noisy expert meets it only in the limit of "
+        "an infinite multiplier"
     )
     INFEASIBLE = "no policy meets the budgets; proof and policy of least violation are given"
     TOLERANCE_MISSED = "stopped before the tolerance was met: raise `max_steps`"
@@ -132,35 +132,46 @@ def certify(
     adding the Bellman residual / (1 - discount) to the values makes them feasible for the dual.
     """
     reward, costs = objective.tables(mdp)
-    bounded = np.isfinite(objective.budgets)
-    budgets = np.where(bounded, objective.budgets, 0.0)
     state_visits = visitation.sum(axis=1)
     flow = state_visits - mdp.discount * mdp.inflow(visitation) - mdp.initial
     flow_residual = np.abs(flow).sum() - np.minimum(visitation, 0.0).sum()
 
-    spent = np.tensordot(costs, visitation, 2)
-    over = (spent - objective.budgets) / np.maximum(1.0, np.abs(budgets))
+    spent = costs_of(costs, visitation)
     primal = np.vdot(visitation, reward)
     if temperature > 0:
-        primal = primal + temperature * np.vdot(
-            state_visits, entropy(stationary_policy(visitation))
-        )
+        primal += temperature * np.vdot(state_visits, entropy(stationary_policy(visitation)))
 
-    lagrangian = reward - np.tensordot(multipliers, costs, 1) if len(costs) else reward
-    utility = lagrangian + mdp.discount * mdp.expected_next(values)
+    utility = priced(reward, costs, multipliers) + mdp.discount * mdp.expected_next(values)
     backup = soft_values(utility, temperature) if temperature > 0 else greedy_values(utility)
     lift = max(0.0, float((backup - values).max())) / (1.0 - mdp.discount)
-    dual = mdp.initial @ values + multipliers @ budgets + lift
-    if (multipliers < 0).any() or (multipliers[~bounded] != 0).any():
-        dual = np.inf  # the bound holds only for non-negative prices, 0 for an unlimited budget
+    dual = float(mdp.initial @ values) + lift
     scale = max(1.0, abs(float(primal)))
-    slack = multipliers * (budgets - spent)
+    violation, slackness = 0.0, 0.0
+    for price, budget, cost in zip(multipliers, objective.budgets, spent, strict=True):
+        if price < 0 or (price > 0 and budget == np.inf):
+            dual = np.inf  # the bound holds only for non-negative prices, 0 for no budget at all
+        elif price > 0 or np.isnan(price):
+            dual += price * budget
+            slackness = np.maximum(slackness, abs(price * (budget - cost)) / scale)
+        violation = np.maximum(violation, (cost - budget) / max(1.0, abs(budget)))
     return Certificate(
         flow_residual=float(flow_residual),
-        violation=float(max(0.0, over.max(initial=0.0))),
+        violation=float(violation),
         duality_gap=float((dual - primal) / scale),
-        slackness=float(np.abs(slack).max(initial=0.0) / scale),
+        slackness=float(slackness),
     )
+
+
+def costs_of(costs: np.ndarray, visitation: np.ndarray) -> np.ndarray:
+    """[K] what a visitation [S, A] spends, for cost tables [K, S, A]."""
+    return costs.reshape(-1, visitation.size) @ visitation.ravel()
+
+
+def priced(reward: np.ndarray, costs: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
+    """[S, A] the Lagrangian's reward: what is wanted less what is refused, at its price."""
+    if len(costs) == 0:
+        return reward
+    return reward - (multipliers @ costs.reshape(len(costs), -1)).reshape(reward.shape)
 
 
 def conclude(
@@ -188,16 +199,17 @@ def conclude(
     else:
         status = Status.AT_LEAST_COST if at_least_cost else Status.TOLERANCE_MISSED
     if policy is None:
-        lagrangian = reward - np.tensordot(multipliers, costs, 1) if len(costs) else reward
-        fallback = lagrangian + mdp.discount * mdp.expected_next(values)
-        policy = stationary_policy(visitation, fallback)
+        policy = stationary_policy(
+            visitation,
+            lambda: priced(reward, costs, multipliers) + mdp.discount * mdp.expected_next(values),
+        )
     return Solution(
         policy=policy,
         visitation=visitation,
         values=values,
         multipliers=multipliers,
         value=float(np.vdot(visitation, reward)),
-        spent=np.tensordot(costs, visitation, 2),
+        spent=costs_of(costs, visitation),
         temperature=temperature,
         status=status,
         certificate=certificate,

@@ -45,8 +45,7 @@ def deterministic_visitation(mdp: MDP, actions: np.ndarray) -> np.ndarray:
     layout = mdp.layout
     every = np.arange(mdp.states)
     lane = 0 if layout.states.shape[1] == 1 else actions
-    rows = np.ascontiguousarray(layout.states[every, lane])
-    weights = np.ascontiguousarray(layout.probabilities[every, actions])
+    rows, weights = layout.states[every, lane], layout.probabilities[every, actions]
     return np.maximum(chain_solve(mdp, rows, weights, mdp.initial, transposed=True), 0.0)
 
 
