@@ -1,0 +1,1 @@
+"""Demonstrations -> Objective: estimators, each with a certificate and what it cannot tell."""

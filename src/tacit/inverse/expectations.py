@@ -1,0 +1,226 @@
+"""Discounted feature sums: what demonstrations collect (paper eq. 4), and what a policy collects.
+
+The only place that reads feature maps entry by entry. Everybody else uses them as a linear map from
+weights to tables (`Features.objective`) and as its transpose, `pull_back`, from a visitation [S, A]
+to one number a feature. "Blocks" are one array for the reward, then one per constraint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.demonstrations import Demonstrations
+from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.mdp import MDP
+from tacit.objective import Features
+
+Blocks = tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Expectations:
+    """Discounted feature sums of demonstrations, and how far they can be off.
+
+    Every tuple holds one array for the reward features, then one per constraint.
+
+    Attributes:
+        means: ([D], [D_1], ...) mean over trajectories of the discounted feature sums.
+        deviations: ([D], [D_1], ...) standard deviation of one trajectory's sum; NaN where there is
+            a single trajectory.
+        truncation: ([D], [D_1], ...) bound on what is missing from the means because trajectories
+            were cut off.
+        spans: ([D], [D_1], ...) largest minus smallest value of each feature.
+        horizons: [E] discounted steps that each trajectory covers; 1 / (1 - discount) if all.
+        visitation: [S, A] mean discounted visitation of the trajectories; `means` is its pull-back.
+    """
+
+    means: Blocks
+    deviations: Blocks
+    truncation: Blocks
+    spans: Blocks
+    horizons: np.ndarray
+    visitation: np.ndarray
+
+    @property
+    def reward(self) -> np.ndarray:
+        """[D] means of the reward features."""
+        return self.means[0]
+
+    @property
+    def costs(self) -> Blocks:
+        """One [D_k] per constraint: means of its features."""
+        return self.means[1:]
+
+    @property
+    def trajectories(self) -> int:
+        """E, how many trajectories there are."""
+        return len(self.horizons)
+
+    @property
+    def standard_errors(self) -> Blocks:
+        """([D], [D_1], ...) standard errors of the means, over trajectories."""
+        return tuple(part / np.sqrt(self.trajectories) for part in self.deviations)
+
+    def hoeffding(self, confidence: float = 0.95) -> Blocks:
+        """([D], [D_1], ...) bounds on |means - their expectation|, all true at once.
+
+        Hoeffding's inequality over independent trajectories: it knows the ranges only.
+        """
+        chances = np.log(2 * _count(self.means) / _risk(confidence))
+        spread = np.sqrt((self.horizons**2).sum() * chances / 2) / self.trajectories
+        return tuple(spread * span for span in self.spans)
+
+    def bernstein(self, confidence: float = 0.95) -> Blocks:
+        """([D], [D_1], ...) bounds on |means - their expectation|, all true at once.
+
+        The empirical Bernstein inequality (Maurer and Pontil, 2009, theorem 4), both sides: it uses
+        the observed deviations. Infinite for a single trajectory.
+        """
+        number = self.trajectories
+        if number < 2:
+            return tuple(np.full(len(part), np.inf) for part in self.means)
+        chances = np.log(4 * _count(self.means) / _risk(confidence))
+        rest = 7.0 * self.horizons.max() * chances / (3.0 * (number - 1))
+        return tuple(
+            np.sqrt(2.0 * chances / number) * deviation + rest * span
+            for deviation, span in zip(self.deviations, self.spans, strict=True)
+        )
+
+    def guarantee(self, reached: Blocks, sampling: Blocks) -> np.ndarray:
+        """[1 + K] most that any return or cost with weights of L1 norm 1 differs between policies.
+
+        |J(demonstrator) - J(recovered)| for the policy whose feature expectations are `reached`,
+        with `sampling` either `hoeffding` or `bernstein` bounds.
+        """
+        parts = zip(self.means, reached, sampling, self.truncation, strict=True)
+        return np.array([(np.abs(m - r) + s + t).max() for m, r, s, t in parts])
+
+    def gap(self, reached: Blocks) -> float:
+        """How far a policy's feature expectations `reached` are from these.
+
+        Each block relative to its own Euclidean norm, root mean square over the blocks.
+        """
+        return self._relative(tuple(r - m for r, m in zip(reached, self.means, strict=True)))
+
+    @property
+    def noise(self) -> float:
+        """What `gap` is, root mean square, for the true expectations: from the standard errors."""
+        return self._relative(self.standard_errors)
+
+    @property
+    def relative_truncation(self) -> float:
+        """The truncation bound on the scale of `gap`."""
+        return self._relative(self.truncation)
+
+    def _relative(self, blocks: Blocks) -> float:
+        sizes = [float(np.linalg.norm(mean)) or 1.0 for mean in self.means]
+        shares = [np.sum((b / size) ** 2) for b, size in zip(blocks, sizes, strict=True)]
+        return float(np.sqrt(np.mean(shares)))
+
+
+def expectations(mdp: MDP, features: Features, demonstrations: Demonstrations) -> Expectations:
+    """The `Expectations` of demonstrations, of any lengths.
+
+    A trajectory whose last known state is one that no action leaves is complete: the rest of its
+    sum is discount^T / (1 - discount) times the features there, averaged over actions where they
+    differ. Any other is cut off after its T steps, and `truncation` bounds what is missing.
+    """
+    check_task(mdp, features, demonstrations)
+    lengths, discount = demonstrations.lengths, mdp.discount
+    powers = discount ** np.arange(int(lengths.max()) + 1)
+    weights = powers[demonstrations.step]
+    last = demonstrations.states[demonstrations.offsets[1:] - 1]
+    final = np.where(demonstrations.final_states < 0, last, demonstrations.final_states)
+    rest = powers[lengths] / (1.0 - discount)
+    tail = np.where(mdp.absorbing[final], rest, 0.0)
+    index = demonstrations.states.astype(np.int64) * mdp.actions + demonstrations.actions
+
+    visits = np.bincount(index, weights=weights, minlength=mdp.states * mdp.actions)
+    visits = visits.reshape(mdp.states, mdp.actions)
+    visits += np.bincount(final, weights=tail, minlength=mdp.states)[:, None] / mdp.actions
+    visits /= demonstrations.episodes
+
+    missing = float((rest - tail).mean())
+    maps = (features.reward, *features.costs)
+    rows = (demonstrations.states, index)
+    return Expectations(
+        means=pull_back(features, visits),
+        deviations=tuple(
+            _deviations(table, rows, weights, demonstrations.offsets, final, tail) for table in maps
+        ),
+        truncation=tuple(missing * np.abs(_flat(table)).max(axis=0) for table in maps),
+        spans=tuple(np.ptp(_flat(table), axis=0) for table in maps),
+        horizons=1.0 / (1.0 - discount) - (rest - tail),
+        visitation=visits,
+    )
+
+
+def pull_back(features: Features, visitation: np.ndarray) -> Blocks:
+    """([D], [D_1], ...) the feature expectations of a visitation [S, A] (paper eq. 6).
+
+    The transpose of the map from weights to tables: weights . pull_back = <table, visitation>.
+    """
+    visits = visitation.sum(axis=1)
+    return tuple(
+        visits @ table if table.ndim == 2 else np.tensordot(visitation, table, 2)
+        for table in (features.reward, *features.costs)
+    )
+
+
+def check_task(mdp: MDP, features: Features, demonstrations: Demonstrations) -> None:
+    """Raises `InvalidModel` or `InvalidDemonstrations` unless the three speak of the same world."""
+    for kind, given, expected in (
+        ("mdp", mdp, MDP),
+        ("features", features, Features),
+    ):
+        if not isinstance(given, expected):
+            raise InvalidModel(f"{kind} must be a {expected.__name__}; got {type(given).__name__}")
+    if not isinstance(demonstrations, Demonstrations):
+        raise InvalidDemonstrations(
+            f"demonstrations must be Demonstrations; got {type(demonstrations).__name__}"
+        )
+    names = ["reward features", *(f"cost features {k}" for k in range(features.constraints))]
+    for name, table in zip(names, (features.reward, *features.costs), strict=True):
+        if table.shape[:-1] not in ((mdp.states,), (mdp.states, mdp.actions)):
+            raise InvalidModel(
+                f"{name} must have shape [S, D] or [S, A, D] with S, A = "
+                f"{(mdp.states, mdp.actions)}; got {table.shape}"
+            )
+    demonstrations.check(mdp)
+
+
+def _deviations(
+    table: np.ndarray,
+    rows: tuple[np.ndarray, np.ndarray],
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    final: np.ndarray,
+    tail: np.ndarray,
+) -> np.ndarray:
+    """[D] standard deviations over trajectories of the discounted sums of one map's features."""
+    if len(final) < 2:
+        return np.full(table.shape[-1], np.nan)
+    found = np.empty(table.shape[-1])
+    for j in range(table.shape[-1]):  # one column at a time: [N, D] would not fit for millions
+        column = np.ascontiguousarray(table[..., j])
+        at_end = column if column.ndim == 1 else column.mean(axis=1)
+        seen = column.ravel()[rows[0] if column.ndim == 1 else rows[1]]
+        sums = np.add.reduceat(weights * seen, offsets[:-1]) + tail * at_end[final]
+        found[j] = sums.std(ddof=1)
+    return found
+
+
+def _flat(table: np.ndarray) -> np.ndarray:
+    return table.reshape(-1, table.shape[-1])
+
+
+def _count(blocks: Blocks) -> int:
+    return sum(len(block) for block in blocks)
+
+
+def _risk(confidence: float) -> float:
+    if not 0.0 < confidence < 1.0:
+        raise InvalidModel(f"confidence must be in (0, 1); got {confidence}")
+    return 1.0 - confidence

@@ -1,0 +1,89 @@
+"""What the demonstrations tell about each number of a recovery, and what they cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.transitions import read_only
+
+
+@dataclass(frozen=True, eq=False)
+class Identification:
+    """How well each number of a recovery is known. NaN where the estimator cannot tell.
+
+    Attributes:
+        reward_intervals: [D, 2] lower and upper end for each reward weight.
+        cost_intervals: one [D_k, 2] per constraint.
+        multiplier_intervals: [K, 2].
+        budget_intervals: [K, 2].
+        reward_standard_errors: [D].
+        cost_standard_errors: one [D_k] per constraint.
+        multiplier_standard_errors: [K].
+        budget_standard_errors: [K].
+        active: [K] bool, whether the constraint restrains the demonstrator.
+        findings: plain sentences about what was and was not found.
+    """
+
+    reward_intervals: Any
+    cost_intervals: Any
+    multiplier_intervals: Any
+    budget_intervals: Any
+    reward_standard_errors: Any
+    cost_standard_errors: Any
+    multiplier_standard_errors: Any
+    budget_standard_errors: Any
+    active: Any
+    findings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("reward_intervals", "multiplier_intervals", "budget_intervals"):
+            table = np.array(getattr(self, name), dtype=np.float64).reshape(-1, 2)
+            object.__setattr__(self, name, read_only(table))
+        for kind in ("reward", "multiplier", "budget"):
+            name = f"{kind}_standard_errors"
+            object.__setattr__(self, name, read_only(np.array(getattr(self, name), np.float64)))
+        for name, tail in (("cost_intervals", (-1, 2)), ("cost_standard_errors", (-1,))):
+            parts = (np.array(part, np.float64).reshape(tail) for part in getattr(self, name))
+            object.__setattr__(self, name, tuple(read_only(part) for part in parts))
+        object.__setattr__(self, "active", read_only(np.array(self.active, dtype=bool)))
+        object.__setattr__(self, "findings", tuple(self.findings))
+
+
+def unidentified(
+    reward_weights: np.ndarray,
+    cost_weights: Iterable[np.ndarray],
+    *,
+    active: Any,
+    findings: Iterable[str] = (),
+) -> Identification:
+    """The `Identification` of an estimator that gives points only: no interval is known.
+
+    Args:
+        reward_weights: [D], for their number.
+        cost_weights: one [D_k] per constraint, for their number.
+        active: [K] bool.
+        findings: plain sentences.
+    """
+    costs = [np.full(len(weights), np.nan) for weights in cost_weights]
+    constraints = np.full(len(costs), np.nan)
+    reward = np.full(len(reward_weights), np.nan)
+
+    def both_ends(column: np.ndarray) -> np.ndarray:
+        return np.stack([column, column], axis=-1)
+
+    return Identification(
+        both_ends(reward),
+        [both_ends(column) for column in costs],
+        both_ends(constraints),
+        both_ends(constraints),
+        reward,
+        costs,
+        constraints,
+        constraints,
+        active,
+        tuple(findings),
+    )

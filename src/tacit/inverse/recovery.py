@@ -1,0 +1,171 @@
+"""The answer of a recovery: what a demonstrator wants and refuses, and how far to trust it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit.errors import NotConverged
+from tacit.forward.solution import Solution
+from tacit.inverse.identification import Identification
+from tacit.objective import Objective
+from tacit.transitions import read_only
+
+
+class RecoveryStatus(Enum):
+    """How a recovery ended. The value is the sentence shown to the user."""
+
+    CONVERGED = "converged"
+    NOT_CONVERGED = "stopped before the tolerance was met: the best point met so far is given"
+    LOCAL_OPTIMUM = "converged to a local optimum; nothing proves that there is no better one"
+    UNATTAINABLE = (
+        "no policy has the feature expectations of the demonstrations; "
+        "the closest attainable ones were matched"
+    )
+    EXPERT_DETERMINISTIC = (
+        "the expert looks deterministic: no noisy expert explains the demonstrations best, "
+        "and the point given depends on the ridge"
+    )
+
+
+@dataclass(frozen=True)
+class RecoveryCertificate:
+    """Numbers that let anyone judge a recovery. NaN where the estimator has no such number.
+
+    Attributes:
+        feature_gap: distance of the recovered policy's feature expectations to the
+            demonstrations', each map relative to its own size, root mean square over the maps.
+        sampling_noise: what `feature_gap` would be, root mean square, for the demonstrator's own
+            policy, from the standard errors over trajectories.
+        truncation: bound on the part of `feature_gap` due to trajectories that were cut off.
+        projected_gradient: largest entry of the gradient that no bound on the weights holds back.
+        weight_change: what the stopping rule of the estimator measured, in L1 norm.
+        objective_gap: bound on the distance of the estimator's loss to its global optimum.
+    """
+
+    feature_gap: float = np.nan
+    sampling_noise: float = np.nan
+    truncation: float = np.nan
+    projected_gradient: float = np.nan
+    weight_change: float = np.nan
+    objective_gap: float = np.nan
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """What happened on the way, one row an iteration: `history["feature_gap"]`.
+
+    Attributes:
+        columns: name -> [I] or [I, n]; every column has as many rows.
+    """
+
+    columns: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        columns = {str(name): read_only(np.array(c)) for name, c in self.columns.items()}
+        lengths = {name: len(column) for name, column in columns.items()}
+        assert len(set(lengths.values())) <= 1, f"columns must be equally long; got {lengths}"
+        object.__setattr__(self, "columns", columns)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.columns[name]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+
+@dataclass(frozen=True, eq=False)
+class Recovery:
+    """What a demonstrator wants and refuses, as far as the demonstrations tell.
+
+    Weights are in the gauge: L1 norm 1 each. A constraint that does not restrain the demonstrator
+    has multiplier 0, NaN weights and an infinite budget; its table in `objective` is 0.
+
+    Attributes:
+        reward_weights: [D] of the reward features.
+        cost_weights: one [D_k] per constraint.
+        multipliers: [K] price of each budget, in rewards of the gauge.
+        budgets: [K] largest expected discounted cost.
+        temperature: the demonstrator's noise, in rewards of the gauge; 0 for an optimal one.
+        objective: the same as tables, to solve, compare and save.
+        solution: of `objective`, with the estimator's own model.
+        status: how the recovery ended, derived from the certificate.
+        certificate: what the status rests on.
+        history: the iterations.
+        identification: how well each number is known, and the findings.
+        estimator: the call that made it.
+        reward_names: one name per reward feature.
+        cost_names: one tuple of names per constraint.
+    """
+
+    reward_weights: Any
+    cost_weights: Any
+    multipliers: Any
+    budgets: Any
+    temperature: float
+    objective: Objective
+    solution: Solution
+    status: RecoveryStatus
+    certificate: RecoveryCertificate
+    history: History
+    identification: Identification
+    estimator: str = ""
+    reward_names: tuple[str, ...] = ()
+    cost_names: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("reward_weights", "multipliers", "budgets"):
+            array = np.array(getattr(self, name), dtype=np.float64)
+            object.__setattr__(self, name, read_only(array))
+        weights = tuple(read_only(np.array(w, dtype=np.float64)) for w in self.cost_weights)
+        object.__setattr__(self, "cost_weights", weights)
+        names = self.reward_names or [
+            f"reward feature {j}" for j in range(len(self.reward_weights))
+        ]
+        object.__setattr__(self, "reward_names", tuple(names))
+        given = self.cost_names or [
+            [f"cost {k} feature {j}" for j in range(len(w))] for k, w in enumerate(weights)
+        ]
+        object.__setattr__(self, "cost_names", tuple(tuple(names) for names in given))
+
+    def summary(self) -> str:
+        """The page a person reads first, as plain text."""
+        from tacit.inverse.summary import summarise
+
+        return summarise(self)
+
+    def save(self, folder: str | Path) -> None:
+        """Writes the run folder: `recovery.npz`, `history.parquet` and, last, `run.json`."""
+        from tacit.inverse.storage import save
+
+        save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Recovery:
+        """The recovery saved in this folder, every array checked against its checksum."""
+        from tacit.inverse.storage import load
+
+        return load(Path(folder))
+
+    def __repr__(self) -> str:
+        weights = np.array2string(self.reward_weights, precision=4, threshold=6)
+        prices = np.array2string(self.multipliers, precision=4, threshold=6)
+        return f"Recovery({self.status.name}, reward_weights={weights}, multipliers={prices})"
+
+
+def delivered(recovery: Recovery, throw: bool) -> Recovery:
+    """The recovery, or `NotConverged` where its status says so and `throw` asks for it."""
+    if not throw or recovery.status is not RecoveryStatus.NOT_CONVERGED:
+        return recovery
+    c = recovery.certificate
+    raise NotConverged(
+        f"{recovery.status.value} (feature gap {c.feature_gap:.2e} where sampling alone makes "
+        f"{c.sampling_noise:.2e}, weight change {c.weight_change:.2e}); "
+        "pass throw=False to get it, or raise `max_steps`",
+        recovery,
+    )
