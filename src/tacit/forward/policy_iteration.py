@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.forward.kernels import iterate
+from tacit.forward.kernels.policies import iterate
 from tacit.mdp import MDP
 
 

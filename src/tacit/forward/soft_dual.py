@@ -57,11 +57,18 @@ class SoftDual:
             )
         reward, costs = objective.tables(mdp)
         bounded = np.isfinite(objective.budgets)
+        world = world_of(mdp)
+        if guess is None and world.arrays is np and bounded.any():
+            # On a large model the exact solution costs little and lies close by; where it proves
+            # the budgets impossible there is nothing to search for.
+            guess = ColumnGeneration().solve(mdp, objective, throw=False)
+            if guess.status is Status.INFEASIBLE:
+                return delivered(replace(guess, temperature=self.temperature), throw)
         prices, values = np.zeros(int(bounded.sum())), np.zeros(mdp.states)
         if guess is not None and guess.values.shape == values.shape:
             values, prices = guess.values, guess.multipliers[bounded]
         result = minimise_dual(
-            world_of(mdp),
+            world,
             mdp.initial,
             mdp.discount,
             self.temperature,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.forward.kernels import DIRECT_LIMIT, eliminate, krylov, substitute
+from tacit.forward.kernels.elimination import DIRECT_LIMIT, eliminate, substitute
+from tacit.forward.kernels.krylov import krylov
 from tacit.mdp import MDP
 
 
