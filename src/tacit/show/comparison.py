@@ -1,0 +1,251 @@
+"""The paper's figure: true and recovered reward, constraint and policy, on one scale each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from matplotlib.path import Path
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+
+from tacit.objective import Objective
+from tacit.show.arrows import LEAST_SHARE, MARKED, action_colours, differs, draw_policy, has_arrows
+from tacit.show.canvas import (
+    HEAD,
+    PAGE_WIDTH,
+    SMALL,
+    TINY,
+    axes_at,
+    fitted,
+    headline,
+    new_figure,
+    plain,
+    styled,
+)
+from tacit.show.digits import Scale
+from tacit.show.grid import CLEAR_TEXT, draw_values, limits_of, text_size
+from tacit.show.palette import COST_MAP, INK, MUTED, PAPER, REWARD_MAP, VERMILLION
+from tacit.worlds.world import Layout
+
+_LEFT, _RIGHT, _GAP = 0.24, 0.06, 0.34  # inches
+_TITLE, _BETWEEN, _BELOW = 0.24, 0.1, 0.62
+_NARROWEST = 1.8  # inches a panel: a figure of many constraints grows wider than the page
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """One row of the figure: an objective, true or recovered, and what it makes an expert do.
+
+    Attributes:
+        name: what the titles begin with, such as "True".
+        reward: [S] of each state.
+        costs: [K, S] of each state.
+        policy: [S, A] probabilities.
+        ties: [S, A] whether an action is as good as those taken; None where nobody looked.
+    """
+
+    name: str
+    reward: Any
+    costs: Any
+    policy: Any
+    ties: Any = None
+
+    @classmethod
+    def of(cls, name: str, objective: Objective, policy: Any, *, ties: Any = None) -> View:
+        """The view of an objective; what depends on the action is averaged over the policy."""
+        policy = np.asarray(policy, dtype=float)
+        return cls(
+            name,
+            _by_state(objective.reward, policy),
+            np.stack([_by_state(c, policy) for c in objective.costs])
+            if objective.constraints
+            else np.zeros((0, len(policy))),
+            policy,
+            ties,
+        )
+
+
+@styled()
+def comparison_figure(
+    layout: Layout,
+    views: Sequence[View],
+    *,
+    title: str = "",
+    cost_names: Sequence[str] = (),
+) -> Figure:
+    """A figure with one row a view and a column each for reward, every constraint and policy.
+
+    A column shares its colours and its number format, so that its panels can be compared. Cells
+    where a later policy acts as the first neither does nor would are marked.
+
+    Args:
+        layout: where the states lie; a grid.
+        views: the truth first.
+        title: a line above everything.
+        cost_names: one name per constraint.
+    """
+    costs = [np.asarray(view.costs, dtype=float) for view in views]
+    constraints = len(costs[0])
+    names = [plain(n) for n in cost_names] or _cost_names(constraints)
+    columns = [("reward", [view.reward for view in views], REWARD_MAP)]
+    columns += [(names[k], [c[k] for c in costs], COST_MAP) for k in range(constraints)]
+    figure, panels, below = _page(layout, len(views), len(columns) + 1, title)
+    for column, (name, tables, colours) in enumerate(columns):
+        _value_column(panels[column], below[column], layout, views, name, tables, colours)
+    _policy_column(panels[-1], below[-1], layout, views)
+    for column in panels:
+        for axes in column[:-1]:
+            axes.tick_params(labelbottom=False)
+    for column in panels[1:]:
+        for axes in column:
+            axes.tick_params(labelleft=False)
+    return figure
+
+
+def _page(
+    layout: Layout, rows: int, columns: int, title: str
+) -> tuple[Figure, list[list[Axes]], list[Axes]]:
+    """The figure, its panels [column][row], and the axes below each column."""
+    spare = _LEFT + _RIGHT + (columns - 1) * _GAP
+    width = max((PAGE_WIDTH - spare) / columns, _NARROWEST)
+    # A panel is as tall as its grid asks, but never a thread.
+    height = float(np.clip(width * layout.rows / layout.columns, 0.3 * width, 1.6 * width))
+    head = HEAD if title else 0.0
+    figure = new_figure(
+        spare + columns * width, head + rows * (_TITLE + height) + (rows - 1) * _BETWEEN + _BELOW
+    )
+    if title:
+        headline(figure, title)
+    lefts = [_LEFT + column * (width + _GAP) for column in range(columns)]
+    tops = [head + _TITLE + row * (_TITLE + height + _BETWEEN) for row in range(rows)]
+    panels = [[axes_at(figure, left, top, width, height) for top in tops] for left in lefts]
+    under = tops[-1] + height + 0.24
+    return figure, panels, [axes_at(figure, left, under, width, 0.09) for left in lefts]
+
+
+def _value_column(
+    column: Sequence[Axes],
+    below: Axes,
+    layout: Layout,
+    views: Sequence[View],
+    name: str,
+    tables: Sequence[Any],
+    colours: str,
+) -> None:
+    """One quantity in every view, on one scale, with its colour bar."""
+    limits, scale = limits_of(tables), _scale(column[0], layout, tables)
+    for axes, view, table in zip(column, views, tables, strict=True):
+        draw_values(table, axes, layout=layout, limits=limits, scale=scale, colours=colours)
+        fitted(axes.set_title(f"{plain(view.name)} {name}"), axes)
+    if not any(np.isfinite(table).any() for table in tables):
+        below.set_axis_off()
+        return
+    figure = below.get_figure(root=True)
+    assert figure is not None
+    bar = figure.colorbar(
+        ScalarMappable(Normalize(*limits), colours), cax=below, orientation="horizontal"
+    )
+    ticks = [t for t in MaxNLocator(4).tick_values(*limits) if limits[0] <= t <= limits[1]]
+    bar.ax.xaxis.set_major_locator(FixedLocator(ticks))
+    bar.ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: scale.tick(value)))
+    bar.outline.set_visible(False)  # pyright: ignore[reportCallIssue]
+    bar.ax.tick_params(labelsize=TINY, length=2, pad=2)
+    bar.set_label(scale.label(name), size=SMALL, labelpad=2)
+    fitted(bar.ax.xaxis.label, bar.ax)
+
+
+def _scale(axes: Axes, layout: Layout, tables: Sequence[Any]) -> Scale:
+    """Three digits if they can be read in the cells of these axes, two if not."""
+    scale = Scale.of(tables)
+    texts = [scale.number(float(v)) for table in tables for v in np.ravel(layout.grid(table))]
+    if text_size(axes, layout, texts) >= CLEAR_TEXT:
+        return scale
+    return Scale.of(tables, digits=2)
+
+
+def _policy_column(
+    column: Sequence[Axes], below: Axes, layout: Layout, views: Sequence[View]
+) -> None:
+    """The policies, the cells where a later one departs from the first, and the key."""
+    cells = layout.rows * layout.columns
+    tied = mixed = marked = False
+    for row, (axes, view) in enumerate(zip(column, views, strict=True)):
+        wrong = differs(view.policy, views[0].policy, views[0].ties)[:cells]
+        draw_policy(view.policy, axes, layout=layout, ties=view.ties, marked=wrong)
+        axes.set_title(f"{plain(view.name)} policy")
+        if row:
+            agree = f"{cells - int(wrong.sum())} of {cells} agree"
+            axes.set_title(agree, loc="right", size=TINY, color=MUTED, weight="normal")
+        taken = np.asarray(view.policy, dtype=float)[:cells] > LEAST_SHARE
+        tied |= view.ties is not None and bool((np.asarray(view.ties)[:cells] & ~taken).any())
+        mixed |= bool((taken.sum(axis=1) > 1).any())
+        marked |= bool(wrong.any())
+    first = plain(views[0].name).lower() if marked else ""
+    _key(below, layout, np.asarray(views[0].policy).shape[1], tied, mixed, first)
+
+
+def _key(axes: Axes, layout: Layout, actions: int, tied: bool, mixed: bool, first: str) -> None:
+    """What the arrows, or the colours, mean; only what occurs is explained."""
+    axes.set_axis_off()
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    handles: list[Any] = []
+    if has_arrows(layout):
+        handles.append((_sample(INK), "action taken" + (", longer if likelier" if mixed else "")))
+        if tied:
+            handles.append((_sample(PAPER), "as good, not taken"))
+        if first:
+            frame = Rectangle((0, 0), 1, 1, facecolor=MARKED, edgecolor=VERMILLION, linewidth=1)
+            handles.append((frame, f"differs from the {first} policy"))
+    else:
+        for action, colour in enumerate(action_colours(actions)):
+            patch = Rectangle((0, 0), 1, 1, facecolor=colour, edgecolor=MUTED, linewidth=0.4)
+            handles.append((patch, plain(layout.action_name(action))))
+    axes.legend(
+        [handle for handle, _ in handles],
+        [label for _, label in handles],
+        loc="upper left",
+        bbox_to_anchor=(0, 1.6),
+        borderpad=0,
+        borderaxespad=0,
+        frameon=False,
+        fontsize=TINY,
+        labelspacing=0.35,
+        handlelength=1.4,
+        handleheight=0.9,
+        handletextpad=0.6,
+        ncols=1 if has_arrows(layout) else 2,
+        columnspacing=1.2,
+    )
+
+
+def _sample(colour: str) -> Any:
+    """An arrow for the key."""
+    arrow = Path(
+        [
+            (-1, -0.2),
+            (0.1, -0.2),
+            (0.1, -0.75),
+            (1, 0),
+            (0.1, 0.75),
+            (0.1, 0.2),
+            (-1, 0.2),
+            (-1, -0.2),
+        ]
+    )
+    return Line2D([], [], ls="", marker=arrow, ms=9, mfc=colour, mec=INK, mew=0.6)
+
+
+def _cost_names(constraints: int) -> list[str]:
+    return ["cost"] if constraints == 1 else [f"cost {k + 1}" for k in range(constraints)]
+
+
+def _by_state(table: np.ndarray, policy: np.ndarray) -> np.ndarray:
+    return table if table.ndim == 1 else (table * policy).sum(axis=1)

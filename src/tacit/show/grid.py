@@ -1,0 +1,122 @@
+"""One panel of a grid world: a number a state, as the colour of its cell and printed in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+
+from tacit.show.canvas import TEXT, styled
+from tacit.show.digits import Scale
+from tacit.show.palette import COST_MAP, MUTED, PAPER, ink_on
+from tacit.worlds.world import Layout
+
+MOST_NUMBERED = 9  # rows or columns; beyond it numbers in the cells are too small for print
+MOST_PARTED = 20  # beyond it lines between the cells would cover them
+SMALLEST_TEXT, CLEAR_TEXT = 4.5, 5.5  # points: below the first nothing is printed
+
+EMPTY = "#e8e8e8"
+
+# Widths of the glyphs of DejaVu Sans, in em: the widest of the common fonts, so that what fits
+# in it fits in any other.
+_NARROW, _DIGIT, _WIDE = 0.32, 0.64, 0.84
+
+
+def limits_of(tables: Iterable[Any]) -> tuple[float, float]:
+    """(low, high) over all finite numbers of the tables, never equal."""
+    finite = [t[np.isfinite(t)] for t in (np.asarray(t, dtype=float) for t in tables)]
+    numbers = np.concatenate([*finite, np.zeros(0)])
+    if not numbers.size:
+        return 0.0, 1.0
+    low, high = float(numbers.min()), float(numbers.max())
+    # A table of one number is drawn in the middle of the colours.
+    pad = 0.0 if high - low > 1e-12 * max(abs(low), abs(high)) else (abs(high) or 1.0)
+    return low - pad, high + pad
+
+
+@styled()
+def draw_values(
+    values: Any,
+    axes: Axes,
+    *,
+    layout: Layout,
+    limits: tuple[float, float] | None = None,
+    scale: Scale | None = None,
+    colours: str = COST_MAP,
+    missing: str = "not identified",
+) -> Axes:
+    """The axes, with one number [S] a state as the colour of its cell, and printed where it fits.
+
+    Args:
+        values: [S]; NaN is drawn as an empty cell.
+        axes: what to draw on; its size decides the size of the numbers.
+        layout: where the states lie.
+        limits: values of the first and the last colour; those of the table unless given.
+        scale: how numbers are printed; for this table alone unless given.
+        colours: name of a sequential colour map.
+        missing: what is said where the table holds no number at all.
+    """
+    table = np.ma.masked_invalid(layout.grid(np.asarray(values, dtype=float)))
+    low, high = limits_of([table.filled(np.nan)]) if limits is None else limits
+    scale = Scale.of([table.filled(np.nan)]) if scale is None else scale
+    axes.set_facecolor(EMPTY)
+    image = axes.imshow(table, cmap=colours, vmin=low, vmax=high, interpolation="none")
+    frame(axes, layout)
+    if table.count() == 0:
+        middle = (layout.columns / 2 - 0.5, layout.rows / 2 - 0.5)
+        axes.text(*middle, missing, ha="center", va="center", color=MUTED, style="italic")
+        return axes
+    if max(layout.rows, layout.columns) > MOST_NUMBERED:
+        return axes
+    numbers = [[scale.number(float(v)) for v in row] for row in table.filled(np.nan)]
+    size = text_size(axes, layout, [text for row in numbers for text in row])
+    if size < SMALLEST_TEXT:
+        return axes
+    paint = colormaps[colours]
+    for (row, column), value in np.ndenumerate(table.filled(np.nan)):
+        shade = EMPTY if np.isnan(value) else paint(image.norm(value))[:3]
+        axes.text(
+            column,
+            row,
+            numbers[row][column],
+            ha="center",
+            va="center_baseline",
+            size=size,
+            color=ink_on(shade),
+        )
+    return axes
+
+
+def frame(axes: Axes, layout: Layout) -> None:
+    """Numbered rows and columns, and white lines between cells that are few."""
+    largest = max(layout.rows, layout.columns)
+    every = 1 if largest <= MOST_NUMBERED else 5 if largest <= 50 else 10 ** len(str(largest // 20))
+    axes.set_xticks(range(0, layout.columns, every))
+    axes.set_yticks(range(0, layout.rows, every))
+    axes.tick_params(length=0, pad=2.5, labelsize=6, labelcolor=MUTED)
+    axes.spines[:].set_visible(False)
+    axes.set(xlim=(-0.5, layout.columns - 0.5), ylim=(layout.rows - 0.5, -0.5))
+    if largest > MOST_PARTED:
+        return
+    down = [[(x - 0.5, -0.5), (x - 0.5, layout.rows - 0.5)] for x in range(1, layout.columns)]
+    across = [[(-0.5, y - 0.5), (layout.columns - 0.5, y - 0.5)] for y in range(1, layout.rows)]
+    axes.add_collection(LineCollection(down + across, colors=PAPER, linewidths=0.8), autolim=False)
+
+
+def text_size(axes: Axes, layout: Layout, texts: list[str]) -> float:
+    """Points at which the widest text leaves a margin in its cell."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    width, height = figure.get_size_inches() * 72.0
+    box = axes.get_position()
+    cell = min(width * box.width / layout.columns, height * box.height / layout.rows)
+    widest = max(sum(_em(character) for character in text) for text in texts)
+    return min(TEXT, 0.86 * cell / widest, 0.5 * cell)
+
+
+def _em(character: str) -> float:
+    return _NARROW if character == "." else _DIGIT if character.isdigit() else _WIDE
