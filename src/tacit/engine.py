@@ -32,7 +32,8 @@ def compiled_in_double(function: Callable[..., Any] | None = None, **options: An
             return function(world, *arguments, **keywords)
         _keep_compiled_code()
         with jax.enable_x64(True):
-            return traced(world, *arguments, **keywords)
+            # NumPy arrays come back: a stray JAX operation outside would fall to float32.
+            return jax.tree.map(np.asarray, traced(world, *arguments, **keywords))
 
     return call
 

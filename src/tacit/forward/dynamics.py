@@ -49,8 +49,8 @@ class Dense(Traced):
     matrix: Any
 
     def expected_next(self, values: Any) -> Any:
-        """[S, A] expected value of the next state."""
-        return self.matrix @ values
+        """[..., S, A] expected value of the next state, for values [..., S]."""
+        return jnp.einsum("sat,...t->...sa", self.matrix, values)
 
     def inflow(self, table: Any) -> Any:
         """[S] what flows into each state."""
@@ -87,7 +87,9 @@ class Sparse(Traced):
     predecessors: Any
 
     def expected_next(self, values: Any) -> Any:
-        """[S, A] expected value of the next state."""
+        """[..., S, A] expected value of the next state, for values [..., S]."""
+        if values.ndim > 1:
+            return jax.vmap(self.expected_next)(values)
         return (self.probabilities * values[self.states]).sum(axis=2)
 
     def inflow(self, table: Any) -> Any:
@@ -95,7 +97,9 @@ class Sparse(Traced):
         return self._gather(self._chain(table)[1])
 
     def solve(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
-        """[S] the values x of the policy's chain: x = right + discount * P x."""
+        """[..., S] the values x of the policy's chain: x = right + discount * P x."""
+        if right.ndim > 1:
+            return jax.vmap(lambda r, t: self.solve(policy, discount, r, t))(right, target)
         rows, weights = self._chain(policy)
 
         def product(x: Any) -> Any:

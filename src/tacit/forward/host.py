@@ -53,8 +53,14 @@ class Host:
         return new if condition else old
 
     def expected_next(self, values: Any) -> Any:
-        """[S, A] expected value of the next state."""
-        return self._mdp.expected_next(values)
+        """[..., S, A] expected value of the next state, for values [..., S]."""
+        if values.ndim == 1:
+            return self._mdp.expected_next(values)
+        shape = (len(values), self._mdp.states, self._mdp.actions)
+        later = np.empty(shape)
+        for column, value in zip(later, values, strict=True):
+            column[:] = self._mdp.expected_next(value)
+        return later
 
     def inflow(self, table: Any) -> Any:
         """[S] what flows into each state."""
@@ -79,7 +85,7 @@ class Host:
         return backed, policy
 
     def solve(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
-        """[S] the values x of the policy's chain: x = right + discount * P x."""
+        """[..., S] the values x of the policy's chain: x = right + discount * P x."""
         return self._solved(policy, right, target, transposed=False)
 
     def solve_transposed(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
@@ -87,12 +93,10 @@ class Host:
         return self._solved(policy, right, target, transposed=True)
 
     def _solved(self, policy: Any, right: Any, target: Any, *, transposed: bool) -> np.ndarray:
-        rows, weights = policy_chain(self._mdp, policy)
-        return chain_solve(
-            self._mdp,
-            rows,
-            weights,
-            right,
-            transposed=transposed,
-            target=float(target),
-        )
+        chain = policy_chain(self._mdp, policy)
+        if right.ndim == 1:
+            return chain_solve(self._mdp, *chain, right, transposed=transposed, target=target)
+        solved = np.empty(right.shape)
+        for x, b, aim in zip(solved, right, target, strict=True):
+            x[:] = chain_solve(self._mdp, *chain, b, transposed=transposed, target=aim)
+        return solved

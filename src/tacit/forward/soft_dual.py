@@ -45,7 +45,7 @@ class SoftDual:
         throw: bool = True,
     ) -> Solution:
         """The `Solution` at this temperature; `guess` is a solution of a similar problem."""
-        from tacit.forward.soft_newton import minimise_dual
+        from tacit.forward.smooth_dual import Problem, minimise
         from tacit.forward.world import world_of
 
         if not 0.0 < self.temperature < np.inf:
@@ -67,36 +67,40 @@ class SoftDual:
         prices, values = np.zeros(int(bounded.sum())), np.zeros(mdp.states)
         if guess is not None and guess.values.shape == values.shape:
             values, prices = guess.values, guess.multipliers[bounded]
-        result = minimise_dual(
-            world,
-            mdp.initial,
-            mdp.discount,
-            self.temperature,
-            reward,
-            costs[bounded],
-            objective.budgets[bounded],
-            prices,
-            values,
-            self.tolerance,
-            self.max_steps,
+        costs, budgets = costs[bounded], objective.budgets[bounded]
+        largest = np.abs(reward).max() + self.temperature * np.log(mdp.actions + 1.0)
+        nothing = np.zeros(len(budgets))
+        problem = Problem(
+            start=mdp.initial,
+            discount=mdp.discount,
+            temperature=self.temperature,
+            base=reward,
+            tables=-costs,
+            target=-budgets,
+            lower=nothing,
+            upper=np.full(len(budgets), np.inf),
+            ridge=nothing,
+            # The price at which a cost weighs as much as the reward and the noise.
+            unit=largest / np.maximum(np.abs(costs).max(axis=(1, 2), initial=0.0), 1e-300),
+            scale=np.maximum(1.0, np.abs(budgets)),
+            information=np.zeros(mdp.states),
         )
-        prices, values, policy, visits, steps = (np.asarray(part) for part in result)
+        point, steps = minimise(world, problem, prices, values, self.tolerance, self.max_steps)
+        policy = point.policy
         multipliers = np.zeros(objective.constraints)
-        multipliers[bounded] = prices
-        scale = np.abs(reward).max() + self.temperature * np.log(mdp.actions + 1.0)
-        weight = multipliers * np.abs(costs).max(axis=(1, 2), initial=0.0)
+        multipliers[bounded] = point.x
         solution = conclude(
             mdp,
             objective,
-            np.maximum(visits, 0.0)[:, None] * policy,
-            values,
+            np.maximum(point.visits, 0.0)[:, None] * policy,
+            point.values,
             multipliers,
             tolerance=self.tolerance,
             temperature=self.temperature,
             policy=policy,
             iterations=int(steps),
         )
-        if solution.status is not Status.CONVERGED or (weight > RUNAWAY * scale).any():
+        if solution.status is not Status.CONVERGED or (point.x > RUNAWAY * problem.unit).any():
             solution = self._diagnosed(mdp, objective, solution)
         return delivered(solution, throw)
 

@@ -31,7 +31,7 @@ class World(Protocol):
         ...
 
     def expected_next(self, values: Any) -> Any:
-        """[S, A] expected value of the next state."""
+        """[..., S, A] expected value of the next state, for values [..., S]."""
         ...
 
     def inflow(self, table: Any) -> Any:
@@ -45,7 +45,10 @@ class World(Protocol):
         ...
 
     def solve(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
-        """[S] the values x of the policy's chain, x = right + discount * P x, to this residual."""
+        """[..., S] the values x of the policy's chain, x = right + discount * P x.
+
+        `target` [...] is the largest residual to leave.
+        """
         ...
 
     def solve_transposed(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:

@@ -1,0 +1,153 @@
+"""Projected Newton on the smooth dual that the soft solver and the noisy estimators share.
+
+    F(x) = start . V_soft(base + sum_d x_d tables_d) - x . target + ridge . x^2 / 2
+
+is convex in x for start >= 0. With base = reward, tables = -costs and target = -budgets it is the
+dual of the soft constrained problem in the prices x; with base = 0, tables = features and target =
+the demonstrations' feature expectations it is maximum causal entropy recovery; with start and
+target from step counts, minus the log-likelihood of the steps. Its gradient and Hessian need only
+linear solves of the current policy's chain. One compiled call a problem.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tacit.engine import compiled_in_double
+from tacit.forward.soft_values import soft_fixed_point
+from tacit.forward.world import World
+
+
+class Problem(NamedTuple):
+    """Everything that stays fixed during the search."""
+
+    start: Any  # [S] weights of the states in the objective; p0 for a dual proper
+    discount: Any
+    temperature: Any
+    base: Any  # [S, A] reward that does not depend on x
+    tables: Any  # [D, S, A]
+    target: Any  # [D]
+    lower: Any  # [D]
+    upper: Any  # [D]
+    ridge: Any  # [D]
+    unit: Any  # [D] step that a coordinate may take from 0 without looking back
+    scale: Any  # [D] size of a gradient entry that counts as one
+    information: Any  # [S] state weights of the curvature, all 0 to use the visits themselves
+
+
+class Point(NamedTuple):
+    """The objective and its derivatives at one x."""
+
+    x: Any  # [D]
+    loss: Any  # scalar
+    gradient: Any  # [D]
+    curvature: Any  # [D, D]
+    values: Any  # [S]
+    table_values: Any  # [D, S] derivative of the values in x
+    policy: Any  # [S, A]
+    visits: Any  # [S] discounted visits from `start` under the policy
+    residual: Any  # Bellman residual left
+
+
+@compiled_in_double
+def minimise(
+    world: World, problem: Problem, x: Any, values: Any, tolerance: Any, max_steps: Any
+) -> tuple[Point, Any]:
+    """The `Point` of the minimum over lower <= x <= upper, and the evaluations it took."""
+    xp = world.arrays
+    first = evaluate(world, problem, x, values, tolerance)
+    if len(problem.target) == 0:
+        return first, 1
+
+    def step(state: Any) -> Any:
+        point, direction, length, steps = state
+        trial = xp.clip(point.x + length * direction, problem.lower, problem.upper)
+        guess = point.values + (trial - point.x) @ point.table_values
+        fresh = evaluate(world, problem, trial, guess, tolerance)
+        slope = point.gradient @ (trial - point.x)
+        rounding = 1e-13 * (xp.abs(point.loss) + xp.abs(point.x) @ xp.abs(problem.target))
+        accept = fresh.loss <= point.loss + 1e-4 * slope + rounding
+        point = world.select(accept, fresh, point)
+        direction = xp.where(accept, _direction(world, problem, point), direction)
+        return point, direction, xp.where(accept, 1.0, 0.25 * length), steps + 1
+
+    def going(state: Any) -> Any:
+        point, _, length, steps = state
+        missed = xp.abs(projected_gradient(world, problem, point))
+        # As a share of the gradient's own scale, and as what it could still gain on the loss.
+        worth = xp.maximum(1.0 / problem.scale, xp.abs(point.x) / xp.maximum(1, abs(point.loss)))
+        return ((missed * worth).max() > 0.1 * tolerance) & (steps < max_steps) & (length > 1e-12)
+
+    state = (first, _direction(world, problem, first), 1.0, 1)
+    point, _, _, steps = world.while_loop(going, step, state)
+    return point, steps
+
+
+def projected_gradient(world: World, problem: Problem, point: Point) -> Any:
+    """[D] the gradient, 0 where a bound holds it back."""
+    xp = world.arrays
+    free = ((point.x > problem.lower) | (point.gradient < 0)) & (
+        (point.x < problem.upper) | (point.gradient > 0)
+    )
+    return xp.where(free, point.gradient, 0.0)
+
+
+def evaluate(world: World, problem: Problem, x: Any, guess: Any, tolerance: Any) -> Point:
+    """The objective at x, with gradient and curvature by linear solves of the same chain."""
+    xp, discount, temperature = world.arrays, problem.discount, problem.temperature
+    reward = problem.base + xp.tensordot(x, problem.tables, 1)
+    size = xp.abs(reward).max() + temperature * xp.log(1.0 + reward.shape[1])
+    # A residual e moves the values by e / (1 - discount): aim well below the tolerance, but not
+    # below what rounding leaves.
+    precision = xp.maximum(1e-3 * tolerance * (1 - discount), 4e-16 / (1 - discount) * size)
+    values, policy, residual = soft_fixed_point(
+        world, discount, temperature, reward, guess, precision
+    )
+    fine = 1e-14 / (1 - discount)
+    largest = xp.abs(problem.start).max()
+    visits = world.solve_transposed(policy, discount, problem.start, fine * largest)
+    average = (policy * problem.tables).sum(axis=2)
+    aim = fine * xp.abs(average).max(axis=1, initial=0.0) + 1e-300
+    table_values = world.solve(policy, discount, average, aim)
+    # Advantages: how much more of a table an action brings than the policy does on average.
+    later = world.expected_next(table_values)
+    advantages = problem.tables + discount * later - table_values[:, :, None]
+    spread = xp.where((problem.information > 0).any(), problem.information, visits)
+    weighted = advantages * (spread[:, None] * policy)
+    flat = (len(x), -1)
+    curvature = weighted.reshape(flat) @ advantages.reshape(flat).T if len(x) else xp.zeros((0, 0))
+    return Point(
+        x,
+        problem.start @ values - x @ problem.target + 0.5 * problem.ridge @ (x * x),
+        table_values @ problem.start - problem.target + problem.ridge * x,
+        curvature / temperature + xp.diag(problem.ridge),
+        values,
+        table_values,
+        policy,
+        visits,
+        residual,
+    )
+
+
+def _direction(world: World, problem: Problem, point: Point) -> Any:
+    """Newton's step on the coordinates that are free to move, never far beyond doubling them."""
+    xp = world.arrays
+    free = ((point.x > problem.lower) | (point.gradient < 0)) & (
+        (point.x < problem.upper) | (point.gradient > 0)
+    )
+    both = free[:, None] & free[None, :]
+    diagonal = xp.diagonal(point.curvature)
+    # The ridge keeps directions without any information where they are.
+    ridge = xp.diag(xp.where(free, 1e-10 * diagonal + 1e-300, 1.0))
+    hessian = xp.where(both, point.curvature, 0.0) + ridge
+    newton = xp.linalg.solve(hessian, -xp.where(free, point.gradient, 0.0))
+    longest = 2.0 * xp.abs(point.x) + problem.unit
+    # A coordinate that the policy does not react to yet still goes downhill.
+    blind = xp.logical_not(xp.isfinite(newton)) | (diagonal <= 0)
+    newton = xp.where(blind, -xp.sign(point.gradient) * longest, newton)
+    # Shorten the step as a whole: clipping coordinates would bend it away from descent.
+    excess = xp.max(xp.abs(newton) / longest)
+    newton = newton / xp.maximum(1.0, excess)
+    uphill = (newton @ point.gradient) > 0
+    steepest = -point.gradient / xp.maximum(diagonal, 1e-300)
+    return xp.where(free, xp.where(uphill, steepest, newton), 0.0)
