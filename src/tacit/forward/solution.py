@@ -153,7 +153,8 @@ def certify(
         elif price > 0 or np.isnan(price):
             dual += price * budget
             slackness = np.maximum(slackness, abs(price * (budget - cost)) / scale)
-        violation = np.maximum(violation, (cost - budget) / max(1.0, abs(budget)))
+        if budget < np.inf:
+            violation = np.maximum(violation, (cost - budget) / max(1.0, abs(budget)))
     return Certificate(
         flow_residual=float(flow_residual),
         violation=float(violation),
