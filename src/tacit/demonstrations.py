@@ -23,6 +23,8 @@ class Demonstrations:
         ended: [E] bool, whether the episode ran into a state it never leaves. Such an episode is
             complete: nothing of its discounted sums was cut off.
         final_states: [E] the state after the last action; -1 where it was not recorded.
+        partial: [E] bool, whether the episode was joined on its way, so that its first state says
+            nothing about where episodes start. Loose (state, action) pairs are partial.
     """
 
     states: Any
@@ -30,6 +32,7 @@ class Demonstrations:
     offsets: Any
     ended: Any = None
     final_states: Any = None
+    partial: Any = None
 
     def __post_init__(self) -> None:
         states = _integers(self.states, "states")
@@ -56,7 +59,8 @@ class Demonstrations:
         final = (
             unknown if self.final_states is None else _integers(self.final_states, "final_states")
         )
-        for name, column in (("ended", ended), ("final_states", final)):
+        partial = np.zeros(episodes, bool) if self.partial is None else np.array(self.partial, bool)
+        for name, column in (("ended", ended), ("final_states", final), ("partial", partial)):
             if column.shape != (episodes,):
                 raise InvalidDemonstrations(
                     f"{name} must hold one entry an episode ({episodes}); got {column.shape}"
@@ -66,6 +70,7 @@ class Demonstrations:
         object.__setattr__(self, "offsets", read_only(offsets))
         object.__setattr__(self, "ended", read_only(ended))
         object.__setattr__(self, "final_states", read_only(final.astype(np.int32)))
+        object.__setattr__(self, "partial", read_only(partial))
 
     @classmethod
     def from_trajectories(cls, trajectories: Iterable[tuple[Any, Any]]) -> Demonstrations:
@@ -100,6 +105,12 @@ class Demonstrations:
             )
         offsets = np.concatenate([[0], np.cumsum([len(taken) for taken in actions])])
         return cls(np.concatenate(states), np.concatenate(actions), offsets, None, final)
+
+    @classmethod
+    def from_pairs(cls, states: Any, actions: Any) -> Demonstrations:
+        """Demonstrations from loose (state, action) pairs, in no order and from no known start."""
+        count = len(np.asarray(states))
+        return cls(states, actions, np.arange(count + 1), partial=np.ones(count, bool))
 
     @property
     def episodes(self) -> int:
@@ -149,6 +160,7 @@ class Demonstrations:
             offsets,
             self.ended[chosen],
             self.final_states[chosen],
+            self.partial[chosen],
         )
 
     def truncate(self, steps: int) -> Demonstrations:
@@ -166,6 +178,7 @@ class Demonstrations:
             offsets,
             self.ended & ~cut,
             np.where(cut, following, self.final_states),
+            self.partial,
         )
 
     def check(self, mdp: Any) -> None:

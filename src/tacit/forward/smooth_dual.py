@@ -32,7 +32,7 @@ class Problem(NamedTuple):
     ridge: Any  # [D]
     unit: Any  # [D] step that a coordinate may take from 0 without looking back
     scale: Any  # [D] size of a gradient entry that counts as one
-    information: Any  # [S] state weights of the curvature, all 0 to use the visits themselves
+    information: Any  # [S] state weights of the curvature where the visits are not all positive
 
 
 class Point(NamedTuple):
@@ -83,6 +83,12 @@ def minimise(
     return point, steps
 
 
+@compiled_in_double
+def loss_at(world: World, problem: Problem, x: Any, values: Any, tolerance: Any) -> Any:
+    """The objective at x, found from the values of a point nearby."""
+    return evaluate(world, problem, x, values, tolerance).loss
+
+
 def projected_gradient(world: World, problem: Problem, point: Point) -> Any:
     """[D] the gradient, 0 where a bound holds it back."""
     xp = world.arrays
@@ -112,7 +118,9 @@ def evaluate(world: World, problem: Problem, x: Any, guess: Any, tolerance: Any)
     # Advantages: how much more of a table an action brings than the policy does on average.
     later = world.expected_next(table_values)
     advantages = problem.tables + discount * later - table_values[:, :, None]
-    spread = xp.where((problem.information > 0).any(), problem.information, visits)
+    # With a start below zero the visits may be too, and the true curvature indefinite.
+    proper = visits.min() >= -1e-12 * xp.abs(visits).max()
+    spread = xp.where(proper, xp.maximum(visits, 0.0), problem.information)
     weighted = advantages * (spread[:, None] * policy)
     flat = (len(x), -1)
     curvature = weighted.reshape(flat) @ advantages.reshape(flat).T if len(x) else xp.zeros((0, 0))

@@ -131,16 +131,11 @@ def expectations(mdp: MDP, features: Features, demonstrations: Demonstrations) -
     lengths, discount = demonstrations.lengths, mdp.discount
     powers = discount ** np.arange(int(lengths.max()) + 1)
     weights = powers[demonstrations.step]
-    last = demonstrations.states[demonstrations.offsets[1:] - 1]
-    final = np.where(demonstrations.final_states < 0, last, demonstrations.final_states)
+    final, tail = _tails(mdp, demonstrations, powers)
     rest = powers[lengths] / (1.0 - discount)
-    tail = np.where(mdp.absorbing[final], rest, 0.0)
     index = demonstrations.states.astype(np.int64) * mdp.actions + demonstrations.actions
 
-    visits = np.bincount(index, weights=weights, minlength=mdp.states * mdp.actions)
-    visits = visits.reshape(mdp.states, mdp.actions)
-    visits += np.bincount(final, weights=tail, minlength=mdp.states)[:, None] / mdp.actions
-    visits /= demonstrations.episodes
+    visits = discounted_visits(mdp, demonstrations)
 
     missing = float((rest - tail).mean())
     maps = (features.reward, *features.costs)
@@ -155,6 +150,19 @@ def expectations(mdp: MDP, features: Features, demonstrations: Demonstrations) -
         horizons=1.0 / (1.0 - discount) - (rest - tail),
         visitation=visits,
     )
+
+
+def discounted_visits(mdp: MDP, demonstrations: Demonstrations) -> np.ndarray:
+    """[S, A] mean discounted visitation of the trajectories, with the tail of complete ones."""
+    lengths, discount = demonstrations.lengths, mdp.discount
+    powers = discount ** np.arange(int(lengths.max()) + 1)
+    index = demonstrations.states.astype(np.int64) * mdp.actions + demonstrations.actions
+    visits = np.bincount(
+        index, weights=powers[demonstrations.step], minlength=mdp.states * mdp.actions
+    ).reshape(mdp.states, mdp.actions)
+    final, tail = _tails(mdp, demonstrations, powers)
+    visits += np.bincount(final, weights=tail, minlength=mdp.states)[:, None] / mdp.actions
+    return visits / demonstrations.episodes
 
 
 def pull_back(features: Features, visitation: np.ndarray) -> Blocks:
@@ -189,6 +197,16 @@ def check_task(mdp: MDP, features: Features, demonstrations: Demonstrations) -> 
                 f"{(mdp.states, mdp.actions)}; got {table.shape}"
             )
     demonstrations.check(mdp)
+
+
+def _tails(
+    mdp: MDP, demonstrations: Demonstrations, powers: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """[E] last known states, and [E] discounted steps that a trajectory will still spend there."""
+    last = demonstrations.states[demonstrations.offsets[1:] - 1]
+    final = np.where(demonstrations.final_states < 0, last, demonstrations.final_states)
+    rest = powers[demonstrations.lengths] / (1.0 - mdp.discount)
+    return final, np.where(mdp.absorbing[final], rest, 0.0)
 
 
 def _deviations(

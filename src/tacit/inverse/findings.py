@@ -1,0 +1,69 @@
+"""Plain sentences about data and features that hold whatever the estimator."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tacit.demonstrations import Demonstrations
+from tacit.mdp import MDP
+from tacit.objective import Features
+
+# Correlation beyond which two feature columns are called the same.
+SAME = 1.0 - 1e-9
+# From this many visits on, a state in which one action was always taken speaks of determinism.
+ENOUGH = 5
+
+
+def data_findings(mdp: MDP, demonstrations: Demonstrations) -> list[str]:
+    """What the demonstrations leave open by themselves."""
+    sentences = []
+    counts = demonstrations.counts(mdp)
+    unseen = int((counts.sum(axis=1) == 0).sum())
+    if unseen:
+        sentences.append(f"{unseen} of {mdp.states} states were never visited.")
+    share = single_minded(counts)
+    if share > 0.95:
+        sentences.append(
+            f"The expert looks deterministic: {share:.0%} of the steps were taken in states where "
+            "it always did the same."
+        )
+    return sentences
+
+
+def single_minded(counts: np.ndarray) -> float:
+    """Share of steps taken in well-visited states where one action was taken 99 % of the time."""
+    visits = counts.sum(axis=1)
+    known = visits >= ENOUGH
+    if not known.any():
+        return 0.0
+    same = counts.max(axis=1) >= 0.99 * visits
+    return float(visits[known & same].sum() / visits[known].sum())
+
+
+def feature_findings(features: Features) -> list[str]:
+    """Feature columns that cannot be told apart, or mean nothing, before any data are seen."""
+    maps = (features.reward, *features.costs)
+    names = (features.reward_names, *features.cost_names)
+    actions = max((table.shape[1] for table in maps if table.ndim == 3), default=1)
+    columns, labels = [], []
+    for table, group in zip(maps, names, strict=True):
+        full = table if table.ndim == 3 else np.repeat(table[:, None, :], actions, axis=1)
+        columns.append(full.reshape(-1, full.shape[-1]).T)
+        labels += group
+    stacked = np.concatenate(columns)
+    centred = stacked - stacked.mean(axis=1, keepdims=True)
+    size = np.linalg.norm(centred, axis=1)
+    flat = size <= 1e-12 * np.maximum(np.abs(stacked).max(axis=1), 1e-300) * stacked.shape[1]
+    sentences = [
+        f"{labels[j]} is the same everywhere: it cannot influence anything."
+        for j in np.flatnonzero(flat)
+    ]
+    unit = centred / np.where(flat, 1.0, size)[:, None]
+    unit[flat] = 0.0
+    similar = unit @ unit.T
+    for i, j in zip(*np.nonzero(np.triu(np.abs(similar), 1) > SAME), strict=True):
+        sentences.append(
+            f"{labels[i]} and {labels[j]} are the same feature up to scale and shift: no "
+            "demonstration of this world can tell them apart."
+        )
+    return sentences

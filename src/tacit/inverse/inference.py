@@ -1,0 +1,158 @@
+"""Error bars for a fitted noisy expert: information, standard errors, intervals, blind directions.
+
+The score of a step is the advantage of its features, psi(s, a) - V_psi(s), a martingale difference:
+the Fisher information of all steps is their covariance, summed over visits, whatever the law of the
+states.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.demonstrations import Demonstrations
+from tacit.inverse.boltzmann import Fit
+from tacit.inverse.coordinates import Coordinates
+from tacit.inverse.gauge import Split
+from tacit.mdp import MDP
+
+# Two-sided 95 % of the normal law, and the one-sided 95 % used where a bound cuts a side off.
+TWO_SIDED = 1.959963984540054
+ONE_SIDED = 1.6448536269514722
+# Relative eigenvalue below which the demonstrations say nothing about a direction.
+BLIND = 1e-9
+# Trajectories per parameter from which the clustered sandwich is trusted.
+CLUSTERS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """What the data say about the parameters, in scaled coordinates.
+
+    Attributes:
+        covariance: [D, D] of the estimates; 0 for parameters on a bound.
+        blind: [B, D] unit directions in which the parameters can move freely.
+        clustered: whether trajectories, not steps, were taken as the independent units.
+    """
+
+    covariance: np.ndarray
+    blind: np.ndarray
+    clustered: bool
+
+
+def advantages(mdp: MDP, space: Coordinates, fitted: Fit) -> np.ndarray:
+    """[D, S, A] the score of one step: its features and all that follow, less the average."""
+    result = np.empty(space.tables.shape)
+    for d, values in enumerate(fitted.point.table_values):
+        later = mdp.discount * mdp.expected_next(np.ascontiguousarray(values))
+        result[d] = space.tables[d] + later - values[:, None]
+    return result
+
+
+def information(scores: np.ndarray, policy: np.ndarray, visits: np.ndarray) -> np.ndarray:
+    """[D, D] sum over states of visits [S] times the covariance of the scores under the policy."""
+    flat = scores.reshape(len(scores), -1)
+    return (flat * (visits[:, None] * policy).ravel()) @ flat.T
+
+
+def errors(
+    fisher: np.ndarray,
+    free: np.ndarray,
+    scores: np.ndarray,
+    demonstrations: Demonstrations,
+    actions: int,
+) -> Errors:
+    """The `Errors` of the free parameters, clustered by trajectory where those are many.
+
+    Args:
+        fisher: [D, D] information of all steps.
+        free: [D] bool, the parameters that no bound holds.
+        scores: [D, S, A].
+        demonstrations: the steps.
+        actions: A.
+    """
+    inverse, blind = inverse_information(fisher, free)
+    clustered = demonstrations.episodes >= CLUSTERS * max(int(free.sum()), 1)
+    if clustered:
+        index = demonstrations.states.astype(np.int64) * actions + demonstrations.actions
+        starts = demonstrations.offsets[:-1]
+        sums = np.stack([np.add.reduceat(table.ravel()[index], starts) for table in scores])
+        many = demonstrations.episodes
+        inverse = inverse @ (sums @ sums.T) @ inverse * many / (many - 1.0)
+    return Errors(inverse, blind, clustered)
+
+
+def inverse_information(fisher: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[D, D] the inverse on the free parameters, and [B, D] the directions it knows nothing of."""
+    size = len(fisher)
+    covariance, kept = np.zeros((size, size)), np.flatnonzero(free)
+    if len(kept) == 0:
+        return covariance, np.zeros((0, size))
+    block = fisher[np.ix_(kept, kept)]
+    units = np.sqrt(np.maximum(np.diagonal(block), 0.0))
+    units = np.asarray(np.where(units > 0, units, 1.0))
+    eigenvalues, vectors = np.linalg.eigh(block / np.outer(units, units))
+    seen = eigenvalues > BLIND * max(eigenvalues.max(), 0.0)
+    half = vectors[:, seen] / np.sqrt(eigenvalues[seen])
+    covariance[np.ix_(kept, kept)] = (half @ half.T) / np.outer(units, units)
+    directions = np.zeros((int(np.logical_not(seen).sum()), size))
+    directions[:, kept] = (vectors[:, np.logical_not(seen)] / units[:, None]).T
+    lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+    return covariance, directions / np.where(lengths > 0, lengths, 1.0)
+
+
+def gauge_errors(split: Split, found: Errors) -> np.ndarray:
+    """Standard errors of weights, multipliers and budgets, in the order of `split.jacobian`.
+
+    Infinite where a blind direction moves the number, NaN where there is none.
+    """
+    rows = split.jacobian
+    known = np.isfinite(rows).all(axis=1)
+    safe = np.where(known[:, None], rows, 0.0)
+    variance = np.einsum("ij,jk,ik->i", safe, found.covariance, safe)
+    result = np.where(known, np.sqrt(np.maximum(variance, 0.0)), np.nan)
+    if len(found.blind):
+        moved = np.abs(safe @ found.blind.T).max(axis=1)
+        size = np.abs(safe).max(axis=1)
+        result = np.where(known & (moved > 1e-5 * np.where(size > 0, size, 1.0)), np.inf, result)
+    return result
+
+
+def upper_ends(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """[D] one-sided upper limits of the parameters that sit on their lower bound, else NaN.
+
+    The loss rises from the bound with its gradient and the information left after the free
+    parameters have adapted; the limit is where it has risen by the one-sided 95 % quantile.
+    """
+    inverse, _ = inverse_information(fisher, free)
+    x, gradient = fitted.point.x, fitted.point.gradient
+    result = np.full(len(x), np.nan)
+    rise = 0.5 * ONE_SIDED**2
+    for j in np.flatnonzero((x <= fitted.problem.lower) & (fitted.problem.upper > x)):
+        left = fisher[j, j] - fisher[j] @ inverse @ fisher[j]
+        slope = max(float(gradient[j]), 0.0)
+        if left <= BLIND * max(fisher[j, j], 1e-300):
+            result[j] = np.inf if slope == 0.0 else x[j] + rise / slope
+        else:
+            result[j] = x[j] + (np.sqrt(slope**2 + 2.0 * rise * left) - slope) / left
+    return result
+
+
+def blind_sentences(space: Coordinates, blind: np.ndarray) -> list[str]:
+    """Plain words for each direction in which the parameters can move freely."""
+    sentences = []
+    for direction in blind:
+        heavy = np.abs(direction) > 1e-3 * np.abs(direction).max()
+        names = [space.names[d] for d in np.flatnonzero(heavy)]
+        if len(names) == 1:
+            sentences.append(
+                f"{names[0]} cannot be told from these demonstrations: no weight on it changes "
+                "what the demonstrator would do."
+            )
+        else:
+            listed = ", ".join(names[:-1]) + " and " + names[-1]
+            sentences.append(
+                f"{listed} trade off freely: these demonstrations cannot tell them apart."
+            )
+    return sentences

@@ -1,0 +1,172 @@
+"""The step likelihood: every observed step counts equally, and every answer has its error bar.
+
+Minus the log-likelihood of all observed actions equals b . V_soft(theta) - theta . sum N phi with
+b(s') = N(s') - discount * inflow of N: the dual of `Convex` with the start replaced by b. Where
+b >= 0 it is convex and the optimum global; otherwise it starts from the convex fit, and says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.demonstrations import Demonstrations
+from tacit.errors import InvalidModel
+from tacit.inverse.activity import activity_p_value
+from tacit.inverse.boltzmann import LARGEST, Fit, fit
+from tacit.inverse.coordinates import Coordinates, coordinates
+from tacit.inverse.expectations import check_task, discounted_visits
+from tacit.inverse.inference import advantages, information
+from tacit.inverse.recovery import Recovery, delivered
+from tacit.mdp import MDP
+from tacit.objective import Features
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """Maximum likelihood of the observed actions of a noisy expert, with intervals and tests.
+
+    Attributes:
+        free_reward: let reward weights take either sign.
+        level: of the test whether a constraint is active; 1 keeps every constraint.
+        tolerance: projected gradient to reach, relative to the number of steps.
+        max_steps: most evaluations of the loss.
+        seed: of the simulated laws.
+    """
+
+    free_reward: bool = False
+    level: float = 0.05
+    tolerance: float = 1e-9
+    max_steps: int = 300
+    seed: int = 0
+
+    def fit(
+        self,
+        mdp: MDP,
+        features: Features,
+        demonstrations: Demonstrations,
+        *,
+        throw: bool = True,
+    ) -> Recovery:
+        """The recovery under which the observed actions are most likely."""
+        from tacit.inverse.likelihood_report import report
+
+        if not 0 < self.level <= 1 or not self.tolerance > 0 or self.max_steps < 1:
+            raise InvalidModel(
+                "level must be in (0, 1], tolerance positive, max_steps at least 1; "
+                f"got {self.level}, {self.tolerance}, {self.max_steps}"
+            )
+        check_task(mdp, features, demonstrations)
+        steps = Steps.of(mdp, coordinates(mdp, features), demonstrations)
+        full = steps.fit(self)
+        tests = [self._tested(steps, full, k) for k in range(steps.space.constraints)]
+        dropped = np.zeros(steps.space.size, bool)
+        for block, (p_value, _) in zip(steps.space.blocks[1:], tests, strict=True):
+            dropped[block] = p_value > self.level
+        kept = full if not dropped.any() else self._without(steps, full, dropped, tests)
+        p_values = np.array([p for p, _ in tests])
+        recovery = report(self, mdp, features, demonstrations, steps, full, kept, p_values)
+        return delivered(recovery, throw)
+
+    def _tested(self, steps: Steps, full: Fit, k: int) -> tuple[float, Fit]:
+        """The p-value of "constraint k is not active", and the fit without it."""
+        tested = np.zeros(steps.space.size, bool)
+        tested[steps.space.blocks[1 + k]] = True
+        if not (full.point.x[tested] > 0).any():
+            return 1.0, full
+        less = steps.fit(self, without=tested, near=full)
+        scores = advantages(steps.mdp, steps.space, less)
+        fisher = information(scores, less.point.policy, steps.visits)
+        held = ~tested & ~less.free
+        ratio = 2.0 * (less.point.loss - full.point.loss)
+        p = activity_p_value(ratio, fisher, tested, less.free & ~tested, held, seed=self.seed)
+        return p, less
+
+    def _without(
+        self, steps: Steps, full: Fit, dropped: np.ndarray, tests: list[tuple[float, Fit]]
+    ) -> Fit:
+        """The fit without the constraints that were not shown to be active."""
+        if len(tests) == 1 and (full.point.x[dropped] > 0).any():
+            return tests[0][1]
+        return steps.fit(self, without=dropped, near=full)
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The observed steps as the coefficients of the likelihood.
+
+    Attributes:
+        mdp: the model.
+        space: its coordinates.
+        counts: [S, A] how often each action was taken.
+        start: [S] the b of the likelihood.
+        target: [D] sums of the features over all steps.
+        discounted: [S, A] mean discounted visits of the trajectories that begin at the start, if
+            there are any.
+    """
+
+    mdp: MDP
+    space: Coordinates
+    counts: np.ndarray
+    start: np.ndarray
+    target: np.ndarray
+    discounted: np.ndarray | None
+
+    @classmethod
+    def of(cls, mdp: MDP, space: Coordinates, demonstrations: Demonstrations) -> Steps:
+        """The coefficients of these demonstrations."""
+        counts = demonstrations.counts(mdp)
+        start = counts.sum(axis=1) - mdp.discount * mdp.inflow(counts)
+        whole = ~demonstrations.partial
+        visits = discounted_visits(mdp, demonstrations.select(whole)) if whole.any() else None
+        return cls(mdp, space, counts, start, space.pull_back(counts), visits)
+
+    @property
+    def visits(self) -> np.ndarray:
+        """[S] number of steps in each state."""
+        return self.counts.sum(axis=1)
+
+    @property
+    def convex(self) -> bool:
+        """Whether the likelihood is convex for certain, so that its optimum is global."""
+        return bool(self.start.min() >= -1e-9 * self.counts.sum())
+
+    def fit(
+        self, options: Likelihood, *, without: np.ndarray | None = None, near: Fit | None = None
+    ) -> Fit:
+        """The maximum of the likelihood, with the parameters `without` [D] held at 0."""
+        lower = self.space.lower(free_reward=options.free_reward)
+        upper = np.full(self.space.size, LARGEST)
+        x, values = (None, None) if near is None else (near.point.x, near.point.values)
+        if without is not None:
+            lower, upper = np.where(without, 0.0, lower), np.where(without, 0.0, upper)
+            x = None if x is None else np.where(without, 0.0, x)
+        if near is None and not self.convex and self.discounted is not None:
+            # Not convex for certain: begin where the convex problem of the same data ends.
+            target = self.space.pull_back(self.discounted)
+            rough = fit(
+                self.mdp,
+                self.space,
+                self.mdp.initial,
+                target,
+                lower=lower,
+                upper=upper,
+                ridge=1e-4,
+                tolerance=1e-6,
+                max_steps=options.max_steps,
+            )
+            x, values = rough.point.x, rough.point.values
+        return fit(
+            self.mdp,
+            self.space,
+            self.start,
+            self.target,
+            lower=lower,
+            upper=upper,
+            tolerance=options.tolerance,
+            max_steps=options.max_steps,
+            information=self.visits,
+            x=x,
+            values=values,
+        )
