@@ -1,0 +1,142 @@
+"""What a recovered behaviour is worth, and spends, in the true problem."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tacit.forward.bellman import entropy, stationary_policy
+from tacit.forward.soft_dual import SoftDual
+from tacit.forward.solve import solve
+from tacit.judge.tables import canonical_norm
+from tacit.mdp import MDP
+from tacit.objective import Objective
+
+
+def lagrangian(mdp: MDP, objective: Objective, multipliers: np.ndarray) -> np.ndarray:
+    """[S, A] the reward less what the multipliers [K] charge for the costs."""
+    reward, costs = objective.tables(mdp)
+    return reward - np.tensordot(multipliers, costs, 1) if len(costs) else reward
+
+
+def expected(table: np.ndarray, visitation: np.ndarray) -> float:
+    """The expected discounted sum of a table [S, A] under a visitation [S, A]."""
+    return float(np.vdot(table, visitation))
+
+
+def best_values(mdp: MDP, table: np.ndarray, *, temperature: float = 0.0) -> np.ndarray:
+    """[S] value of each state to an expert who wants the table [S, A] and has no budget."""
+    # Solved at size 1: tolerances of a solve are absolute for small numbers.
+    size = float(np.abs(table).max()) or 1.0
+    solver = SoftDual(temperature / size) if temperature > 0 else None
+    return size * solve(mdp, Objective(table / size), solver=solver).values
+
+
+def return_range(mdp: MDP, table: np.ndarray) -> tuple[float, float]:
+    """The least and the largest expected discounted sum of a table [S, A] over all policies."""
+    least = -float(mdp.initial @ best_values(mdp, -table))
+    return least, max(least, float(mdp.initial @ best_values(mdp, table)))
+
+
+def relative(amount: float, ends: tuple[float, float]) -> float:
+    """The amount in units of the length of a range; 0 where both are 0."""
+    length = ends[1] - ends[0]
+    if length > 1e-12 * max(abs(ends[0]), abs(ends[1])):  # else all policies return the same
+        return amount / length
+    return 0.0 if abs(amount) <= 1e-9 * max(1e-300, abs(ends[0]), abs(ends[1])) else np.inf
+
+
+def regret(mdp: MDP, truth: Objective, visitation: np.ndarray, *, optimum: float) -> float:
+    """The expert's expected discounted true reward less the behaviour's, in units of that reward.
+
+    Range (-inf, inf): negative for a behaviour that earns more by spending more than allowed, so
+    read it beside `violation`, or read `lagrangian_regret`. Invariant to shaping of the reward;
+    scales with it.
+
+    Args:
+        mdp: the model.
+        truth: the true objective.
+        visitation: [S, A] of the behaviour to judge.
+        optimum: `solution.value` of the expert.
+    """
+    reward, _ = truth.tables(mdp)
+    return optimum - expected(reward, visitation)
+
+
+def excess(mdp: MDP, truth: Objective, visitation: np.ndarray) -> np.ndarray:
+    """[K] what the behaviour spends beyond each true budget, negative where it stays within."""
+    _, costs = truth.tables(mdp)
+    return np.tensordot(costs, visitation, 2) - truth.budgets
+
+
+def violation(mdp: MDP, truth: Objective, visitation: np.ndarray) -> float:
+    """max over k of (spent - budget)+ / max(1, |budget|), in the true problem. Range [0, inf).
+
+    The same number as in the certificate of a solve; 0 exactly when all true budgets are kept.
+    """
+    budgets = np.where(np.isfinite(truth.budgets), truth.budgets, 0.0)
+    over = excess(mdp, truth, visitation) / np.maximum(1.0, np.abs(budgets))
+    return float(max(0.0, over.max(initial=0.0)))
+
+
+def lagrangian_regret(
+    mdp: MDP,
+    table: np.ndarray,
+    visitation: np.ndarray,
+    *,
+    temperature: float = 0.0,
+) -> float:
+    """p0 . V*(table) - <visitation, table>: what is lost at the true prices. Range [0, inf).
+
+    `table` is the true reward less the true multipliers times the costs, so overspending is charged
+    and cannot hide a loss: 0 exactly when every action taken is optimal at the true prices. For a
+    noisy expert V* is the soft value and the behaviour's entropy counts: the result is then the
+    temperature times the discounted divergence KL(behaviour | expert). Invariant to shaping.
+
+    Args:
+        mdp: the model.
+        table: [S, A] the true Lagrangian.
+        visitation: [S, A] of the behaviour to judge.
+        temperature: noise of the expert.
+    """
+    best = mdp.initial @ best_values(mdp, table, temperature=temperature)
+    gained = expected(table, visitation)
+    if temperature > 0:
+        noise = entropy(stationary_policy(visitation))
+        gained += temperature * float(visitation.sum(axis=1) @ noise)
+    return max(0.0, float(best) - gained)  # below 0 is rounding
+
+
+def gauged_multipliers(mdp: MDP, objective: Objective, multipliers: np.ndarray) -> np.ndarray:
+    """[K] multipliers in the gauge where the canonical reward and each canonical cost have norm 1.
+
+    multiplier_k * ||canonical cost_k|| / ||canonical reward||, with the norm of `starc`. A
+    multiplier is a price, reward per cost: it means nothing before both have a unit. In this gauge
+    it is invariant to the scale of the reward, to the scale of each cost with its budget, and to
+    shifts and shaping of either. A multiplier of 0 stays 0; a positive one against a reward that
+    wants nothing is inf.
+
+    Args:
+        mdp: the model.
+        objective: reward and costs.
+        multipliers: [K] optimal ones, in the units of the objective.
+    """
+    reward, costs = objective.tables(mdp)
+    unit = canonical_norm(mdp, reward)
+    norms = np.array([canonical_norm(mdp, cost) for cost in costs])
+    prices = np.asarray(multipliers, float) * norms
+    return np.where(prices == 0, 0.0, prices / unit if unit > 0 else np.inf)
+
+
+def multiplier_errors(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """[K] |difference| of two multipliers in the common gauge. Range [0, inf); symmetric.
+
+    With none on one side, as where no constraint was recovered, its multipliers count as 0; NaN
+    where the numbers of constraints differ otherwise, since nothing says which belong together.
+    """
+    if len(first) == len(second):
+        same = first == second  # two infinite ones agree
+        with np.errstate(invalid="ignore"):
+            return np.where(same, 0.0, np.abs(first - second))
+    if 0 in (len(first), len(second)):
+        return np.abs(first if len(first) else second)
+    return np.full(max(len(first), len(second)), np.nan)
