@@ -1,0 +1,249 @@
+"""A recovered objective judged against the true one: every metric, in one frozen record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.demonstrations import Demonstrations
+from tacit.errors import InvalidModel
+from tacit.forward.solution import Solution, Status
+from tacit.forward.solve import Solver, solve
+from tacit.forward.visitation import check_policy
+from tacit.forward.visitation import visitation as visitation_of
+from tacit.judge.agreement import SetAgreement, costly_pairs, set_agreement
+from tacit.judge.behaviour import (
+    FeatureGap,
+    feature_gap,
+    log_likelihood,
+    policy_agreement,
+    policy_distance,
+    visitation_distance,
+)
+from tacit.judge.feasible import (
+    Behaviours,
+    FeasibleAgreement,
+    feasible_agreement,
+    sample_behaviours,
+)
+from tacit.judge.outcomes import (
+    excess,
+    gauged_multipliers,
+    lagrangian,
+    lagrangian_regret,
+    multiplier_errors,
+    regret,
+    relative,
+    return_range,
+    violation,
+)
+from tacit.judge.tables import correlation, starc
+from tacit.mdp import MDP
+from tacit.objective import Features, Objective
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """How a recovered objective, and the behaviour it leads to, stand against the truth.
+
+    NaN where a question has no answer. K is the number of true constraints; with as many recovered
+    ones they are compared in order.
+
+    Attributes:
+        starc: STARC distance of the rewards, in [0, 1]; blind to scale, shift and shaping.
+        lagrangian_starc: the same for the rewards less what the multipliers charge: all that
+            behaviour depends on. In [0, 1].
+        cost_starcs: [K] the same for each cost, in [0, 1]; 0.5 for a recovered cost of nothing.
+        reward_correlation: Pearson's correlation of the rewards over (s, a), in [-1, 1].
+        cost_correlations: [K] Pearson's correlation of each cost over (s, a), in [-1, 1].
+        regret: true reward lost by the recovered policy; negative for a violator.
+        relative_regret: the same in units of what policies can earn at most less at least, with no
+            budget; in [-1, 1].
+        violation: max over k of (spent - budget)+ / max(1, |budget|) in the true problem, >= 0.
+        excess: [K] true cost of the recovered policy less the true budget.
+        lagrangian_regret: loss of the recovered policy at the true prices, >= 0.
+        relative_lagrangian_regret: the same in units of what policies can reach at those prices at
+            most less at least; in [0, 1] for an exact expert.
+        multipliers: [K] true ones, in the gauge of canonical norms 1.
+        recovered_multipliers: recovered ones, in that gauge.
+        multiplier_errors: [K] absolute differences of the two, >= 0.
+        feasible_set: which behaviours the budgets allow, agreement in [0, 1].
+        costly_set: which pairs break a budget if paid for ever, agreement in [0, 1].
+        visitation_distance: total variation of the normalised state-action visitations, in [0, 1].
+        state_distance: the same of the state visitations; blind to actions of equal consequences.
+        policy_distance: total variation of the actions, averaged over the states as the true expert
+            visits them; in [0, 1].
+        policy_agreement: share of the true expert's visits made to states where the recovered
+            policy takes only actions that are optimal at the true prices; in [0, 1], and NaN for a
+            noisy expert, which takes every action.
+        feature_gap: distance to the demonstrations' feature expectations against its sampling
+            noise; NaN without features and demonstrations.
+        log_likelihood: of the demonstrations under the recovered policy, in nats a step, <= 0; NaN
+            without demonstrations.
+        true_log_likelihood: the same under the true policy.
+        temperature: noise of the true expert; 0 for an optimal one.
+        status: how the true problem's solve ended.
+        recovered_status: how the recovered one's ended. Where it was infeasible the policy of least
+            violation was judged.
+    """
+
+    starc: float
+    lagrangian_starc: float
+    cost_starcs: np.ndarray
+    reward_correlation: float
+    cost_correlations: np.ndarray
+    regret: float
+    relative_regret: float
+    violation: float
+    excess: np.ndarray
+    lagrangian_regret: float
+    relative_lagrangian_regret: float
+    multipliers: np.ndarray
+    recovered_multipliers: np.ndarray
+    multiplier_errors: np.ndarray
+    feasible_set: FeasibleAgreement
+    costly_set: SetAgreement
+    visitation_distance: float
+    state_distance: float
+    policy_distance: float
+    policy_agreement: float
+    feature_gap: FeatureGap
+    log_likelihood: float
+    true_log_likelihood: float
+    temperature: float
+    status: Status
+    recovered_status: Status
+
+    def scalars(self) -> dict[str, float]:
+        """One number a metric, for tables; of several constraints the worst one's."""
+        return {
+            "starc": self.starc,
+            "lagrangian_starc": self.lagrangian_starc,
+            "cost_starc": _worst(self.cost_starcs, np.max),
+            "reward_correlation": self.reward_correlation,
+            "cost_correlation": _worst(self.cost_correlations, np.min),
+            "regret": self.regret,
+            "relative_regret": self.relative_regret,
+            "violation": self.violation,
+            "lagrangian_regret": self.lagrangian_regret,
+            "relative_lagrangian_regret": self.relative_lagrangian_regret,
+            "multiplier_error": _worst(self.multiplier_errors, np.max),
+            "feasible_jaccard": self.feasible_set.jaccard,
+            "feasible_balanced": self.feasible_set.balanced,
+            "costly_f1": self.costly_set.f1,
+            "visitation_distance": self.visitation_distance,
+            "state_distance": self.state_distance,
+            "policy_distance": self.policy_distance,
+            "policy_agreement": self.policy_agreement,
+            "feature_gap": self.feature_gap.gap,
+            "feature_noise": self.feature_gap.noise,
+            "log_likelihood": self.log_likelihood,
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"Comparison(starc={self.starc:.4g}, regret={self.regret:.4g}, "
+            f"violation={self.violation:.4g}, visitation_distance={self.visitation_distance:.4g})"
+        )
+
+
+def compare(
+    mdp: MDP,
+    truth: Objective,
+    recovered: Objective,
+    *,
+    solver: Solver | None = None,
+    true_solution: Solution | None = None,
+    recovered_solution: Solution | None = None,
+    recovered_policy: np.ndarray | None = None,
+    features: Features | None = None,
+    demonstrations: Demonstrations | None = None,
+    behaviours: Behaviours | None = None,
+    seed: int = 0,
+) -> Comparison:
+    """The `Comparison` of a recovered objective with the true one, in a model.
+
+    Args:
+        mdp: the model.
+        truth: what the demonstrator wants and refuses; its budgets must be attainable.
+        recovered: what was found; the number of its constraints may differ.
+        solver: for both problems where no solution is given; None solves exactly. A noisy expert
+            must be solved at its temperature: `SoftDual(temperature)`.
+        true_solution: of `truth`, where it is known already.
+        recovered_solution: of `recovered`, where it is known already, as `recovery.solution`.
+        recovered_policy: [S, A] the behaviour to judge instead of the recovered solution's.
+        features: what reward and costs are made of: directions for the feasible set, and the
+            features of the feature gap.
+        demonstrations: held out, for the log-likelihood and the feature gap.
+        behaviours: to ask the feasible set about, of `sample_behaviours`; None draws them.
+        seed: of that draw.
+    """
+    expert = true_solution or solve(mdp, truth, solver=solver)
+    found = recovered_solution or solve(mdp, recovered, solver=solver, throw=False)
+    policy, visits = found.policy, found.visitation
+    if recovered_policy is not None:
+        policy = check_policy(mdp, recovered_policy)
+        visits = visitation_of(mdp, policy)
+    for name, solution, objective in (
+        ("true", expert, truth),
+        ("recovered", found, recovered),
+    ):
+        shapes = solution.policy.shape, solution.multipliers.shape
+        if shapes != ((mdp.states, mdp.actions), (objective.constraints,)):
+            raise InvalidModel(f"{name}_solution must solve the {name} objective; got {shapes}")
+    reward, costs = truth.tables(mdp)
+    other_reward, other_costs = recovered.tables(mdp)
+    priced = lagrangian(mdp, truth, expert.multipliers)
+    lost = regret(mdp, truth, visits, optimum=expert.value)
+    charged = lagrangian_regret(mdp, priced, visits, temperature=expert.temperature)
+    prices = gauged_multipliers(mdp, truth, expert.multipliers)
+    other_prices = gauged_multipliers(mdp, recovered, found.multipliers)
+    pairs = list(zip(costs, other_costs, strict=True)) if len(costs) == len(other_costs) else []
+    unmatched = np.full(len(costs), np.nan)
+    if behaviours is None:
+        behaviours = sample_behaviours(mdp, features=features, seed=seed)
+    state_visits = expert.visitation.sum(axis=1)
+    hard = expert.temperature == 0
+    gap = FeatureGap(np.nan, np.nan, np.nan)
+    if features is not None and demonstrations is not None:
+        gap = feature_gap(mdp, visits, features=features, demonstrations=demonstrations)
+    likelihoods = [
+        np.nan if demonstrations is None else log_likelihood(mdp, p, demonstrations)
+        for p in (policy, expert.policy)
+    ]
+    return Comparison(
+        starc=starc(mdp, reward, other_reward),
+        lagrangian_starc=starc(mdp, priced, lagrangian(mdp, recovered, found.multipliers)),
+        cost_starcs=np.array([starc(mdp, *pair) for pair in pairs]) if pairs else unmatched,
+        reward_correlation=correlation(reward, other_reward),
+        cost_correlations=np.array([correlation(*pair) for pair in pairs]) if pairs else unmatched,
+        regret=lost,
+        relative_regret=relative(lost, return_range(mdp, reward)),
+        violation=violation(mdp, truth, visits),
+        excess=excess(mdp, truth, visits),
+        lagrangian_regret=charged,
+        relative_lagrangian_regret=relative(charged, return_range(mdp, priced)),
+        multipliers=prices,
+        recovered_multipliers=other_prices,
+        multiplier_errors=multiplier_errors(prices, other_prices),
+        feasible_set=feasible_agreement(mdp, truth, recovered, behaviours=behaviours),
+        costly_set=set_agreement(costly_pairs(mdp, truth), costly_pairs(mdp, recovered)),
+        visitation_distance=visitation_distance(mdp, expert.visitation, visits),
+        state_distance=visitation_distance(mdp, state_visits, visits.sum(axis=1)),
+        policy_distance=policy_distance(expert.policy, policy, visits=state_visits),
+        policy_agreement=policy_agreement(mdp, priced, policy, visits=state_visits)
+        if hard
+        else np.nan,
+        feature_gap=gap,
+        log_likelihood=likelihoods[0],
+        true_log_likelihood=likelihoods[1],
+        temperature=expert.temperature,
+        status=expert.status,
+        recovered_status=found.status,
+    )
+
+
+def _worst(numbers: np.ndarray, pick: Callable[[np.ndarray], float]) -> float:
+    return float(pick(numbers)) if len(numbers) else float("nan")
