@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from tacit.forward.soft_dual import SoftDual
     from tacit.forward.solution import Certificate, Solution, Status
     from tacit.forward.solve import solve
+    from tacit.inverse.convex import Convex
+    from tacit.inverse.likelihood import Likelihood
+    from tacit.inverse.recover import recover
+    from tacit.inverse.recovery import Recovery, RecoveryStatus
     from tacit.mdp import MDP, Successors
     from tacit.objective import Features, Objective
     from tacit.simulation import simulate
@@ -34,19 +38,24 @@ __all__ = [
     "MDP",
     "Certificate",
     "ColumnGeneration",
+    "Convex",
     "Demonstrations",
     "Features",
     "Infeasible",
     "InvalidDemonstrations",
     "InvalidModel",
+    "Likelihood",
     "NotConverged",
     "Objective",
     "OccupancyLP",
+    "Recovery",
+    "RecoveryStatus",
     "SoftDual",
     "Solution",
     "Status",
     "Successors",
     "TacitError",
+    "recover",
     "simulate",
     "solve",
     "worlds",
@@ -58,19 +67,24 @@ _HOME = {
     "MDP": "tacit.mdp",
     "Certificate": "tacit.forward.solution",
     "ColumnGeneration": "tacit.forward.column_generation",
+    "Convex": "tacit.inverse.convex",
     "Demonstrations": "tacit.demonstrations",
     "Features": "tacit.objective",
     "Infeasible": "tacit.errors",
     "InvalidDemonstrations": "tacit.errors",
     "InvalidModel": "tacit.errors",
+    "Likelihood": "tacit.inverse.likelihood",
     "NotConverged": "tacit.errors",
     "Objective": "tacit.objective",
     "OccupancyLP": "tacit.forward.occupancy_lp",
+    "Recovery": "tacit.inverse.recovery",
+    "RecoveryStatus": "tacit.inverse.recovery",
     "SoftDual": "tacit.forward.soft_dual",
     "Solution": "tacit.forward.solution",
     "Status": "tacit.forward.solution",
     "Successors": "tacit.mdp",
     "TacitError": "tacit.errors",
+    "recover": "tacit.inverse.recover",
     "simulate": "tacit.simulation",
     "solve": "tacit.forward.solve",
     "worlds": "tacit.worlds",

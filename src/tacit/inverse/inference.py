@@ -93,7 +93,7 @@ def inverse_information(fisher: np.ndarray, free: np.ndarray) -> tuple[np.ndarra
     units = np.sqrt(np.maximum(np.diagonal(block), 0.0))
     units = np.asarray(np.where(units > 0, units, 1.0))
     eigenvalues, vectors = np.linalg.eigh(block / np.outer(units, units))
-    seen = eigenvalues > BLIND * max(eigenvalues.max(), 0.0)
+    seen = np.asarray(eigenvalues > BLIND * max(eigenvalues.max(), 0.0))
     half = vectors[:, seen] / np.sqrt(eigenvalues[seen])
     covariance[np.ix_(kept, kept)] = (half @ half.T) / np.outer(units, units)
     directions = np.zeros((int(np.logical_not(seen).sum()), size))

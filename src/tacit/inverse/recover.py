@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 from tacit.demonstrations import Demonstrations
@@ -40,15 +41,16 @@ def recover(
         mdp: the known world.
         features: what reward and costs may be made of; one cost map per constraint.
         demonstrations: what was seen.
-        estimator: how to recover; `Alternating()` is the default.
+        estimator: how to recover; None picks by evidence, and the first finding says what and why.
         throw: raise `NotConverged` instead of returning a recovery that says so.
     """
     check_task(mdp, features, demonstrations)
-    chosen = _default() if estimator is None else estimator
-    return delivered(chosen.fit(mdp, features, demonstrations, throw=throw), throw)
+    if estimator is not None:
+        return delivered(estimator.fit(mdp, features, demonstrations, throw=throw), throw)
+    from tacit.inverse.choice import choose
 
-
-def _default() -> Estimator:
-    from tacit.inverse.alternating import Alternating
-
-    return Alternating()
+    picked, reason = choose(mdp, features, demonstrations)
+    recovery = picked.fit(mdp, features, demonstrations, throw=False)
+    known = recovery.identification
+    known = replace(known, findings=(reason, *known.findings))
+    return delivered(replace(recovery, identification=known), throw)
