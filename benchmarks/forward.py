@@ -500,8 +500,9 @@ def contest(
 ) -> Iterator[Row]:
     """tacit's row, then one row a peer, at the setting that is fastest for it.
 
-    `history` remembers (states, seconds, settings) of the last size, by task, discount and peer: a
-    peer that would pass the cap if its time grew only linearly with the states is not run.
+    `history` remembers (states, seconds, settings) of the last size, by kind of problem, task,
+    discount and peer: a peer that would pass the cap if its time grew only linearly with the states
+    is not run.
     """
     tables = {
         "problem": problem.name,
@@ -519,10 +520,10 @@ def contest(
         if not installed(entrant.package):
             yield dataclasses.replace(row, status="skipped", note="not installed")
             continue
-        key = (task, problem.mdp.discount, entrant.name)
-        family = history.get(key) if problem.name.startswith("hill") else None
-        if family is not None:
-            states, seconds, _ = family
+        key = (problem.name.split()[0], task, problem.mdp.discount, entrant.name)
+        before = history.get(key)
+        if before is not None:
+            states, seconds, _ = before
             linear = seconds * problem.mdp.states / states
             if linear > args.cap:
                 note = (
@@ -531,8 +532,8 @@ def contest(
                 yield dataclasses.replace(row, status="skipped", note=note)
                 continue
         settings, tried = entrant.settings, {}
-        if len(settings) > 1 and family and problem.mdp.states > TUNED_STATES and not args.tune:
-            settings = (family[2],)
+        if len(settings) > 1 and before and problem.mdp.states > TUNED_STATES and not args.tune:
+            settings = (before[2],)
         if len(settings) > 1:
             settings, tried = fastest(entrant, problem, args)
         timing = measure(
@@ -543,8 +544,7 @@ def contest(
         )
         row = dataclasses.replace(row, settings=describe(settings[0]), tried=tried)
         row = filled(row, timing, problem, ours.answer)
-        if problem.name.startswith("hill"):
-            history[key] = (problem.mdp.states, timing.best, settings[0])
+        history[key] = (problem.mdp.states, timing.best, settings[0])
         yield row
 
 
@@ -857,15 +857,13 @@ def seconds(number: float | None) -> str:
     return f"{number * 1e6:.3g} us"
 
 
-def save(path: Path, rows: list[Row], judged: list[Target], args: Args, took: float) -> None:
+def save(path: Path, rows: list[Row], judged: list[Target], about: dict[str, Any]) -> None:
     shown = [Path(sys.argv[0]).name, *sys.argv[1:]]
     report = {
         "command": "python benchmarks/" + shlex.join(shown),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "took_seconds": round(took, 1),
-        "machine": machine(),
+        **about,
         "versions": versions(),
-        "cap_seconds": args.cap,
         "targets": [dataclasses.asdict(t) for t in judged],
         "rows": [dataclasses.asdict(r) for r in rows],
     }
@@ -889,11 +887,12 @@ def benchmark(args: Args) -> Iterator[Row]:
     if not args.quick:
         yield from large_rows([n for n in args.sizes if n * n >= CHILD_STATES], args)
         yield from first_answers(args)
-    yield from problem_rows(random_sparse(300 if args.quick else 3000, 0.95, args.seed), {}, args)
+    for states in (300,) if args.quick else (300, 3000):
+        yield from problem_rows(random_sparse(states, 0.95, args.seed), history, args)
     if installed("icu-sepsis") and not args.quick:
-        # One HiGHS run of the faster method: the LP takes it about half a minute or more.
+        # HiGHS runs once, by the method and setting that is fastest there; others take minutes.
         once = tuple(dataclasses.replace(e, settings=e.settings[:1]) for e in CONSTRAINED[:1])
-        yield from contest(icu_sepsis(), "constrained", once, {}, args)
+        yield from contest(icu_sepsis(), "constrained", once, history, args)
 
 
 def problem_rows(problem: Problem, history: dict, args: Args) -> Iterator[Row]:
@@ -928,6 +927,7 @@ def main(args: Args) -> None:
     if args.child:
         print(json.dumps(dataclasses.asdict(child(json.loads(args.child), args))))
         return
+    about = {"cap_seconds": args.cap, "machine": machine()}  # now: the load must be that of others
     start = time.perf_counter()
     rows: list[Row] = []
     for row in benchmark(args):
@@ -939,7 +939,7 @@ def main(args: Args) -> None:
     took = time.perf_counter() - start
     print(f"{took:.0f} s in all")
     if not args.quick:
-        save(args.out, rows, judged, args, took)
+        save(args.out, rows, judged, {"took_seconds": round(took, 1), **about})
 
 
 if __name__ == "__main__":

@@ -102,6 +102,20 @@ def inverse_information(fisher: np.ndarray, free: np.ndarray) -> tuple[np.ndarra
     return covariance, directions / np.where(lengths > 0, lengths, 1.0)
 
 
+def undecided(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """[D] bool, the free parameters and those that only chance may have put on their bound.
+
+    A parameter whose unbounded estimate is within two standard errors of the bound could as well
+    be inside: taking it for fixed would make the others look surer than they are.
+    """
+    inverse, _ = inverse_information(fisher, free)
+    left = np.diagonal(fisher) - np.einsum("ij,jk,ik->i", fisher, inverse, fisher)
+    slope = np.abs(fitted.point.gradient)
+    near = slope < 2.0 * np.sqrt(np.maximum(left, 0.0))
+    open_ended = fitted.problem.upper > fitted.problem.lower
+    return free | (near & open_ended & (left > BLIND * np.diagonal(fisher)))
+
+
 def gauge_errors(split: Split, found: Errors) -> np.ndarray:
     """Standard errors of weights, multipliers and budgets, in the order of `split.jacobian`.
 

@@ -21,6 +21,7 @@ from tacit.inverse.inference import (
     errors,
     gauge_errors,
     information,
+    undecided,
     upper_ends,
 )
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
@@ -94,7 +95,7 @@ def _judged(
     space = steps.space
     scores = advantages(mdp, space, fitted)
     fisher = information(scores, fitted.point.policy, steps.visits)
-    free = fitted.free & ~forbidden
+    free = undecided(fitted, fisher, fitted.free & ~forbidden) & ~forbidden
     found = errors(fisher, free, scores, demonstrations, mdp.actions)
     from_start = visitation(mdp, fitted.point.policy)
     reaction = information(scores, fitted.point.policy, from_start.sum(axis=1))
