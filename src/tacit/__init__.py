@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tacit import worlds
+    from tacit import judge, worlds
     from tacit.demonstrations import Demonstrations
     from tacit.errors import (
         Infeasible,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tacit.inverse.likelihood import Likelihood
     from tacit.inverse.recover import recover
     from tacit.inverse.recovery import Recovery, RecoveryStatus
+    from tacit.judge.comparison import Comparison, compare
     from tacit.mdp import MDP, Successors
     from tacit.objective import Features, Objective
     from tacit.simulation import simulate
@@ -38,6 +39,7 @@ __all__ = [
     "MDP",
     "Certificate",
     "ColumnGeneration",
+    "Comparison",
     "Convex",
     "Demonstrations",
     "Features",
@@ -55,6 +57,8 @@ __all__ = [
     "Status",
     "Successors",
     "TacitError",
+    "compare",
+    "judge",
     "recover",
     "simulate",
     "solve",
@@ -67,6 +71,7 @@ _HOME = {
     "MDP": "tacit.mdp",
     "Certificate": "tacit.forward.solution",
     "ColumnGeneration": "tacit.forward.column_generation",
+    "Comparison": "tacit.judge.comparison",
     "Convex": "tacit.inverse.convex",
     "Demonstrations": "tacit.demonstrations",
     "Features": "tacit.objective",
@@ -84,6 +89,8 @@ _HOME = {
     "Status": "tacit.forward.solution",
     "Successors": "tacit.mdp",
     "TacitError": "tacit.errors",
+    "compare": "tacit.judge.comparison",
+    "judge": "tacit.judge",
     "recover": "tacit.inverse.recover",
     "simulate": "tacit.simulation",
     "solve": "tacit.forward.solve",
