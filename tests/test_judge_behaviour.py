@@ -63,7 +63,9 @@ def test_policy_agreement_by_hand():
     for loss, expected in ((1e-8, 1.0), (1e-4, 7 / 12)):
         worse = PRICED - [[0, 0], [loss, 0]]
         stays = np.array([[0, 1.0], [1, 0]])
-        assert policy_agreement(TWO, worse, stays, visits=visits) == pytest.approx(expected)
+        for unit in (1.0, 1e-4, 1e4):
+            found = policy_agreement(TWO, unit * worse, stays, visits=visits)
+            assert found == pytest.approx(expected)
     generous = policy_agreement(TWO, PRICED, WAITS, visits=visits, tolerance=1.0)
     assert generous == 1.0
 

@@ -91,7 +91,7 @@ def test_sets_by_hand():
 def test_costly_pairs_by_hand():
     # For ever, a cost of 1 sums to 2.
     assert costly_pairs(TWO, TRUTH).tolist() == [[False, False], [True, False]]
-    either = tacit.Objective([0, 0], [[[0, 0], [1, 0]], [[0, 3], [0, 1]]], [0.5, 2.0])
+    either = tacit.Objective([0, 0], [[[0, 0], [1, 0]], [[0, 3], [0, 2]]], [0.5, 4.0])
     assert costly_pairs(TWO, either).tolist() == [[False, True], [True, False]]
     assert not costly_pairs(TWO, tacit.Objective([0, 0], [[0, 1]], [np.inf])).any()
     assert not costly_pairs(TWO, tacit.Objective([0, 0])).any()
@@ -217,7 +217,7 @@ def test_behaviours_do_not_depend_on_units_or_on_constant_features():
     again = sample_behaviours(world.mdp, features=world.features, vertices=12, seed=1)
     np.testing.assert_array_equal(plain.vertices, again.vertices)
     units = np.array([1e-4, 1.0, 1e3])
-    scaled = tacit.Features(world.features.reward * units, [world.features.costs[0] + 4.0])
+    scaled = tacit.Features(world.features.reward * units, [world.features.costs[0] + 1e7])
     other = sample_behaviours(world.mdp, features=scaled, vertices=12, seed=1)
     np.testing.assert_allclose(other.vertices, plain.vertices, atol=1e-9)
     flat = tacit.Features(np.full((8, 1), 0.1), [np.zeros((8, 1))])  # every policy is optimal

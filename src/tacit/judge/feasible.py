@@ -157,4 +157,4 @@ def _standardised(mdp: MDP, features: Features) -> np.ndarray:
     spread = columns.std(axis=(0, 1))
     # A constant column moves no policy; its spread is rounding.
     varies = spread > 1e-12 * np.abs(columns).max(axis=(0, 1))
-    return np.where(varies, columns - columns.mean(axis=(0, 1)), 0.0) / np.where(varies, spread, 1)
+    return np.where(varies, columns, 0.0) / np.where(varies, spread, 1.0)
