@@ -1,7 +1,7 @@
 """The forward solvers of tacit beside their peers, in one process, on the same problems.
 
-    python benchmarks/forward.py            # everything: about ten minutes on two cores
-    python benchmarks/forward.py --quick    # up to 1 024 states, nothing written: a minute
+    python benchmarks/forward.py            # everything: 10 to 15 minutes on two cores
+    python benchmarks/forward.py --quick    # up to 1 024 states, nothing written: two minutes
     python benchmarks/forward.py --tune     # every setting of every peer at every size: an hour
 
 Prints a table and writes benchmarks/results/forward.json. The peers come with the extra `bench`;
@@ -101,7 +101,7 @@ class Answer:
     values: np.ndarray | None = None  # [S]
     policy: np.ndarray | None = None  # [S] actions
     certificate: dict[str, float] | None = None
-    capped: bool = False
+    status: str = "done"
     note: str = ""
 
 
@@ -116,7 +116,7 @@ class Row:
     task: str  # constrained, unconstrained, priced, soft, first answer
     solver: str
     settings: str = ""
-    status: str = "done"  # done, capped (stopped at the cap: a lower bound), skipped
+    status: str = "done"  # done, capped (stopped at the cap: a lower bound), failed, skipped
     seconds: float | None = None
     first_seconds: float | None = None  # the first call, compilation included
     runs: int = 0
@@ -200,7 +200,10 @@ def highs(problem: Problem, settings: dict[str, Any], cap: float) -> Fresh:
         def read(_: Any) -> Answer:
             status = solver.getModelStatus()
             if status != highspy.HighsModelStatus.kOptimal:
-                return Answer(capped=True, note=solver.modelStatusToString(status).lower())
+                # Only the clock makes a lower bound; ending early without an answer is a failure.
+                late = status == highspy.HighsModelStatus.kTimeLimit
+                words = solver.modelStatusToString(status).lower()
+                return Answer(status="capped" if late else "failed", note=words)
             dual = np.asarray(solver.getSolution().row_dual)
             return Answer(
                 value=-solver.getInfo().objective_function_value,
@@ -482,11 +485,11 @@ def measure(fresh: Fresh, *, repeats: int, slow: float, cap: float) -> Timing:
                 raw = run()
                 times.append(time.perf_counter() - start)
         except Capped:
-            return Timing((*times, cap), Answer(capped=True, note="time limit reached"))
+            return Timing((*times, cap), Answer(status="capped", note="time limit reached"))
         finally:
             gc.enable()
         answer = read(raw)
-        if answer.capped or times[-1] > slow or time.perf_counter() - begun > 2 * slow:
+        if answer.status != "done" or times[-1] > slow or time.perf_counter() - begun > 2 * slow:
             break
     return Timing(tuple(times), answer)
 
@@ -551,16 +554,17 @@ def contest(
 def fastest(
     entrant: Entrant, problem: Problem, args: Args
 ) -> tuple[tuple[dict[str, Any], ...], dict[str, float]]:
-    """The quickest setting, by one run each (the best of two after compilation where quick)."""
+    """The quickest setting that finds an answer, by one run each (three where they are short)."""
     tried: dict[str, float] = {}
-    best = args.cap
+    winner, best = entrant.settings[0], args.cap
     for settings in entrant.settings:
         # A setting that takes twice as long as the best so far may as well stop there.
         cap = min(args.cap, 2.0 * best + 0.1)
         timing = measure(entrant.load(problem, settings, cap), repeats=2, slow=0.2, cap=cap)
-        tried[describe(settings)] = timing.best
-        best = min(best, timing.best)
-    winner = min(entrant.settings, key=lambda settings: tried[describe(settings)])
+        words = "" if timing.answer.status == "done" else f" ({timing.answer.status})"
+        tried[describe(settings) + words] = timing.best
+        if timing.answer.status == "done" and timing.best < best:
+            winner, best = settings, timing.best
     return (winner,), tried
 
 
@@ -569,20 +573,20 @@ def filled(row: Row, timing: Timing, problem: Problem, reference: Answer) -> Row
     answer = timing.answer
     row = dataclasses.replace(
         row,
-        status="capped" if answer.capped else "done",
+        status=answer.status,
         seconds=timing.best,
         first_seconds=timing.times[0],
         runs=len(timing.times),
         note=answer.note,
     )
-    if answer.capped:
+    if answer.status != "done":
         return row
     return dataclasses.replace(
         row,
         value=answer.value,
         multiplier=answer.multiplier,
         certificate=answer.certificate,
-        errors=accuracy(problem, answer, reference),
+        errors=accuracy(problem, answer, reference) if reference.status == "done" else {},
     )
 
 
@@ -731,7 +735,7 @@ def targets(rows: list[Row]) -> list[Target]:
     def find(task: str, states: int, discount: float, solver: str = "tacit") -> Row | None:
         keys = (task, states, discount, solver)
         hit = [r for r in rows if (r.task, r.states, r.discount, r.solver) == keys]
-        return hit[0] if hit and hit[0].seconds is not None else None
+        return hit[0] if hit and hit[0].status in ("done", "capped") else None
 
     found: list[Target] = []
 
@@ -890,7 +894,7 @@ def benchmark(args: Args) -> Iterator[Row]:
     for states in (300,) if args.quick else (300, 3000):
         yield from problem_rows(random_sparse(states, 0.95, args.seed), history, args)
     if installed("icu-sepsis") and not args.quick:
-        # HiGHS runs once, by the method and setting that is fastest there; others take minutes.
+        # HiGHS runs once, by the method and the setting that were seen to be fastest on this model.
         once = tuple(dataclasses.replace(e, settings=e.settings[:1]) for e in CONSTRAINED[:1])
         yield from contest(icu_sepsis(), "constrained", once, history, args)
 

@@ -102,7 +102,7 @@ def test_a_slow_run_is_not_repeated_and_a_run_past_the_cap_is_a_lower_bound():
     timing = forward.measure(steps(0.05, 0.0), repeats=5, slow=0.01, cap=5.0)
     assert len(timing.times) == 1
     timing = forward.measure(steps(0.01, 5.0), repeats=5, slow=1.0, cap=0.1)
-    assert timing.answer.capped
+    assert timing.answer.status == "capped"
     assert timing.best == 0.1
 
 
@@ -145,9 +145,28 @@ def test_the_file_names_the_command_the_versions_and_the_machine(tmp_path, monke
     monkeypatch.setattr(sys, "argv", ["/somewhere/benchmarks/forward.py", "--cap", "10"])
     path = tmp_path / "results" / "forward.json"
     rows = [row("tacit", 0.1)]
-    forward.save(path, rows, forward.targets(rows), forward.Args(), took=1.0)
+    forward.save(path, rows, forward.targets(rows), {"machine": forward.machine()})
     report = json.loads(path.read_text())
     assert report["command"] == "python benchmarks/forward.py --cap 10"
     assert {"python", "tacit", "numpy"} <= set(report["versions"])
     assert {"cpu", "cores", "memory_gib"} <= set(report["machine"])
     assert report["rows"][0]["seconds"] == 0.1
+
+
+def test_a_setting_that_fails_quickly_is_not_the_fastest(free):
+    def pretend(problem, settings, cap):
+        status = "failed" if settings["quick"] else "done"
+        return lambda: (
+            lambda: time.sleep(0.0 if settings["quick"] else 0.06),
+            lambda _: forward.Answer(status=status),
+        )
+
+    entrant = forward.Entrant("peer", "tacit", pretend, ({"quick": True}, {"quick": False}))
+    (winner,), tried = forward.fastest(entrant, free, forward.Args())
+    assert winner == {"quick": False}
+    assert list(tried) == ["quick=True (failed)", "quick=False"]
+
+
+def test_a_failure_is_no_lower_bound():
+    failed = row("HiGHS simplex", 100.0, status="failed")
+    assert forward.targets([row("tacit", 0.1), failed]) == []
