@@ -83,6 +83,18 @@ def test_a_recovery_that_misses_the_constraint_by_hand():
     assert np.isnan(found.log_likelihood)
 
 
+def test_an_inactive_constraint_recovers_nothing_about_the_cost():
+    # As a recovery reports one: a cost of 0 and no limit.
+    found = compare(TWO, TRUTH, tacit.Objective([0, 1], [[0, 0]], [np.inf]))
+    assert found.cost_starcs == pytest.approx([0.5])
+    assert np.isnan(found.cost_correlations).all()
+    np.testing.assert_array_equal(found.recovered_multipliers, [0.0])
+    np.testing.assert_array_equal(found.multiplier_errors, found.multipliers)
+    assert found.feasible_set.recovered_share == 1.0
+    assert found.violation == pytest.approx(1 / 2)
+    assert transfer(TWO, TRUTH, tacit.Objective([0, 1], [[0, 0]], [np.inf])).starc == 0.0
+
+
 def test_a_recovery_that_wants_the_opposite_by_hand():
     # It never goes to state 1.
     found = compare(TWO, TRUTH, tacit.Objective([1, 0], [[[0, 0], [1, 0]]], [0.5]))

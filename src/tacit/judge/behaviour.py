@@ -85,7 +85,7 @@ def policy_agreement(
     # The second term is rounding: where all actions tie, gaps are nothing else.
     rounding = 1e-11 * (np.abs(table).max() + np.abs(values).max())
     wrong = np.where(gaps > tolerance * gaps.max() + rounding, policy, 0.0).sum(axis=1)
-    return float(visits[wrong <= DUST].sum() / visits.sum())
+    return 1.0 - float(visits[wrong > DUST].sum() / visits.sum())
 
 
 def log_likelihood(mdp: MDP, policy: np.ndarray, demonstrations: Demonstrations) -> float:
