@@ -9,7 +9,7 @@ master is two lines and their crossing (`secant.py`); with several it is a small
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tacit.forward.solution import (
     Infeasibility,
     Mixture,
     Solution,
+    Status,
     conclude,
     delivered,
 )
@@ -86,7 +87,8 @@ class ColumnGeneration:
         elif len(budgets) == 1:
             from tacit.forward.secant import price_one
 
-            expected = 0.0 if guess is None else float(guess.multipliers[bounded][0])
+            similar = guess is not None and len(guess.multipliers) == objective.constraints
+            expected = float(guess.multipliers[bounded][0]) if guess and similar else 0.0
             priced = price_one(
                 mdp, tables, budgets, start=start, expected=expected, limit=self.max_steps
             )
@@ -94,7 +96,15 @@ class ColumnGeneration:
             from tacit.forward.master import price_many
 
             priced = price_many(mdp, tables, budgets, start=start, limit=self.max_steps)
-        return delivered(self._solution(mdp, objective, bounded, priced), throw)
+        solution = self._solution(mdp, objective, bounded, priced)
+        cut_short = priced.iterations >= self.max_steps
+        if solution.status is Status.TOLERANCE_MISSED and len(budgets) > 1 and not cut_short:
+            from tacit.forward.master import no_room
+
+            # Without room multipliers are huge and magnify rounding beyond the tolerance.
+            if no_room(mdp, tables, budgets):
+                solution = replace(solution, status=Status.AT_LEAST_COST)
+        return delivered(solution, throw)
 
     def _solution(
         self, mdp: MDP, objective: Objective, bounded: np.ndarray, priced: Priced

@@ -97,6 +97,6 @@ class Host:
         if right.ndim == 1:
             return chain_solve(self._mdp, *chain, right, transposed=transposed, target=target)
         solved = np.empty(right.shape)
-        for x, b, aim in zip(solved, right, target, strict=True):
-            x[:] = chain_solve(self._mdp, *chain, b, transposed=transposed, target=aim)
+        for d, (b, aim) in enumerate(zip(right, target, strict=True)):
+            solved[d] = chain_solve(self._mdp, *chain, b, transposed=transposed, target=aim)
         return solved

@@ -20,10 +20,13 @@ class LinearProgram:
         rows = np.flatnonzero(entries).astype(np.int32)
         self._solver.addCol(float(cost), lower, np.inf, len(rows), rows, entries[rows])
 
-    def minimise(self) -> tuple[float, np.ndarray, np.ndarray]:
-        """The minimum, the price of every row (non-negative where an upper bound binds), and x."""
+    def minimise(self) -> tuple[float, np.ndarray, np.ndarray] | None:
+        """The minimum, the price of every row (non-negative where an upper bound binds), and x.
+
+        None if HiGHS finds no feasible point.
+        """
         if not run(self._solver):
-            raise RuntimeError("the master problem must be feasible by construction")
+            return None
         solution = self._solver.getSolution()
         # HiGHS gives a binding upper row of a minimisation a negative dual.
         prices = -np.array(solution.row_dual)

@@ -75,7 +75,21 @@ def price_many(
     if (first.totals[1:] - budgets <= ROUNDING * np.maximum(1.0, np.abs(budgets))).all():
         return Priced(np.zeros(len(budgets)), [first], np.ones(1), None, 1)
     left, infeasible = _least_violation(pool, budgets)
-    return infeasible or _best_mixture(pool, budgets + left)
+    if infeasible is not None:
+        return infeasible
+    for room in (0.0, 1e-10, 1e-9, 1e-8):  # on the edge HiGHS may see no room where there is none
+        priced = _best_mixture(pool, budgets + left + room * np.maximum(1.0, np.abs(budgets)))
+        if priced is not None:
+            return priced
+    raise RuntimeError("HiGHS refuses a mixture that phase one found")
+
+
+def no_room(mdp: MDP, tables: np.ndarray, budgets: np.ndarray) -> bool:
+    """Whether budgets smaller by a ten-millionth could not be met together."""
+    less = budgets - 1e-7 * np.maximum(1.0, np.abs(budgets))
+    pool = Pool(mdp, tables, limit=1000)
+    pool.columns.append(pool.price(0.0, np.ones(len(budgets))))
+    return _least_violation(pool, less)[1] is not None
 
 
 def _least_violation(pool: Pool, budgets: np.ndarray) -> tuple[np.ndarray, Priced | None]:
@@ -86,7 +100,9 @@ def _least_violation(pool: Pool, budgets: np.ndarray) -> tuple[np.ndarray, Price
     master.add_column(1.0, np.r_[-np.ones(count), 0.0], lower=-np.inf)  # the largest violation
     master.add_column(0.0, np.r_[(pool.columns[0].totals[1:] - budgets) / scale, 1.0])
     while True:
-        violation, duals, weights = master.minimise()
+        optimum = master.minimise()
+        assert optimum is not None, "any mixture is feasible for the least violation"
+        violation, duals, weights = optimum
         if violation <= 0.0:
             return np.zeros(count), None
         pressure = np.maximum(duals[:count], 0.0) / scale
@@ -107,8 +123,8 @@ def _least_violation(pool: Pool, budgets: np.ndarray) -> tuple[np.ndarray, Price
         master.add_column(0.0, np.r_[(column.totals[1:] - budgets) / scale, 1.0])
 
 
-def _best_mixture(pool: Pool, budgets: np.ndarray) -> Priced:
-    """The optimal mixture, from a pool that contains a feasible one."""
+def _best_mixture(pool: Pool, budgets: np.ndarray) -> Priced | None:
+    """The optimal mixture, from a pool that contains a feasible one; None if HiGHS sees none."""
     count = len(budgets)
     # HiGHS has absolute tolerances: give it numbers of order one.
     sizes = np.abs(pool.tables).max(axis=(1, 2)) / (1.0 - pool.mdp.discount)
@@ -119,7 +135,10 @@ def _best_mixture(pool: Pool, budgets: np.ndarray) -> Priced:
     best, best_prices, lowest = pool.columns[0], np.zeros(count), np.inf
     smoothing = SMOOTHING
     while True:
-        loss, duals, weights = master.minimise()
+        optimum = master.minimise()
+        if optimum is None:
+            return None
+        loss, duals, weights = optimum
         value = -loss * sizes[0]
         corner = np.maximum(duals[:count], 0.0) * sizes[0] / sizes[1:]
         toward = 0.0 if np.isinf(lowest) else smoothing

@@ -17,9 +17,9 @@ from tacit.forward.solution import Solution, Status, conclude, delivered
 from tacit.mdp import MDP
 from tacit.objective import Objective
 
-# Prices this many times the scale at which a cost weighs as much as the reward and the noise are
-# taken for a sign that the dual has no minimum, and the exact solver is asked.
-RUNAWAY = 1e3
+# If spending reacts to its price by less than this share of the largest cost, the dual may have no
+# minimum at all, and the exact solver is asked.
+DEAF = 1e-6
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,10 @@ class SoftDual:
             policy=policy,
             iterations=int(steps),
         )
-        if solution.status is not Status.CONVERGED or (point.x > RUNAWAY * problem.unit).any():
+        # A price to which spending no longer reacts is no minimum: the slope has levelled off.
+        reaction = np.diagonal(point.curvature) * point.x
+        flat = (point.x > 0) & (reaction < DEAF * np.abs(costs).max(axis=(1, 2), initial=0.0))
+        if solution.status is not Status.CONVERGED or flat.any():
             solution = self._diagnosed(mdp, objective, solution)
         return delivered(solution, throw)
 
@@ -113,7 +116,9 @@ class SoftDual:
             return replace(
                 exact, value=float(np.vdot(exact.visitation, reward)), temperature=self.temperature
             )
-        less = objective.budgets - 1e-7 * np.maximum(1.0, np.abs(objective.budgets))
+        bounded = np.isfinite(objective.budgets)
+        less = objective.budgets.copy()
+        less[bounded] -= 1e-7 * np.maximum(1.0, np.abs(less[bounded]))
         tighter = Objective(np.zeros(mdp.states), objective.costs, less)
         if ColumnGeneration().solve(mdp, tighter, throw=False).status is Status.INFEASIBLE:
             return replace(solution, status=Status.AT_LEAST_COST)

@@ -18,8 +18,8 @@ class Status(Enum):
 
     CONVERGED = "converged"
     AT_LEAST_COST = (
-        "a budget equals the least achievable cost: a noisy expert meets it only in the limit of "
-        "an infinite multiplier"
+        "a budget equals the least achievable cost: there is no room at all, and a noisy expert "
+        "meets it only in the limit of an infinite multiplier"
     )
     INFEASIBLE = "no policy meets the budgets; proof and policy of least violation are given"
     TOLERANCE_MISSED = "stopped before the tolerance was met: raise `max_steps`"
@@ -187,7 +187,6 @@ def conclude(
     policy: np.ndarray | None = None,
     mixture: Mixture | None = None,
     infeasibility: Infeasibility | None = None,
-    at_least_cost: bool = False,
     iterations: int = 0,
 ) -> Solution:
     """The `Solution` of these arrays, its status derived from the certificate and the proof."""
@@ -198,7 +197,7 @@ def conclude(
     elif certificate.within(tolerance):
         status = Status.CONVERGED
     else:
-        status = Status.AT_LEAST_COST if at_least_cost else Status.TOLERANCE_MISSED
+        status = Status.TOLERANCE_MISSED
     if policy is None:
         policy = stationary_policy(
             visitation,

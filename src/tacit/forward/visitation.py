@@ -21,6 +21,10 @@ def policy_values(mdp: MDP, policy: np.ndarray, table: np.ndarray) -> np.ndarray
     """[S] expected discounted sum of `table` [S, A] or [S] under the policy [S, A]."""
     policy = check_policy(mdp, policy)
     table = np.asarray(table, float)
+    if table.shape not in (policy.shape, policy.shape[:1]):
+        raise InvalidModel(
+            f"table must have shape [S, A] = {policy.shape} or [S]; got {table.shape}"
+        )
     gain = (policy * table).sum(axis=1) if table.ndim == 2 else table.copy()
     return chain_solve(mdp, *policy_chain(mdp, policy), gain, transposed=False)
 
@@ -31,6 +35,8 @@ def visitation_recursion(mdp: MDP, policy: np.ndarray, steps: int) -> np.ndarray
     d_1 = p0, d_{t+1}(s') = discount * sum_{s,a} d_t(s) policy(s,a) p(s'|s,a); the sum of all d_t.
     """
     policy = check_policy(mdp, policy)
+    if steps < 1:
+        raise InvalidModel(f"steps must be at least 1; got {steps}")
     visits = mdp.initial.copy()
     total = visits.copy()
     for _ in range(steps - 1):

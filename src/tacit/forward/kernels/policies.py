@@ -93,6 +93,8 @@ def iterate(states, probabilities, tables, combination, discount, precision, val
         # As exactly as the Bellman error deserves, no more.
         aim = max(0.3 * target, 0.1 * error)
         stagnated = not chain_values(rows, weights, discount, right, value, aim)
+    # Inexact steps can go in circles on long, badly ordered chains: exact ones cannot.
+    stagnated |= error > 10.0 * target and steps >= limit
     # What the policy spends and earns. The costs are solved for; the reward follows from the
     # Lagrangian, unless its price is so small beside theirs that the subtraction would cancel.
     follows = combination[0] * choose(tables[0], policy, right) > 1e-3 * largest
