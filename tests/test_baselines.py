@@ -1,9 +1,11 @@
 """Half of the question: each baseline is the joint model with part of it settled beforehand."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 import tacit
 from tacit.inverse.baselines import ConstraintOnly, RewardOnly
@@ -169,6 +171,31 @@ def test_an_expert_that_pays_no_price_has_no_constraint(world):
         assert 0.0 <= found.identification.multiplier_intervals[0, 1] < 0.2 * MULTIPLIER
         kept = dataclasses.replace(ConstraintOnly(world.reward_weights, temperature), level=1.0)
         assert loss(fitted(kept, world, seen)) <= loss(found)
+
+
+def test_the_activity_test_of_one_feature_with_everything_else_known_is_half_a_chi_square(world):
+    seen = demonstrations_of(world, 0.0, seed=6)
+    features = tacit.Features(world.features.reward, [world.features.costs[0][..., :1]])
+    idle = ConstraintOnly(world.reward_weights, TEMPERATURE)
+    found = idle.fit(world.mdp, features, seen)
+    kept = dataclasses.replace(idle, level=1.0).fit(world.mdp, features, seen)
+    ratio = 2 * (loss(found) - loss(kept))
+    said = float(re.search(r"p = ([0-9.]+)", " ".join(found.identification.findings))[1])
+    assert ratio > 0.1
+    # Four standard errors of a law simulated with 4000 draws, and three printed digits.
+    assert said == pytest.approx(0.5 * chi2.sf(ratio, 1), abs=4 * 0.5 / np.sqrt(4000))
+
+
+# The report of the likelihood multiplies an infinite bound by 0; nothing comes of it.
+@pytest.mark.filterwarnings("ignore:invalid value encountered in multiply:RuntimeWarning")
+def test_a_reward_of_free_sign_may_be_refused(world, seen):
+    flipped = world.features.reward * np.array([1.0, -1.0])
+    features = tacit.Features(flipped, world.features.costs)
+    for matching in (False, True):
+        usual = RewardOnly(matching).fit(world.mdp, world.features, seen)
+        assert (usual.reward_weights > 0).all()
+        free = RewardOnly(matching, free_reward=True).fit(world.mdp, features, seen)
+        np.testing.assert_allclose(free.reward_weights, usual.reward_weights * [1, -1], atol=1e-6)
 
 
 def test_what_makes_no_sense_is_refused(world, seen):
