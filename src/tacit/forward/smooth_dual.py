@@ -89,6 +89,12 @@ def loss_at(world: World, problem: Problem, x: Any, values: Any, tolerance: Any)
     return evaluate(world, problem, x, values, tolerance).loss
 
 
+@compiled_in_double
+def point_at(world: World, problem: Problem, x: Any, values: Any, tolerance: Any) -> Point:
+    """The `Point` at x, found from the values of a point nearby."""
+    return evaluate(world, problem, x, values, tolerance)
+
+
 def projected_gradient(world: World, problem: Problem, point: Point) -> Any:
     """[D] the gradient, 0 where a bound holds it back."""
     xp = world.arrays
