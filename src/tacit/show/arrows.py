@@ -24,7 +24,7 @@ CELL, MARKED = "#f3f3f1", "#fbdcc4"
 _ACTIONS = (BLUE, VERMILLION, SKY, YELLOW, INK, ORANGE, PAPER)
 
 _WIDTH, _HEAD = 0.055, 4.0  # of an arrow's shaft, in cells; of its head, in shafts
-_ALONE, _SHORT, _LONG = 0.62, 0.2, 0.35  # lengths in cells: alone, and of a share 0 and 1
+_ALONE, _SHORT, _LONG = 0.62, 0.23, 0.33  # lengths in cells: alone, and of a share 0 and 1
 _APART = 0.13  # from the middle of the cell, where several arrows start: no head meets another
 
 

@@ -114,8 +114,7 @@ def png(figure: Figure, *, dots_per_inch: int = 200) -> bytes:
 def text_box(artist: Any) -> tuple[float, float, float, float]:
     """(left, bottom, right, top) of a text in points from the lower left corner of its figure."""
     figure = artist.get_figure(root=True)
-    with styled():
-        box = artist.get_window_extent(figure.canvas.get_renderer())
+    box = artist.get_window_extent(figure.canvas.get_renderer())
     scale = 72.0 / figure.dpi
     return (box.x0 * scale, box.y0 * scale, box.x1 * scale, box.y1 * scale)
 
@@ -131,11 +130,13 @@ def fitted(artist: Any, axes: Axes) -> Any:
         return artist
     artist.set_fontsize(max(TINY, artist.get_fontsize() * room / (right - left)))
     whole = artist.get_text()
-    for end in range(len(whole) - 1, 0, -1):
+    while len(whole) > 1:
         left, _, right, _ = text_box(artist)
         if right - left <= room:
             break
-        artist.set_text(whole[:end].rstrip(" \\(") + "…")
+        # As many letters as the room has for letters of this width, but always fewer.
+        whole = whole[: min(len(whole) - 1, int(len(whole) * room / (right - left)))]
+        artist.set_text(whole.rstrip(" \\(") + "…")
     return artist
 
 

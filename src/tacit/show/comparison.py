@@ -102,6 +102,8 @@ def comparison_figure(
         _value_column(panels[column], below[column], layout, views, name, tables, colours)
     _policy_column(panels[-1], below[-1], layout, views)
     for column in panels:
+        for axes in column:
+            axes.set_aspect("auto")
         for axes in column[:-1]:
             axes.tick_params(labelbottom=False)
     for column in panels[1:]:
@@ -116,8 +118,8 @@ def _page(
     """The figure, its panels [column][row], and the axes below each column."""
     spare = _LEFT + _RIGHT + (columns - 1) * _GAP
     width = max((PAGE_WIDTH - spare) / columns, _NARROWEST)
-    # A panel is as tall as its grid asks, but never a thread.
-    height = float(np.clip(width * layout.rows / layout.columns, 0.3 * width, 1.6 * width))
+    # A panel is as tall as its grid asks, but never a thread: then its cells are not square.
+    height = float(np.clip(width * layout.rows / layout.columns, 0.3 * width, 2.2 * width))
     head = HEAD if title else 0.0
     figure = new_figure(
         spare + columns * width, head + rows * (_TITLE + height) + (rows - 1) * _BETWEEN + _BELOW

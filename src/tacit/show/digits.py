@@ -94,8 +94,12 @@ class Scale:
         >>> Scale(-3, 1).label("reward"), Scale(0, 2).label("cost")
         ('reward (×10⁻³)', 'cost')
         """
-        power = f"×10{str(self.exponent).translate(_RAISED)}"
-        return f"{text} ({power})" if self.exponent else text
+        return f"{text} ({self.power})" if self.exponent else text
+
+    @property
+    def power(self) -> str:
+        """The power of ten as it stands in a label; nothing where there is none."""
+        return f"×10{str(self.exponent).translate(_RAISED)}" if self.exponent else ""
 
 
 def log_ticks(low: float, high: float, *, most: int = 6) -> list[float]:

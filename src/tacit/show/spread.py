@@ -166,7 +166,7 @@ def spread_figure(
     down = -(-len(measures) // across)
     names, gap, head = 1.25, 0.22, HEAD if title else 0.0
     width = (PAGE_WIDTH - names - 0.12 - (across - 1) * gap) / across
-    block = 0.3 + rows * _ROW + 0.34
+    block = 0.3 + rows * _ROW + 0.28
     figure = new_figure(PAGE_WIDTH, head + down * block)
     if title:
         headline(figure, title)

@@ -1,0 +1,176 @@
+"""A real browser without a window, driven over its debugging pipe: no driver, no port."""
+
+import base64
+import fcntl
+import json
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 30.0  # seconds that an answer may take on a machine that does other things as well
+
+
+@dataclass
+class Page:
+    """A loaded page and everything it did while loading."""
+
+    browser: "Browser"
+    session: str
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of a JavaScript expression in the page."""
+        answer = self.browser.send(
+            "Runtime.evaluate",
+            {"expression": expression, "returnByValue": True, "awaitPromise": True},
+            self,
+        )
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def press(self, key: str, *, code: int, text: str = "") -> None:
+        """Presses and releases a key, as a person would."""
+        event = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+        down = {"type": "keyDown", **event, **({"text": text} if text else {})}
+        self.browser.send("Input.dispatchKeyEvent", down, self)
+        self.browser.send("Input.dispatchKeyEvent", {"type": "keyUp", **event}, self)
+
+    def screenshot(self, path: Path) -> None:
+        """The whole page as an image."""
+        answer = self.browser.send(
+            "Page.captureScreenshot", {"format": "png", "captureBeyondViewport": True}, self
+        )
+        path.write_bytes(base64.b64decode(answer["data"]))
+
+    def printed(self) -> bytes:
+        """The page as it would be printed, in PDF."""
+        answer = self.browser.send("Page.printToPDF", {"preferCSSPageSize": True}, self)
+        return base64.b64decode(answer["data"])
+
+
+class Browser:
+    """One process of the browser, which several pages share."""
+
+    def __init__(self, commands: int, answers: int) -> None:
+        self._commands, self._answers = commands, answers
+        self._number = 0
+        self._rest = b""
+        self._pages: dict[str, Page] = {}
+
+    def open(self, url: str, *, width: int, height: int = 900, dark: bool = False) -> Page:
+        """A page of that width in CSS pixels, after it has loaded and drawn itself."""
+        target = self.send("Target.createTarget", {"url": "about:blank"})["targetId"]
+        session = self.send("Target.attachToTarget", {"targetId": target, "flatten": True})
+        page = self._pages[session["sessionId"]] = Page(self, session["sessionId"])
+        for domain in ("Page", "Network", "Runtime", "Log"):
+            self.send(f"{domain}.enable", {}, page)
+        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.send("Emulation.setDeviceMetricsOverride", screen, page)
+        theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.send("Emulation.setEmulatedMedia", {"features": [theme]}, page)
+        self.send("Page.navigate", {"url": url}, page)
+        end = time.monotonic() + PATIENCE
+        while page.evaluate("document.readyState") != "complete" or page.evaluate(
+            "location.href"
+        ) in ("about:blank", ""):
+            assert time.monotonic() < end, f"{url} does not load"
+        page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 50)))")
+        return page
+
+    def send(self, method: str, parameters: dict[str, Any], page: Page | None = None) -> Any:
+        """The answer to a command; events that arrive before it are kept by their pages."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if page is not None:
+            message["sessionId"] = page.session
+        os.write(self._commands, json.dumps(message).encode() + b"\0")
+        for answer in self._messages():
+            if answer.get("id") == self._number:
+                assert "error" not in answer, (method, answer["error"])
+                return answer["result"]
+            self._keep(answer)
+        raise AssertionError(f"the browser closed before it answered {method}")
+
+    def _messages(self) -> Iterator[dict[str, Any]]:
+        end = time.monotonic() + PATIENCE
+        while True:
+            message, found, rest = self._rest.partition(b"\0")
+            if found:
+                self._rest = rest
+                yield json.loads(message)
+                continue
+            ready, _, _ = select.select([self._answers], [], [], max(0.0, end - time.monotonic()))
+            assert ready, "the browser does not answer"
+            more = os.read(self._answers, 1 << 20)
+            if not more:
+                return
+            self._rest += more
+
+    def _keep(self, event: dict[str, Any]) -> None:
+        page = self._pages.get(event.get("sessionId", ""))
+        if page is None:
+            return
+        what = event.get("params", {})
+        match event.get("method"):
+            case "Network.requestWillBeSent":
+                page.requests.append(what["request"]["url"])
+            case "Runtime.exceptionThrown":
+                page.complaints.append(json.dumps(what["exceptionDetails"]))
+            case "Runtime.consoleAPICalled" if what["type"] in ("error", "warning", "assert"):
+                page.complaints.append(json.dumps(what["args"]))
+            case "Log.entryAdded" if what["entry"]["level"] in ("error", "warning"):
+                page.complaints.append(what["entry"]["text"])
+
+
+@contextmanager
+def browser(path: str) -> Iterator[Browser]:
+    """A browser started from that path, and ended afterwards."""
+    commands_in, commands_out = os.pipe()
+    answers_in, answers_out = os.pipe()
+
+    def connect() -> None:
+        # The browser reads commands from descriptor 3 and answers on 4. High copies first: one of
+        # the pipes may itself have one of these numbers.
+        copies = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (commands_in, answers_out)]
+        for copy, wanted in zip(copies, (3, 4), strict=True):
+            os.dup2(copy, wanted)
+
+    profile = tempfile.mkdtemp(prefix="tacit-browser-")
+    options = [
+        *("--headless", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe"),
+        *("--no-first-run", "--disable-extensions", "--disable-background-networking"),
+        *("--disable-dev-shm-usage", "--font-render-hinting=none", f"--user-data-dir={profile}"),
+        # The sandbox cannot be set up by root, who runs the tests in a container.
+        *(["--no-sandbox"] if os.geteuid() == 0 else []),
+    ]
+    process = subprocess.Popen(
+        [path, *options, "about:blank"],
+        preexec_fn=connect,
+        close_fds=False,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(commands_in)
+    os.close(answers_out)
+    driver = Browser(commands_out, answers_in)
+    try:
+        yield driver
+        driver.send("Browser.close", {})
+    finally:
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        os.close(commands_out)
+        os.close(answers_in)
+        shutil.rmtree(profile, ignore_errors=True)
