@@ -64,7 +64,7 @@ def minimise(
         trial = xp.clip(point.x + length * direction, problem.lower, problem.upper)
         guess = point.values + (trial - point.x) @ point.table_values
         fresh = evaluate(world, problem, trial, guess, tolerance)
-        slope = point.gradient @ (trial - point.x)
+        slope = xp.minimum(point.gradient @ (trial - point.x), 0.0)
         rounding = 1e-13 * (xp.abs(point.loss) + xp.abs(point.x) @ xp.abs(problem.target))
         accept = fresh.loss <= point.loss + 1e-4 * slope + rounding
         point = world.select(accept, fresh, point)
@@ -115,7 +115,7 @@ def evaluate(world: World, problem: Problem, x: Any, guess: Any, tolerance: Any)
     values, policy, residual = soft_fixed_point(
         world, discount, temperature, reward, guess, precision
     )
-    fine = 1e-14 / (1 - discount)
+    fine = xp.maximum(1e-14 / (1 - discount), 1e-2 * tolerance * (1 - discount))
     largest = xp.abs(problem.start).max()
     visits = world.solve_transposed(policy, discount, problem.start, fine * largest)
     average = (policy * problem.tables).sum(axis=2)
@@ -144,24 +144,38 @@ def evaluate(world: World, problem: Problem, x: Any, guess: Any, tolerance: Any)
 
 
 def _direction(world: World, problem: Problem, point: Point) -> Any:
-    """Newton's step on the coordinates that are free to move, never far beyond doubling them."""
+    """[D] Newton's step within the bounds, never far beyond doubling a coordinate.
+
+    Goes to the minimum of the quadratic model; a coordinate that meets its bound on the way stays
+    there, and the others go on. The model falls along every leg, so the step as a whole leads
+    downhill; clipping the plain Newton step would bend it, at times uphill.
+    """
     xp = world.arrays
-    free = ((point.x > problem.lower) | (point.gradient < 0)) & (
-        (point.x < problem.upper) | (point.gradient > 0)
-    )
-    both = free[:, None] & free[None, :]
-    diagonal = xp.diagonal(point.curvature)
-    # The ridge keeps directions without any information where they are.
-    ridge = xp.diag(xp.where(free, 1e-10 * diagonal + 1e-300, 1.0))
-    hessian = xp.where(both, point.curvature, 0.0) + ridge
-    newton = xp.linalg.solve(hessian, -xp.where(free, point.gradient, 0.0))
+    low, high = problem.lower - point.x, problem.upper - point.x
+    free = ((low < 0) | (point.gradient < 0)) & ((high > 0) | (point.gradient > 0))
     longest = 2.0 * xp.abs(point.x) + problem.unit
-    # A coordinate that the policy does not react to yet still goes downhill.
-    blind = xp.logical_not(xp.isfinite(newton)) | (diagonal <= 0)
-    newton = xp.where(blind, -xp.sign(point.gradient) * longest, newton)
-    # Shorten the step as a whole: clipping coordinates would bend it away from descent.
-    excess = xp.max(xp.abs(newton) / longest)
-    newton = newton / xp.maximum(1.0, excess)
-    uphill = (newton @ point.gradient) > 0
-    steepest = -point.gradient / xp.maximum(diagonal, 1e-300)
-    return xp.where(free, xp.where(uphill, steepest, newton), 0.0)
+    diagonal = xp.diagonal(point.curvature)
+    # A coordinate that the policy does not react to yet still goes downhill; directions without
+    # any information stay where they are.
+    steep = xp.abs(point.gradient) / longest
+    ridge = xp.where(diagonal > 0, 1e-10 * diagonal, xp.where(steep > 0, steep, 1.0))
+    model = point.curvature + xp.diag(ridge)
+
+    def leg(state: Any) -> Any:
+        direction, free, _ = state
+        both = free[:, None] & free[None, :]
+        held = xp.diag(xp.where(free, 0.0, 1.0))
+        slope = point.gradient + model @ direction
+        move = xp.linalg.solve(xp.where(both, model, 0.0) + held, -xp.where(free, slope, 0.0))
+        room = xp.where(move < 0, low - direction, high - direction)
+        share = xp.where(move != 0, room / xp.where(move != 0, move, 1.0), xp.inf)
+        length = xp.minimum(1.0, share.min())
+        blocked = free & (share <= length) & (length < 1.0)
+        bound = xp.where(move < 0, low, high)
+        direction = xp.where(blocked, bound, direction + length * move)
+        return direction, free & xp.logical_not(blocked), length < 1.0
+
+    start = (xp.zeros_like(point.x), free, True)
+    direction, _, _ = world.while_loop(lambda state: state[2], leg, start)
+    # Shorten the step as a whole: shortening coordinates would bend it away from descent.
+    return direction / xp.maximum(1.0, xp.max(xp.abs(direction) / longest))

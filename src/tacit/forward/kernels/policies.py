@@ -8,15 +8,19 @@ from tacit.forward.compiled import compiled
 from tacit.forward.kernels.elimination import chain_values
 
 
+# Share of the Bellman error to which a policy that is about to change is evaluated.
+FORCING = 0.2
+
+
 @compiled
 def improve(states, probabilities, reward, discount, values, policy, margin, rows, weights):
-    """Switches to the greedy actions and fills the chain; returns the largest Bellman residual.
+    """Switches to the greedy actions and fills the chain; (largest Bellman residual, switches).
 
     An action is left only for one better by more than `margin`: ties must not make policies cycle.
     """
     count, actions, width = probabilities.shape
     shared = states.shape[1] == 1
-    error = 0.0
+    error, switches = 0.0, 0
     for s in range(count):
         best, chosen, kept = -np.inf, 0, 0.0
         for a in range(actions):
@@ -31,6 +35,7 @@ def improve(states, probabilities, reward, discount, values, policy, margin, row
                 kept = worth
         if best > kept + margin:
             policy[s] = chosen
+            switches += 1
         gap = abs(best - values[s])
         if not gap <= error:
             error = gap
@@ -38,7 +43,7 @@ def improve(states, probabilities, reward, discount, values, policy, margin, row
         for w in range(width):
             rows[s, w] = states[s, lane, w]
             weights[s, w] = probabilities[s, policy[s], w]
-    return error
+    return error, switches
 
 
 @compiled
@@ -83,15 +88,15 @@ def iterate(states, probabilities, tables, combination, discount, precision, val
     target = precision * largest
     steps, stagnated = 0, False
     while True:
-        error = improve(
+        error, switches = improve(
             states, probabilities, reward, discount, value, policy, target, rows, weights
         )
         if error <= target or steps >= limit or stagnated:
             break
         steps += 1
         choose(reward, policy, right)
-        # As exactly as the Bellman error deserves, no more.
-        aim = max(0.3 * target, 0.1 * error)
+        # As exactly as the Bellman error deserves, until the policy settles.
+        aim = 0.3 * target if switches == 0 else max(0.3 * target, FORCING * error)
         stagnated = not chain_values(rows, weights, discount, right, value, aim)
     # Inexact steps can go in circles on long, badly ordered chains: exact ones cannot.
     stagnated |= error > 10.0 * target and steps >= limit
