@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ class Identification:
         budget_standard_errors: [K].
         active: [K] bool, whether the constraint restrains the demonstrator.
         findings: plain sentences about what was and was not found.
+        answer: what `interval` asks; None where the estimator cannot tell.
     """
 
     reward_intervals: Any
@@ -38,6 +39,7 @@ class Identification:
     budget_standard_errors: Any
     active: Any
     findings: tuple[str, ...] = ()
+    answer: Callable[[Any, Any], tuple[float, float]] | None = None
 
     def __post_init__(self) -> None:
         for name in ("reward_intervals", "multiplier_intervals", "budget_intervals"):
@@ -51,6 +53,20 @@ class Identification:
             object.__setattr__(self, name, tuple(read_only(part) for part in parts))
         object.__setattr__(self, "active", read_only(np.array(self.active, dtype=bool)))
         object.__setattr__(self, "findings", tuple(self.findings))
+
+    def interval(self, reward_direction: Any, cost_directions: Any = ()) -> tuple[float, float]:
+        """Least and largest reward_direction . w + sum_k multiplier_k * cost_directions[k] . w_k.
+
+        w are the reward weights, w_k those of constraint k. NaN where the estimator cannot tell:
+        one without intervals, or a recovery loaded from a folder, which keeps numbers only.
+
+        Args:
+            reward_direction: [D].
+            cost_directions: one [D_k] per constraint.
+        """
+        if self.answer is None:
+            return np.nan, np.nan
+        return self.answer(reward_direction, cost_directions)
 
 
 def unidentified(

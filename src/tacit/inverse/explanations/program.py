@@ -1,0 +1,203 @@
+"""Linear programs over the cone of explanations: rows arrive when they are needed.
+
+Only the objective changes between questions, so each starts from the last optimal corner. A corner
+that breaks an inequality of the cone, for the optimal policy in the states of the rest, is cut off
+by it, until none is broken.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tacit.forward.linear_program import new_highs, run
+from tacit.forward.policy_iteration import Column
+from tacit.inverse.explanations.cone import Cone, full_forms, rows, slack, total, values
+
+# Rows added at once, the most violated first.
+BATCH = 400
+# Rounds of cutting off one corner: none was seen to need more than some dozens.
+ROUNDS = 500
+PRIMAL, DUAL = 4, 1
+
+
+class Program:
+    """max objective . (x, extra) over explanations x with amounts that sum to at most one.
+
+    The extra variable is a margin: the slack of each pair in `strict` must be at least as large.
+    Or, in `most_slack`, a total. It is 0 unless bounds are set.
+    """
+
+    def __init__(
+        self, cone: Cone, *, strict: np.ndarray | None = None, tolerance: float = 1e-9
+    ) -> None:
+        self.cone = cone
+        self.strict = np.zeros_like(cone.observed) if strict is None else strict
+        self.tolerance = tolerance
+        self.start: Column | None = None
+        self.solved = 0
+        self.violation = 0.0
+        self._held = cone.restricted
+        self._known: set[tuple[int, bytes]] = set()
+        self._forms: tuple[bytes, np.ndarray] | None = None
+        self._solver = self._model()
+
+    def maximise(self, objective: np.ndarray, extra: float = 0.0) -> np.ndarray:
+        """[n + 1] a corner x, extra where objective [n] . x + extra * (the extra one) is largest.
+
+        `violation` says by how much it breaks an inequality, if rounding does not let it be exact.
+        """
+        return self._cut(np.r_[objective, extra], None)
+
+    def most_slack(self, pairs: np.ndarray) -> np.ndarray:
+        """[n + 1] an explanation x where the slack of `pairs` [S, A] is largest in sum; the sum."""
+        before = self._solver.getNumRow()
+        bound = 4.0 * np.abs(self.cone.tables).max(initial=0.0) * max(1, int(pairs.sum()))
+        self.bound_extra(0.0, bound / (1.0 - self.cone.mdp.discount))
+        corner = self._cut(np.r_[np.zeros(self.cone.size), 1.0], pairs.astype(float))
+        sums = [row for row in self._sums if row >= before]
+        self._solver.deleteRows(len(sums), np.array(sums, np.int32))
+        self.bound_extra(0.0, 0.0)
+        return corner
+
+    def bound_extra(self, lower: float, upper: float) -> None:
+        """Sets the bounds of the extra variable."""
+        self._solver.changeColBounds(self.cone.size, lower, upper)
+
+    def allow(self, columns: np.ndarray) -> None:
+        """Keeps amounts of other columns than `columns` [C] bool at 0."""
+        for j, allowed in enumerate(columns):
+            self._solver.changeColBounds(j, 0.0, np.inf if allowed else 0.0)
+
+    def _cut(self, objective: np.ndarray, pairs: np.ndarray | None) -> np.ndarray:
+        count = len(objective)
+        self._solver.changeColsCost(count, np.arange(count, dtype=np.int32), -objective)
+        self._sums: list[int] = []
+        self._optimum(PRIMAL)
+        corner = np.array(self._solver.getSolution().col_value)
+        for _ in range(ROUNDS):
+            x, extra = corner[:-1], corner[-1]
+            level, best = values(self.cone, x, self.start)
+            self.start = best
+            short = slack(self.cone, x, level)
+            broken = np.where(self._held, self.strict * extra - short, 0.0)
+            if pairs is not None:
+                broken -= self.strict * extra
+            self.violation = float(broken.max(initial=0.0))
+            surplus = 0.0 if pairs is None else extra - float((short * pairs).sum())
+            added = self._add_broken(broken, best)
+            if pairs is not None and surplus > self.tolerance * max(1.0, pairs.sum() ** 0.5):
+                row = np.r_[total(self.cone, self._forms_at(best), pairs), 1.0]
+                self._sums.append(self._solver.getNumRow())
+                self._add(row[None])
+                added = True
+            if not added:
+                break
+            self._optimum(DUAL)
+            corner = np.array(self._solver.getSolution().col_value)
+        return corner
+
+    def _add_broken(self, broken: np.ndarray, best: Column | None) -> bool:
+        """Adds the most broken inequalities that are not yet rows; whether there were any."""
+        index = np.flatnonzero(broken > self.tolerance)
+        if len(index) == 0:
+            return False
+        index = index[np.argsort(-broken.ravel()[index], kind="stable")][:BATCH]
+        mark = b"" if best is None else best.policy[self.cone.rest].tobytes()
+        fresh = np.array([i for i in index if (int(i), mark) not in self._known], dtype=int)
+        if len(fresh) == 0:
+            return False
+        self._known.update((int(i), mark) for i in fresh)
+        states, actions = np.unravel_index(fresh, broken.shape)
+        block = rows(self.cone, self._forms_at(best), states, actions)
+        self._add(np.c_[block, self.strict[states, actions]])
+        return True
+
+    def _forms_at(self, best: Column | None) -> np.ndarray:
+        """[S, n] the linear forms of the values for this policy in the rest, the last one kept."""
+        if best is None:
+            return self.cone.forms
+        mark = best.policy[self.cone.rest].tobytes()
+        if self._forms is None or self._forms[0] != mark:
+            self._forms = (mark, full_forms(self.cone, best.policy))
+        return self._forms[1]
+
+    def _add(self, block: np.ndarray, lower: float = -np.inf, upper: float = 0.0) -> None:
+        """More rows, lower <= block [p, n + 1] . (x, extra) <= upper."""
+        count, width = block.shape
+        starts = np.arange(count, dtype=np.int32) * width
+        index = np.tile(np.arange(width, dtype=np.int32), count)
+        low, high = np.full(count, lower), np.full(count, upper)
+        self._solver.addRows(count, low, high, block.size, starts, index, block.ravel())
+
+    def _model(self) -> Any:
+        cone = self.cone
+        solver = new_highs(presolve="off", solver="simplex", small_matrix_value=1e-12)
+        for _ in range(cone.columns):
+            solver.addVar(0.0, np.inf)
+        for _ in range(cone.size - cone.columns):
+            solver.addVar(-np.inf, np.inf)
+        solver.addVar(0.0, 0.0)
+        self._solver = solver
+        amounts = np.zeros((1, cone.size + 1))
+        amounts[0, : cone.columns] = 1.0
+        self._add(amounts, upper=1.0)
+        for block, lower, upper in (
+            (cone.equalities, -self.tolerance, self.tolerance),
+            (cone.ceilings, -np.inf, 0.0),
+        ):
+            if len(block):
+                self._add(np.c_[block, np.zeros(len(block))], lower, upper)
+        return solver
+
+    def _optimum(self, strategy: int) -> None:
+        """Runs HiGHS from the last corner, and again from nothing if it loses its way."""
+        import highspy
+
+        self.solved += 1
+        self._solver.setOptionValue("simplex_strategy", strategy)
+        for attempt in range(3):
+            self._solver.run()
+            if self._solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
+                return
+            self._solver.clearSolver()
+            self._solver.setOptionValue("simplex_strategy", (DUAL, PRIMAL, DUAL)[attempt])
+        raise RuntimeError(
+            "HiGHS found no optimum over the explanations: "
+            + self._solver.modelStatusToString(self._solver.getModelStatus())
+        )
+
+
+def least(
+    cost: np.ndarray,
+    matrix: Any,
+    *,
+    lower: np.ndarray,
+    row_lower: np.ndarray,
+    row_upper: np.ndarray,
+) -> np.ndarray:
+    """[n] argmin of cost [n] . x over x >= lower, row_lower <= matrix [m, n] x <= row_upper.
+
+    The matrix is sparse. One program, solved once and from nothing.
+    """
+    import highspy
+    from scipy.sparse import csc_array
+
+    matrix = csc_array(matrix)
+    program = highspy.HighsLp()
+    program.num_row_, program.num_col_ = matrix.shape
+    program.col_cost_, program.col_lower_ = cost, lower
+    program.col_upper_ = np.full(len(cost), np.inf)
+    program.row_lower_, program.row_upper_ = row_lower, row_upper
+    program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    program.a_matrix_.start_ = matrix.indptr.astype(np.int32)
+    program.a_matrix_.index_ = matrix.indices.astype(np.int32)
+    program.a_matrix_.value_ = matrix.data.astype(np.float64)
+    solver = new_highs(small_matrix_value=1e-12)
+    solver.passModel(program)
+    if not run(solver):
+        raise RuntimeError(
+            f"HiGHS found no optimum: {solver.modelStatusToString(solver.getModelStatus())}"
+        )
+    return np.array(solver.getSolution().col_value)
