@@ -1,0 +1,214 @@
+"""Algorithm 1 of the paper: alternate between solving the problem and moving its weights.
+
+As published the loop has gaps (the budget is 1 whatever the weights, a constant step oscillates, an
+infeasible round has no multiplier); each is an option here, with a rule for what it leaves open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from tacit.demonstrations import Demonstrations
+from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.forward.column_generation import ColumnGeneration
+from tacit.forward.solve import Solver
+from tacit.inverse.alternation import Round, alternate
+from tacit.inverse.expectations import Expectations, check_task, expectations
+from tacit.inverse.exponentiated import matched, yardsticks
+from tacit.inverse.recovery import History, Recovery, delivered
+from tacit.mdp import MDP
+from tacit.objective import Features
+
+# Rounds after which a decaying step has fallen to 1 / sqrt(2) of the first one.
+HALF_LIFE = 100.0
+# Starts with the reward alone before the constraints are asked for: -3, -2 and -1 in the history.
+FREE_STARTS = 3
+
+
+class _Word(Enum):
+    """A choice that prints as its word."""
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+class Budget(_Word):
+    """What the constraint weights are held against."""
+
+    CALIBRATED = "calibrated"
+    ONE = "one"
+
+
+class Bound(_Word):
+    """Whose feature expectations bound the constraint weights where the budget is one."""
+
+    POLICY = "policy"
+    DEMONSTRATIONS = "demonstrations"
+
+
+class Step(_Word):
+    """How large the steps are."""
+
+    DECAYING = "decaying"
+    CONSTANT = "constant"
+
+
+@dataclass(frozen=True)
+class Alternating:
+    """Alternates between solving the constrained problem and exponentiated steps on its weights.
+
+    Attributes:
+        solver: of the constrained problem; `SoftDual(temperature=...)` for a noisy expert.
+        budget: "calibrated": what the demonstrations spend under the weights of the moment, raised
+            to the least possible cost where need be; "one": as published, the weights are
+            projected onto those under which `bound` spends at most 1.
+        bound: whose feature expectations that are: "policy" (the paper) or "demonstrations" (the
+            authors' slides). Not used with calibrated budgets.
+        step: "decaying": steps in units of what the features can differ by, falling with the
+            square root of the rounds; "constant": the gradient times `step_size`, as published.
+        step_size: of the first step.
+        band: standard errors of a feature expectation within which a difference is no reason to
+            step. Not used with constant steps.
+        steps: T of the finite recursion for the policy's visitation (paper eq. 5); None solves for
+            the infinite horizon.
+        starts: how many random starts to make.
+        tolerance: change of the weights, and pull on them, by a full step that counts as rest.
+        max_steps: most rounds of a start.
+        seed: of the random starts.
+
+    With a band, the reward alone is tried first: if it matches all expectations within the band, no
+    constraint is identified.
+    """
+
+    solver: Solver = field(default_factory=ColumnGeneration)
+    budget: Budget | str = Budget.CALIBRATED
+    bound: Bound | str = Bound.POLICY
+    step: Step | str = Step.DECAYING
+    step_size: float = 5.0
+    band: float = 2.5
+    steps: int | None = None
+    starts: int = 12
+    tolerance: float = 1e-4
+    max_steps: int = 150
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, words in (("budget", Budget), ("bound", Bound), ("step", Step)):
+            object.__setattr__(self, name, _choice(name, getattr(self, name), words))
+        if not (self.step_size > 0 and self.band >= 0 and self.tolerance > 0):
+            raise InvalidModel(
+                "step_size and tolerance must be positive and band at least 0; "
+                f"got {self.step_size}, {self.tolerance}, {self.band}"
+            )
+        for name in ("starts", "max_steps", "steps"):
+            number = getattr(self, name)
+            if not (name == "steps" and number is None) and not number >= 1:
+                raise InvalidModel(f"{name} must be at least 1; got {number}")
+
+    @classmethod
+    def published(cls, *, step_size: float = 10.0, **options: Any) -> Alternating:
+        """The rules as printed: budget 1, constant step, one start; `options` change some."""
+        rules = {"budget": Budget.ONE, "step": Step.CONSTANT, "starts": 1, "band": 0.0}
+        return cls(step_size=step_size, **(rules | options))
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether budgets come from the demonstrations."""
+        return self.budget is Budget.CALIBRATED
+
+    @property
+    def bounded_by_policy(self) -> bool:
+        """Whether the policy's expectations bound the constraint weights."""
+        return self.bound is Bound.POLICY
+
+    @property
+    def constant(self) -> bool:
+        """Whether the step is the gradient times a constant."""
+        return self.step is Step.CONSTANT
+
+    def share(self, number: int) -> float:
+        """The size of a round's step, as a share of the first one."""
+        return 1.0 if self.constant else 1.0 / np.sqrt(1.0 + number / HALF_LIFE)
+
+    def fit(
+        self,
+        mdp: MDP,
+        features: Features,
+        demonstrations: Demonstrations,
+        *,
+        throw: bool = True,
+    ) -> Recovery:
+        """The recovery at the best round of all starts; its history holds every round."""
+        check_task(mdp, features, demonstrations)
+        if demonstrations.partial.all():
+            raise InvalidDemonstrations(
+                "Alternating matches discounted sums from the start: it needs trajectories that "
+                "begin there; got partial ones only (use Likelihood)"
+            )
+        whole = demonstrations.select(~demonstrations.partial)
+        seen = expectations(mdp, features, whole)
+        best, history = self._best(mdp, features, seen)
+
+        from tacit.inverse.alternating_report import report
+
+        return delivered(report(self, mdp, features, whole, seen, best, history), throw)
+
+    def _best(self, mdp: MDP, features: Features, seen: Expectations) -> tuple[Round, History]:
+        """The best round of all starts, and every round."""
+        sticks = yardsticks(seen, self.band)
+        best: Round | None = None
+        rows: list[dict[str, Any]] = []
+        frugal = bool(seen.costs) and not self.constant and self.band > 0 and seen.trajectories > 1
+        for start in range(-FREE_STARTS if frugal else 0, self.starts):
+            for made in alternate(mdp, features, seen, sticks, self, start=start, free=start < 0):
+                rows.append(_row(made))
+                if start >= 0:
+                    best = self._better(made, best, sticks.noise)
+                elif made.rests(self.tolerance) and matched(seen, sticks, made.reached):
+                    return made, _history(rows)  # the reward alone says it all
+        assert best is not None
+        return best, _history(rows)
+
+    def _better(self, new: Round, old: Round | None, noise: float) -> Round:
+        if old is None:
+            return new
+        return min(old, new, key=lambda made: made.rank(self.tolerance, noise))
+
+
+def _row(made: Round) -> dict[str, Any]:
+    """What the history keeps of a round."""
+    weights = {f"cost_weights_{k}": part for k, part in enumerate(made.weights[1:])}
+    return {
+        "start": made.start,
+        "iteration": made.number,
+        "feature_gap": made.gap,
+        "visitation_distance": made.distance,
+        "loss": made.loss,
+        "step": made.step,
+        "weight_change": made.change,
+        "projected_gradient": made.pull,
+        "infeasible": made.infeasible,
+        "raised": made.raised,
+        "empty": made.empty,
+        "reversed": made.reversed,
+        "multipliers": made.multipliers,
+        "budgets": made.budgets,
+        "reward_weights": made.weights[0],
+        **weights,
+    }
+
+
+def _history(rows: list[dict[str, Any]]) -> History:
+    return History({name: np.array([row[name] for row in rows]) for name in rows[0]})
+
+
+def _choice(name: str, given: Any, words: type[_Word]) -> _Word:
+    try:
+        return words(given)
+    except ValueError:
+        known = " or ".join(repr(word.value) for word in words)
+        raise InvalidModel(f"{name} must be {known}; got {given!r:.60}") from None
