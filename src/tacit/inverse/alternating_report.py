@@ -151,10 +151,12 @@ def _about_match(rules: Alternating, seen: Expectations, gap: float) -> list[str
 
 
 def _about_constraints(best: Round, needed: np.ndarray) -> list[str]:
-    sentences = [
-        f"Constraint {k} is not identified: the demonstrations are explained as well without it."
-        for k in np.flatnonzero(~needed)
-    ]
+    sentences = []
+    for k in np.flatnonzero(~needed):
+        reason = "the demonstrations are explained as well without it"
+        if best.multipliers[k] == 0 and best.start >= 0:
+            reason = "under the weights found its budget does not bind"
+        sentences.append(f"Constraint {k} is not identified: {reason}.")
     if best.raised:
         sentences.append(
             "A budget was raised to the least cost that any policy can have: by chance, or because "
@@ -169,7 +171,11 @@ def _about_constraints(best: Round, needed: np.ndarray) -> list[str]:
 
 
 def _about_rounds(rules: Alternating, best: Round, history: History) -> list[str]:
-    """What happened on the way, in counts."""
+    """What happened on the way, in counts; rounds with the reward alone apart."""
+    if best.start < 0:
+        return ["The reward alone matches every feature expectation within the band."]
+    own = history["start"] >= 0
+    history = History({name: column[own] for name, column in history.columns.items()})
     total = len(history)
     sentences = []
     for column, text in (
