@@ -157,8 +157,8 @@ def test_short_numbers_of_every_kind():
 
 
 def test_a_share_is_never_rounded_to_all_or_nothing():
-    assert [share(x) for x in (0.0, 0.0004, 0.5, 0.9996, 1.0, None)] == [
-        *("0 %", "0.0 %", "50 %", "100.0 %", "100 %", "–")
+    assert [share(x) for x in (0.0, 0.0004, 0.004, 0.5, 0.996, 0.9996, 1.0, None)] == [
+        *("0 %", "under 0.1 %", "0.4 %", "50 %", "99.6 %", "over 99.9 %", "100 %", "–")
     ]
 
 
@@ -317,9 +317,9 @@ def test_a_mixed_state_has_an_arrow_for_each_action_longer_for_likelier_ones():
     assert drawn[1, 3] == set(GRID.directions)
     assert drawn[1, 4] == {(1, 0)}
     quiver = quivers(axes)["taken"]
-    lengths = np.hypot(quiver.U, quiver.V)
-    of_state_7 = lengths[np.hypot(quiver.X - 2, quiver.Y - 1) < 0.3]
-    assert of_state_7.max() > of_state_7.min()
+    here = np.hypot(quiver.X - 2, quiver.Y - 1) < 0.3  # those of state 7
+    down, left = quiver.V[here].max(), -quiver.U[here].min()
+    assert down > left > 0
 
 
 def test_ties_are_outlined_arrows_of_actions_not_taken():
@@ -616,6 +616,15 @@ def test_missing_repetitions_do_not_hide_the_others():
         [[1.5, np.nan], [2.0, np.nan], [2.5, np.nan]],
         equal_nan=True,
     )
+
+
+def test_positions_that_lie_close_are_not_all_numbered():
+    crowded = Curve("one", [10, 11, 12, 13, 14, 2000], np.ones((6, 3)))
+    figure = study_figure([("error", [crowded], None)], positions_name="steps")
+    assert_legible(figure)
+    ticks = figure.axes[0].get_xticks().tolist()
+    assert ticks[-1] == 2000
+    assert 1 < len(ticks) < 6
 
 
 @pytest.mark.parametrize("logarithmic", [False, True])

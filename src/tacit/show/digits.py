@@ -40,13 +40,15 @@ def short(value: Any, *, digits: int = 3) -> str:
 def share(value: Any) -> str:
     """A share of 1 in per cent, without digits nobody needs.
 
-    >>> [share(x) for x in (0.984, 1.0, 0.004, 0.0, float("nan"))]
-    ['98 %', '100 %', '0.4 %', '0 %', '–']
+    >>> [share(x) for x in (0.984, 1.0, 0.9999, 0.004, 0.0001, 0.0, float("nan"))]
+    ['98 %', '100 %', 'over 99.9 %', '0.4 %', 'under 0.1 %', '0 %', '–']
     """
     if value is None or math.isnan(value):
         return MISSING
     per_cent = 100.0 * value
     # Neither "100 %" nor "0 %" is said of what is not.
+    if 0 < per_cent < 0.1 or 99.9 < per_cent < 100:
+        return "under 0.1 %" if per_cent < 1 else "over 99.9 %"
     near_an_end = 0 < per_cent < 1 or 99 < per_cent < 100
     return f"{per_cent:.1f} %" if near_an_end else f"{per_cent:.0f} %"
 

@@ -195,7 +195,7 @@ def interval_figure(intervals: Sequence[Interval], *, title: str = "") -> Figure
 
 def _tidy(axes: Axes, rows: int) -> None:
     """Rows from top to bottom, few numbers, faint upright lines."""
-    axes.set_ylim(rows - 0.5, -0.5)
+    axes.set_ylim(max(1, rows) - 0.5, -0.5)
     axes.grid(axis="x", color=FAINT)
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", length=0, labelcolor=MUTED)
