@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tacit.errors import InvalidDemonstrations
+from tacit.files.arrays import read_arrays, write_arrays
+from tacit.files.episodes import episodes_from_columns, integers
+from tacit.files.tables import read_columns, write_columns
 from tacit.transitions import read_only
 
 
@@ -35,9 +39,9 @@ class Demonstrations:
     partial: Any = None
 
     def __post_init__(self) -> None:
-        states = _integers(self.states, "states")
-        actions = _integers(self.actions, "actions")
-        offsets = _integers(self.offsets, "offsets").astype(np.int64)
+        states = integers(self.states, "states")
+        actions = integers(self.actions, "actions")
+        offsets = integers(self.offsets, "offsets").astype(np.int64)
         if states.shape != actions.shape:
             raise InvalidDemonstrations(
                 f"states and actions must be as many; got {len(states)} and {len(actions)}"
@@ -57,7 +61,7 @@ class Demonstrations:
         ended = np.zeros(episodes, bool) if self.ended is None else np.array(self.ended, bool)
         unknown = np.full(episodes, -1)
         final = (
-            unknown if self.final_states is None else _integers(self.final_states, "final_states")
+            unknown if self.final_states is None else integers(self.final_states, "final_states")
         )
         partial = np.zeros(episodes, bool) if self.partial is None else np.array(self.partial, bool)
         for name, column in (("ended", ended), ("final_states", final), ("partial", partial)):
@@ -87,8 +91,8 @@ class Demonstrations:
                 raise InvalidDemonstrations(
                     f"trajectory {number} must be a pair (states, actions); got {trajectory!r:.60}"
                 ) from None
-            seen = _integers(seen, f"trajectory {number}: states")
-            taken = _integers(taken, f"trajectory {number}: actions")
+            seen = integers(seen, f"trajectory {number}: states")
+            taken = integers(taken, f"trajectory {number}: actions")
             if len(seen) not in (len(taken), len(taken) + 1):
                 raise InvalidDemonstrations(
                     f"trajectory {number} must hold as many states as actions, or one more; "
@@ -111,6 +115,50 @@ class Demonstrations:
         """Demonstrations from loose (state, action) pairs, in no order and from no known start."""
         count = len(np.asarray(states))
         return cls(states, actions, np.arange(count + 1), partial=np.ones(count, bool))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Demonstrations:
+        """The demonstrations of a .parquet or .csv (episode, step, state, action) or .npz file."""
+        path = Path(path)
+        if path.suffix == ".npz":
+            columns = read_arrays(path)
+            missing = [n for n in ("states", "actions", "offsets") if n not in columns]
+            if missing:
+                raise InvalidDemonstrations(f"{path} must hold {missing[0]!r}; got {[*columns]}")
+            known = {field.name for field in fields(cls)}
+            return cls(**{name: part for name, part in columns.items() if name in known})
+        return cls(**episodes_from_columns(read_columns(path), str(path)))
+
+    def save(self, path: str | Path) -> None:
+        """Writes a .parquet, .csv or .npz file, by the ending of the name; `load` reads it back."""
+        path = Path(path)
+        if path.suffix == ".npz":
+            write_arrays(path, {field.name: getattr(self, field.name) for field in fields(self)})
+        elif path.suffix in (".parquet", ".csv"):
+            rows = {
+                "episode": self.episode,
+                "step": self.step,
+                "state": self.states,
+                "action": self.actions,
+            }
+            write_columns(path, rows | self._episode_columns())
+        else:
+            raise InvalidDemonstrations(
+                f"demonstrations are saved as .parquet, .csv or .npz; got {path.name}"
+            )
+
+    def _episode_columns(self) -> dict[str, np.ndarray]:
+        """What is known of whole episodes, repeated in their rows; only what is unusual."""
+        parts = (
+            ("ended", self.ended, False),
+            ("final_state", self.final_states, -1),
+            ("partial", self.partial, False),
+        )
+        return {
+            name: np.repeat(part, self.lengths)
+            for name, part, usual in parts
+            if (part != usual).any()
+        }
 
     @property
     def episodes(self) -> int:
@@ -211,19 +259,3 @@ class Demonstrations:
 
     def __repr__(self) -> str:
         return f"Demonstrations(episodes={self.episodes}, steps={self.steps})"
-
-
-def _integers(values: Any, name: str) -> np.ndarray:
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise InvalidDemonstrations(f"{name} must be one column; got ragged rows") from None
-    if array.ndim != 1:
-        raise InvalidDemonstrations(f"{name} must be one column; got shape {array.shape}")
-    if len(array) and not np.issubdtype(array.dtype, np.integer):
-        raise InvalidDemonstrations(f"{name} must be integers; got {array.dtype}")
-    # Held in 32 bits: a larger number would wrap round to a state that exists.
-    if len(array) and not -(2**31) <= array.min() <= array.max() < 2**31:
-        row = int(np.argmax((array < -(2**31)) | (array >= 2**31)))
-        raise InvalidDemonstrations(f"{name} must fit in 32 bits; row {row} is {array[row]}")
-    return array.astype(np.int64)

@@ -1,26 +1,23 @@
 """A recovery as a folder: arrays, the table of iterations, and a page of text. Never pickle.
 
-Each file is written under a temporary name, flushed to the disk and renamed, so that a full disk or
-a crash never leaves half a file under its final name. `run.json` is written last and holds the
+Each file is written whole or not at all (`tacit.files`). `run.json` is written last and holds the
 checksum of every array: a folder whose parts do not belong together does not load.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import io
 import json
-import os
 import platform
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tacit.files.arrays import checksum, read_arrays, write_arrays
+from tacit.files.atomic import write_atomically
+from tacit.files.tables import read_columns, write_columns
 from tacit.forward.solution import Certificate, Infeasibility, Mixture, Solution, Status
 from tacit.inverse.identification import Identification
 from tacit.objective import Objective
@@ -37,10 +34,8 @@ def save(recovery: Recovery, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     arrays = _arrays(recovery)
     columns = _flat_columns(recovery.history)
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    write_atomically(folder / ARRAYS, lambda file: file.write(buffer.getvalue()))
-    _write_table(folder / HISTORY, columns)
+    write_arrays(folder / ARRAYS, arrays)
+    write_columns(folder / HISTORY, columns)
     page = {
         "format": FORMAT,
         "estimator": recovery.estimator,
@@ -54,6 +49,7 @@ def save(recovery: Recovery, folder: Path) -> None:
         "versions": _versions(),
         "checksums": {name: checksum(array) for name, array in arrays.items()},
         "history": {name: checksum(column) for name, column in columns.items()},
+        "widths": {name: _width(column) for name, column in recovery.history.columns.items()},
     }
     text = json.dumps(page, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
     write_atomically(folder / PAGE, lambda file: file.write(text.encode()))
@@ -64,14 +60,14 @@ def load(folder: Path) -> Recovery:
     from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
 
     page = _page(folder / PAGE)
-    arrays = _checked(_read_arrays(folder / ARRAYS), page["checksums"], folder / ARRAYS)
-    columns = _checked(_read_table(folder / HISTORY), page["history"], folder / HISTORY)
+    arrays = _checked(read_arrays(folder / ARRAYS), page["checksums"], folder / ARRAYS)
+    columns = _checked(read_columns(folder / HISTORY), page["history"], folder / HISTORY)
     constraints = len(page["cost_names"])
 
     def many(name: str) -> list[np.ndarray]:
         return [arrays[f"{name}_{k}"] for k in range(constraints)]
 
-    intervals = {
+    intervals: dict[str, Any] = {
         f"{kind}_{suffix}": many(f"cost_{suffix}") if kind == "cost" else arrays[f"{kind}_{suffix}"]
         for suffix in ("intervals", "standard_errors")
         for kind in ("reward", "cost", "multiplier", "budget")
@@ -88,7 +84,7 @@ def load(folder: Path) -> Recovery:
         solution=_solution(arrays, page["solution"]),
         status=RecoveryStatus[page["status"]],
         certificate=RecoveryCertificate(*(float(number) for number in arrays["certificate"])),
-        history=History(_stacked_columns(columns)),
+        history=History(_stacked_columns(columns, page["widths"])),
         identification=Identification(
             **intervals, active=arrays["active"], findings=tuple(page["findings"])
         ),
@@ -96,29 +92,6 @@ def load(folder: Path) -> Recovery:
         reward_names=tuple(page["reward_names"]),
         cost_names=tuple(tuple(names) for names in page["cost_names"]),
     )
-
-
-def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
-    """Writes the file under another name, flushes it to the disk, and renames it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(temporary, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-
-
-def checksum(array: np.ndarray) -> str:
-    """SHA-256 of the array's type, shape and bytes."""
-    array = np.ascontiguousarray(array)
-    digest = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
-    digest.update(array.tobytes())
-    return digest.hexdigest()
 
 
 def _arrays(recovery: Recovery) -> dict[str, np.ndarray]:
@@ -181,44 +154,28 @@ def _flat_columns(history: History) -> dict[str, np.ndarray]:
     for name, column in history.columns.items():
         if column.ndim == 1:
             flat[name] = column
-        for j in range(column.shape[1] if column.ndim == 2 else 0):
+        for j in range(_width(column) or 0):
             flat[f"{name}[{j}]"] = np.ascontiguousarray(column[:, j])
     return flat
 
 
-def _stacked_columns(flat: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    groups: dict[str, list[np.ndarray]] = {}
-    for name, column in flat.items():
-        groups.setdefault(name.partition("[")[0], []).append(column)
-    return {
-        name: parts[0] if name in flat else np.stack(parts, axis=1)
-        for name, parts in groups.items()
-    }
+def _stacked_columns(
+    flat: Mapping[str, np.ndarray], widths: Mapping[str, int | None]
+) -> dict[str, np.ndarray]:
+    rows = len(next(iter(flat.values()), ()))
+
+    def column(name: str, width: int | None) -> np.ndarray:
+        if width is None:
+            return flat[name]
+        parts = [flat[f"{name}[{j}]"] for j in range(width)]
+        return np.stack(parts, axis=1) if parts else np.zeros((rows, 0))
+
+    return {name: column(name, width) for name, width in widths.items()}
 
 
-def _write_table(path: Path, columns: Mapping[str, np.ndarray]) -> None:
-    import polars
-
-    write_atomically(path, lambda file: polars.DataFrame(dict(columns)).write_parquet(file))
-
-
-def _read_table(path: Path) -> dict[str, np.ndarray]:
-    import polars
-
-    try:
-        content = path.read_bytes()
-        frame = polars.read_parquet(content)
-    except polars.exceptions.PolarsError as error:
-        raise OSError(f"{path} is no table of iterations: {error}") from None
-    return {name: frame[name].to_numpy() for name in frame.columns}
-
-
-def _read_arrays(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
-        raise OSError(f"{path} holds no arrays that can be read: {error}") from None
+def _width(column: np.ndarray) -> int | None:
+    """n of a column [I, n]; None of a column [I]."""
+    return None if column.ndim == 1 else column.shape[1]
 
 
 def _page(path: Path) -> dict[str, Any]:
