@@ -6,6 +6,7 @@ checksum of every array: a folder whose parts do not belong together does not lo
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import platform
 from collections.abc import Mapping
@@ -205,10 +206,8 @@ def _readable(number: float) -> float | str:
 
 
 def _versions() -> dict[str, str]:
-    import tacit
-
     return {
-        "tacit": tacit.__version__,
+        "tacit": importlib.metadata.version("tacit"),
         "numpy": np.__version__,
         "python": platform.python_version(),
     }
