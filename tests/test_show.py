@@ -240,6 +240,26 @@ def test_large_grids_are_colours_only():
     assert axes.images[0].get_array().shape == (size, size)
 
 
+@pytest.mark.parametrize("size", [(4, 12), (12, 4), (30, 3), (100, 1000)])
+def test_rows_and_columns_are_numbered_apart(size):
+    axes = draw_values(np.arange(size[0] * size[1]), panel(), layout=layout(*size))
+    for count, ticks in zip(size, (axes.get_yticks(), axes.get_xticks()), strict=True):
+        assert 0 < len(ticks) <= 20
+        assert ticks[0] == 0
+        assert ticks[-1] < count
+        assert len(ticks) == count or count > MOST_NUMBERED
+
+
+def test_colour_bars_say_the_ticks_they_have():
+    values = np.linspace(0.0, 1.0, 48)  # numbers too wide for its cells, and cut to two digits
+    views = [View(name, values, values[None], np.eye(4)[[0] * 48]) for name in ("True", "Found")]
+    figure = comparison_figure(layout(4, 12), views)
+    figure.canvas.draw()
+    bar = next(axes for axes in figure.axes if axes.get_xlabel() == "cost")
+    said = [label.get_text() for label in bar.get_xticklabels()]
+    assert [float(text) for text in said] == pytest.approx(bar.get_xticks(), abs=1e-12)
+
+
 def test_missing_values_are_empty_cells():
     values = np.arange(25.0)
     values[[0, 7]] = np.nan

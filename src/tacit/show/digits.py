@@ -87,8 +87,12 @@ class Scale:
         return (text.lstrip("-") if negative_zero else text).replace("-", "−")
 
     def tick(self, value: float) -> str:
-        """The value as printed on an axis: without zeros after the point that say nothing."""
-        return _trimmed(self.number(value))
+        """The value as printed on an axis: with the digits it has, however few the cells show.
+
+        >>> Scale(-3, 0).tick(0.0025)
+        '2.5'
+        """
+        return short(value / 10.0**self.exponent)
 
     def label(self, text: str) -> str:
         """The text with the power of ten, where there is one.

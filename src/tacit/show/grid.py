@@ -94,17 +94,26 @@ def draw_values(
 def frame(axes: Axes, layout: Layout) -> None:
     """Numbered rows and columns, and white lines between cells that are few."""
     largest = max(layout.rows, layout.columns)
-    every = 1 if largest <= MOST_NUMBERED else 5 if largest <= 50 else 10 ** len(str(largest // 20))
-    axes.set_xticks(range(0, layout.columns, every))
-    axes.set_yticks(range(0, layout.rows, every))
+    axes.set_xticks(range(0, layout.columns, _every(layout.columns)))
+    axes.set_yticks(range(0, layout.rows, _every(layout.rows)))
     axes.tick_params(length=0, pad=2.5, labelsize=6, labelcolor=MUTED)
     axes.spines[:].set_visible(False)
     axes.set(xlim=(-0.5, layout.columns - 0.5), ylim=(layout.rows - 0.5, -0.5))
     if largest > MOST_PARTED:
         return
+    width = 0.8 if largest <= MOST_NUMBERED else 0.4
     down = [[(x - 0.5, -0.5), (x - 0.5, layout.rows - 0.5)] for x in range(1, layout.columns)]
     across = [[(-0.5, y - 0.5), (layout.columns - 0.5, y - 0.5)] for y in range(1, layout.rows)]
-    axes.add_collection(LineCollection(down + across, colors=PAPER, linewidths=0.8), autolim=False)
+    axes.add_collection(
+        LineCollection(down + across, colors=PAPER, linewidths=width), autolim=False
+    )
+
+
+def _every(cells: int) -> int:
+    """Which rows or columns are numbered: all of a few, at most twenty of many."""
+    if cells <= MOST_NUMBERED:
+        return 1
+    return 5 if cells <= 50 else 10 ** len(str(cells // 20))
 
 
 def text_size(axes: Axes, layout: Layout, texts: list[str]) -> float:
