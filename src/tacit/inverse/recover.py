@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from tacit.demonstrations import Demonstrations
+from tacit.errors import InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.recovery import Recovery, delivered
 from tacit.mdp import MDP
 from tacit.objective import Features
+
+if TYPE_CHECKING:
+    from tacit.inverse.tasks import JointRecovery, SharedLikelihood, Task
 
 
 class Estimator(Protocol):
@@ -27,6 +32,7 @@ class Estimator(Protocol):
         ...
 
 
+@overload
 def recover(
     mdp: MDP,
     features: Features,
@@ -34,16 +40,46 @@ def recover(
     *,
     estimator: Estimator | None = None,
     throw: bool = True,
-) -> Recovery:
-    """The `Recovery` of what the demonstrator wants and refuses.
+) -> Recovery: ...
+
+
+@overload
+def recover(
+    mdp: Iterable[Task],
+    *,
+    estimator: Estimator | SharedLikelihood | None = None,
+    share_reward: bool = False,
+    throw: bool = True,
+) -> JointRecovery: ...
+
+
+def recover(
+    mdp: Any,
+    features: Any = None,
+    demonstrations: Any = None,
+    *,
+    estimator: Any = None,
+    share_reward: bool = False,
+    throw: bool = True,
+) -> Recovery | JointRecovery:
+    """The `Recovery` of what the demonstrator wants and refuses; of a list of `Task`s, the joint.
 
     Args:
-        mdp: the known world.
+        mdp: the known world; or a list of tasks that share cost weights, and nothing else then.
         features: what reward and costs may be made of; one cost map per constraint.
         demonstrations: what was seen.
         estimator: how to recover; None picks by evidence, and the first finding says what and why.
+        share_reward: whether several tasks share the reward weights, too.
         throw: raise `NotConverged` instead of returning a recovery that says so.
     """
+    if not isinstance(mdp, MDP) and isinstance(mdp, Iterable):
+        from tacit.inverse.tasks import recover_tasks
+
+        if features is not None or demonstrations is not None:
+            raise InvalidModel("several tasks hold their own features and demonstrations")
+        return recover_tasks(mdp, estimator=estimator, share_reward=share_reward, throw=throw)
+    if share_reward:
+        raise InvalidModel("share_reward is about several tasks; got one")
     check_task(mdp, features, demonstrations)
     if estimator is not None:
         return delivered(estimator.fit(mdp, features, demonstrations, throw=throw), throw)
