@@ -24,10 +24,14 @@ if TYPE_CHECKING:
     from tacit.forward.soft_dual import SoftDual
     from tacit.forward.solution import Certificate, Solution, Status
     from tacit.forward.solve import solve
+    from tacit.inverse.alternating import Alternating
+    from tacit.inverse.baselines import ConstraintOnly, RewardOnly
     from tacit.inverse.convex import Convex
+    from tacit.inverse.explanation import Explanation
     from tacit.inverse.likelihood import Likelihood
     from tacit.inverse.recover import recover
     from tacit.inverse.recovery import Recovery, RecoveryStatus
+    from tacit.inverse.tasks import JointRecovery, Task
     from tacit.judge.comparison import Comparison, compare
     from tacit.mdp import MDP, Successors
     from tacit.objective import Features, Objective
@@ -37,26 +41,32 @@ __version__ = "0.1.0"
 
 __all__ = [
     "MDP",
+    "Alternating",
     "Certificate",
     "ColumnGeneration",
     "Comparison",
+    "ConstraintOnly",
     "Convex",
     "Demonstrations",
+    "Explanation",
     "Features",
     "Infeasible",
     "InvalidDemonstrations",
     "InvalidModel",
+    "JointRecovery",
     "Likelihood",
     "NotConverged",
     "Objective",
     "OccupancyLP",
     "Recovery",
     "RecoveryStatus",
+    "RewardOnly",
     "SoftDual",
     "Solution",
     "Status",
     "Successors",
     "TacitError",
+    "Task",
     "compare",
     "judge",
     "recover",
@@ -69,26 +79,32 @@ __all__ = [
 # package other than the one it stands for: importing that module would silently replace it.
 _HOME = {
     "MDP": "tacit.mdp",
+    "Alternating": "tacit.inverse.alternating",
     "Certificate": "tacit.forward.solution",
     "ColumnGeneration": "tacit.forward.column_generation",
     "Comparison": "tacit.judge.comparison",
+    "ConstraintOnly": "tacit.inverse.baselines",
     "Convex": "tacit.inverse.convex",
     "Demonstrations": "tacit.demonstrations",
+    "Explanation": "tacit.inverse.explanation",
     "Features": "tacit.objective",
     "Infeasible": "tacit.errors",
     "InvalidDemonstrations": "tacit.errors",
     "InvalidModel": "tacit.errors",
+    "JointRecovery": "tacit.inverse.tasks",
     "Likelihood": "tacit.inverse.likelihood",
     "NotConverged": "tacit.errors",
     "Objective": "tacit.objective",
     "OccupancyLP": "tacit.forward.occupancy_lp",
     "Recovery": "tacit.inverse.recovery",
     "RecoveryStatus": "tacit.inverse.recovery",
+    "RewardOnly": "tacit.inverse.baselines",
     "SoftDual": "tacit.forward.soft_dual",
     "Solution": "tacit.forward.solution",
     "Status": "tacit.forward.solution",
     "Successors": "tacit.mdp",
     "TacitError": "tacit.errors",
+    "Task": "tacit.inverse.tasks",
     "compare": "tacit.judge.comparison",
     "judge": "tacit.judge",
     "recover": "tacit.inverse.recover",
