@@ -40,7 +40,14 @@ class Verb:
     run: str
 
 
-VERBS: tuple[Verb, ...] = ()
+VERBS: tuple[Verb, ...] = (
+    Verb(
+        "reproduce",
+        "the paper's experiment over many draws, measured against the truth",
+        "tacit.studies.settings:Reproduce",
+        "tacit.studies.reproduce:command",
+    ),
+)
 
 
 class BadArguments(Exception):

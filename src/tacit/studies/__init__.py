@@ -1,0 +1,1 @@
+"""Many draws of one question, resumable: the paper reproduced and measured."""

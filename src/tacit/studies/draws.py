@@ -1,0 +1,238 @@
+"""One draw of the paper's grid: solve, simulate, recover with every estimator, judge."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from tacit.demonstrations import Demonstrations
+from tacit.forward.solution import Solution, Status
+from tacit.forward.solve import solve
+from tacit.inverse.expectations import expectations
+from tacit.inverse.recover import Estimator, recover
+from tacit.inverse.recovery import Recovery, RecoveryStatus
+from tacit.judge.agreement import weight_error
+from tacit.judge.behaviour import policy_agreement
+from tacit.judge.comparison import compare
+from tacit.judge.feasible import Behaviours, sample_behaviours
+from tacit.judge.null import null_objectives
+from tacit.judge.outcomes import best_values, lagrangian
+from tacit.objective import Objective
+from tacit.simulation import simulate
+from tacit.studies.estimators import available
+from tacit.studies.records import Draw, Score, Trace
+from tacit.studies.settings import Block, Reproduce
+from tacit.worlds.hills import hill_grid
+from tacit.worlds.published import published_figure
+from tacit.worlds.world import World
+
+GUESSES = 20  # random weights a draw, for the null rows
+PRICELESS = 1e-8  # a multiplier below it is none; true ones are about 0.01
+FIGURE = -1  # the seed that stands for the published draw
+
+# Of `Comparison.scalars`; the others are made here.
+KEPT = (
+    "starc",
+    "cost_starc",
+    "reward_correlation",
+    "cost_correlation",
+    "regret",
+    "relative_regret",
+    "violation",
+    "relative_lagrangian_regret",
+    "multiplier_error",
+    "feasible_jaccard",
+    "feasible_balanced",
+    "visitation_distance",
+    "state_distance",
+    "feature_gap",
+)
+
+
+def world_of(settings: Reproduce, block: Block, seed: int) -> World:
+    """The grid of a seed at the budget of a block, in the gauge; of seed -1 the published one."""
+    if seed == FIGURE:
+        world = published_figure(discount=settings.discount, tightness=block.tightness)
+    else:
+        world = hill_grid(
+            seed,
+            size=settings.size,
+            discount=settings.discount,
+            hill=settings.hill,
+            budget=block.budget,
+            tightness=block.tightness,
+        )
+    return world.in_gauge
+
+
+def run_draw(settings: Reproduce, block: Block, seed: int) -> Draw:
+    """The `Draw` of a seed at the budget of a block; the same but for the seconds each time."""
+    world = world_of(settings, block, seed)
+    mdp, truth = world.mdp, world.truth
+    expert = solve(mdp, truth, throw=False)
+    feasible = expert.status in (Status.CONVERGED, Status.AT_LEAST_COST)
+    reward, costs = truth.tables(mdp)
+    reckless = solve(mdp, Objective(reward))
+    least = -float(mdp.initial @ best_values(mdp, -costs[0]))
+    scores: list[Score] = []
+    null: dict[str, list[float]] = {}
+    noise = np.nan
+    if feasible:
+        shown = simulate(
+            mdp,
+            expert.policy,
+            trajectories=settings.trajectories,
+            steps=settings.steps,
+            seed=max(seed, 0),
+        )
+        noise = expectations(mdp, world.features, shown).noise
+        judge = _Judge(world, expert, shown)
+        scores = [judge.score(entry.name, entry.make(world, max(seed, 0))) for entry in available()]
+        null = judge.guesses(seed=max(seed, 0))
+    return Draw(
+        block=block.name,
+        seed=seed,
+        recipe=repr(world),
+        feasible=feasible,
+        binds=feasible and bool(expert.multipliers[0] > PRICELESS),
+        budget=float(truth.budgets[0]),
+        least=least,
+        unconstrained=float(np.vdot(costs[0], reckless.visitation)),
+        multiplier=float(expert.multipliers[0]),
+        reward_weights=world.reward_weights.tolist(),
+        cost_weights=world.cost_weights[0].tolist(),
+        policy=expert.policy.tolist(),
+        ties=optimal_actions(world, expert).tolist(),
+        noise=float(noise),
+        scores=scores,
+        null=null,
+    )
+
+
+def optimal_actions(world: World, expert: Solution) -> np.ndarray:
+    """[S, A] bool, the actions that are optimal at the true prices."""
+    priced = lagrangian(world.mdp, world.truth, expert.multipliers)
+    worth = priced + world.mdp.discount * world.mdp.expected_next(best_values(world.mdp, priced))
+    gaps = worth.max(axis=1, keepdims=True) - worth
+    return gaps <= 1e-6 * gaps.max()  # as `policy_agreement` judges ties
+
+
+def likeliest(solution: Solution) -> np.ndarray:
+    """[S, A] the policy; of a noisy expert its most likely action alone."""
+    if solution.temperature == 0.0:
+        return solution.policy
+    return np.eye(solution.policy.shape[1])[solution.policy.argmax(axis=1)]
+
+
+class _Judge:
+    """Scores recoveries of one draw, all on the same behaviours."""
+
+    def __init__(self, world: World, expert: Solution, shown: Demonstrations) -> None:
+        self.world, self.expert, self.shown = world, expert, shown
+        self.behaviours: Behaviours = sample_behaviours(world.mdp, features=world.features)
+        self.priced = lagrangian(world.mdp, world.truth, expert.multipliers)
+
+    def score(self, name: str, estimator: Estimator) -> Score:
+        """The score of an estimator on the demonstrations."""
+        mdp, features = self.world.mdp, self.world.features
+        start = time.perf_counter()
+        # An optimal expert sends parameters of the noisy estimators to infinity; they say so.
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = recover(mdp, features, self.shown, estimator=estimator, throw=False)
+        seconds = time.perf_counter() - start
+        cost_weights = found.cost_weights[0]
+        return Score(
+            estimator=name,
+            metrics=self.metrics(
+                found.objective, found.solution, found.reward_weights, cost_weights
+            ),
+            reward_weights=found.reward_weights.tolist(),
+            cost_weights=cost_weights.tolist(),
+            budget=float(found.budgets[0]),
+            status=found.status.value,
+            converged=found.status in (RecoveryStatus.CONVERGED, RecoveryStatus.LOCAL_OPTIMUM),
+            iterations=_iterations(found),
+            seconds=seconds,
+            policy=found.solution.policy.tolist(),
+            trace=_trace(found),
+        )
+
+    def guesses(self, *, seed: int) -> dict[str, list[float]]:
+        """Every metric for random weights, one number a guess."""
+        visits = self.expert.visitation
+        rows = []
+        for guess in null_objectives(self.world.features, visits, draws=GUESSES, seed=seed):
+            solution = solve(self.world.mdp, guess.objective, throw=False)
+            rows.append(
+                self.metrics(guess.objective, solution, guess.reward_weights, guess.cost_weights[0])
+            )
+        return {name: [row[name] for row in rows] for name in rows[0]}
+
+    def metrics(
+        self,
+        objective: Objective,
+        solution: Solution,
+        reward_weights: np.ndarray,
+        cost_weights: np.ndarray,
+    ) -> dict[str, float]:
+        """Every metric of a recovered objective and its solution."""
+        world, mdp = self.world, self.world.mdp
+        compared = compare(
+            mdp,
+            world.truth,
+            objective,
+            true_solution=self.expert,
+            recovered_solution=solution,
+            features=world.features,
+            demonstrations=self.shown,
+            behaviours=self.behaviours,
+        ).scalars()
+        policy, visits = likeliest(solution), self.expert.visitation.sum(axis=1)
+        everywhere = np.ones(mdp.states)
+        true_reward, reward = world.truth.reward, objective.reward
+        numbers = {name: compared[name] for name in KEPT}
+        numbers["reward_error"] = weight_error(world.reward_weights, reward_weights)
+        numbers["cost_error"] = weight_error(world.cost_weights[0], cost_weights)
+        numbers["policy_agreement"] = policy_agreement(mdp, self.priced, policy, visits=visits)
+        numbers["cells"] = policy_agreement(mdp, self.priced, policy, visits=everywhere)
+        numbers["peak"] = _peak(world.truth.costs[0], objective.costs[0])
+        numbers["reward_spread"] = float(reward.std() / true_reward.std())
+        return {name: float(number) for name, number in numbers.items()}
+
+
+def _peak(true: np.ndarray, found: np.ndarray) -> float:
+    """1 if the dearest state is found, 0 if not, NaN where the cost found is flat."""
+    if np.ptp(found) <= 1e-12:
+        return float("nan")
+    close = 1e-9 * np.ptp(true)
+    return float(true[int(found.argmax())] >= true.max() - close)
+
+
+def _iterations(found: Recovery) -> int:
+    columns = found.history.columns
+    return int(columns["evaluations"][-1]) if "evaluations" in columns else len(found.history)
+
+
+def _trace(found: Recovery) -> Trace | None:
+    """The rounds of the start whose best round was kept."""
+    columns = found.history.columns
+    if not {"feature_gap", "weight_change", "multipliers", "start"} <= set(columns):
+        return None
+    apart = np.abs(columns["reward_weights"] - found.reward_weights).sum(axis=1)
+    if "cost_weights_0" in columns and np.isfinite(found.cost_weights[0]).all():
+        apart = apart + np.abs(columns["cost_weights_0"] - found.cost_weights[0]).sum(axis=1)
+    kept = int(apart.argmin())
+    rounds = columns["start"] == columns["start"][kept]
+    first = int(np.flatnonzero(rounds)[0])
+    return Trace(
+        feature_gap=_rounded(columns["feature_gap"][rounds]),
+        weight_change=_rounded(columns["weight_change"][rounds]),
+        multiplier=_rounded(columns["multipliers"][rounds][:, 0]),
+        best=kept - first,
+    )
+
+
+def _rounded(numbers: np.ndarray) -> list[float]:
+    """Five digits: enough to draw."""
+    return [float(f"{number:.5g}") for number in numbers]

@@ -1,0 +1,301 @@
+"""What a run found, in plain words. Every number is computed from the run; none is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tacit.judge.tables import correlation
+from tacit.show.document import Finding, Tone
+from tacit.studies.draws import FIGURE
+from tacit.studies.estimators import CALIBRATED, EXPLANATION, LIKELIHOOD, MATCHING, RANDOM, RULES
+from tacit.studies.records import Draw
+from tacit.studies.settings import BINDING, PUBLISHED
+from tacit.studies.tally import NEAR, Run, recovered, values
+from tacit.worlds.published import published_values
+
+NOISE_FACTOR = 1.3  # a mean feature gap up to this many times its sampling noise is no error
+
+
+def findings(run: Run) -> list[Finding]:
+    """The findings, most important first; those whose estimator is absent are left out."""
+    found = [
+        _policy(run),
+        _calibrated(run),
+        _weights(run),
+        _binding(run),
+        _explained(run),
+        _lengths(run),
+        _figure(run),
+        _peak(run),
+        _spread(run),
+    ]
+    return [finding for finding in found if finding is not None]
+
+
+def _policy(run: Run) -> Finding | None:
+    """The paper: the policy of what was recovered is the true one, in every seed."""
+    parts, hits, total = [], 0, 0
+    for block in run.settings.blocks:
+        draws = run.block(block.name)
+        counts = recovered(draws, RULES)
+        if counts["draws"]:
+            hits, total = hits + counts["same_in_every_cell"], total + counts["draws"]
+            parts.append(
+                f"{counts['same_in_every_cell']} of {counts['draws']} draws with the {block.title}"
+            )
+    if not total:
+        return None
+    distances = [
+        f"{np.median(values(run.block(block.name), RULES, 'visitation_distance')):.2f} "
+        f"({block.title})"
+        for block in run.settings.blocks
+        if run.block(block.name)
+    ]
+    return Finding(
+        "With its rules as published, Algorithm 1 brings back the true policy, cell for cell, in "
+        f"{' and in '.join(parts)}.",
+        label="Is the policy recovered?",
+        verdict=_verdict(hits, total),
+        tone=Tone.GOOD if hits == total else Tone.CAUTION,
+        detail="The paper reports the same policy in its figure and the same trends in ten seeds. "
+        f"Median visitation distance to the expert: {', '.join(distances)}.",
+    )
+
+
+def _calibrated(run: Run) -> Finding | None:
+    """Budgets set from the demonstrations, where the budget binds."""
+    draws = run.block(BINDING)
+    gaps = values(draws, CALIBRATED, "feature_gap")
+    if not len(gaps):
+        return None
+    noise = float(np.mean([draw.noise for draw in draws]))
+    distances = values(draws, CALIBRATED, "visitation_distance")
+    gap, distance = float(gaps.mean()), float(distances.mean())
+    both = gap <= NOISE_FACTOR * noise and distance <= NEAR
+    rules = values(draws, RULES, "feature_gap")
+    before = f", where the published rule leaves {rules.mean():.3f}" if len(rules) else ""
+    return Finding(
+        "With the budget calibrated from the demonstrations the same algorithm matches what they "
+        f"collect to {gap:.3f} on average{before}; sampling noise alone is {noise:.3f}. Its "
+        f"policy is {distance:.3f} from the expert's, in total variation of the visitations.",
+        label="Does a calibrated budget help?",
+        verdict="yes" if both else "in part",
+        tone=Tone.GOOD if both else Tone.CAUTION,
+        detail=f"Means over {len(gaps)} draws whose budget binds. Ratio of gap to noise "
+        f"{gap / noise:.2f}; policy the same in every cell in "
+        f"{recovered(draws, CALIBRATED)['same_in_every_cell']} of {len(gaps)} draws.",
+    )
+
+
+def _weights(run: Run) -> Finding | None:
+    """Weights against random ones: behaviour may come back while its reasons do not."""
+    draws = run.block(BINDING)
+    names = [name for name in (RULES, CALIBRATED, EXPLANATION) if name in run.estimators]
+    if not draws or not names:
+        return None
+    told = [
+        f"{_plainly(name)} {_median(draws, name, 'reward_error'):.2f} and "
+        f"{_number(_median(draws, name, 'cost_error'))}"
+        for name in names
+    ]
+    guessed = [_median(draws, RANDOM, metric) for metric in ("reward_error", "cost_error")]
+    best = np.nanmin([*(_median(draws, name, "cost_error") for name in names), 2.0])
+    better = best < 0.5 * guessed[1]
+    return Finding(
+        f"The weights behind the behaviour {'are' if better else 'are not'} pinned down by it: "
+        f"median L1 errors of reward and cost weights are {'; '.join(told)}; random weights get "
+        f"{guessed[0]:.2f} and {guessed[1]:.2f}.",
+        label="Are the weights recovered?",
+        verdict="yes" if better else "hardly",
+        tone=Tone.GOOD if better else Tone.CAUTION,
+        detail="Both vectors have norm 1, so an error of 2 is the worst. An optimal expert leaves "
+        "many explanations: see the explanation set.",
+    )
+
+
+def _binding(run: Run) -> Finding | None:
+    """At the published budget many draws say nothing about the constraint."""
+    draws = run.block(PUBLISHED)
+    if not draws:
+        return None
+    binding = sum(draw.binds for draw in draws)
+    slack = [str(draw.seed) for draw in draws if not draw.binds]
+    text = (
+        f"The published budget of 1 restrains the expert in {binding} of {len(draws)} draws; in "
+        "the others the expert does what it would do without any constraint, and nothing about "
+        "the constraint can be learnt."
+        if slack
+        else f"The published budget of 1 restrains the expert in all {len(draws)} draws."
+    )
+    detail = f"Slack seeds: {', '.join(slack)}." if slack else ""
+    lost = run.settings.seeds - len(draws)
+    detail += f" {lost} draws cannot meet the budget at all." if lost else ""
+    return Finding(
+        text, label="Does budget 1 bind?", verdict=f"{binding} of {len(draws)}", detail=detail
+    )
+
+
+def _explained(run: Run) -> Finding | None:
+    """The exact alternative for an optimal expert."""
+    draws = run.block(BINDING)
+    if not draws or EXPLANATION not in run.estimators:
+        return None
+    counts = recovered(draws, EXPLANATION)
+    states = values(draws, EXPLANATION, "state_distance")
+    return Finding(
+        "Taking the expert for optimal instead of noisy, the explanation set brings back the "
+        f"policy cell for cell in {counts['same_in_every_cell']} of {counts['draws']} draws whose "
+        f"budget binds, with a mean state-visitation distance of {states.mean():.3f}.",
+        label="Is there a better way?",
+        detail="It takes no step size, no start and no iteration; ties between actions with the "
+        "same consequences are counted as the same policy.",
+    )
+
+
+def _lengths(run: Run) -> Finding | None:
+    """The paper: increasing T increased the accuracy."""
+    lengths = run.settings.lengths
+    middle = next((at for at in lengths if at >= 100), lengths[-1])
+    if middle == lengths[-1] or not run.sweeps:
+        return None
+    steps = [(at, _study(run, LIKELIHOOD, at)) for at in (lengths[0], middle, lengths[-1])]
+    match = [(at, _study(run, MATCHING, at)) for at in (lengths[0], middle, lengths[-1])]
+
+    def said(rows: Sequence[tuple[int, float]]) -> str:
+        return ", ".join(f"{error:.2f} at T = {at}" for at, error in rows)
+
+    grows = steps[-1][1] < 0.9 * steps[0][1]
+    still = abs(match[-1][1] - match[1][1]) <= 0.05 * max(match[1][1], 1e-12)
+    return Finding(
+        f"Longer demonstrations {'help' if grows else 'do not help'} the step likelihood, whose "
+        f"median cost-weight error is {said(steps)}. Feature matching has {said(match)}: "
+        + (
+            f"beyond {middle} steps nothing changes, because its discounted sums are complete."
+            if still
+            else "it still changes."
+        ),
+        label="Does a larger T help?",
+        verdict="it depends on the method" if grows and still else ("yes" if grows else "no"),
+        detail=f"A noisy expert, {run.settings.trajectories} trajectories. At discount "
+        f"{run.settings.discount:g} a step after {middle} others weighs "
+        f"{run.settings.discount**middle:.0e} of the first one.",
+    )
+
+
+def _figure(run: Run) -> Finding | None:
+    """The published figure beside random weights."""
+    draw = next((d for d in run.figures if d.block == PUBLISHED and d.feasible), None)
+    if draw is None:
+        return None
+    reward, cost = published_correlations()
+    null = [float(np.nanmedian(draw.null[f"{kind}_correlation"])) for kind in ("reward", "cost")]
+    return Finding(
+        f"The recovered panels of the published figure correlate {reward:.3f} (reward) and "
+        f"{cost:.3f} (constraint) with the true ones; random weights get {null[0]:.3f} and "
+        f"{null[1]:.3f} in the median.",
+        label="What does the figure show?",
+        verdict="little beyond chance" if reward - null[0] < 0.05 and cost - null[1] < 0.05 else "",
+        tone=Tone.CAUTION,
+        detail="Every non-negative weighting of row and column rises to the right and downwards, "
+        "and every weighting of the hill features is high near the hill.",
+    )
+
+
+def _peak(run: Run) -> Finding | None:
+    """The paper: the peak of the cost is well recovered."""
+    draws = [draw for draw in run.block(BINDING) if draw.binds]
+    name = CALIBRATED if CALIBRATED in run.estimators else EXPLANATION
+    hits = values(draws, name, "peak")
+    if not len(hits):
+        return None
+    null = float(np.nanmean(values(draws, RANDOM, "peak")))
+    rules = values(draws, RULES, "peak")
+    told = ""
+    if len(rules):
+        known = int(np.isfinite(rules).sum())
+        told = f" and in {int(np.nansum(rules))} of the {known} where the published rule has a cost"
+    return Finding(
+        f"The dearest cell is found in {int(np.nansum(hits))} of {len(hits)} draws by "
+        f"{_plainly(name)}{told}; random weights find it in {null:.0%}.",
+        label="Is the peak of the cost found?",
+    )
+
+
+def _spread(run: Run) -> Finding | None:
+    """The paper: the recovered reward varies less than the true one."""
+    draws = [draw for block in run.settings.blocks for draw in run.block(block.name)]
+    name = RULES if RULES in run.estimators else CALIBRATED
+    ratios = values(draws, name, "reward_spread")
+    if not len(ratios):
+        return None
+    less = int((ratios < 1.0).sum())
+    printed = published_values()
+    figure = float(
+        np.linalg.norm(printed.recovered_reward_weights) / np.linalg.norm(printed.reward_weights)
+    )
+    return Finding(
+        f"The recovered reward varies less over the grid than the true one in {less} of "
+        f"{len(ratios)} recoveries; in the published figure its standard deviation is "
+        f"{figure:.2f} times the true one's.",
+        label="Does the reward vary less?",
+        verdict=_verdict(less, len(ratios)),
+        detail="The paper says it does. Since weights sum to 1, largest less smallest reward is "
+        "the same for all of them; what can differ is the standard deviation.",
+    )
+
+
+def published_correlations() -> tuple[float, float]:
+    """Correlation of the published recovered reward and cost with the published true ones."""
+    printed = published_values()
+    row, column = np.divmod(np.arange(len(printed.cost)), 5)
+    places = np.stack([row, column], axis=1)
+    reward = correlation(places @ printed.reward_weights, places @ printed.recovered_reward_weights)
+    return reward, correlation(printed.cost, printed.recovered_cost)
+
+
+def published_row(draw: Draw) -> dict[str, float]:
+    """The metrics that the published figure allows to compute."""
+    assert draw.seed == FIGURE
+    printed = published_values()
+    reward, cost = published_correlations()
+    gaps = np.abs(printed.recovered_reward_weights - printed.reward_weights)
+    return {
+        "reward_error": float(gaps.sum()),
+        "reward_correlation": reward,
+        "cost_correlation": cost,
+        "cells": 1.0,
+        "peak": float(printed.cost[int(printed.recovered_cost.argmax())] >= printed.cost.max()),
+    }
+
+
+def _study(run: Run, estimator: str, length: int) -> float:
+    """The median cost-weight error at that length, the noisy expert's."""
+    points = [p for sweep in run.sweeps for p in sweep.points if p.expert == "noisy"]
+    own = [p for p in points if p.study == "steps" and p.estimator == estimator]
+    return float(np.nanmedian([p.cost_error for p in own if p.position == length]))
+
+
+def _median(draws: Sequence[Draw], estimator: str, metric: str) -> float:
+    found = values(draws, estimator, metric)
+    return float(np.nanmedian(found)) if np.isfinite(found).any() else float("nan")
+
+
+def _number(number: float) -> str:
+    return "none (it finds no price)" if np.isnan(number) else f"{number:.2f}"
+
+
+def _verdict(hits: int, total: int) -> str:
+    if hits == total:
+        return "confirmed"
+    return "not confirmed" if hits == 0 else "in part"
+
+
+def _plainly(name: str) -> str:
+    words = {
+        RULES: "the published rule",
+        CALIBRATED: "the calibrated one",
+        EXPLANATION: "the explanation set",
+    }
+    return words.get(name, name)

@@ -1,0 +1,198 @@
+"""The draws and sweeps of a run in one page of numbers: what `results.json` holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.studies.draws import FIGURE
+from tacit.studies.estimators import RANDOM, TABLE
+from tacit.studies.records import Draw, Sweep
+from tacit.studies.settings import Reproduce
+
+NEAR = 0.07  # a visitation distance up to which two behaviours look alike
+DIGITS = 4
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything a run computed.
+
+    Attributes:
+        settings: what was asked.
+        draws: one a block and seed, in order; then the published draw at each budget.
+        sweeps: one a seed.
+    """
+
+    settings: Reproduce
+    draws: tuple[Draw, ...]
+    sweeps: tuple[Sweep, ...]
+
+    def block(self, name: str) -> list[Draw]:
+        """The draws of a block that can be met, the published one left out."""
+        return [d for d in self.draws if d.block == name and d.seed != FIGURE and d.feasible]
+
+    @property
+    def figures(self) -> list[Draw]:
+        """The published draw, once a block."""
+        return [draw for draw in self.draws if draw.seed == FIGURE]
+
+    @property
+    def estimators(self) -> list[str]:
+        """The estimators that were run, in the order of the table."""
+        ran = {score.estimator for draw in self.draws for score in draw.scores}
+        return [entry.name for entry in TABLE if entry.name in ran]
+
+
+def values(draws: Iterable[Draw], estimator: str, metric: str) -> np.ndarray:
+    """[M] one number a draw; of random weights, one a guess of every draw."""
+    if estimator == RANDOM:
+        return np.array([x for draw in draws for x in draw.null.get(metric, [])])
+    found = [draw.score(estimator) for draw in draws]
+    if metric == "seconds" or metric == "iterations":
+        return np.array([float(getattr(score, metric)) for score in found if score is not None])
+    return np.array([score.metrics[metric] for score in found if score is not None])
+
+
+def recovered(draws: Sequence[Draw], estimator: str) -> dict[str, int]:
+    """In how many draws the policy came back, by three readings of "came back"."""
+    scores = [score for draw in draws if (score := draw.score(estimator)) is not None]
+    return {
+        "draws": len(scores),
+        "same_in_every_cell": sum(score.metrics["cells"] >= 1 - 1e-9 for score in scores),
+        "same_where_it_goes": sum(
+            score.metrics["policy_agreement"] >= 1 - 1e-9 for score in scores
+        ),
+        "visitation_within_0.07": sum(
+            score.metrics["visitation_distance"] <= NEAR for score in scores
+        ),
+        "converged": sum(score.converged for score in scores),
+        "constraint_found": sum(not math.isnan(score.cost_weights[0]) for score in scores),
+    }
+
+
+def tally(run: Run) -> dict[str, Any]:
+    """The results as plain JSON: settings, a summary a block, every draw, the studies."""
+    blocks = {}
+    for block in run.settings.blocks:
+        draws = run.block(block.name)
+        rows = {name: _summary(draws, name) for name in (*run.estimators, RANDOM)}
+        blocks[block.name] = {
+            "title": block.title,
+            "draws": len(draws),
+            "infeasible": sum(
+                not d.feasible for d in run.draws if d.block == block.name and d.seed != FIGURE
+            ),
+            "binding": sum(draw.binds for draw in draws),
+            "binding_by_seed": {str(draw.seed): draw.binds for draw in draws},
+            "sampling_noise_mean": _short(_mean([draw.noise for draw in draws])),
+            "estimators": rows,
+        }
+    return {
+        "command": command(run.settings),
+        "settings": run.settings.identity(),
+        "blocks": blocks,
+        "published_draw": [_figure(draw) for draw in run.figures],
+        "studies": studies(run.sweeps),
+        "draws": [_plain(draw) for draw in run.draws if draw.seed != FIGURE],
+    }
+
+
+def command(settings: Reproduce) -> str:
+    """What to type for these results."""
+    usual = Reproduce().identity()
+    words = [f"--{k} {v}" for k, v in settings.identity().items() if v != usual[k]]
+    return " ".join(["tacit reproduce", *words])
+
+
+def studies(sweeps: Sequence[Sweep]) -> list[dict[str, Any]]:
+    """Medians over the seeds, one entry a study, expert, estimator and position."""
+    groups: dict[tuple[str, str, str, int], list[tuple[float, float, float]]] = {}
+    for point in (point for sweep in sweeps for point in sweep.points):
+        key = (point.study, point.expert, point.estimator, point.position)
+        errors = (point.reward_error, point.cost_error, point.visitation_distance)
+        groups.setdefault(key, []).append(errors)
+    names = ("reward_error", "cost_error", "visitation_distance")
+    return [
+        dict(zip(("study", "expert", "estimator", "position"), key, strict=True))
+        | {
+            name: _short(_median(column))
+            for name, column in zip(names, zip(*rows, strict=True), strict=True)
+        }
+        for key, rows in groups.items()
+    ]
+
+
+def _summary(draws: Sequence[Draw], estimator: str) -> dict[str, Any]:
+    """Median, quartiles and mean of every metric of one row."""
+    names = list(draws[0].null) if draws else []
+    own = [] if estimator == RANDOM else ["iterations", "seconds"]
+    metrics = {}
+    for name in [*names, *own]:
+        numbers = values(draws, estimator, name)
+        known = numbers[np.isfinite(numbers)]
+        low, middle, high = np.quantile(known, (0.25, 0.5, 0.75)) if len(known) else (np.nan,) * 3
+        metrics[name] = {
+            "median": _short(middle),
+            "quartiles": [_short(low), _short(high)],
+            "mean": _short(_mean(known)),
+            "known": len(known),
+        }
+    counts = {} if estimator == RANDOM else {"recovered": recovered(draws, estimator)}
+    return {**counts, "metrics": metrics}
+
+
+def _figure(draw: Draw) -> dict[str, Any]:
+    return {
+        **_plain(draw),
+        "random_weights": {name: _short(_median(numbers)) for name, numbers in draw.null.items()},
+    }
+
+
+def _plain(draw: Draw) -> dict[str, Any]:
+    """A draw without what can be computed again: policies, rounds, guesses."""
+    return {
+        "block": draw.block,
+        "seed": draw.seed,
+        "recipe": draw.recipe,
+        "feasible": draw.feasible,
+        "binds": draw.binds,
+        "budget": _short(draw.budget),
+        "least_cost": _short(draw.least),
+        "unconstrained_cost": _short(draw.unconstrained),
+        "multiplier": _short(draw.multiplier),
+        "sampling_noise": _short(draw.noise),
+        "reward_weights": [_short(x) for x in draw.reward_weights],
+        "cost_weights": [_short(x) for x in draw.cost_weights],
+        "scores": [
+            {
+                "estimator": score.estimator,
+                "converged": score.converged,
+                "iterations": score.iterations,
+                "seconds": _short(score.seconds, 2),
+                "reward_weights": [_short(x) for x in score.reward_weights],
+                "cost_weights": [_short(x) for x in score.cost_weights],
+                **{name: _short(number) for name, number in score.metrics.items()},
+            }
+            for score in draw.scores
+        ],
+    }
+
+
+def _short(number: float, digits: int = DIGITS) -> float | None:
+    """The number with few digits; None where there is none, which JSON calls null."""
+    return float(f"{float(number):.{digits}g}") if math.isfinite(number) else None
+
+
+def _mean(numbers: Any) -> float:
+    known = [x for x in numbers if math.isfinite(x)]
+    return float(np.mean(known)) if known else math.nan
+
+
+def _median(numbers: Any) -> float:
+    known = [x for x in numbers if math.isfinite(x)]
+    return float(np.median(known)) if known else math.nan
