@@ -124,6 +124,14 @@ def evaluate(world: World, problem: Problem, x: Any, guess: Any, tolerance: Any)
     # Advantages: how much more of a table an action brings than the policy does on average.
     later = world.expected_next(table_values)
     advantages = problem.tables + discount * later - table_values[:, :, None]
+    gradient = table_values @ problem.start - problem.target
+    # A table that shifts all values alike moves no action: what is left of it is rounding, which a
+    # Newton step would divide by its own square.
+    largest = xp.abs(table_values).max(axis=1, initial=0.0)
+    inert = xp.abs(advantages).max(axis=(1, 2), initial=0.0) <= 1e-12 * largest
+    advantages = xp.where(inert[:, None, None], 0.0, advantages)
+    rounding = 1e-11 * (largest * xp.abs(problem.start).sum() + xp.abs(problem.target))
+    gradient = xp.where(inert & (xp.abs(gradient) <= rounding), 0.0, gradient)
     # With a start below zero the visits may be too, and the true curvature indefinite.
     proper = visits.min() >= -1e-12 * xp.abs(visits).max()
     spread = xp.where(proper, xp.maximum(visits, 0.0), problem.information)
@@ -133,7 +141,7 @@ def evaluate(world: World, problem: Problem, x: Any, guess: Any, tolerance: Any)
     return Point(
         x,
         problem.start @ values - x @ problem.target + 0.5 * problem.ridge @ (x * x),
-        table_values @ problem.start - problem.target + problem.ridge * x,
+        gradient + problem.ridge * x,
         curvature / temperature + xp.diag(problem.ridge),
         values,
         table_values,

@@ -44,6 +44,8 @@ def activity_p_value(
     cone, left = cone[visible], left[np.ix_(visible, visible)]
     if not tested[cone].any():
         return 1.0  # nothing the free parameters could not do as well: not testable
+    unit = np.sqrt(np.diagonal(left))
+    left = left / np.outer(unit, unit)  # the law does not depend on units, the search would
     values, vectors = np.linalg.eigh(left)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     draws = np.random.default_rng(seed).standard_normal((DRAWS, len(cone))) @ root.T

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +16,13 @@ from tacit.inverse.gauge import Split
 from tacit.mdp import MDP
 from tacit.objective import Features, Objective
 
-# Scaled features have range one: at this parameter one of them outweighs e^300 of anything else.
-LARGEST = 300.0
+# Scaled features have range one. Far beyond any plausible parameter, even where one extreme entry
+# makes the range of a feature and all others differ by a thousandth of it.
+LARGEST = 1e5
+# A search that has come this far without an end (in nats a step) is after an infinite parameter.
+FAR = 30.0
+# Pull towards 0 taken when the demonstrations alone determine no finite parameters.
+RESCUE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,10 +134,24 @@ def fit(
     return Fit(problem, point, int(steps), tolerance)
 
 
+def refit(mdp: MDP, fitted: Fit, *, max_steps: int = 300, **changes: Any) -> Fit:
+    """The minimum of the fitted problem with some of its fields changed, sought from the fit."""
+    problem = fitted.problem._replace(**changes)
+    point, steps = minimise(
+        world_of(mdp),
+        problem,
+        np.clip(fitted.point.x, problem.lower, problem.upper),
+        fitted.point.values,
+        fitted.tolerance,
+        max_steps,
+    )
+    return Fit(problem, point, int(steps), fitted.tolerance)
+
+
 def loss_of(mdp: MDP, fitted: Fit, x: np.ndarray) -> float:
-    """The loss of the fitted problem at other parameters."""
-    world, point = world_of(mdp), fitted.point
-    return float(loss_at(world, fitted.problem, x, point.values, fitted.tolerance))
+    """The loss of the fitted problem at other parameters, without its ridge."""
+    bare = fitted.problem._replace(ridge=np.zeros(len(x)))
+    return float(loss_at(world_of(mdp), bare, x, fitted.point.values, fitted.tolerance))
 
 
 def looks_deterministic(mdp: MDP, fitted: Fit, threshold: float) -> bool:
@@ -140,12 +160,19 @@ def looks_deterministic(mdp: MDP, fitted: Fit, threshold: float) -> bool:
     At a proper optimum doubling costs half the parameters' own information; an expert without noise
     sends the scale to infinity, along which the loss is flat.
     """
-    if not np.abs(fitted.point.x).max(initial=0.0) > 1.0:
+    x = fitted.point.x
+    if not np.abs(x).max(initial=0.0) > 1.0:
         return False
-    doubled = np.clip(2.0 * fitted.point.x, fitted.problem.lower, fitted.problem.upper)
-    if (doubled == fitted.point.x).all():
-        return True
-    return loss_of(mdp, fitted, doubled) - fitted.point.loss < threshold
+    return loss_of(mdp, fitted, 2.0 * x) - loss_of(mdp, fitted, x) < threshold
+
+
+def rescued(mdp: MDP, fitted: Fit, threshold: float, max_steps: int) -> tuple[Fit, bool]:
+    """A fit with finite parameters, and whether that took a ridge because the best are infinite."""
+    far = float(np.abs(fitted.point.x).max(initial=0.0)) > FAR
+    runs_away = looks_deterministic(mdp, fitted, threshold) if fitted.converged else far
+    if not runs_away or fitted.problem.ridge.any():
+        return fitted, False
+    return refit(mdp, fitted, max_steps=max_steps, ridge=np.full(len(fitted.point.x), RESCUE)), True
 
 
 def expert_solution(
@@ -162,8 +189,6 @@ def expert_solution(
     reward = np.nan_to_num(split.reward_weights)
     objective = features.objective(reward, weights, split.budgets)
     temperature = split.temperature
-    if not np.isfinite(temperature):  # no reward at all: the expert moves at random
-        temperature = 1.0
     solution = conclude(
         mdp,
         objective,

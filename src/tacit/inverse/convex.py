@@ -13,7 +13,7 @@ import numpy as np
 
 from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.inverse.boltzmann import Fit, expert_solution, fit, looks_deterministic
+from tacit.inverse.boltzmann import RESCUE, Fit, expert_solution, fit, loss_of, rescued
 from tacit.inverse.coordinates import Coordinates, coordinates
 from tacit.inverse.expectations import Expectations, expectations, pull_back
 from tacit.inverse.findings import data_findings, feature_findings
@@ -35,8 +35,8 @@ from tacit.inverse.recovery import (
 from tacit.mdp import MDP
 from tacit.objective import Features
 
-# Pull towards 0 taken when the demonstrations alone determine no finite parameters.
-RESCUE = 1e-3
+# Loss (nats an episode) that doubling all parameters must cost, or the expert looks deterministic.
+VISIBLE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,12 @@ class Convex:
                 f"got {self.ridge}, {self.tolerance}, {self.max_steps}"
             )
         space = coordinates(mdp, features)
-        fitted, ridge, sentences = self._fitted(mdp, space, seen)
+        if seen.visitation.shape != (mdp.states, mdp.actions):
+            raise InvalidModel(
+                f"expectations must be those of a visitation [S, A] = {(mdp.states, mdp.actions)}; "
+                f"got {seen.visitation.shape}"
+            )
+        fitted, status, sentences = self._fitted(mdp, space, seen)
         scores = advantages(mdp, space, fitted)
         reaction = information(scores, fitted.point.policy, np.maximum(fitted.point.visits, 0.0))
         visitation = np.maximum(fitted.point.visits, 0.0)[:, None] * fitted.point.policy
@@ -102,9 +107,11 @@ class Convex:
             sentences += data_findings(mdp, demonstrations)
         for k in np.flatnonzero(gauge.multipliers == 0):
             sentences.append(f"Constraint {k} is not identified: no price on it is needed.")
-        status = RecoveryStatus.CONVERGED if fitted.converged else RecoveryStatus.NOT_CONVERGED
-        if ridge > self.ridge:
-            status = RecoveryStatus.EXPERT_DETERMINISTIC
+        if np.isnan(gauge.reward_weights).any():
+            sentences.append(
+                "The reward is not identified: the expectations need none. Multipliers are in "
+                "units of the noise."
+            )
         recovery = Recovery(
             gauge.reward_weights,
             gauge.cost_weights,
@@ -136,28 +143,38 @@ class Convex:
 
     def _fitted(
         self, mdp: MDP, space: Coordinates, seen: Expectations
-    ) -> tuple[Fit, float, list[str]]:
-        """The fit, the ridge it took, and what has to be said about that."""
-        target = space.pull_back(seen.visitation)
-
-        def run(ridge: float) -> Fit:
-            return fit(
-                mdp,
-                space,
-                mdp.initial,
-                target,
-                lower=space.lower(free_reward=self.free_reward),
-                tolerance=self.tolerance,
-                max_steps=self.max_steps,
-                ridge=ridge,
+    ) -> tuple[Fit, RecoveryStatus, list[str]]:
+        """The fit, how it ended, and what has to be said about that."""
+        plain = fit(
+            mdp,
+            space,
+            mdp.initial,
+            space.pull_back(seen.visitation),
+            lower=space.lower(free_reward=self.free_reward),
+            tolerance=self.tolerance,
+            max_steps=self.max_steps,
+            ridge=self.ridge,
+        )
+        fitted, boundless = rescued(mdp, plain, VISIBLE, self.max_steps)
+        if not fitted.converged:
+            return fitted, RecoveryStatus.NOT_CONVERGED, []
+        if not boundless:
+            return fitted, RecoveryStatus.CONVERGED, []
+        added = (
+            f"A ridge of {RESCUE:g} on scaled features was added; the scale of the answer depends "
+            "on it."
+        )
+        # A policy that collects what was seen would keep the loss above its entropy, which is
+        # never below 0, at every parameter. Rounding is relative to the terms that cancel.
+        terms = float(np.abs(plain.point.x) @ np.abs(plain.problem.target))
+        if loss_of(mdp, plain, plain.point.x) < -1e-9 * (1.0 + terms):
+            said = (
+                "No policy collects what the demonstrations do: they are few, or were cut off. "
+                f"{added}"
             )
-
-        fitted = run(self.ridge)
-        if self.ridge > 0 or (fitted.converged and not looks_deterministic(mdp, fitted, 1e-6)):
-            return fitted, self.ridge, []
+            return fitted, RecoveryStatus.UNATTAINABLE, [said]
         said = (
             "The expert looks deterministic: its expectations lie on the edge of what any policy "
-            f"can reach, where no finite parameters match them. A ridge of {RESCUE:g} on scaled "
-            "features was added; the scale of the answer depends on it."
+            f"can reach, where no finite parameters match them. {added}"
         )
-        return run(RESCUE), RESCUE, [said]
+        return fitted, RecoveryStatus.EXPERT_DETERMINISTIC, [said]

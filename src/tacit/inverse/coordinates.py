@@ -64,10 +64,12 @@ def coordinates(mdp: MDP, features: Features) -> Coordinates:
         columns = np.moveaxis(full, 2, 0)
         span = np.ptp(columns, axis=(1, 2))
         largest = np.abs(columns).max(axis=(1, 2))
-        # A constant feature has no range, a zero feature no size: they are left as they are.
-        scale = np.where(span > 1e-12 * largest, span, np.where(largest > 0, largest, 1.0))
+        varies = span > 1e-12 * largest
+        scale = np.where(varies, span, np.where(largest > 0, largest, 1.0))
         sign = 1.0 if k == 0 else -1.0
-        tables.append(sign * columns / scale[:, None, None])
+        # A constant influences nothing; as zeros it cannot even seem to, by rounding or because
+        # trajectories were cut off.
+        tables.append(np.where(varies, sign / scale, 0.0)[:, None, None] * columns)
         signs.append(np.full(len(scale), sign))
         scales.append(scale)
         blocks.append(slice(at, at + len(scale)))

@@ -21,6 +21,9 @@ def data_findings(mdp: MDP, demonstrations: Demonstrations) -> list[str]:
     unseen = int((counts.sum(axis=1) == 0).sum())
     if unseen:
         sentences.append(f"{unseen} of {mdp.states} states were never visited.")
+    if mdp.actions == 1:
+        sentences.append("There is only one action: nothing was chosen, so nothing can be learnt.")
+        return sentences
     share = single_minded(counts)
     if share > 0.95:
         sentences.append(

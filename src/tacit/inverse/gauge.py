@@ -2,7 +2,8 @@
 
 Only theta acts on behaviour; how it is split is a choice of units. The gauge: reward weights of L1
 norm 1, which makes temperature = 1 / |theta_r|; weights of each constraint that sum to 1, which
-makes its multiplier = temperature * sum(theta_k); and the budget is what the expert spends.
+makes its multiplier = temperature * sum(theta_k); and the budget is what the expert spends. Without
+any reward the noise is the unit: temperature 1.
 """
 
 from __future__ import annotations
@@ -15,6 +16,23 @@ from tacit.inverse.coordinates import Coordinates
 
 
 @dataclass(frozen=True, eq=False)
+class Ratios:
+    """Weights and multipliers are ratios of two linear forms of the parameters.
+
+    Attributes:
+        tops: [D + K, D] the numerators: of every weight, then of every multiplier.
+        bottoms: [D + K, D] the denominators.
+        constants: [D + K] what is added to them.
+        sizes: [D + K] values of the denominators; NaN where there is no such weight.
+    """
+
+    tops: np.ndarray
+    bottoms: np.ndarray
+    constants: np.ndarray
+    sizes: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class Split:
     """One parameter vector in the gauge.
 
@@ -23,9 +41,10 @@ class Split:
         cost_weights: one [D_k] per constraint, sum 1; NaN if its parameters are all 0.
         multipliers: [K].
         budgets: [K] what the expert spends, infinite for an inactive constraint.
-        temperature: 1 / |theta_r|.
+        temperature: 1 / |theta_r|, or 1 if all parameters of the reward are 0.
         jacobian: [D + sum D_k + K + K, D] derivative of all of these but the temperature, stacked
             in this order, in the scaled coordinates.
+        ratios: what weights and multipliers are made of.
     """
 
     reward_weights: np.ndarray
@@ -34,6 +53,7 @@ class Split:
     budgets: np.ndarray
     temperature: float
     jacobian: np.ndarray
+    ratios: Ratios
 
 
 def split(
@@ -54,62 +74,65 @@ def split(
         forbidden: [D] bool, cost features without a finite weight, kept out of the sums that set
             the units so that the other weights stay what they are.
     """
-    theta = x / space.scales
-    finite = np.ones(space.size, bool) if forbidden is None else ~forbidden
-    to_theta = np.diag(1.0 / space.scales)
-    reward = space.blocks[0]
-    norm = np.abs(theta[reward]).sum()
-    temperature = 1.0 / norm if norm > 0 else np.inf
-    sign_row = np.zeros(space.size)
-    sign_row[reward] = np.sign(theta[reward])
-    weights = theta[reward] / norm if norm > 0 else np.full(len(theta[reward]), np.nan)
-    rows = [(to_theta[reward] - np.outer(weights, sign_row @ to_theta)) * temperature]
-    costs, multipliers, budgets, cost_rows, price_rows, budget_rows = [], [], [], [], [], []
-    for block in space.blocks[1:]:
-        count = block.stop - block.start
-        counted = np.zeros(space.size)
-        counted[block] = finite[block] if finite[block].any() else 1.0
-        total = float(counted @ theta)
-        price = temperature * total if total > 0 else 0.0
-        multipliers.append(price)
-        if total <= 0:
-            costs.append(np.full(count, np.nan))
+    parts = ratios(space, x, forbidden)
+    numbers = parts.tops @ x / parts.sizes
+    rows = (parts.tops - numbers[:, None] * parts.bottoms) / parts.sizes[:, None]
+    weights, size = numbers[: space.size], space.size
+    # Cost features enter with a minus sign and scaled: undo both.
+    expectations = -spent * space.scales
+    reactions = -reaction * space.scales[:, None]
+    budgets, budget_rows = [], np.full((space.constraints, size), np.nan)
+    for k, block in enumerate(space.blocks[1:]):
+        if np.isnan(weights[block]).any():
             budgets.append(np.inf)
-            cost_rows.append(np.full((count, space.size), np.nan))
-            price_rows.append(np.full(space.size, np.nan))
-            budget_rows.append(np.full(space.size, np.nan))
+            rows[size + k] = np.nan
             continue
-        weight = theta[block] / total
-        d_weight = (to_theta[block] - np.outer(weight, counted @ to_theta)) / total
-        costs.append(weight)
-        cost_rows.append(d_weight)
-        d_price = temperature * (counted @ to_theta) - price * temperature * (sign_row @ to_theta)
-        price_rows.append(d_price)
-        # Cost features enter with a minus sign and scaled: undo both.
-        expectation = -spent[block] * space.scales[block]
-        d_expectation = -reaction[block] * space.scales[block][:, None]
-        budgets.append(float(weight @ expectation))
-        budget_rows.append(expectation @ d_weight + weight @ d_expectation)
-    jacobian = np.concatenate(
-        [*rows, *cost_rows, *(row[None] for row in price_rows), *(row[None] for row in budget_rows)]
-    )
+        budgets.append(float(weights[block] @ expectations[block]))
+        budget_rows[k] = expectations[block] @ rows[block] + weights[block] @ reactions[block]
+    norm = float(np.abs(x / space.scales)[space.blocks[0]].sum())
     return Split(
-        weights,
-        tuple(costs),
-        np.array(multipliers),
+        weights[space.blocks[0]],
+        tuple(weights[block] for block in space.blocks[1:]),
+        np.maximum(numbers[size:], 0.0),
         np.array(budgets),
-        temperature,
-        jacobian,
+        1.0 / norm if norm > 0 else 1.0,
+        np.concatenate([rows, budget_rows]),
+        parts,
     )
+
+
+def ratios(space: Coordinates, x: np.ndarray, forbidden: np.ndarray | None = None) -> Ratios:
+    """The `Ratios` at the parameters `x` [D]; the signs of a free reward are taken from there."""
+    inverse = 1.0 / space.scales
+    tops = np.concatenate([np.diag(inverse), np.zeros((space.constraints, space.size))])
+    bottoms = np.zeros_like(tops)
+    reward = space.blocks[0]
+    norm = np.zeros(space.size)
+    norm[reward] = np.where(x[reward] < 0, -1.0, 1.0) * inverse[reward]
+    wanted = float(norm @ x) > 0
+    bottoms[reward] = norm
+    for k, block in enumerate(space.blocks[1:]):
+        total = np.zeros(space.size)
+        total[block] = inverse[block]
+        if forbidden is not None and (x[block] * ~forbidden[block]).any():
+            total *= ~forbidden
+        bottoms[block] = total
+        tops[space.size + k] = total
+        bottoms[space.size + k] = norm if wanted else 0.0
+    constants = np.zeros(len(tops))
+    constants[space.size :] = 0.0 if wanted else 1.0
+    sizes = bottoms @ x + constants
+    return Ratios(tops, bottoms, constants, np.where(sizes > 0, sizes, np.nan))
 
 
 def budget_one(split: Split) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
     """([K] multipliers, one [D_k] weights per constraint) in the paper's gauge: every budget is 1.
 
     Both gauges describe the same expert: multiplier * weights is the same, and so is weights /
-    budget. Infinite or NaN where a constraint is inactive or its budget is not positive.
+    budget. An inactive constraint has multiplier 0 and NaN weights; a budget that is not positive
+    cannot be scaled to 1, and both are NaN.
     """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        multipliers = np.where(np.isfinite(split.budgets), split.multipliers * split.budgets, 0.0)
-        weights = tuple(w / b for w, b in zip(split.cost_weights, split.budgets, strict=True))
-    return multipliers, weights
+    active = np.isfinite(split.budgets)
+    scale = np.where(active & (split.budgets > 0), split.budgets, np.nan)
+    multipliers = np.where(active, split.multipliers * scale, 0.0)
+    return multipliers, tuple(w / b for w, b in zip(split.cost_weights, scale, strict=True))

@@ -22,6 +22,8 @@ TWO_SIDED = 1.959963984540054
 ONE_SIDED = 1.6448536269514722
 # Relative eigenvalue below which the demonstrations say nothing about a direction.
 BLIND = 1e-9
+# Information a step below which a feature influences nothing but rounding.
+SILENT = 1e-20
 # Trajectories per parameter from which the clustered sandwich is trusted.
 CLUSTERS = 10
 
@@ -34,11 +36,14 @@ class Errors:
         covariance: [D, D] of the estimates; 0 for parameters on a bound.
         blind: [B, D] unit directions in which the parameters can move freely.
         clustered: whether trajectories, not steps, were taken as the independent units.
+        scatter: [D, D] covariance of the scores of all units; None where those are steps, so that
+            it is the information.
     """
 
     covariance: np.ndarray
     blind: np.ndarray
     clustered: bool
+    scatter: np.ndarray | None = None
 
 
 def advantages(mdp: MDP, space: Coordinates, fitted: Fit) -> np.ndarray:
@@ -73,14 +78,15 @@ def errors(
         actions: A.
     """
     inverse, blind = inverse_information(fisher, free)
-    clustered = demonstrations.episodes >= CLUSTERS * max(int(free.sum()), 1)
-    if clustered:
-        index = demonstrations.states.astype(np.int64) * actions + demonstrations.actions
-        starts = demonstrations.offsets[:-1]
-        sums = np.stack([np.add.reduceat(table.ravel()[index], starts) for table in scores])
-        many = demonstrations.episodes
-        inverse = inverse @ (sums @ sums.T) @ inverse * many / (many - 1.0)
-    return Errors(inverse, blind, clustered)
+    many = demonstrations.episodes
+    # Loose pairs are steps.
+    if many < CLUSTERS * max(int(free.sum()), 1) or many == demonstrations.steps:
+        return Errors(inverse, blind, False)
+    index = demonstrations.states.astype(np.int64) * actions + demonstrations.actions
+    starts = demonstrations.offsets[:-1]
+    sums = np.stack([np.add.reduceat(table.ravel()[index], starts) for table in scores])
+    scatter = sums @ sums.T * (many / (many - 1.0))
+    return Errors(inverse @ scatter @ inverse, blind, True, scatter)
 
 
 def inverse_information(fisher: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -113,7 +119,7 @@ def undecided(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:
     slope = np.abs(fitted.point.gradient)
     near = slope < 2.0 * np.sqrt(np.maximum(left, 0.0))
     open_ended = fitted.problem.upper > fitted.problem.lower
-    return free | (near & open_ended & (left > BLIND * np.diagonal(fisher)))
+    return np.asarray(free | (near & open_ended & (left > BLIND * np.diagonal(fisher))))
 
 
 def gauge_errors(split: Split, found: Errors) -> np.ndarray:
@@ -122,14 +128,14 @@ def gauge_errors(split: Split, found: Errors) -> np.ndarray:
     Infinite where a blind direction moves the number, NaN where there is none.
     """
     rows = split.jacobian
-    known = np.isfinite(rows).all(axis=1)
+    known = np.asarray(np.isfinite(rows).all(axis=1))
     safe = np.where(known[:, None], rows, 0.0)
     variance = np.einsum("ij,jk,ik->i", safe, found.covariance, safe)
     result = np.where(known, np.sqrt(np.maximum(variance, 0.0)), np.nan)
     if len(found.blind):
         moved = np.abs(safe @ found.blind.T).max(axis=1)
-        size = np.abs(safe).max(axis=1)
-        result = np.where(known & (moved > 1e-5 * np.where(size > 0, size, 1.0)), np.inf, result)
+        size = np.maximum(np.abs(safe).max(axis=1), 1e-300)
+        result = np.where(known & (moved > 1e-5 * size), np.inf, result)
     return result
 
 
@@ -151,6 +157,11 @@ def upper_ends(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:
         else:
             result[j] = x[j] + (np.sqrt(slope**2 + 2.0 * rise * left) - slope) / left
     return result
+
+
+def silent(fisher: np.ndarray, steps: float) -> np.ndarray:
+    """[D] bool, the parameters that no action ever depends on."""
+    return np.asarray(np.diagonal(fisher) <= SILENT * max(steps, 1.0))
 
 
 def blind_sentences(space: Coordinates, blind: np.ndarray) -> list[str]:

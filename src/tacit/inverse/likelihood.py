@@ -60,36 +60,42 @@ class Likelihood:
         check_task(mdp, features, demonstrations)
         steps = Steps.of(mdp, coordinates(mdp, features), demonstrations)
         full = steps.fit(self)
-        tests = [self._tested(steps, full, k) for k in range(steps.space.constraints)]
-        dropped = np.zeros(steps.space.size, bool)
-        for block, (p_value, _) in zip(steps.space.blocks[1:], tests, strict=True):
-            dropped[block] = p_value > self.level
-        kept = full if not dropped.any() else self._without(steps, full, dropped, tests)
-        p_values = np.array([p for p, _ in tests])
+        kept, p_values = self._active(steps, full)
         recovery = report(self, mdp, features, demonstrations, steps, full, kept, p_values)
         return delivered(recovery, throw)
 
-    def _tested(self, steps: Steps, full: Fit, k: int) -> tuple[float, Fit]:
+    def _active(self, steps: Steps, full: Fit) -> tuple[Fit, np.ndarray]:
+        """The fit with only the constraints shown to be active, and [K] the p-values of all.
+
+        One at a time, the least needed first: of two constraints that can stand in for each other
+        neither is needed beside the other, but one of them is.
+        """
+        kept, gone = full, np.zeros(steps.space.size, bool)
+        p_values = np.ones(steps.space.constraints)
+        left = list(range(steps.space.constraints))
+        while left and full.converged:  # a search cut short has shown nothing
+            tests = [self._tested(steps, kept, gone, k) for k in left]
+            p_values[left] = [p for p, _ in tests]
+            least = int(np.argmax(p_values[left]))
+            if p_values[left[least]] <= self.level:
+                break
+            kept = tests[least][1]
+            gone[steps.space.blocks[1 + left.pop(least)]] = True
+        return kept, p_values
+
+    def _tested(self, steps: Steps, fitted: Fit, gone: np.ndarray, k: int) -> tuple[float, Fit]:
         """The p-value of "constraint k is not active", and the fit without it."""
         tested = np.zeros(steps.space.size, bool)
         tested[steps.space.blocks[1 + k]] = True
-        if not (full.point.x[tested] > 0).any():
-            return 1.0, full
-        less = steps.fit(self, without=tested, near=full)
+        less = steps.fit(self, without=tested | gone, near=fitted)
+        if not (fitted.point.x[tested] > 0).any():
+            return 1.0, less
         scores = advantages(steps.mdp, steps.space, less)
         fisher = information(scores, less.point.policy, steps.visits)
-        held = ~tested & ~less.free
-        ratio = 2.0 * (less.point.loss - full.point.loss)
+        held = ~tested & ~gone & ~less.free
+        ratio = 2.0 * (less.point.loss - fitted.point.loss)
         p = activity_p_value(ratio, fisher, tested, less.free & ~tested, held, seed=self.seed)
         return p, less
-
-    def _without(
-        self, steps: Steps, full: Fit, dropped: np.ndarray, tests: list[tuple[float, Fit]]
-    ) -> Fit:
-        """The fit without the constraints that were not shown to be active."""
-        if len(tests) == 1 and (full.point.x[dropped] > 0).any():
-            return tests[0][1]
-        return steps.fit(self, without=dropped, near=full)
 
 
 @dataclass(frozen=True, eq=False)

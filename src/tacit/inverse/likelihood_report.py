@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tacit.demonstrations import Demonstrations
 from tacit.forward.visitation import visitation
-from tacit.inverse.boltzmann import Fit, expert_solution, looks_deterministic
+from tacit.inverse.boltzmann import RESCUE, Fit, expert_solution, rescued
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import data_findings, feature_findings
 from tacit.inverse.gauge import Split, split
 from tacit.inverse.identification import Identification
 from tacit.inverse.inference import (
-    TWO_SIDED,
     Errors,
     advantages,
     blind_sentences,
     errors,
-    gauge_errors,
     information,
+    silent,
     undecided,
-    upper_ends,
 )
+from tacit.inverse.intervals import intervals
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
 from tacit.inverse.separation import forbidden_limits
 from tacit.mdp import MDP
@@ -31,6 +31,30 @@ from tacit.objective import Features
 
 if TYPE_CHECKING:
     from tacit.inverse.likelihood import Likelihood, Steps
+
+# Likelihood (nats) that doubling all parameters must cost, or the expert looks deterministic.
+VISIBLE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the steps say about the parameters of one fit.
+
+    Attributes:
+        fitted: the fit.
+        gauge: its parameters in the gauge.
+        found: errors of the parameters.
+        fisher: [D, D] information of all steps.
+        limits: [D] lower limits of forbidden costs, NaN elsewhere.
+        boundless: whether the likelihood has no maximum, so that a ridge was taken.
+    """
+
+    fitted: Fit
+    gauge: Split
+    found: Errors
+    fisher: np.ndarray
+    limits: np.ndarray
+    boundless: bool
 
 
 def report(
@@ -44,26 +68,17 @@ def report(
     p_values: np.ndarray,
 ) -> Recovery:
     """The `Recovery` of the fit `kept`; `full` has every constraint, shown to be active or not."""
-    space = steps.space
-    limits = forbidden_limits(mdp, space, kept)
-    forbidden = np.isfinite(limits)
-    gauge, found, fisher = _judged(mdp, demonstrations, steps, kept, forbidden)
-    identification = _identification(
-        mdp, features, demonstrations, steps, full, kept, gauge, found, fisher, limits, p_values
+    evidence = _evidence(estimator, demonstrations, steps, kept)
+    gauge, fitted = evidence.gauge, evidence.fitted
+    ends, spread = _numbers(estimator, demonstrations, steps, full, evidence)
+    findings = (
+        *_constraint_sentences(steps, evidence, p_values),
+        *_parameter_sentences(steps, evidence),
+        *feature_findings(features),
+        *data_findings(mdp, demonstrations),
+        *_method_sentences(steps, evidence),
     )
-    objective, solution = expert_solution(mdp, features, kept, gauge)
-    reached = visitation(mdp, kept.point.policy)
-    gap = noise = truncation = np.nan
-    whole = ~demonstrations.partial
-    if whole.any():
-        seen = expectations(mdp, features, demonstrations.select(whole))
-        gap, noise = seen.gap(pull_back(features, reached)), seen.noise
-        truncation = seen.relative_truncation
-    status = RecoveryStatus.CONVERGED if steps.convex else RecoveryStatus.LOCAL_OPTIMUM
-    if not kept.converged:
-        status = RecoveryStatus.NOT_CONVERGED
-    elif looks_deterministic(mdp, kept, 1e-3):
-        status = RecoveryStatus.EXPERT_DETERMINISTIC
+    objective, solution = expert_solution(mdp, features, fitted, gauge)
     return Recovery(
         gauge.reward_weights,
         gauge.cost_weights,
@@ -72,144 +87,164 @@ def report(
         gauge.temperature,
         objective,
         solution,
-        status,
-        RecoveryCertificate(
-            feature_gap=gap,
-            sampling_noise=noise,
-            truncation=truncation,
-            projected_gradient=kept.projected_gradient,
-            objective_gap=kept.objective_gap if steps.convex else np.nan,
-        ),
-        History({"loss": [kept.point.loss], "evaluations": [kept.steps]}),
-        identification,
+        _status(steps, evidence),
+        _certificate(mdp, features, demonstrations, steps, fitted),
+        History({"loss": [fitted.point.loss], "evaluations": [fitted.steps]}),
+        _identification(steps, gauge, ends, spread, findings),
         repr(estimator),
         features.reward_names,
         features.cost_names,
     )
 
 
-def _judged(
-    mdp: MDP, demonstrations: Demonstrations, steps: Steps, fitted: Fit, forbidden: np.ndarray
-) -> tuple[Split, Errors, np.ndarray]:
-    """The fit in the gauge, the errors of its parameters, and the information of the steps."""
-    space = steps.space
+def _evidence(
+    estimator: Likelihood, demonstrations: Demonstrations, steps: Steps, kept: Fit
+) -> Evidence:
+    """The `Evidence` of a fit, made finite by a ridge where it is not."""
+    mdp, space = steps.mdp, steps.space
+    fitted, boundless = rescued(mdp, kept, VISIBLE, estimator.max_steps)
+    nothing = np.full(space.size, np.nan)
+    # An expert without noise forbids everything it does not do: nothing in particular is forbidden.
+    limits = nothing if boundless else forbidden_limits(mdp, space, fitted)
+    shut = np.isfinite(limits)
     scores = advantages(mdp, space, fitted)
-    fisher = information(scores, fitted.point.policy, steps.visits)
-    free = undecided(fitted, fisher, fitted.free & ~forbidden) & ~forbidden
+    policy = fitted.point.policy
+    fisher = information(scores, policy, steps.visits)
+    free = undecided(fitted, fisher, fitted.free & ~shut) & ~shut
     found = errors(fisher, free, scores, demonstrations, mdp.actions)
-    from_start = visitation(mdp, fitted.point.policy)
-    reaction = information(scores, fitted.point.policy, from_start.sum(axis=1))
-    reached = space.pull_back(from_start)
-    gauge = split(space, fitted.point.x, reached, reaction, forbidden=forbidden)
-    return gauge, found, fisher
+    from_start = visitation(mdp, policy)
+    reaction = information(scores, policy, from_start.sum(axis=1))
+    spent = space.pull_back(from_start)
+    gauge = split(space, fitted.point.x, spent, reaction, forbidden=shut)
+    return Evidence(fitted, gauge, found, fisher, limits, boundless)
 
 
-def _identification(
-    mdp: MDP,
-    features: Features,
+def _numbers(
+    estimator: Likelihood,
     demonstrations: Demonstrations,
     steps: Steps,
     full: Fit,
-    kept: Fit,
-    gauge: Split,
-    found: Errors,
-    fisher: np.ndarray,
-    limits: np.ndarray,
-    p_values: np.ndarray,
+    evidence: Evidence,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Intervals and standard errors of all weights, then multipliers, then budgets."""
+    ends, spread = _intervals(steps, evidence)
+    idle = np.flatnonzero(evidence.gauge.multipliers == 0)
+    if len(idle):
+        # How large a price may be that was not shown to be paid: ask the fit that has it.
+        other = _evidence(estimator, demonstrations, steps, full)
+        wide, _ = _intervals(steps, other)
+        prices = steps.space.size + idle
+        ends[prices, 0] = 0.0
+        ends[prices, 1] = np.where(np.isnan(wide[prices, 1]), np.inf, wide[prices, 1])
+        ends[prices + steps.space.constraints] = (np.nan, np.inf)
+        spread[prices] = np.nan
+    return ends, spread
+
+
+def _intervals(steps: Steps, evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
+    e = evidence
+    ends, spread = intervals(steps.space, e.fitted, e.gauge, e.found, e.fisher, e.limits)
+    if e.boundless or not e.fitted.converged:
+        # Curvature says nothing about a maximum that is not there or was not reached.
+        ends[:], spread[:] = np.nan, np.nan
+    return ends, spread
+
+
+def _identification(
+    steps: Steps, gauge: Split, ends: np.ndarray, spread: np.ndarray, findings: tuple[str, ...]
 ) -> Identification:
-    space = steps.space
-    spread = gauge_errors(gauge, found)
-    points = np.concatenate(
-        [gauge.reward_weights, *gauge.cost_weights, gauge.multipliers, gauge.budgets]
-    )
-    ends = np.stack([points - TWO_SIDED * spread, points + TWO_SIDED * spread], axis=1)
-    size, count = space.size, space.constraints
-    low, high = kept.problem.lower / space.scales, np.inf
-    units = np.concatenate(
-        [
-            np.full(block.stop - block.start, _unit(gauge, k, kept.point.x, space, block))
-            for k, block in enumerate(space.blocks)
-        ]
-    )
-    tops = upper_ends(kept, fisher, kept.free & np.isnan(limits)) / space.scales * units
-    held = np.isfinite(tops) | np.isinf(tops)
-    ends[:size][held] = np.stack([np.zeros(size), tops], axis=1)[held]
-    bounded = low * 0.0 == 0.0  # a lower bound of 0, not of minus infinity
-    ends[:size, 0] = np.where(bounded, np.maximum(ends[:size, 0], 0.0), ends[:size, 0])
-    ends[:size, 1] = np.minimum(ends[:size, 1], 1.0)
-    ends[:size, 0] = np.maximum(ends[:size, 0], -1.0)
-    shut = np.isfinite(limits)
-    ends[:size][shut] = np.stack([limits / space.scales * units, np.full(size, high)], axis=1)[shut]
-    spread[:size] = np.where(held | shut, np.nan, spread[:size])
-    prices = slice(size, size + count)
-    budgets = slice(size + count, size + 2 * count)
-    ends[prices, 0] = np.maximum(ends[prices, 0], 0.0)
-    active = gauge.multipliers > 0
-    sentences = _sentences(mdp, features, demonstrations, steps, kept, found, limits, p_values)
-    if not active.all():
-        other, wide, _ = _judged(mdp, demonstrations, steps, full, np.zeros(size, bool))
-        margins = gauge_errors(other, wide)[prices]
-        for k in np.flatnonzero(~active):
-            top = other.multipliers[k] + TWO_SIDED * np.nan_to_num(margins[k], nan=0.0)
-            ends[prices][k] = (0.0, top)
-            ends[budgets][k] = (np.nan, np.inf)
+    reward, *costs = steps.space.blocks
+    prices = slice(steps.space.size, steps.space.size + steps.space.constraints)
+    budgets = slice(prices.stop, prices.stop + steps.space.constraints)
     return Identification(
-        ends[space.blocks[0]],
-        [ends[block] for block in space.blocks[1:]],
+        ends[reward],
+        [ends[block] for block in costs],
         ends[prices],
         ends[budgets],
-        spread[space.blocks[0]],
-        [spread[block] for block in space.blocks[1:]],
+        spread[reward],
+        [spread[block] for block in costs],
         spread[prices],
         spread[budgets],
-        active,
-        tuple(sentences),
+        gauge.multipliers > 0,
+        findings,
     )
 
 
-def _unit(gauge: Split, k: int, x: np.ndarray, space, block: slice) -> float:
-    """What one unit of a parameter of block k is in the gauge's weights."""
-    if k == 0:
-        return gauge.temperature
-    theta, weights = x[block] / space.scales[block], gauge.cost_weights[k - 1]
-    heaviest = int(theta.argmax())
-    return float(weights[heaviest] / theta[heaviest]) if theta[heaviest] > 0 else np.nan
+def _status(steps: Steps, evidence: Evidence) -> RecoveryStatus:
+    if not evidence.fitted.converged:
+        return RecoveryStatus.NOT_CONVERGED
+    if evidence.boundless:
+        return RecoveryStatus.EXPERT_DETERMINISTIC
+    return RecoveryStatus.CONVERGED if steps.convex else RecoveryStatus.LOCAL_OPTIMUM
 
 
-def _sentences(
-    mdp: MDP,
-    features: Features,
-    demonstrations: Demonstrations,
-    steps: Steps,
-    kept: Fit,
-    found: Errors,
-    limits: np.ndarray,
-    p_values: np.ndarray,
-) -> list[str]:
-    space = steps.space
+def _certificate(
+    mdp: MDP, features: Features, demonstrations: Demonstrations, steps: Steps, fitted: Fit
+) -> RecoveryCertificate:
+    gap = noise = truncation = np.nan
+    whole = ~demonstrations.partial
+    if whole.any():
+        seen = expectations(mdp, features, demonstrations.select(whole))
+        gap = seen.gap(pull_back(features, visitation(mdp, fitted.point.policy)))
+        noise, truncation = seen.noise, seen.relative_truncation
+    return RecoveryCertificate(
+        feature_gap=gap,
+        sampling_noise=noise,
+        truncation=truncation,
+        projected_gradient=fitted.projected_gradient,
+        objective_gap=fitted.objective_gap if steps.convex else np.nan,
+    )
+
+
+def _constraint_sentences(steps: Steps, evidence: Evidence, p_values: np.ndarray) -> list[str]:
     sentences = []
-    for k, p_value in enumerate(p_values):
+    for k, (price, p_value) in enumerate(zip(evidence.gauge.multipliers, p_values, strict=True)):
         shown = "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
-        if (kept.point.x[space.blocks[1 + k]] > 0).any():
+        if price > 0:
             sentences.append(f"Constraint {k} is active ({shown} if it were not).")
         else:
             sentences.append(
                 f"Constraint {k} is not identified: the demonstrations do not show that it "
                 f"restrains the expert ({shown} if it does not)."
             )
-    for j in np.flatnonzero(np.isfinite(limits)):
+    if np.isnan(evidence.gauge.reward_weights).any():
         sentences.append(
-            f"{space.names[j]} is forbidden: its cost was never incurred although the reward "
-            "pulls there, so the demonstrations set a lower limit on its weight and no upper one."
+            "The reward is not identified: the demonstrations need none. Multipliers are in units "
+            "of the noise."
         )
-    sentences += blind_sentences(space, found.blind)
-    sentences += feature_findings(features)
-    sentences += data_findings(mdp, demonstrations)
+    return sentences
+
+
+def _parameter_sentences(steps: Steps, evidence: Evidence) -> list[str]:
+    names, sentences = steps.space.names, []
+    for j in np.flatnonzero(np.isfinite(evidence.limits)):
+        if evidence.limits[j] > 0:
+            sentences.append(
+                f"{names[j]} is forbidden: its cost was never incurred although the reward pulls "
+                "there, so the demonstrations set a lower limit on its weight and no upper one."
+            )
+        else:
+            sentences.append(f"{names[j]} has no upper limit: its cost was never incurred.")
+    mute = silent(evidence.fisher, float(steps.visits.sum())) & ~evidence.fitted.free
+    mute &= steps.space.tables.any(axis=(1, 2))  # constants are among the findings on features
+    alone = np.eye(steps.space.size)[mute]
+    return sentences + blind_sentences(steps.space, np.concatenate([alone, evidence.found.blind]))
+
+
+def _method_sentences(steps: Steps, evidence: Evidence) -> list[str]:
+    sentences = []
     if not steps.convex:
         sentences.append(
             "The likelihood is not convex for certain at these counts: the optimum is a local one, "
             "started from the convex fit."
         )
-    unit = "trajectories" if found.clustered else "steps"
-    sentences.append(f"Standard errors take {unit} as the independent units.")
+    if evidence.boundless:
+        sentences.append(
+            "The expert looks deterministic to the likelihood: it rises for ever with the "
+            f"parameters. A ridge of {RESCUE:g} on scaled features was added, on which the scale "
+            "of the answer depends, and no intervals are given: Explanation gives them."
+        )
+    else:
+        unit = "trajectories" if evidence.found.clustered else "steps"
+        sentences.append(f"Standard errors take {unit} as the independent units.")
     return sentences
