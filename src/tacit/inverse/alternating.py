@@ -132,7 +132,7 @@ class Alternating:
 
     def share(self, number: int) -> float:
         """The size of a round's step, as a share of the first one."""
-        return 1.0 if self.constant else 1.0 / np.sqrt(1.0 + number / HALF_LIFE)
+        return 1.0 if self.constant else float(1.0 / np.sqrt(1.0 + number / HALF_LIFE))
 
     def fit(
         self,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.forward.solution import Certificate, Solution, Status
-from tacit.forward.visitation import visitation_recursion
+from tacit.forward.visitation import visitation, visitation_recursion
 from tacit.inverse.expectations import Blocks, Expectations, pull_back
 from tacit.inverse.exponentiated import Yardsticks, first_weights, stride
 from tacit.mdp import MDP
@@ -108,10 +108,12 @@ def alternate(
     """
     logs = first_weights(seen, seed=rules.seed, start=start)  # line 1
     guess, shown = _first_guess(mdp, seen)
+    later = _later(mdp, features, rules, guess)
     before: np.ndarray | None = None
     for number in range(rules.max_steps):
         weights = tuple(np.exp(part) for part in logs)
-        solution, budgets, raised = _solved(mdp, features, seen, rules, weights, guess, free)
+        budgets = _budgets(features, seen, rules, weights, later, free)
+        solution, budgets, raised = _solved(mdp, features, rules, weights, budgets, guess)
         infeasible = solution.status in (Status.INFEASIBLE, Status.AT_LEAST_COST)
         prices = np.ones(len(budgets)) if infeasible else solution.multipliers
         visits = visits_of(mdp, rules, solution)  # line 5
@@ -154,6 +156,7 @@ def alternate(
         if made.rests(rules.tolerance):
             return
         logs, before = taken.log_weights, travelled
+        later = _later(mdp, features, rules, solution)
         # Ties between actions are broken in favour of what was demonstrated: policy iteration
         # leaves an action only for a better one.
         guess = replace(solution, policy=np.where(shown[:, None], guess.policy, solution.policy))
@@ -166,23 +169,45 @@ def visits_of(mdp: MDP, rules: Alternating, solution: Solution) -> np.ndarray:
     return visitation_recursion(mdp, solution.policy, rules.steps)
 
 
-def _solved(
-    mdp: MDP,
+def _budgets(
     features: Features,
     seen: Expectations,
     rules: Alternating,
     weights: Blocks,
-    guess: Solution,
+    later: Blocks,
     free: bool,
+) -> np.ndarray:
+    """[K] budgets for these weights; `later` is what a policy collects after the horizon."""
+    if free or not rules.calibrated:
+        return np.full(features.constraints, np.inf if free else 1.0)
+    parts = zip(weights[1:], seen.costs, later[1:], strict=True)
+    return np.array([w @ (mean + after) for w, mean, after in parts])
+
+
+def _later(mdp: MDP, features: Features, rules: Alternating, solution: Solution) -> Blocks:
+    """([D], [D_1], ...) what the policy collects after `rules.steps` steps.
+
+    The problem to solve has no horizon: its budget is what cut-off demonstrations spend, and what
+    the policy of the moment would have spent after them.
+    """
+    if rules.steps is None:
+        return pull_back(features, np.zeros((mdp.states, mdp.actions)))
+    whole = visitation(mdp, solution.policy)
+    return pull_back(features, whole - visitation_recursion(mdp, solution.policy, rules.steps))
+
+
+def _solved(
+    mdp: MDP,
+    features: Features,
+    rules: Alternating,
+    weights: Blocks,
+    budgets: np.ndarray,
+    guess: Solution,
 ) -> tuple[Solution, np.ndarray, bool]:
     """The solution for these weights, its budgets [K], and whether they were raised (line 4)."""
-    budgets = np.full(features.constraints, np.inf if free else 1.0)
-    calibrated = rules.calibrated and not free
-    if calibrated:
-        budgets = np.array([w @ part for w, part in zip(weights[1:], seen.costs, strict=True)])
     objective = features.objective(weights[0], weights[1:], budgets)
     solution = rules.solver.solve(mdp, objective, guess=guess, throw=False)
-    if not calibrated or solution.status is not Status.INFEASIBLE:
+    if not rules.calibrated or solution.status is not Status.INFEASIBLE:
         return solution, budgets, False
     # Sampled expectations may be lower than any policy's: allow what the thriftiest one spends.
     budgets = np.maximum(budgets, solution.spent)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,10 @@ class RecoveryCertificate:
     projected_gradient: float = np.nan
     weight_change: float = np.nan
     objective_gap: float = np.nan
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # NumPy's scalars print and save unlike Python's
+            object.__setattr__(self, field.name, float(getattr(self, field.name)))
 
 
 @dataclass(frozen=True, eq=False)

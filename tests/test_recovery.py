@@ -1,0 +1,329 @@
+"""A recovery: what it says, that it survives the disk, and that a damaged folder does not load."""
+
+import json
+import os
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from tacit.demonstrations import Demonstrations
+from tacit.errors import InvalidDemonstrations, InvalidModel, NotConverged
+from tacit.forward.column_generation import ColumnGeneration
+from tacit.forward.soft_dual import SoftDual
+from tacit.forward.solve import solve
+from tacit.inverse.alternating import Alternating
+from tacit.inverse.identification import Identification, unidentified
+from tacit.inverse.recover import recover
+from tacit.inverse.recovery import (
+    History,
+    Recovery,
+    RecoveryCertificate,
+    RecoveryStatus,
+    delivered,
+)
+from tacit.objective import Features
+from tacit.simulation import simulate
+from tacit.worlds import hill_grid
+from tacit.worlds import random as random_world
+
+
+def example(*, solver=None, constraints: int = 2, budgets=None) -> Recovery:
+    """A recovery made by hand, with names, intervals, a history and odd numbers in it."""
+    world = random_world(3, states=6, actions=2, constraints=constraints)
+    truth = world.truth
+    if budgets is not None:
+        truth = world.features.objective(world.reward_weights, world.cost_weights, budgets)
+    solution = (solver or ColumnGeneration()).solve(world.mdp, truth, throw=False)
+    known = unidentified(
+        world.reward_weights,
+        world.cost_weights,
+        active=np.arange(constraints) == 0,
+        findings=["Constraint 1 is not identified: it never mattered — «so be it»."],
+    )
+    known = replace(known, reward_intervals=[[0.0, 1.0], [0.25, np.inf], [np.nan, np.nan]])
+    return Recovery(
+        reward_weights=world.reward_weights,
+        cost_weights=[w if k == 0 else w * np.nan for k, w in enumerate(world.cost_weights)],
+        multipliers=[1.5, 0.0][:constraints],
+        budgets=[2.0, np.inf][:constraints],
+        temperature=solution.temperature,
+        objective=truth,
+        solution=solution,
+        status=RecoveryStatus.NOT_CONVERGED,
+        certificate=RecoveryCertificate(feature_gap=0.1 + 0.2, sampling_noise=np.inf),
+        history=History(
+            {
+                "iteration": np.arange(3),
+                "feature_gap": [0.5, np.nan, 1e-300],
+                "raised": [True, False, True],
+                "reward_weights": np.arange(9.0).reshape(3, 3),
+                "multipliers": np.zeros((3, constraints)),
+            }
+        ),
+        identification=known,
+        estimator="Alternating(seed=3)",
+        reward_names=("sun", "wind", "[rain]"),
+        cost_names=(("a", "b", "c"),) * constraints,
+    )
+
+
+def same(one, other) -> None:
+    """Asserts that two values are the same bit for bit, whatever they are made of."""
+    assert type(one) is type(other)
+    if isinstance(one, np.ndarray):
+        assert one.dtype == other.dtype
+        assert one.shape == other.shape
+        assert one.tobytes() == other.tobytes()
+    elif isinstance(one, tuple):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            same(a, b)
+    elif isinstance(one, dict):
+        assert list(one) == list(other)
+        for name in one:
+            same(one[name], other[name])
+    elif hasattr(one, "__dataclass_fields__"):
+        for field in fields(one):
+            if not callable(getattr(one, field.name)):
+                same(getattr(one, field.name), getattr(other, field.name))
+    else:
+        assert one == other or (one != one and other != other)
+
+
+# --- the disk -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("solver", "constraints", "budgets"),
+    [
+        (ColumnGeneration(), 2, None),
+        (SoftDual(temperature=0.5), 1, None),
+        (ColumnGeneration(), 0, None),
+        (ColumnGeneration(), 2, [-50.0, -50.0]),  # infeasible: the proof is kept
+    ],
+)
+def test_what_is_saved_is_what_is_loaded(tmp_path, solver, constraints, budgets):
+    recovery = example(solver=solver, constraints=constraints, budgets=budgets)
+    recovery.save(tmp_path / "deep" / "run")
+    assert sorted(p.name for p in (tmp_path / "deep" / "run").iterdir()) == [
+        "history.parquet",
+        "recovery.npz",
+        "run.json",
+    ]
+    loaded = Recovery.load(tmp_path / "deep" / "run")
+    same(recovery, loaded)
+    assert loaded.summary() == recovery.summary()
+
+
+def test_a_fitted_recovery_survives(tmp_path):
+    world = hill_grid(0, tightness=0.5)
+    walks = simulate(world.mdp, solve(world.mdp, world.truth).policy, trajectories=20, steps=100)
+    for features in (world.features, Features(world.features.reward)):
+        fitted = Alternating(starts=1, max_steps=5).fit(world.mdp, features, walks, throw=False)
+        fitted.save(tmp_path)
+        same(fitted, Recovery.load(tmp_path))
+
+
+def test_the_page_is_plain_json_for_people(tmp_path):
+    example().save(tmp_path)
+
+    def refuse(word: str):
+        raise AssertionError(f"{word} is no JSON")
+
+    text = (tmp_path / "run.json").read_text(encoding="utf-8")
+    page = json.loads(text, parse_constant=refuse)
+    assert page["status"] == "NOT_CONVERGED"
+    assert page["certificate"]["feature_gap"] == 0.1 + 0.2
+    assert page["certificate"]["sampling_noise"] == "inf"
+    assert "«so be it»" in text
+    assert set(page["versions"]) == {"tacit", "numpy", "python"}
+
+
+@pytest.mark.parametrize("name", ["recovery.npz", "history.parquet", "run.json"])
+def test_a_missing_part_is_named(tmp_path, name):
+    example().save(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(OSError, match=name.replace(".", r"\.")):
+        Recovery.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["recovery.npz", "history.parquet", "run.json"])
+def test_garbage_is_refused_in_plain_words(tmp_path, name):
+    example().save(tmp_path)
+    (tmp_path / name).write_text("what is this")
+    with pytest.raises(OSError, match=name.replace(".", r"\.")) as caught:
+        Recovery.load(tmp_path)
+    assert "pickle" not in str(caught.value)
+
+
+# NumPy leaves a damaged archive open until it is collected.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_any_flipped_byte_of_the_numbers_is_noticed(tmp_path):
+    example().save(tmp_path)
+    path = tmp_path / "recovery.npz"
+    content = path.read_bytes()
+    loaded = Recovery.load(tmp_path)
+    unnoticed = []
+    for place in range(0, len(content), 97):
+        changed = bytearray(content)
+        changed[place] ^= 0x10
+        path.write_bytes(bytes(changed))
+        try:
+            # Some bytes of a zip file (dates, attributes) mean nothing: then nothing has changed.
+            same(loaded, Recovery.load(tmp_path))
+        except OSError:
+            continue
+        except Exception as error:
+            unnoticed.append((place, repr(error)))
+    assert unnoticed == []
+
+
+def test_parts_of_two_runs_do_not_make_one(tmp_path):
+    example().save(tmp_path / "a")
+    replace(example(), multipliers=[1.25, 0.0]).save(tmp_path / "b")
+    os.replace(tmp_path / "b" / "recovery.npz", tmp_path / "a" / "recovery.npz")
+    with pytest.raises(OSError, match="multipliers"):
+        Recovery.load(tmp_path / "a")
+
+
+def test_a_full_disk_leaves_the_old_run_and_no_debris(tmp_path, monkeypatch):
+    old = example()
+    old.save(tmp_path)
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            replace(old, multipliers=[9.0, 0.0]).save(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+    same(old, Recovery.load(tmp_path))
+
+
+def test_another_format_is_refused(tmp_path):
+    example().save(tmp_path)
+    page = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+    (tmp_path / "run.json").write_text(json.dumps(page | {"format": 99}))
+    with pytest.raises(OSError, match="format"):
+        Recovery.load(tmp_path)
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def test_the_summary_says_what_is_wanted_refused_and_not_known():
+    text = example().summary()
+    lines = text.splitlines()
+    wanted = lines[lines.index("It wants") + 1 :][:3]
+    recovery = example()
+    heaviest = recovery.reward_names[int(np.argmax(recovery.reward_weights))]
+    assert wanted[0].split()[0] == heaviest
+    assert all(name in text for name in recovery.reward_names)
+    assert "[0.25, inf]" in text
+    flowing = " ".join(text.split())
+    assert "more than 2 expected discounted cost (one unit more would buy 1.5 reward)" in flowing
+    assert "It refuses (1): nothing these demonstrations show" in text
+    assert "stopped before the tolerance was met" in text
+    assert "«so be it»" in text
+    assert "nan" not in text
+    assert max(map(len, lines)) <= 88
+
+
+def test_a_summary_of_many_features_counts_the_rest():
+    recovery = replace(
+        example(),
+        reward_weights=np.full(40, 1 / 40),
+        reward_names=[f"feature {j}" for j in range(40)],
+        identification=replace(example().identification, reward_intervals=np.full((40, 2), np.nan)),
+    )
+    assert "and 28 more, 0.7000 together" in recovery.summary()
+
+
+def test_names_are_made_up_where_there_are_none():
+    recovery = replace(example(), reward_names=(), cost_names=())
+    assert recovery.reward_names == ("reward feature 0", "reward feature 1", "reward feature 2")
+    assert recovery.cost_names[1][2] == "cost 1 feature 2"
+
+
+def test_printing_is_short():
+    assert repr(example()).startswith("Recovery(NOT_CONVERGED, reward_weights=[")
+    assert len(repr(example())) < 120
+
+
+def test_only_a_missed_tolerance_raises():
+    for status in RecoveryStatus:
+        recovery = replace(example(), status=status)
+        assert delivered(recovery, throw=False) is recovery
+        if status is RecoveryStatus.NOT_CONVERGED:
+            with pytest.raises(NotConverged, match="before the tolerance") as caught:
+                delivered(recovery, throw=True)
+            assert caught.value.result is recovery
+        else:
+            assert delivered(recovery, throw=True) is recovery
+
+
+# --- the nouns ------------------------------------------------------------------------------------
+
+
+def test_arrays_of_a_recovery_are_its_own_and_read_only():
+    weights = np.array([0.5, 0.25, 0.25])
+    recovery = replace(example(), reward_weights=weights)
+    weights[0] = 7.0
+    assert recovery.reward_weights[0] == 0.5
+    for array in (
+        recovery.reward_weights,
+        recovery.cost_weights[0],
+        recovery.multipliers,
+        recovery.history["feature_gap"],
+        recovery.identification.reward_intervals,
+        recovery.identification.active,
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+
+
+def test_an_estimator_without_intervals_says_so_by_nan():
+    known = unidentified(np.ones(2), [np.ones(3), np.ones(1)], active=[True, False])
+    assert isinstance(known, Identification)
+    assert known.reward_intervals.shape == (2, 2)
+    assert [part.shape for part in known.cost_intervals] == [(3, 2), (1, 2)]
+    assert known.multiplier_intervals.shape == known.budget_intervals.shape == (2, 2)
+    assert [part.shape for part in known.cost_standard_errors] == [(3,), (1,)]
+    assert np.isnan(known.reward_intervals).all()
+    assert np.isnan(known.budget_standard_errors).all()
+
+
+def test_a_history_has_equally_long_columns():
+    assert len(History({})) == 0
+    assert len(History({"a": [1, 2]})) == 2
+    with pytest.raises(AssertionError, match="equally long"):
+        History({"a": [1, 2], "b": [1]})
+
+
+# --- the verb -------------------------------------------------------------------------------------
+
+
+def test_recover_checks_the_border_before_it_fits():
+    class Never:
+        def fit(self, *_, **__):
+            raise AssertionError("the estimator was called")
+
+    world = hill_grid(0)
+    walks = Demonstrations([0], [0], [0, 1])
+    with pytest.raises(InvalidDemonstrations, match="every action"):
+        recover(world.mdp, world.features, Demonstrations([0], [9], [0, 1]), estimator=Never())
+    with pytest.raises(InvalidModel, match="reward features"):
+        recover(world.mdp, Features(np.ones((3, 1))), walks, estimator=Never())
+
+
+def test_recover_asks_the_estimator_and_raises_what_it_amounts_to():
+    world = hill_grid(0, tightness=0.5)
+    walks = simulate(world.mdp, solve(world.mdp, world.truth).policy, trajectories=9, steps=50)
+    short = Alternating(starts=1, max_steps=1, band=0.0)
+    kept = recover(world.mdp, world.features, walks, estimator=short, throw=False)
+    assert kept.status is RecoveryStatus.NOT_CONVERGED
+    with pytest.raises(NotConverged):
+        recover(world.mdp, world.features, walks, estimator=short)
+    assert kept.estimator == repr(short)
