@@ -85,7 +85,12 @@ def intervals(
         reward = space.blocks[0]
         ends[reward] = np.stack([floor[reward], np.ones(len(floor[reward]))], axis=1)
     for k, block in enumerate(space.blocks[1:]):
-        ends[size + k] = (0.0, np.inf) if mute[block].all() else _price_ends(around, gauge, k)
+        set_by = gauge.ratios.bottoms[block.start] * np.isfinite(limits)
+        if set_by.any():  # forbidden costs alone make the price: it has no upper limit either
+            least = float(set_by @ np.nan_to_num(limits)) / gauge.ratios.sizes[block.start]
+            ends[size + k] = (least * gauge.multipliers[k], np.inf)
+        else:
+            ends[size + k] = (0.0, np.inf) if mute[block].all() else _price_ends(around, gauge, k)
         if np.isfinite(gauge.budgets[k]):
             ends[size + count + k] = _budget_ends(around, gauge, fitted, space, k)
     shut = np.isfinite(limits)
