@@ -7,28 +7,26 @@ every task that pays for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tacit.demonstrations import Demonstrations
 from tacit.forward.visitation import visitation
-from tacit.inverse.boltzmann import LARGEST
+from tacit.inverse.boltzmann import LARGEST, Fit
 from tacit.inverse.gauge import Split, split
 from tacit.inverse.inference import (
     CLUSTERS,
     ONE_SIDED,
-    TWO_SIDED,
     Errors,
     advantages,
-    gauge_errors,
     information,
     inverse_information,
     undecided,
-    upper_ends,
 )
-from tacit.inverse.separation import SUSPICIOUS
+from tacit.inverse.intervals import intervals
+from tacit.inverse.separation import FLAT, SUSPICIOUS
 from tacit.inverse.tasks_search import directions
 from tacit.inverse.tasks_stack import Stack, StackFit
 
@@ -38,29 +36,31 @@ class Pooled:
     """What all tasks say about the joint parameters.
 
     Attributes:
-        errors: covariance [n, n] and blind directions [B, n] of the joint parameters.
-        tops: [n] one-sided upper limits of those on their lower bound, else NaN.
+        fisher: [n, n] information of all steps.
+        errors: covariance, blind directions and scatter of the joint parameters.
+        moving: [n] bool, the joint parameters that are free, or on a bound perhaps by chance.
         limits: [n] lower limits of those without an upper one (forbidden costs), else NaN.
     """
 
+    fisher: np.ndarray
     errors: Errors
-    tops: np.ndarray
+    moving: np.ndarray
     limits: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """One task in the gauge, every number with its error and its interval.
+    """One task in the gauge, every number with its interval and its error.
 
     Attributes:
         gauge: the numbers themselves.
-        spread: [D + sum D_k + K + K] standard errors of weights, multipliers and budgets.
-        ends: [D + sum D_k + K + K, 2] their 95 % intervals.
+        ends: [D + K + K, 2] intervals of weights, multipliers and budgets.
+        spread: [D + K + K] their standard errors.
     """
 
     gauge: Split
-    spread: np.ndarray
     ends: np.ndarray
+    spread: np.ndarray
 
 
 def pooled(stack: Stack, fitted: StackFit, seen: Sequence[Demonstrations]) -> Pooled:
@@ -69,67 +69,84 @@ def pooled(stack: Stack, fitted: StackFit, seen: Sequence[Demonstrations]) -> Po
     fisher = here.information(stack.information(fitted))
     limits = _forbidden(stack, fitted)
     shut = np.isfinite(limits)
-    free = here.free & ~shut
-    tops = upper_ends(fitted.whole, fisher, free)
-    inverse, blind = inverse_information(fisher, undecided(fitted.whole, fisher, free) & ~shut)
-    many = sum(one.episodes for one in seen)
-    clustered = many >= CLUSTERS * max(int(free.sum()), 1)
-    if clustered:
-        inverse = inverse @ _clusters(stack, fitted, seen, here.jacobians) @ inverse
-        inverse *= many / (many - 1.0)
-    return Pooled(Errors(inverse, blind, clustered), tops, limits)
+    moving = undecided(fitted.whole, fisher, here.free & ~shut) & ~shut
+    inverse, blind = inverse_information(fisher, moving)
+    many, scatter = sum(one.episodes for one in seen), None
+    if many >= CLUSTERS * max(int(moving.sum()), 1) and many < sum(one.steps for one in seen):
+        scatter = _scatter(stack, fitted, seen, here.jacobians) * (many / (many - 1.0))
+        inverse = inverse @ scatter @ inverse
+    return Pooled(fisher, Errors(inverse, blind, scatter is not None, scatter), moving, limits)
 
 
 def numbers_of(stack: Stack, fitted: StackFit, told: Pooled, task: int) -> Numbers:
-    """The `Numbers` of one task."""
+    """The `Numbers` of one task, by the rules of a single one.
+
+    What the other tasks add is the information about its parameters that is left when all other
+    joint parameters adapt.
+    """
     steps, part, shape = stack.steps[task], fitted.parts[task], fitted.link
-    space, mdp = steps.space, steps.mdp
-    rows, inner = shape.rows[task], shape.jacobian(task, fitted.z)
-    shut = np.isfinite(told.limits[rows]) & (space.signs < 0)
+    space, mdp, rows = steps.space, steps.mdp, shape.rows[task]
+    limits = np.where(space.signs < 0, told.limits[rows], np.nan)
     from_start = visitation(mdp, part.point.policy)
     scores = advantages(mdp, space, part)
     reaction = information(scores, part.point.policy, from_start.sum(axis=1))
-    gauge = split(space, part.point.x, space.pull_back(from_start), reaction, forbidden=shut)
-    mine = Errors(
-        inner @ told.errors.covariance @ inner.T, told.errors.blind @ inner.T, told.errors.clustered
+    spent = space.pull_back(from_start)
+    gauge = split(space, part.point.x, spent, reaction, forbidden=np.isfinite(limits))
+    inner, adapted = shape.jacobian(task, fitted.z), _adapted(fitted, told, task)
+    covariance = inner @ told.errors.covariance @ inner.T
+    scatter = told.errors.scatter
+    found = Errors(
+        covariance,
+        told.errors.blind @ inner.T,
+        told.errors.clustered,
+        None if scatter is None else adapted.T @ scatter @ adapted,
     )
-    spread = gauge_errors(gauge, mine)
-    points = np.concatenate(
-        [gauge.reward_weights, *gauge.cost_weights, gauge.multipliers, gauge.budgets]
+    # The likelihood of all tasks as a function of this one's parameters.
+    idle = part.point.x == 0.0
+    settled = idle & ~(shape.movable[rows] & (fitted.z[shape.sizes[task]] > 0))
+    seen_alone = Fit(
+        part.problem._replace(
+            lower=np.where(np.isfinite(shape.lower[rows]), 0.0, -np.inf),
+            upper=np.where(settled, 0.0, LARGEST),
+        ),
+        part.point._replace(gradient=adapted.T @ fitted.whole.point.gradient),
+        part.steps,
+        part.tolerance,
     )
-    ends = np.stack([points - TWO_SIDED * spread, points + TWO_SIDED * spread], axis=1)
-    size = space.size
-    # What one unit of the joint parameter behind each of the task's own is in the gauge.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        prices = gauge.multipliers / gauge.temperature
-        totals = np.array([1.0 / gauge.temperature, *np.where(prices > 0, prices, np.nan)])
-    counts = [block.stop - block.start for block in space.blocks]
-    unit = shape.factors[task] * fitted.z[shape.sizes[task]] / space.scales
-    unit = unit / np.repeat(totals, counts)
-    top, limit = told.tops[rows] * unit, told.limits[rows] * unit
-    held = ~np.isnan(top)
-    ends[:size][held] = np.stack([np.zeros(size), top], axis=1)[held]
-    bounded = np.isfinite(shape.lower[rows])
-    ends[:size] = np.clip(ends[:size], np.where(bounded, 0.0, -1.0)[:, None], 1.0)
-    ends[:size][shut] = np.stack([limit, np.full(size, np.inf)], axis=1)[shut]
-    spread[:size] = np.where(held | shut, np.nan, spread[:size])
-    of_prices = slice(size, size + space.constraints)
-    ends[of_prices, 0] = np.maximum(ends[of_prices, 0], 0.0)
-    return Numbers(gauge, spread, ends)
+    fisher = adapted.T @ told.fisher @ adapted
+    # A factor * z[size] of the joint parameter is the task's own.
+    per_entry = shape.factors[task] * fitted.z[shape.sizes[task]]
+    ends, spread = intervals(
+        space, seen_alone, gauge, found, fisher=fisher, limits=limits * per_entry
+    )
+    if not fitted.whole.converged or stack.ridged:
+        # Curvature says nothing about a maximum that is not there or was not reached.
+        ends[:], spread[:] = np.nan, np.nan
+    return Numbers(gauge, ends, spread)
 
 
-def largest_price(stack: Stack, alone: StackFit, told: Pooled, task: int, k: int) -> float:
-    """Upper limit of a multiplier, from a fit of the task alone that has the constraint."""
-    found = numbers_of(stack, alone, told, task)
-    space = stack.steps[task].space
-    if found.gauge.multipliers[k] > 0:
-        return float(found.ends[space.size + k, 1])
-    block = space.blocks[1 + k]
-    tops = told.tops[alone.link.rows[task][block]] / space.scales[block]
-    return float(found.gauge.temperature * np.nansum(tops))
+def _adapted(fitted: StackFit, told: Pooled, task: int) -> np.ndarray:
+    """[n, D] how the joint parameters follow when one of this task's moves, all others adapting."""
+    shape, z = fitted.link, fitted.z
+    kept = told.moving.copy()
+    for entries in (shape.rows[task], shape.sizes[task]):
+        kept[entries] = shape.movable[entries]
+    kept &= np.isnan(told.limits)
+    inner = shape.jacobian(task, z)[:, kept]
+    follow = np.zeros((len(z), len(inner)))
+    if not kept.any():
+        return follow
+    back = np.linalg.pinv(inner)
+    _, sizes, axes = np.linalg.svd(inner)
+    rank = int((sizes > 1e-12 * sizes.max(initial=0.0)).sum())
+    rest = axes[rank:].T  # joint directions that leave this task alone
+    fisher = told.fisher[np.ix_(kept, kept)]
+    inverse, _ = inverse_information(rest.T @ fisher @ rest, np.ones(rest.shape[1], bool))
+    follow[kept] = back - rest @ inverse @ rest.T @ fisher @ back
+    return follow
 
 
-def _clusters(
+def _scatter(
     stack: Stack,
     fitted: StackFit,
     seen: Sequence[Demonstrations],
@@ -149,25 +166,41 @@ def _clusters(
 def _forbidden(stack: Stack, fitted: StackFit) -> np.ndarray:
     """[n] lower limits of the joint parameters of costs that have no upper one; NaN elsewhere.
 
-    As for one task: sending the parameter to the largest value costs no likelihood, in any task.
+    As for one task: sending the parameter to the largest value costs no likelihood, in any task,
+    and the limit is where lowering it, the others adapting, has cost the one-sided quantile.
     """
     shape, z, point = fitted.link, fitted.z, fitted.whole.point
     limits, costs = np.full(len(z), np.nan), np.zeros(len(z), bool)
+    if stack.ridged:
+        return limits  # an expert without noise forbids nothing in particular
     for rows, steps in zip(shape.rows, stack.steps, strict=True):
         costs[rows[steps.space.signs < 0]] = True
+    ceiling = fitted.loss + 0.5 * ONE_SIDED**2
     for j in np.flatnonzero(costs & shape.movable & (z > SUSPICIOUS)):
-        if z[j] ** 2 * point.curvature[j, j] > 4.0:
-            continue  # well determined: its loss is curved on the scale of the parameter itself
-        trial = z.copy()
-        trial[j] = LARGEST
-        if stack.loss_at(fitted, trial) - fitted.loss > 0.01:
-            continue
-        low, high = 0.0, z[j]
-        for _ in range(30):
-            trial[j] = 0.5 * (low + high)
-            if stack.loss_at(fitted, trial) - fitted.loss > 0.5 * ONE_SIDED**2:
-                low = trial[j]
-            else:
-                high = trial[j]
-        limits[j] = high
+        mine = np.arange(len(z)) == j
+        flat = stack.loss_at(fitted, np.where(mine, LARGEST, z)) - fitted.loss <= FLAT
+        # Not if its loss is curved on the scale of the parameter itself: well determined.
+        if flat and z[j] ** 2 * point.curvature[j, j] <= 4.0:
+
+            def fixed(value: float, mine: np.ndarray = mine) -> bool:
+                return stack.loss_at(fitted, np.where(mine, value, z)) > ceiling
+
+            def adapting(value: float, mine: np.ndarray = mine) -> bool:
+                near = [part.point for part in fitted.parts]
+                start = np.where(mine, value, z)
+                return stack.minimise(shape.settled(mine, value), start, near).loss > ceiling
+
+            # With the others fixed a value costs more: the cheap search first.
+            limits[j] = _bisect(adapting, _bisect(fixed, float(z[j]), 30), 8)
     return limits
+
+
+def _bisect(fails: Callable[[float], bool], high: float, steps: int) -> float:
+    """The upper end of the last bracket of where `fails` turns false; 0 where it never fails."""
+    low = 0.0
+    if not fails(low):
+        return low
+    for _ in range(steps):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if fails(middle) else (low, middle)
+    return high

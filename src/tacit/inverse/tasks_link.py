@@ -102,11 +102,11 @@ class Link:
             for e, blocks in enumerate(self.blocks):
                 zero[self.rows[e][blocks[b]]] = True
                 one[self.sizes[e][blocks[b]]] = True
-            return self._settled(zero, 0.0)._settled(one, 1.0)
+            return self.settled(zero, 0.0).settled(one, 1.0)
         held = np.zeros(len(self.lower), bool)
         for e in tasks:
             held |= self.steering(b, e)
-        return self._settled(held, 0.0)
+        return self.settled(held, 0.0)
 
     def start(self, parameters: Sequence[np.ndarray]) -> np.ndarray:
         """[n] joint parameters whose tasks have these, each [D], as nearly as the ties allow.
@@ -139,7 +139,8 @@ class Link:
                 turned[leader][ahead] = (v @ old) / (v @ v) * v
         return turned
 
-    def _settled(self, held: np.ndarray, value: float) -> Link:
+    def settled(self, held: np.ndarray, value: float) -> Link:
+        """The link with the entries `held` [n] bool settled at this value."""
         lower = np.where(held, value, self.lower)
         return replace(self, lower=lower, upper=np.where(held, value, self.upper))
 

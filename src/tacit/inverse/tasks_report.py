@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.forward.visitation import visitation
-from tacit.inverse.boltzmann import expert_solution, looks_deterministic
+from tacit.inverse.boltzmann import RESCUE, expert_solution
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import data_findings, feature_findings
 from tacit.inverse.identification import Identification
 from tacit.inverse.inference import blind_sentences
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
-from tacit.inverse.tasks_errors import Numbers, Pooled, largest_price, numbers_of, pooled
+from tacit.inverse.tasks_errors import Numbers, Pooled, numbers_of, pooled
 from tacit.inverse.tasks_search import Search
 
 if TYPE_CHECKING:
@@ -33,9 +33,12 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> J
     told = pooled(found.stack, found.joint, seen)
     every = range(len(tasks))
     numbers = [numbers_of(found.stack, found.joint, told, e) for e in every]
-    idle = any((one.gauge.multipliers == 0).any() for one in numbers)
-    wide = pooled(found.stack, found.alone, seen) if idle else told
-    recoveries = [_recovery(options, tasks[e], found, wide, numbers[e], e) for e in every]
+    if any((one.gauge.multipliers == 0).any() for one in numbers):
+        # How large a price may be that was not shown to be paid: ask the fit that has it.
+        wide = pooled(found.stack, found.alone, seen)
+        others = [numbers_of(found.stack, found.alone, wide, e) for e in every]
+        numbers = [_completed(one, other) for one, other in zip(numbers, others, strict=True)]
+    recoveries = [_recovery(options, tasks[e], found, numbers[e], e) for e in every]
     status = _status([one.status for one in recoveries])
     whole = found.joint.whole
     shared = _shared(options, found, recoveries)
@@ -47,7 +50,7 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> J
     own = tuple(one.reward_weights for one in recoveries)
     return JointRecovery(
         tuple(recoveries),
-        own[found.leaders[0]] if options.share_reward else own,
+        own[found.joint.link.leaders[0]] if options.share_reward else own,
         [recoveries[e].cost_weights[k] for k, e in enumerate(_speakers(found))],
         status,
         RecoveryCertificate(
@@ -69,7 +72,7 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> J
 
 
 def _recovery(
-    options: SharedLikelihood, task: Task, found: Search, wide: Pooled, numbers: Numbers, e: int
+    options: SharedLikelihood, task: Task, found: Search, numbers: Numbers, e: int
 ) -> Recovery:
     """The task's own `Recovery`, its weights those of all tasks together."""
     gauge, part = numbers.gauge, found.joint.parts[e]
@@ -96,25 +99,34 @@ def _recovery(
             projected_gradient=found.joint.whole.projected_gradient,
         ),
         History({"loss": [part.point.loss], "evaluations": [part.steps]}),
-        _identification(task, found, wide, numbers, e),
+        _identification(task, found, numbers, e),
         f"{options!r}, task {e} of {len(found.stack.steps)}",
         task.features.reward_names,
         task.features.cost_names,
     )
 
 
-def _identification(
-    task: Task, found: Search, wide: Pooled, numbers: Numbers, e: int
-) -> Identification:
+def _completed(one: Numbers, other: Numbers) -> Numbers:
+    """The numbers, with the prices of idle constraints at most what another fit allows."""
+    ends, spread = one.ends.copy(), one.spread.copy()
+    count = len(one.gauge.multipliers)
+    idle = np.flatnonzero(one.gauge.multipliers == 0)
+    prices = len(ends) - 2 * count + idle
+    top = other.ends[prices, 1]
+    ends[prices, 0], ends[prices, 1] = 0.0, np.where(np.isnan(top), np.inf, top)
+    ends[prices + count] = (np.nan, np.inf)
+    spread[prices] = np.nan
+    return Numbers(one.gauge, ends, spread)
+
+
+def _identification(task: Task, found: Search, numbers: Numbers, e: int) -> Identification:
     space = found.stack.steps[e].space
-    spread, ends = numbers.spread, numbers.ends.copy()
+    spread, ends = numbers.spread, numbers.ends
     prices = slice(space.size, space.size + space.constraints)
     budgets = slice(prices.stop, prices.stop + space.constraints)
     active = numbers.gauge.multipliers > 0
     sentences = []
     for k in np.flatnonzero(~active):
-        ends[prices][k] = (0.0, largest_price(found.stack, found.alone, wide, e, int(k)))
-        ends[budgets][k] = (np.nan, np.inf)
         sentences.append(
             f"Constraint {k} is not identified in this task: its demonstrations do not show that "
             f"it restrains the expert ({_chance(found.sizes[k, e], found.activity[k])} if it does "
@@ -140,7 +152,7 @@ def _shared(
     options: SharedLikelihood, found: Search, recoveries: Sequence[Recovery]
 ) -> Identification:
     """What is known of the weights that the tasks share, as a task knows it that pays for it."""
-    speakers = (found.leaders[0], *_speakers(found))
+    speakers = (found.joint.link.leaders[0], *_speakers(found))
     known = [recoveries[e].identification for e in speakers]
     nothing = np.full(len(known) - 1, np.nan)
     shares = options.share_reward
@@ -160,7 +172,7 @@ def _shared(
 def _speakers(found: Search) -> list[int]:
     """[K] a task that each constraint restrains: the leader, if it does."""
     chosen = []
-    for kept, leader in zip(found.restrained, found.leaders[1:], strict=True):
+    for kept, leader in zip(found.restrained, found.joint.link.leaders[1:], strict=True):
         chosen.append(leader if kept[leader] or not kept.any() else int(kept.argmax()))
     return chosen
 
@@ -168,7 +180,7 @@ def _speakers(found: Search) -> list[int]:
 def _task_status(found: Search, e: int) -> RecoveryStatus:
     if not (found.alone.whole.converged and found.joint.whole.converged):
         return RecoveryStatus.NOT_CONVERGED
-    if looks_deterministic(found.stack.steps[e].mdp, found.joint.parts[e], 1e-3):
+    if found.boundless[e]:
         return RecoveryStatus.EXPERT_DETERMINISTIC
     convex = found.joint.link.linear and all(steps.convex for steps in found.stack.steps)
     return RecoveryStatus.CONVERGED if convex else RecoveryStatus.LOCAL_OPTIMUM
@@ -226,6 +238,14 @@ def _sentences(found: Search, told: Pooled, first: Task) -> list[str]:
             "Directions and sizes are fitted together, which is convex in each but not in both: "
             "the optimum is the best one found from the directions of the tasks."
         )
+    if found.boundless.any():
+        which = ", ".join(str(e) for e in np.flatnonzero(found.boundless))
+        sentences.append(
+            f"The expert looks deterministic to the likelihood in task {which}: it rises for ever "
+            f"with the parameters. A ridge of {RESCUE:g} on scaled features was added there, on "
+            "which the scale of the answer depends, and no intervals are given."
+        )
+        return sentences
     unit = "trajectories" if told.errors.clustered else "steps"
     sentences.append(f"Standard errors take the {unit} of all {count} tasks as independent units.")
     return sentences

@@ -11,15 +11,21 @@ import numpy as np
 from tacit.errors import InvalidModel
 from tacit.forward.smooth_dual import Point
 from tacit.inverse.activity import activity_p_value
+from tacit.inverse.boltzmann import rescued
 from tacit.inverse.coordinates import Coordinates, coordinates
 from tacit.inverse.inference import inverse_information
 from tacit.inverse.likelihood import Steps
+from tacit.inverse.likelihood_report import VISIBLE
 from tacit.inverse.tasks_agreement import Directions, agreement_p_value
 from tacit.inverse.tasks_link import Link, Tie, link
 from tacit.inverse.tasks_stack import Stack, StackFit
 
 if TYPE_CHECKING:
+    from tacit.inverse.likelihood import Likelihood
     from tacit.inverse.tasks import SharedLikelihood, Task
+
+# A constraint, and the tasks in which it may or may not restrain the expert.
+Where = tuple[int, tuple[int, ...]]
 
 # Tasks whose own direction is tried as a start, the clearest first.
 STARTS = 3
@@ -33,7 +39,7 @@ class Search:
         stack: the likelihoods.
         alone: every task by itself, with every constraint.
         joint: all together, without the constraints that were not shown to be active.
-        leaders: one task per block, the one that speaks most clearly of it.
+        boundless: [E] bool, the tasks whose likelihood has no maximum, so that a ridge was taken.
         restrained: [K, E] bool, whether each constraint was kept in each task.
         activity: [K] p-values of "this constraint restrains no task".
         sizes: [K, E] p-values of "it does not restrain this task"; NaN where not tested.
@@ -43,7 +49,7 @@ class Search:
     stack: Stack
     alone: StackFit
     joint: StackFit
-    leaders: tuple[int, ...]
+    boundless: np.ndarray
     restrained: np.ndarray
     activity: np.ndarray
     sizes: np.ndarray
@@ -62,7 +68,8 @@ def search(options: SharedLikelihood, tasks: Sequence[Task]) -> Search:
         Steps.of(task.mdp, coordinates(task.mdp, task.features), task.demonstrations)
         for task in tasks
     )
-    own = [one.fit(likelihood) for one in steps]
+    tried = [rescued(s.mdp, s.fit(likelihood), VISIBLE, likelihood.max_steps) for s in steps]
+    own = [fitted for fitted, _ in tried]
     stack = Stack(
         steps, tuple(fit.problem for fit in own), likelihood.tolerance, likelihood.max_steps
     )
@@ -71,7 +78,7 @@ def search(options: SharedLikelihood, tasks: Sequence[Task]) -> Search:
     shape = link(spaces, apart, [0] * len(apart), free_reward=likelihood.free_reward)
     points = [fit.point for fit in own]
     alone = stack.minimise(shape, shape.start([point.x for point in points]), points)
-    return _together(options, stack, spaces, alone)
+    return _together(options, stack, alone, np.array([boundless for _, boundless in tried]))
 
 
 def ties_of(options: SharedLikelihood, space: Coordinates) -> list[Tie]:
@@ -96,49 +103,66 @@ def directions(fitted: StackFit) -> Directions:
 
 
 def _together(
-    options: SharedLikelihood, stack: Stack, spaces: list[Coordinates], alone: StackFit
+    options: SharedLikelihood, stack: Stack, alone: StackFit, boundless: np.ndarray
 ) -> Search:
     """The joint fit from the tasks alone, less what the tests drop, and the tests of the ties."""
-    likelihood, every = options.likelihood, range(len(spaces))
-    ties = ties_of(options, spaces[0])
-    clarity = _clarity(stack, alone, len(ties))
+    likelihood, spaces = options.likelihood, [steps.space for steps in stack.steps]
+    every, constraints = range(len(spaces)), range(spaces[0].constraints)
+    ties, clarity = ties_of(options, spaces[0]), _clarity(stack, alone)
     leaders = clarity.argmax(axis=1).tolist()
-    activity = np.ones(len(ties) - 1)
-    for k in range(len(activity)):
-        activity[k] = _p_without(stack, alone, 1 + k, every, likelihood.seed)
-    # A search cut short has shown nothing, not even that a constraint is idle.
-    dropped = (activity > likelihood.level) & alone.whole.converged
+    anywhere = [(k, tuple(every)) for k in constraints]
+    needed, chances = _pruned(likelihood, stack, alone, anywhere)
+    activity = np.array([chances[one] for one in anywhere])
+    restrained = np.array([[one in needed for _ in every] for one in anywhere], bool)
 
     def shaped(ties: Sequence[Tie]) -> Link:
         shape = link(spaces, ties, leaders, free_reward=likelihood.free_reward)
-        for k in np.flatnonzero(dropped):
-            shape = shape.without(1 + int(k), every)
+        for k in constraints:
+            idle = np.flatnonzero(~restrained[k]).tolist()
+            shape = shape.without(1 + k, idle) if idle else shape
         return shape
 
     joint = _best(stack, alone, shaped(ties), np.argsort(-clarity.sum(axis=0)).tolist()[:STARTS])
-    sizes = np.full((len(activity), len(spaces)), np.nan)
-    for k in np.flatnonzero(~dropped):
-        for e in every:
-            if joint.link.steering(1 + int(k), e).any():
-                sizes[k, e] = _p_without(stack, joint, 1 + int(k), [e], likelihood.seed)
-    idle = (sizes > likelihood.level) & joint.whole.converged
-    if idle.any():
-        shape = _without(joint.link, idle)
-        joint = stack.minimise(shape, np.clip(joint.z, shape.lower, shape.upper), _points(joint))
-    restrained = ~dropped[:, None] & ~idle
+    steered = [(k, (e,)) for k in constraints for e in every if joint.link.steering(1 + k, e).any()]
+    needed, chances = _pruned(likelihood, stack, joint, steered)
+    sizes = np.full(restrained.shape, np.nan)
+    for (k, (e,)), chance in chances.items():
+        sizes[k, e] = chance
+        restrained[k, e] = (k, (e,)) in needed
+    shape = shaped(ties)
+    joint = stack.minimise(shape, np.clip(joint.z, shape.lower, shape.upper), _points(joint))
     agreement = np.full(len(ties), np.nan)
     for b, tie in enumerate(ties):
         told = len(spaces) if b == 0 else int(restrained[b - 1].sum())
         if tie is not Tie.OWN and told > 1:
             apart = [Tie.OWN if other == b else own for other, own in enumerate(ties)]
-            wide = _without(shaped(apart), idle)
-            agreement[b] = _p_agreement(stack, joint, wide, likelihood.seed)
-    return Search(stack, alone, joint, tuple(leaders), restrained, activity, sizes, agreement)
+            agreement[b] = _p_agreement(stack, joint, shaped(apart), likelihood.seed)
+    return Search(stack, alone, joint, boundless, restrained, activity, sizes, agreement)
 
 
-def _clarity(stack: Stack, alone: StackFit, blocks: int) -> np.ndarray:
+def _pruned(
+    likelihood: Likelihood, stack: Stack, full: StackFit, asked: list[Where]
+) -> tuple[list[Where], dict[Where, float]]:
+    """What is needed of the constraints `asked` in some tasks, and all the p-values.
+
+    One at a time, the least needed first: of two constraints that can stand in for each other
+    neither is needed beside the other, but one of them is.
+    """
+    left, chances, fitted = list(asked), dict.fromkeys(asked, 1.0), full
+    while left and full.whole.converged:  # a search cut short has shown nothing
+        tests = [_without(stack, fitted, where, likelihood.seed) for where in left]
+        chances.update(zip(left, (chance for chance, _ in tests), strict=True))
+        least = int(np.argmax([chance for chance, _ in tests]))
+        if tests[least][0] <= likelihood.level:
+            break
+        fitted = tests[least][1]
+        left.pop(least)
+    return left, chances
+
+
+def _clarity(stack: Stack, alone: StackFit) -> np.ndarray:
     """[1 + K, E] how many squared standard errors each block of each task is away from 0."""
-    found = np.zeros((blocks, len(alone.parts)))
+    found = np.zeros((len(alone.link.ties), len(alone.parts)))
     for e, (part, fisher) in enumerate(zip(alone.parts, stack.information(alone), strict=True)):
         for b, block in enumerate(alone.link.blocks[e]):
             others = part.free.copy()
@@ -160,17 +184,19 @@ def _best(stack: Stack, alone: StackFit, shape: Link, order: Sequence[int]) -> S
     return min(fits, key=lambda fitted: fitted.loss)
 
 
-def _p_without(stack: Stack, full: StackFit, b: int, tasks: Sequence[int], seed: int) -> float:
-    """The p-value of "block b is 0 in these tasks"."""
-    shape = full.link.without(b, tasks)
-    tested = full.link.movable & ~shape.movable
-    if not (full.z[tested] > 0).any():
-        return 1.0
-    less = stack.minimise(shape, np.clip(full.z, shape.lower, shape.upper), _points(full))
+def _without(stack: Stack, fitted: StackFit, where: Where, seed: int) -> tuple[float, StackFit]:
+    """The p-value of "this constraint does not restrain these tasks", and the fit without it."""
+    k, tasks = where
+    shape = fitted.link.without(1 + k, tasks)
+    tested = fitted.link.movable & ~shape.movable
+    less = stack.minimise(shape, np.clip(fitted.z, shape.lower, shape.upper), _points(fitted))
+    if not (fitted.z[tested] > 0).any():
+        return 1.0, less
     here = directions(less)
     fisher = here.information(stack.information(less))
-    ratio = 2.0 * (less.loss - full.loss)
-    return activity_p_value(ratio, fisher, tested, here.free, here.one_sided, seed=seed)
+    ratio = 2.0 * (less.loss - fitted.loss)
+    chance = activity_p_value(ratio, fisher, tested, here.free, here.one_sided, seed=seed)
+    return chance, less
 
 
 def _p_agreement(stack: Stack, narrow: StackFit, wide: Link, seed: int) -> float:
@@ -186,13 +212,6 @@ def _p_agreement(stack: Stack, narrow: StackFit, wide: Link, seed: int) -> float
     ratio = 2.0 * (narrow.loss - loose.loss)
     fishers = stack.information(narrow)
     return agreement_p_value(ratio, fishers, before, directions(narrow), seed=seed)
-
-
-def _without(shape: Link, idle: np.ndarray) -> Link:
-    """The link without the constraints that are idle [K, E] in a task."""
-    for k, e in np.argwhere(idle):
-        shape = shape.without(1 + int(k), [int(e)])
-    return shape
 
 
 def _points(fitted: StackFit) -> list[Point]:

@@ -61,6 +61,11 @@ class Stack:
     tolerance: float
     max_steps: int
 
+    @property
+    def ridged(self) -> bool:
+        """Whether a task's likelihood has no maximum by itself, so that a ridge was taken."""
+        return any(problem.ridge.any() for problem in self.problems)
+
     def minimise(self, link: Link, z: np.ndarray, near: Sequence[Point]) -> StackFit:
         """The minimum of the sum, from z [n] and points nearby; projected Newton."""
         points = self._points(link, z, near)

@@ -1,0 +1,673 @@
+"""Several tasks: what they share is known from all of them, and nothing else is shared."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from scipy.stats import chi2, kstest
+
+import tacit
+from tacit.inverse.convex import Convex
+from tacit.inverse.coordinates import coordinates
+from tacit.inverse.likelihood import Likelihood, Steps
+from tacit.inverse.recover import recover
+from tacit.inverse.recovery import RecoveryStatus
+from tacit.inverse.tasks import SharedLikelihood, Task
+from tacit.inverse.tasks_agreement import Directions, agreement_p_value
+from tacit.inverse.tasks_link import Tie, link
+from tacit.inverse.tasks_stack import Stack
+
+TEMPERATURE = 0.3
+WEIGHTS = np.array([0.5, 0.3, 0.2])
+PRICES = (0.6, 3.0)
+REWARDS = {1: np.array([0.2, 0.5, 0.3]), 2: np.array([0.4, 0.2, 0.4]), 3: np.array([0.3, 0.3, 0.4])}
+
+
+def task_of(seed, price, *, weights=WEIGHTS, reward=None, steps=2000, draw=0, temperature=None):
+    """A task on a random world whose expert pays this price for costs of these weights."""
+    world = tacit.worlds.random(seed, states=8, actions=3, features=3)
+    reward = REWARDS[seed] if reward is None else np.asarray(reward)
+    objective = world.features.objective(reward, [weights], [0.0])
+    gain, costs = objective.tables(world.mdp)
+    solver = tacit.SoftDual(temperature=TEMPERATURE if temperature is None else temperature)
+    expert = tacit.solve(world.mdp, tacit.Objective(gain - price * costs[0]), solver=solver)
+    # Few trajectories, so that steps are the independent units of every standard error.
+    seen = tacit.simulate(world.mdp, expert.policy, trajectories=10, steps=steps, seed=draw)
+    return Task(world.mdp, world.features, seen)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return [task_of(1, PRICES[0]), task_of(2, PRICES[1])]
+
+
+@pytest.fixture(scope="module")
+def joint(pair):
+    return SharedLikelihood().fit(pair)
+
+
+def stack_of(tasks):
+    steps = tuple(Steps.of(t.mdp, coordinates(t.mdp, t.features), t.demonstrations) for t in tasks)
+    fits = [one.fit(Likelihood()) for one in steps]
+    return Stack(steps, tuple(f.problem for f in fits), 1e-9, 300), [f.point for f in fits]
+
+
+TIES = [
+    (Tie.OWN, Tie.DIRECTION),
+    (Tie.DIRECTION, Tie.DIRECTION),
+    (Tie.SAME, Tie.OWN),
+    (Tie.OWN, Tie.SAME),
+]
+
+
+# ---- the link ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ties", TIES)
+def test_the_link_ties_weights_and_has_the_derivatives_it_claims(pair, ties):
+    spaces = [coordinates(task.mdp, task.features) for task in pair]
+    assert np.abs(spaces[0].scales / spaces[1].scales - 1).max() > 1e-3  # units do differ
+    shape = link(spaces, ties, [1, 0])
+    random = np.random.default_rng(0)
+    z = np.where(shape.movable, random.uniform(0.5, 2.0, len(shape.lower)), shape.lower)
+    theta = [x / space.scales for x, space in zip(shape.parameters(z), spaces, strict=True)]
+    for tie, block in zip(ties, spaces[0].blocks, strict=True):
+        ratio = theta[0][block] / theta[1][block]
+        spread = np.ptp(ratio) / ratio.mean()
+        # Rounding, or nothing in common.
+        assert (spread < 1e-14) == (tie is not Tie.OWN)
+        if tie is Tie.SAME:
+            np.testing.assert_allclose(ratio, 1.0, rtol=1e-14)
+    small = 1e-6
+    for e in range(2):
+        gradient = random.normal(size=spaces[e].size)
+        for j in np.flatnonzero(shape.movable):
+            step = small * (np.arange(len(z)) == j)
+            up, down = shape.parameters(z + step)[e], shape.parameters(z - step)[e]
+            # Central differences of a quadratic are exact but for rounding / step.
+            slope = shape.jacobian(e, z)[:, j]
+            np.testing.assert_allclose((up - down) / (2 * small), slope, atol=1e-8)
+            turned = shape.jacobian(e, z + step) - shape.jacobian(e, z - step)
+            bend = gradient @ turned / (2 * small)
+            np.testing.assert_allclose(bend, shape.bend(e, gradient)[j], atol=1e-7)
+
+
+@pytest.mark.parametrize("ties", TIES)
+def test_parameters_that_keep_the_ties_are_found_again(pair, ties):
+    spaces = [coordinates(task.mdp, task.features) for task in pair]
+    shape = link(spaces, ties, [0, 1])
+    z = np.where(shape.movable, np.linspace(0.5, 2.0, len(shape.lower)), shape.lower)
+    np.testing.assert_allclose(shape.start(shape.parameters(z)), z, rtol=1e-12)
+
+
+def test_a_link_without_a_block_settles_it_at_zero(pair):
+    spaces = [coordinates(task.mdp, task.features) for task in pair]
+    shape = link(spaces, (Tie.OWN, Tie.DIRECTION), [0, 1])
+    assert not shape.linear
+    quiet = shape.without(1, [0])
+    assert quiet.linear
+    z = np.clip(np.ones(len(shape.lower)), quiet.lower, quiet.upper)
+    assert (quiet.parameters(z)[0][3:] == 0).all()
+    assert (quiet.parameters(z)[1][3:] == 1).all()
+    silent = shape.without(1, [0, 1])
+    z = np.clip(np.ones(len(shape.lower)), silent.lower, silent.upper)
+    assert all((x[3:] == 0).all() and (x[:3] > 0).all() for x in silent.parameters(z))
+    assert silent.movable.sum() == 6
+
+
+# ---- the search ----------------------------------------------------------------------------------
+
+
+def test_the_stacked_loss_has_the_gradient_and_curvature_it_claims(pair, joint):
+    stack, points = stack_of(pair)
+    spaces = [steps.space for steps in stack.steps]
+    shape = link(spaces, (Tie.OWN, Tie.DIRECTION), [0, 1])
+    fitted = stack.minimise(shape, shape.start([p.x for p in points]), points)
+    random = np.random.default_rng(1)
+    moves = shape.movable
+    z = fitted.z * np.where(moves, random.uniform(0.98, 1.02, len(fitted.z)), 1.0)
+    # One evaluation: the search is told to stop where it starts.
+    halted = dataclasses.replace(stack, max_steps=1)
+    here = halted.minimise(shape, z, points).whole.point
+    small = 1e-5
+    for j in np.flatnonzero(moves):
+        step = small * (np.arange(len(z)) == j)
+        rise = stack.loss_at(fitted, z + step) - stack.loss_at(fitted, z - step)
+        # A loss of 4e4 is known to about 1e-9: 1e-4 of the quotient, 1e-6 of the gradient's scale.
+        assert rise / (2 * small) == pytest.approx(here.gradient[j], abs=2e-3, rel=1e-5)
+        up = halted.minimise(shape, z + step, points).whole.point.gradient
+        down = halted.minimise(shape, z - step, points).whole.point.gradient
+        curve = (up - down)[moves] / (2 * small)
+        size = np.abs(here.curvature[moves][:, moves]).max()
+        # Truncation of second order in the step, relative to the largest entry.
+        np.testing.assert_allclose(curve, here.curvature[j][moves], atol=1e-5 * size)
+
+
+def negative_log_likelihood(task, theta_reward, theta_cost):
+    """By soft policy iteration in NumPy: knows nothing of the library's solvers."""
+    features, mdp = task.features, task.mdp
+    reward = features.reward @ theta_reward - features.costs[0] @ theta_cost
+    transitions, values = mdp.dense(), np.zeros(mdp.states)
+    for _ in range(50):
+        quality = reward + mdp.discount * transitions @ values
+        backup = logsumexp(quality, axis=1)
+        policy = np.exp(quality - backup[:, None])
+        if np.abs(backup - values).max() < 1e-12:
+            break
+        chain = np.einsum("sa,sat->st", policy, transitions)
+        values += np.linalg.solve(np.eye(len(chain)) - mdp.discount * chain, backup - values)
+    return -float((task.demonstrations.counts(mdp) * np.log(policy)).sum())
+
+
+def test_an_independent_search_finds_nothing_better(pair, joint):
+    best = float(joint.history["loss"][-1])
+
+    def loss(y):  # two rewards, two sizes, one direction
+        prices, weights = y[6:8], y[8:11]
+        parts = [
+            negative_log_likelihood(task, y[3 * e : 3 * e + 3], prices[e] * weights)
+            for e, task in enumerate(pair)
+        ]
+        return sum(parts) / 1e4
+
+    def packed(recoveries, weights):
+        rewards = [one.reward_weights / one.temperature for one in recoveries]
+        sizes = [one.multipliers[0] / one.temperature for one in recoveries]
+        return np.concatenate([*rewards, sizes, weights])
+
+    mine = packed(joint.recoveries, joint.cost_weights[0])
+    # The same number by two roads; rounding of 4e4 terms.
+    assert loss(mine) * 1e4 == pytest.approx(best, abs=1e-5)
+    start = packed(joint.recoveries, np.ones(3) / 3)
+    other = minimize(
+        loss, start, bounds=[(0, None)] * 11, method="L-BFGS-B", options={"maxiter": 150}
+    )
+    # Numerical gradients stop early, at 1e-8 of the loss or so; never below a true minimum.
+    assert other.fun * 1e4 >= best - 1e-5
+    assert other.fun * 1e4 == pytest.approx(best, abs=0.5)
+    found = other.x[8:11] / other.x[8:11].sum()
+    np.testing.assert_allclose(found, joint.cost_weights[0], atol=0.01)
+
+
+# ---- what comes back -----------------------------------------------------------------------------
+
+
+def test_every_task_has_the_shared_weights_and_the_rest_is_its_own(pair, joint):
+    assert joint.status is RecoveryStatus.LOCAL_OPTIMUM
+    assert np.isnan(joint.certificate.objective_gap)
+    assert joint.certificate.projected_gradient <= 1e-9
+    known = joint.identification
+    for e, (task, one) in enumerate(zip(pair, joint.recoveries, strict=True)):
+        np.testing.assert_allclose(one.cost_weights[0], joint.cost_weights[0], rtol=1e-12)
+        # The shared weights are one thing: every task knows them equally well.
+        np.testing.assert_allclose(
+            one.identification.cost_standard_errors[0], known.cost_standard_errors[0], rtol=1e-6
+        )
+        own = one.identification
+        # Five standard errors: a chance of one in a million, and the seed is fixed.
+        error = np.abs(one.cost_weights[0] - WEIGHTS)
+        assert (error <= 5 * own.cost_standard_errors[0]).all()
+        error = np.abs(one.reward_weights - REWARDS[e + 1])
+        assert (error <= 5 * own.reward_standard_errors).all()
+        assert abs(one.multipliers[0] - PRICES[e]) <= 5 * own.multiplier_standard_errors[0]
+        assert one.temperature == pytest.approx(TEMPERATURE, rel=0.1)
+        assert one.solution.status is tacit.Status.CONVERGED
+        spent = one.objective.tables(task.mdp)[1][0]
+        assert one.budgets[0] == pytest.approx(np.vdot(one.solution.visitation, spent), rel=1e-9)
+    assert known.reward_intervals.shape == (0, 2)
+    assert known.active.tolist() == [True]
+    assert any("The tasks agree on the weights of constraint 0" in s for s in joint.findings)
+    assert "task 1 of 2" in joint.recoveries[1].estimator
+    page = joint.summary()
+    assert "Recovered from 2 tasks" in page
+    assert "Task 1" in page
+    assert repr(joint).startswith("JointRecovery(LOCAL_OPTIMUM, tasks=2")
+
+
+def test_together_the_direction_is_known_better_than_alone(pair, joint):
+    for task in pair:
+        alone = Likelihood().fit(task.mdp, task.features, task.demonstrations)
+        together = joint.identification.cost_standard_errors[0]
+        # Information adds up; the two estimates it is taken at differ by their errors.
+        assert (together <= 1.1 * alone.identification.cost_standard_errors[0]).all()
+
+
+def test_one_task_is_the_likelihood(pair):
+    task = pair[0]
+    one = SharedLikelihood().fit([task])
+    direct = Likelihood().fit(task.mdp, task.features, task.demonstrations)
+    own = one.recoveries[0]
+    # The same search twice; both stop within 1e-9 of a stationary point.
+    for name in ("reward_weights", "multipliers", "budgets", "temperature"):
+        np.testing.assert_allclose(getattr(own, name), getattr(direct, name), rtol=1e-6)
+    np.testing.assert_allclose(own.cost_weights[0], direct.cost_weights[0], rtol=1e-6)
+    for name in ("reward", "multiplier", "budget"):
+        mine = getattr(own.identification, f"{name}_intervals")
+        np.testing.assert_allclose(
+            mine, getattr(direct.identification, f"{name}_intervals"), rtol=1e-5
+        )
+    np.testing.assert_allclose(
+        one.identification.cost_intervals[0], direct.identification.cost_intervals[0], rtol=1e-5
+    )
+    assert own.status is direct.status
+    assert one.status is direct.status
+
+
+def test_the_same_task_twice_is_the_task_with_all_steps_counted_twice(pair):
+    task = pair[1]
+    alone = Likelihood().fit(task.mdp, task.features, task.demonstrations)
+    twice = SharedLikelihood().fit([task, task])
+    np.testing.assert_allclose(twice.cost_weights[0], alone.cost_weights[0], rtol=1e-6)
+    for one in twice.recoveries:
+        np.testing.assert_allclose(one.multipliers, alone.multipliers, rtol=1e-6)
+        np.testing.assert_allclose(one.reward_weights, alone.reward_weights, rtol=1e-6)
+    # A shared direction has twice the information, less what a size of its own costs: never more
+    # than sqrt(2) surer, and never less sure than one of them.
+    ratio = (
+        twice.identification.cost_standard_errors[0] / alone.identification.cost_standard_errors[0]
+    )
+    assert (ratio >= np.sqrt(0.5) * (1 - 1e-6)).all()
+    assert (ratio < 1.0).all()
+    everything = SharedLikelihood(share_reward=True, share_temperature=True).fit([task, task])
+    np.testing.assert_allclose(everything.reward_weights, alone.reward_weights, rtol=1e-6)
+    # A likelihood ratio of 0: the same task cannot disagree with itself.
+    assert twice.history["loss"][1] == pytest.approx(twice.history["loss"][0], abs=1e-6)
+
+
+def test_the_order_of_the_tasks_and_the_units_of_cost_do_not_matter(pair, joint):
+    turned = SharedLikelihood().fit(pair[::-1])
+    np.testing.assert_allclose(turned.cost_weights[0], joint.cost_weights[0], rtol=1e-6)
+    factors = np.array([1e6, 1.0, 1e-6])
+    scaled = [
+        dataclasses.replace(
+            task, features=tacit.Features(task.features.reward, [task.features.costs[0] * factors])
+        )
+        for task in pair
+    ]
+    other = SharedLikelihood().fit(scaled)
+    expected = joint.cost_weights[0] / factors
+    # The search is in scaled units and does the same, but for rounding.
+    np.testing.assert_allclose(other.cost_weights[0], expected / expected.sum(), rtol=1e-5)
+    np.testing.assert_allclose(
+        other.recoveries[0].reward_weights, joint.recoveries[0].reward_weights, rtol=1e-5
+    )
+
+
+def test_sharing_more_never_explains_more(pair, joint):
+    # Nested models: each loss is a minimum over a subset of the parameters of the one before.
+    options = [
+        SharedLikelihood(),
+        SharedLikelihood(share_reward=True),
+        SharedLikelihood(share_reward=True, share_temperature=True),
+    ]
+    losses = [float(joint.history["loss"][0])]
+    for option in options:
+        found = option.fit(pair)
+        losses.append(float(found.history["loss"][-1]))
+    # Nothing but the tolerance of the search: 1e-9 of a loss of 4e4.
+    assert (np.diff(losses) >= -1e-4).all()
+    assert losses[2] > losses[1] + 10  # these tasks do not share their rewards
+    sentences = " ".join(SharedLikelihood(share_reward=True).fit(pair).findings)
+    assert "disagree on the weights of the reward (p < 0.001" in sentences
+
+
+def test_a_shared_reward_is_one_direction_at_temperatures_of_their_own():
+    reward = np.array([0.2, 0.5, 0.3])
+    tasks = [
+        task_of(1, 0.6, reward=reward, temperature=0.3),
+        task_of(2, 1.5, reward=reward, temperature=0.15),
+    ]
+    found = recover(tasks, share_reward=True)
+    assert found.reward_weights.shape == (3,)
+    for one, temperature, price in zip(found.recoveries, (0.3, 0.15), (0.6, 1.5), strict=True):
+        np.testing.assert_allclose(one.reward_weights, found.reward_weights, rtol=1e-12)
+        assert one.temperature == pytest.approx(temperature, rel=0.1)
+        known = one.identification
+        assert abs(one.multipliers[0] - price) <= 5 * known.multiplier_standard_errors[0]
+    known = found.identification
+    assert (np.abs(found.reward_weights - reward) <= 5 * known.reward_standard_errors).all()
+    assert (np.abs(found.cost_weights[0] - WEIGHTS) <= 5 * known.cost_standard_errors[0]).all()
+    assert any("agree on the weights of the reward" in s for s in found.findings)
+    assert "All tasks want" in found.summary()
+    same = SharedLikelihood(share_reward=True, share_temperature=True).fit(tasks)
+    assert same.recoveries[0].temperature == pytest.approx(same.recoveries[1].temperature)
+    # Half the temperature for twice the noise of the other: the assumption is seen to be wrong.
+    assert same.history["loss"][-1] > found.history["loss"][-1] + 100
+
+
+def test_a_task_that_pays_no_price_says_nothing_about_the_weights(pair):
+    paying, idle = pair[1], task_of(3, 0.0)
+    found = SharedLikelihood().fit([idle, paying])
+    alone = Likelihood().fit(paying.mdp, paying.features, paying.demonstrations)
+    np.testing.assert_allclose(found.cost_weights[0], alone.cost_weights[0], rtol=1e-6)
+    np.testing.assert_allclose(
+        found.identification.cost_intervals[0], alone.identification.cost_intervals[0], rtol=1e-5
+    )
+    quiet = found.recoveries[0]
+    assert quiet.multipliers.tolist() == [0.0]
+    assert np.isnan(quiet.cost_weights[0]).all()
+    assert quiet.budgets.tolist() == [np.inf]
+    low, high = quiet.identification.multiplier_intervals[0]
+    assert low == 0.0
+    assert 0.0 < high < 0.5 * PRICES[0]  # far below any price that matters here
+    assert any("Task 0 says nothing about constraint 0" in s for s in found.findings)
+    # Without a second size nothing is multiplied: as convex as the tasks themselves.
+    assert found.status is alone.status
+
+
+def test_no_task_pays_a_price():
+    found = SharedLikelihood().fit([task_of(1, 0.0), task_of(2, 0.0)])
+    assert np.isnan(found.cost_weights[0]).all()
+    assert not found.identification.active.any()
+    for one in found.recoveries:
+        assert one.multipliers.tolist() == [0.0]
+        assert one.solution.status is tacit.Status.CONVERGED
+        assert 0.0 <= one.identification.multiplier_intervals[0, 1] < 0.5 * PRICES[0]
+    assert "no task shows that it restrains" in found.findings[0]
+    assert "nothing these demonstrations show" in found.summary()
+    kept = SharedLikelihood(likelihood=Likelihood(level=1.0)).fit([task_of(1, 0.0)])
+    assert kept.history["loss"][-1] <= found.history["loss"][-1]
+
+
+def test_one_cost_feature_has_no_direction_so_the_optimum_is_global():
+    tasks = []
+    for seed, price in ((1, 0.6), (2, 3.0)):
+        task = task_of(seed, price, weights=np.array([1.0, 0.0, 0.0]), steps=20000)
+        features = tacit.Features(task.features.reward, [task.features.costs[0][..., :1]])
+        tasks.append(Task(task.mdp, features, task.demonstrations))
+    found = SharedLikelihood().fit(tasks)
+    assert found.status is RecoveryStatus.CONVERGED
+    assert found.certificate.objective_gap < 1e-6
+    for one, task in zip(found.recoveries, tasks, strict=True):
+        direct = Likelihood().fit(task.mdp, task.features, task.demonstrations)
+        assert direct.status is RecoveryStatus.CONVERGED
+        np.testing.assert_allclose(one.multipliers, direct.multipliers, rtol=1e-6)
+        np.testing.assert_allclose(one.cost_weights[0], [1.0])
+
+
+def test_loose_pairs_will_do(pair, joint):
+    loose = [
+        dataclasses.replace(
+            task,
+            demonstrations=tacit.Demonstrations.from_pairs(
+                task.demonstrations.states, task.demonstrations.actions
+            ),
+        )
+        for task in pair
+    ]
+    found = SharedLikelihood().fit(loose)
+    np.testing.assert_allclose(found.cost_weights[0], joint.cost_weights[0], rtol=1e-5)
+    assert np.isnan(found.certificate.feature_gap)
+
+
+def test_two_constraints_each_have_their_direction():
+    weights, prices = (WEIGHTS, WEIGHTS[::-1]), ((0.6, 2.0), (2.0, 0.6))
+    tasks = []
+    for seed in (1, 2):
+        world = tacit.worlds.random(seed, states=8, actions=3, features=3, constraints=2)
+        objective = world.features.objective(REWARDS[seed], weights, [0.0, 0.0])
+        gain, costs = objective.tables(world.mdp)
+        wanted = tacit.Objective(gain - np.tensordot(prices[seed - 1], costs, 1))
+        expert = tacit.solve(world.mdp, wanted, solver=tacit.SoftDual(temperature=TEMPERATURE))
+        seen = tacit.simulate(world.mdp, expert.policy, trajectories=10, seed=seed)
+        tasks.append(Task(world.mdp, world.features, seen))
+    found = SharedLikelihood().fit(tasks)
+    known = found.identification
+    for k in range(2):
+        error = np.abs(found.cost_weights[k] - weights[k])
+        assert (error <= 5 * known.cost_standard_errors[k]).all()
+        for e, one in enumerate(found.recoveries):
+            error = abs(one.multipliers[k] - prices[e][k])
+            assert error <= 5 * one.identification.multiplier_standard_errors[k]
+        assert any(f"agree on the weights of constraint {k}" in s for s in found.findings)
+
+
+def test_of_two_constraints_that_can_stand_in_for_each_other_one_is_kept(pair, joint):
+    doubled = [
+        dataclasses.replace(
+            task, features=tacit.Features(task.features.reward, [*task.features.costs] * 2)
+        )
+        for task in pair
+    ]
+    found = SharedLikelihood().fit(doubled)
+    assert found.identification.active.sum() == 1
+    kept = int(found.identification.active.argmax())
+    # The same model with one constraint; the tests drop the other, and the search starts anew.
+    np.testing.assert_allclose(found.cost_weights[kept], joint.cost_weights[0], rtol=1e-5)
+    assert np.isnan(found.cost_weights[1 - kept]).all()
+
+
+def test_an_expert_without_noise_is_said_to_be_one(pair):
+    world = tacit.worlds.random(3, states=8, actions=3, features=3, tightness=0.5)
+    best = tacit.solve(world.mdp, tacit.Objective(world.features.reward @ REWARDS[3]))
+    seen = tacit.simulate(world.mdp, best.policy, trajectories=10, steps=500)
+    found = SharedLikelihood().fit([pair[1], Task(world.mdp, world.features, seen)])
+    assert found.status is RecoveryStatus.EXPERT_DETERMINISTIC
+    statuses = [one.status for one in found.recoveries]
+    assert statuses == [RecoveryStatus.LOCAL_OPTIMUM, RecoveryStatus.EXPERT_DETERMINISTIC]
+    assert any("deterministic to the likelihood in task 1" in s for s in found.findings)
+    assert np.isnan(found.identification.cost_intervals[0]).all()
+    # The ridge keeps every parameter finite and the numbers usable.
+    assert np.isfinite(found.recoveries[1].reward_weights).all()
+    assert found.recoveries[1].temperature > 1e-4
+
+
+def test_a_reward_of_free_sign_is_shared_with_its_sign(pair):
+    flip = np.array([1.0, -1.0, 1.0])
+    tasks = [task_of(1, 0.6), task_of(2, 1.5, reward=REWARDS[1])]
+    turned = [
+        dataclasses.replace(
+            task, features=tacit.Features(task.features.reward * flip, task.features.costs)
+        )
+        for task in tasks
+    ]
+    usual = recover(tasks, share_reward=True)
+    free = recover(turned, share_reward=True, estimator=Likelihood(free_reward=True))
+    np.testing.assert_allclose(free.reward_weights, usual.reward_weights * flip, rtol=1e-5)
+    ends = free.identification.reward_intervals[1]
+    np.testing.assert_allclose(ends, -usual.identification.reward_intervals[1][::-1], rtol=1e-4)
+
+
+def test_a_cost_that_nobody_ever_incurs_is_forbidden_and_harms_no_other():
+    # From the hub, stay or go up, left or right, and come back. All sides pay; left costs, and
+    # right costs more than anybody would give.
+    transitions = np.zeros((4, 4, 4))
+    transitions[0] = np.eye(4)
+    transitions[1:, :, 0] = 1.0
+    reward, costs = np.array([[0.0], [1.0], [2.0], [3.0]]), np.eye(4)[:, 2:]
+    tasks = []
+    for start, size in ((0, 0.5), (1, 1.0)):
+        mdp = tacit.MDP(transitions, np.eye(4)[start], 0.9)
+        wanted = tacit.Objective(reward[:, 0] - costs @ [size, 60.0 * size])
+        expert = tacit.solve(mdp, wanted, solver=tacit.SoftDual(temperature=1.0))
+        seen = tacit.simulate(mdp, expert.policy, trajectories=5, steps=2000, seed=start)
+        assert not (seen.states == 3).any()
+        tasks.append(Task(mdp, tacit.Features(reward, [costs]), seen))
+    found = SharedLikelihood().fit(tasks)
+    assert any(s.startswith("cost feature 1 is forbidden") for s in found.findings)
+    low, high = found.identification.cost_intervals[0][1]
+    assert high == np.inf
+    assert 1.0 < low <= 60.0  # the data set a lower limit, and the truth is above it
+    # The units are set by the other weight alone.
+    assert found.cost_weights[0][0] == 1.0
+    for one, size in zip(found.recoveries, (0.5, 1.0), strict=True):
+        known = one.identification.multiplier_standard_errors[0]
+        assert np.isfinite(known)
+        assert abs(one.multipliers[0] - size) <= 5 * known
+
+
+# ---- the tests that the library makes ------------------------------------------------------------
+
+
+def test_tasks_with_different_costs_are_seen_to_disagree():
+    tasks = [task_of(1, 1.5), task_of(2, 1.5, weights=WEIGHTS[::-1])]
+    sentences = " ".join(SharedLikelihood().fit(tasks).findings)
+    assert "The tasks disagree on the weights of constraint 0 (p < 0.001" in sentences
+
+
+def test_the_law_of_the_agreement_test_against_closed_forms():
+    identity = [np.eye(2), np.eye(2)]
+    everything = np.ones(4, bool)
+    stacked = [np.eye(4)[:2], np.eye(4)[2:]]
+    wide = Directions(stacked, everything, ~everything)
+    narrow = Directions([np.eye(2), np.eye(2)], np.ones(2, bool), np.zeros(2, bool))
+    # Two parameters shared by two tasks against four: a chi-square of two.
+    assert agreement_p_value(3.0, identity, wide, narrow) == pytest.approx(chi2.sf(3.0, 2))
+    assert agreement_p_value(3.0, identity, wide, wide) == 1.0
+    # All shared but one, which is on its bound: half a chi-square of one.
+    bounded = Directions([np.eye(2)], np.array([True, False]), np.array([False, True]))
+    without = Directions([np.eye(2)[:, :1]], np.ones(1, bool), np.zeros(1, bool))
+    found = agreement_p_value(1.5, [np.diag([3.0, 7.0])], bounded, without)
+    # Three standard errors of a law simulated with 2000 draws.
+    assert found == pytest.approx(0.5 * chi2.sf(1.5, 1), abs=3 * 0.5 / np.sqrt(2000))
+
+
+@pytest.fixture(scope="module")
+def replicates():
+    """Fits of tasks that share their costs, over and over."""
+    return [
+        SharedLikelihood().fit(
+            [task_of(1, 1.5, draw=draw, steps=400), task_of(2, 3.0, draw=1000 + draw, steps=400)]
+        )
+        for draw in range(60)
+    ]
+
+
+def test_tasks_that_agree_are_seldom_said_to_disagree(replicates):
+    chances = []
+    for found in replicates:
+        said = re.search(
+            r"agree on the weights of constraint 0 \(p [=<] ([0-9.]+)", " ".join(found.findings)
+        )
+        chances.append(float(said[1]))
+    # p-values of a true hypothesis are uniform; the test of that at one in a thousand.
+    assert kstest(chances, "uniform").pvalue > 1e-3
+
+
+def test_standard_errors_are_those_of_replicates(replicates):
+    ratios = np.array(
+        [
+            (found.cost_weights[0] - WEIGHTS) / found.identification.cost_standard_errors[0]
+            for found in replicates
+        ]
+    )
+    # Mean squares of 60 draws of three numbers, two of them independent: 1 +- 4 * sqrt(2 / 120).
+    assert 0.5 < np.nanmean(ratios**2) < 1.5
+
+
+# ---- why to do it --------------------------------------------------------------------------------
+
+PRICE = 0.05  # with a temperature of 0.0025: the paper's grid with a noisy expert
+
+
+def test_two_tasks_beat_one_of_the_same_length_and_sharing_parameters_does_not():
+    everything = Likelihood(level=1.0)
+    errors = {}
+
+    def note(name, weights, truth):
+        errors.setdefault(name, []).append(np.abs(weights - truth).sum())
+
+    for seed in range(20):
+        here, there = hill_tasks(seed)
+        truth = here.cost_weights[0]
+        for name, world in (("one, here", here), ("one, there", there)):
+            task = hill_task(world, PRICE, trajectories=100, seed=seed)
+            alone = everything.fit(task.mdp, task.features, task.demonstrations)
+            note(name, alone.cost_weights[0], truth)
+        for name, shares in (("two, same price", (1.0, 1.0)), ("two, a tenth", (0.3, 3.0))):
+            pair = [
+                hill_task(world, share * PRICE, trajectories=50, seed=draw)
+                for world, share, draw in zip(
+                    (here, there), shares, (seed, 10**6 + seed), strict=True
+                )
+            ]
+            found = SharedLikelihood(likelihood=everything).fit(pair)
+            note(name, found.cost_weights[0], truth)
+        note("two, a tenth, parameters shared", parameters_shared(pair), truth)
+    medians = {name: round(float(np.median(row)), 3) for name, row in errors.items()}
+    print(f"median L1 error of cost weights over 20 draws of 200 000 steps: {medians}")
+    single = min(medians["one, here"], medians["one, there"])
+    assert medians["two, same price"] < single
+    # The prices are 0.3 and 3 times that of the single tasks.
+    assert medians["two, a tenth"] < single
+    assert medians["two, a tenth, parameters shared"] > 4 * medians["two, a tenth"]
+
+
+def hill_tasks(seed):
+    """The paper's grid, and the same hill with another start, corner to reach and reward."""
+    here = tacit.worlds.hill_grid(seed).in_gauge
+    share = np.random.default_rng(1000 + seed).random()
+    there = tacit.worlds.hill_grid(seed, reward_weights=[share, 1 - share]).in_gauge
+    start = np.eye(25)[4]
+    old = there.features
+    features = tacit.Features(old.reward.max(axis=0) - old.reward, old.costs, None, old.cost_names)
+    return here, dataclasses.replace(
+        there,
+        mdp=dataclasses.replace(there.mdp, initial=start),
+        features=features,
+        truth=features.objective(there.reward_weights, there.cost_weights, there.truth.budgets),
+    )
+
+
+def hill_task(world, price, *, trajectories, seed):
+    reward, costs = world.truth.tables(world.mdp)
+    wanted = tacit.Objective(reward - price * costs[0])
+    expert = tacit.solve(world.mdp, wanted, solver=tacit.SoftDual(temperature=0.0025))
+    seen = tacit.simulate(world.mdp, expert.policy, trajectories=trajectories, seed=seed)
+    return Task(world.mdp, world.features, seen)
+
+
+def parameters_shared(tasks):
+    """Cost weights when the tasks share multiplier * weights / temperature, as they do not."""
+    stack, points = stack_of(tasks)
+    shape = link([steps.space for steps in stack.steps], (Tie.OWN, Tie.SAME), [0, 0])
+    fitted = stack.minimise(shape, shape.start([point.x for point in points]), points)
+    theta = fitted.parts[0].point.x[2:] / stack.steps[0].space.scales[2:]
+    return theta / theta.sum()
+
+
+# ---- the border ----------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_shared_is_refused(pair):
+    task = pair[0]
+    with pytest.raises(tacit.InvalidModel, match="at least one Task"):
+        recover([])
+    with pytest.raises(tacit.InvalidModel, match="task 1 is str"):
+        recover([task, "task"])
+    other = dataclasses.replace(
+        task, features=tacit.Features(task.features.reward, [task.features.costs[0][..., :2]])
+    )
+    with pytest.raises(tacit.InvalidModel, match="same cost features"):
+        recover([task, other])
+    other = dataclasses.replace(
+        task, features=tacit.Features(task.features.reward[..., :2], task.features.costs)
+    )
+    assert len(recover([task, other]).recoveries[1].reward_weights) == 2
+    with pytest.raises(tacit.InvalidModel, match="same reward features"):
+        recover([task, other], share_reward=True)
+    with pytest.raises(tacit.InvalidModel, match="must share the reward"):
+        SharedLikelihood(share_temperature=True).fit([task])
+    with pytest.raises(tacit.InvalidModel, match="got Convex"):
+        recover([task], estimator=Convex())
+    with pytest.raises(tacit.InvalidModel, match="hold their own features"):
+        recover([task], task.features)
+    with pytest.raises(tacit.InvalidModel, match="several tasks; got one"):
+        recover(task.mdp, task.features, task.demonstrations, share_reward=True)
+    with pytest.raises(tacit.InvalidModel, match="max_steps"):
+        recover([task], estimator=Likelihood(max_steps=0))
+    with pytest.raises(tacit.InvalidDemonstrations):
+        Task(task.mdp, task.features, "steps")
+
+
+def test_a_search_cut_short_says_so(pair):
+    with pytest.raises(tacit.NotConverged) as caught:
+        recover(pair, estimator=Likelihood(max_steps=2))
+    found = recover(pair, estimator=Likelihood(max_steps=2), throw=False)
+    assert found.status is RecoveryStatus.NOT_CONVERGED
+    assert caught.value.result.status is RecoveryStatus.NOT_CONVERGED
+    assert found.certificate.projected_gradient > 1e-9
+    assert all(one.status is RecoveryStatus.NOT_CONVERGED for one in found.recoveries)
