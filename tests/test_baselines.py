@@ -186,8 +186,6 @@ def test_the_activity_test_of_one_feature_with_everything_else_known_is_half_a_c
     assert said == pytest.approx(0.5 * chi2.sf(ratio, 1), abs=4 * 0.5 / np.sqrt(4000))
 
 
-# The report of the likelihood multiplies an infinite bound by 0; nothing comes of it.
-@pytest.mark.filterwarnings("ignore:invalid value encountered in multiply:RuntimeWarning")
 def test_a_reward_of_free_sign_may_be_refused(world, seen):
     flipped = world.features.reward * np.array([1.0, -1.0])
     features = tacit.Features(flipped, world.features.costs)
@@ -196,6 +194,17 @@ def test_a_reward_of_free_sign_may_be_refused(world, seen):
         assert (usual.reward_weights > 0).all()
         free = RewardOnly(matching, free_reward=True).fit(world.mdp, features, seen)
         np.testing.assert_allclose(free.reward_weights, usual.reward_weights * [1, -1], atol=1e-6)
+
+
+def test_of_two_constraints_that_can_stand_in_for_each_other_one_is_kept(world, seen):
+    doubled = tacit.Features(world.features.reward, [*world.features.costs] * 2)
+    for temperature in (None, TEMPERATURE):
+        estimator = ConstraintOnly(world.reward_weights, temperature)
+        found = estimator.fit(world.mdp, doubled, seen)
+        assert found.identification.active.sum() == 1
+        kept = int(found.identification.active.argmax())
+        single = fitted(estimator, world, seen)
+        np.testing.assert_allclose(found.cost_weights[kept], single.cost_weights[0], rtol=1e-5)
 
 
 def test_what_makes_no_sense_is_refused(world, seen):

@@ -15,7 +15,7 @@ from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.solution import conclude
 from tacit.inverse.activity import activity_p_value
-from tacit.inverse.boltzmann import LARGEST, Fit, fit
+from tacit.inverse.boltzmann import LARGEST, Fit, refit
 from tacit.inverse.convex import Convex
 from tacit.inverse.coordinates import coordinates
 from tacit.inverse.expectations import check_task, expectations, pull_back
@@ -55,21 +55,16 @@ class RewardOnly:
         """The recovery that explains everything by reward; every constraint is inactive."""
         check_task(mdp, features, demonstrations)
         alone = Features(features.reward, reward_names=features.reward_names)
-        options = (self.free_reward, self.tolerance, self.max_steps)
-        if self.matching:
-            estimator = Convex(options[0], tolerance=options[1], max_steps=options[2])
-        else:
-            estimator = Likelihood(options[0], tolerance=options[1], max_steps=options[2])
+        method = Convex if self.matching else Likelihood
+        estimator = method(self.free_reward, tolerance=self.tolerance, max_steps=self.max_steps)
         found = estimator.fit(mdp, alone, demonstrations, throw=False)
         empty = [np.full(table.shape[-1], np.nan) for table in features.costs]
         said = [
             f"Constraint {k} was left out: the reward alone had to explain the demonstrations."
             for k in range(features.constraints)
         ]
-        known, blank = (
-            found.identification,
-            unidentified(np.empty(0), empty, active=np.zeros(len(empty), bool)),
-        )
+        known = found.identification
+        blank = unidentified(np.empty(0), empty, active=np.zeros(len(empty), bool))
         recovery = replace(
             _with_features(mdp, features, demonstrations, found, found.reward_weights, empty),
             identification=replace(
@@ -225,39 +220,36 @@ def _with_known_scale(
     held[0] = inverse * space.scales[0]
 
     def run(dropped: np.ndarray, near: Fit) -> Fit:
-        upper = np.where(dropped, 0.0, max(LARGEST, held[0]))
+        """The fit without these parameters, sought from one nearby."""
+        upper = np.where(dropped, 0.0, LARGEST)
         upper[0] = held[0]
-        return fit(
-            mdp,
-            space,
-            steps.start,
-            steps.target,
-            lower=held,
-            upper=upper,
-            tolerance=options.tolerance,
-            max_steps=options.max_steps,
-            information=steps.visits,
-            x=np.clip(near.point.x, held, upper),
-            values=near.point.values,
-        )
+        return refit(mdp, near, max_steps=options.max_steps, lower=held, upper=upper)
 
-    none = np.zeros(space.size, bool)
-    full = run(none, steps.fit(options))  # begins where an unknown scale would lead
-    p_values, dropped = np.ones(space.constraints), none.copy()
-    for k, block in enumerate(space.blocks[1:]):
-        tested = none.copy()
-        tested[block] = True
-        if (full.point.x[tested] > 0).any():
-            less = run(tested, full)
-            scores = advantages(mdp, space, less)
-            fisher = information(scores, less.point.policy, steps.visits)
-            others = ~tested & ~less.free
-            others[0] = False  # known: neither free nor a cone
-            ratio = 2.0 * (less.point.loss - full.point.loss)
-            p_values[k] = activity_p_value(
-                ratio, fisher, tested, less.free & ~tested, others, seed=options.seed
-            )
-        dropped |= tested & (p_values[k] > options.level)
-    # A search cut short has shown nothing, not even that a constraint is idle.
-    kept = run(dropped, full) if dropped.any() and full.converged else full
+    def without(fitted: Fit, gone: np.ndarray, k: int) -> tuple[float, Fit]:
+        """The p-value of "constraint k is not active", and the fit without it."""
+        tested = np.zeros(space.size, bool)
+        tested[space.blocks[1 + k]] = True
+        less = run(tested | gone, fitted)
+        if not (fitted.point.x[tested] > 0).any():
+            return 1.0, less
+        fisher = information(advantages(mdp, space, less), less.point.policy, steps.visits)
+        one_sided = ~tested & ~gone & ~less.free
+        one_sided[0] = False  # known: neither free nor on a bound
+        ratio = 2.0 * (less.point.loss - fitted.point.loss)
+        free = less.free & ~tested
+        return activity_p_value(ratio, fisher, tested, free, one_sided, seed=options.seed), less
+
+    # Begins where an unknown scale would lead.
+    kept = full = run(np.zeros(space.size, bool), steps.fit(options))
+    p_values, gone = np.ones(space.constraints), np.zeros(space.size, bool)
+    left = list(range(space.constraints))
+    while left and full.converged:  # a search cut short has shown nothing
+        tests = [without(kept, gone, k) for k in left]
+        p_values[left] = [p for p, _ in tests]
+        least = int(np.argmax(p_values[left]))
+        if p_values[left[least]] <= options.level:
+            break
+        # The least needed first: the others may be needed without it.
+        kept = tests[least][1]
+        gone[space.blocks[1 + left.pop(least)]] = True
     return report(options, mdp, one, demonstrations, steps, full, kept, p_values)
