@@ -325,6 +325,58 @@ def optimal(args: Args) -> list[dict[str, Any]]:
     ]
 
 
+def _tasks_draw(seed: int, args: Args) -> dict[str, float]:
+    """Cost-weight errors of one task, and of two of half the length each, one at a tenth the price.
+
+    The second task has the same costs and another reward: what both refuse is the constraint.
+    """
+    from dataclasses import replace
+
+    share = np.random.default_rng(1000 + seed).uniform()
+    here = tacit.worlds.hill_grid(seed, tightness=0.5)
+    there = tacit.worlds.hill_grid(seed, tightness=0.5, reward_weights=[share, 1 - share])
+    truth, half = here.in_gauge.cost_weights[0], replace(args, trajectories=args.trajectories // 2)
+
+    def task(world: Any, price: float, length: Args, draw: int) -> Any:
+        seen = watched(world, noisy_expert(world, args, price), length, draw)
+        return tacit.Task(world.mdp, world.features, seen)
+
+    def error(weights: np.ndarray) -> float:
+        return 2.0 if np.isnan(weights).any() else float(np.abs(weights - truth).sum())
+
+    errors = {}
+    for name, world in (("one task", here), ("the other task", there)):
+        whole = task(world, args.multiplier, args, seed)
+        alone = tacit.recover(
+            whole.mdp, whole.features, whole.demonstrations,
+            estimator=tacit.Likelihood(), throw=False,
+        )  # fmt: skip
+        errors[name] = error(alone.cost_weights[0])
+    for name, factor in (("two tasks", 1.0), ("two tasks, one at a tenth of the price", 0.1)):
+        both = [
+            task(here, args.multiplier, half, seed),
+            task(there, factor * args.multiplier, half, 5000 + seed),
+        ]
+        joint = tacit.recover(both, throw=False)
+        errors[name] = error(np.asarray(joint.cost_weights[0]))
+    return errors
+
+
+def tasks(args: Args) -> list[dict[str, Any]]:
+    """Two tasks of half the length each against one of the whole length."""
+    found = many(_tasks_draw, range(args.draws), args)
+    return [
+        {
+            "study": "several tasks, same number of steps in all, median over draws",
+            "estimator": name,
+            "draws": args.draws,
+            "cost_L1": float(np.median([row[name] for row in found])),
+            "target": "two tasks: smaller than one",
+        }
+        for name in found[0]
+    ]
+
+
 def timing(args: Args) -> list[dict[str, Any]]:
     """One recovery with intervals on the paper's grid, 200 000 steps."""
     world = tacit.worlds.hill_grid(args.coverage_seed, tightness=0.5)
@@ -350,6 +402,7 @@ STUDIES = {
     "exact": exact,
     "timing": timing,
     "optimal": optimal,
+    "tasks": tasks,
     "coverage": coverage,
     "activity": activity,
 }
