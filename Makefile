@@ -1,4 +1,4 @@
-# make demo   solves the paper's grid and draws it into demo/
+# make demo   reproduces the paper and leaves a report in demo/
 # make test   format, lint, types, tests
 # make bench  the benchmarks, against the peers
 # Each makes its own environment in .venv the first time.
@@ -25,7 +25,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 	@touch $@
 
 demo: .venv/installed
-	$(BIN)/python examples/hill_grid.py --out demo
+	$(BIN)/tacit reproduce --out demo
+	@echo "open $(CURDIR)/demo/report.html in a browser"
 
 test: .venv/installed
 	$(BIN)/ruff format --check .
@@ -38,4 +39,4 @@ bench: .venv/installed-bench
 
 clean:
 	rm -rf .venv demo build dist .pytest_cache .ruff_cache .hypothesis
-	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -334,3 +334,54 @@ def test_a_closed_pipe_is_quiet():
     os.close(writing)
     assert done.returncode == 4
     assert done.stderr == ""
+
+
+def test_reproduce_is_a_command_and_its_help_names_every_option(capsys):
+    assert cli.main(["--help"]) == 0
+    assert "reproduce" in capsys.readouterr().out
+    assert cli.main(["reproduce", "--help"]) == 0
+    shown = capsys.readouterr().out
+    options = "seeds trajectories steps discount size hill budget jobs out"
+    for option in options.split():
+        assert f"--{option}" in shown
+
+
+def test_the_help_of_reproduce_loads_no_engine():
+    code = (
+        "import sys; from tacit import cli; cli.main(['reproduce', '--help']); "
+        "sys.stderr.write(str([n for n in ('jax', 'numpy', 'matplotlib') if n in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--seeds 0", "seeds must be at least 1; got 0"),
+        ("--budget tight", "tight"),
+        ("--hill steep", "hill"),
+        ("--discount 1", "discount must be in (0, 1)"),
+    ],
+)
+def test_reproduce_refuses_bad_settings_with_one_line(words, said, capsys, tmp_path):
+    out = tmp_path / "run"
+    assert cli.main(["reproduce", *words.split(), "--out", str(out)]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+    assert not out.exists()
+
+
+def test_reproduce_refuses_a_folder_of_another_run_with_code_2(capsys, tmp_path):
+    (tmp_path / "settings.json").write_text('{"seeds": 7}\n')
+    assert cli.main(["reproduce", "--seeds", "1", "--out", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert "seeds 7 there, 1 asked" in told
+    assert told.count("\n") == 1
+
+
+def test_reproduce_says_where_it_cannot_write(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert cli.main(["reproduce", "--out", str(tmp_path / "file" / "run")]) == 4
+    assert "file" in capsys.readouterr().err

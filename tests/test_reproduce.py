@@ -22,6 +22,7 @@ from tacit.studies import reproduce as studies
 from tacit.studies.estimators import CALIBRATED, RANDOM, RULES, available
 from tacit.studies.findings import findings, published_correlations
 from tacit.studies.folder import Folder
+from tacit.studies.markdown import number_tables
 from tacit.studies.progress import telling
 from tacit.studies.records import Point, Score, Sweep, draw_of, sweep_of, to_json
 from tacit.studies.settings import BINDING, PUBLISHED, Reproduce
@@ -347,3 +348,40 @@ def test_plain_lines_where_there_is_no_terminal(capsys):
     with telling(1, silent=True) as teller:
         teller.done("x")
     assert capsys.readouterr().err == ""
+
+
+# What is written about it ------------------------------------------------------------------------
+
+RESULTS = ("reproduce.json", "reproduce-as-written.json")
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_the_page_shows_the_tables_of_the_committed_results(name, repository):
+    results = json.loads((repository / "benchmarks" / "results" / name).read_text())
+    page = (repository / "docs" / "reproducing.md").read_text(encoding="utf-8")
+    assert number_tables(results) in page
+
+
+def test_every_number_the_page_puts_in_bold_stands_in_its_tables(repository):
+    page = (repository / "docs" / "reproducing.md").read_text(encoding="utf-8")
+    prose = "\n".join(line for line in page.splitlines() if not line.startswith("|"))
+    tables = "\n".join(
+        number_tables(json.loads((repository / "benchmarks" / "results" / name).read_text()))
+        for name in RESULTS
+    )
+    found = set(re.findall(r"(?<![\w.])(?:\d+ of \d+|\d+\.\d{3})(?![\w.])", tables))
+    bold = re.findall(r"\*\*(\d[^*]*)\*\*", prose)
+    assert len(bold) >= 10, "the page quotes no numbers"
+    for number in bold:
+        assert number in found, number
+
+
+def test_the_committed_results_keep_what_was_promised(repository):
+    """Calibrated budgets, both hill formulas: the acceptance numbers of the reproduction."""
+    for name in RESULTS:
+        page = json.loads((repository / "benchmarks" / "results" / name).read_text())
+        block = page["blocks"][BINDING]
+        metrics = block["estimators"][CALIBRATED]["metrics"]
+        assert block["draws"] == 10
+        assert metrics["feature_gap"]["mean"] <= 1.3 * block["sampling_noise_mean"]
+        assert metrics["visitation_distance"]["mean"] <= 0.07

@@ -18,6 +18,7 @@ from tacit.judge.comparison import compare
 from tacit.judge.feasible import Behaviours, sample_behaviours
 from tacit.judge.null import null_objectives
 from tacit.judge.outcomes import best_values, lagrangian
+from tacit.judge.tables import correlation
 from tacit.objective import Objective
 from tacit.simulation import simulate
 from tacit.studies.estimators import available
@@ -36,7 +37,6 @@ KEPT = (
     "starc",
     "cost_starc",
     "reward_correlation",
-    "cost_correlation",
     "regret",
     "relative_regret",
     "violation",
@@ -141,7 +141,7 @@ class _Judge:
         with np.errstate(over="ignore", invalid="ignore"):
             found = recover(mdp, features, self.shown, estimator=estimator, throw=False)
         seconds = time.perf_counter() - start
-        cost_weights = found.cost_weights[0]
+        cost_weights = returned_cost_weights(found)
         return Score(
             estimator=name,
             metrics=self.metrics(
@@ -149,6 +149,7 @@ class _Judge:
             ),
             reward_weights=found.reward_weights.tolist(),
             cost_weights=cost_weights.tolist(),
+            active=bool(found.identification.active[0]),
             budget=float(found.budgets[0]),
             status=found.status.value,
             converged=found.status in (RecoveryStatus.CONVERGED, RecoveryStatus.LOCAL_OPTIMUM),
@@ -196,17 +197,37 @@ class _Judge:
         numbers["cost_error"] = weight_error(world.cost_weights[0], cost_weights)
         numbers["policy_agreement"] = policy_agreement(mdp, self.priced, policy, visits=visits)
         numbers["cells"] = policy_agreement(mdp, self.priced, policy, visits=everywhere)
-        numbers["peak"] = _peak(world.truth.costs[0], objective.costs[0])
+        # Of the weights: in the recovered objective an inactive constraint costs nothing.
+        cost = world.features.costs[0] @ cost_weights
+        numbers["cost_correlation"] = correlation(world.truth.costs[0], cost)
+        numbers["peak"] = _peak(world.truth.costs[0], cost)
         numbers["reward_spread"] = float(reward.std() / true_reward.std())
         return {name: float(number) for name, number in numbers.items()}
 
 
 def _peak(true: np.ndarray, found: np.ndarray) -> float:
     """1 if the dearest state is found, 0 if not, NaN where the cost found is flat."""
-    if np.ptp(found) <= 1e-12:
+    if not np.ptp(found) > 1e-12:  # or NaN
         return float("nan")
     close = 1e-9 * np.ptp(true)
     return float(true[int(found.argmax())] >= true.max() - close)
+
+
+def returned_cost_weights(found: Recovery) -> np.ndarray:
+    """[D_1] the cost weights; of Algorithm 1 those of the round kept, whatever their price."""
+    columns = found.history.columns
+    if not np.isnan(found.cost_weights[0]).any() or "cost_weights_0" not in columns:
+        return found.cost_weights[0]
+    return columns["cost_weights_0"][_kept(found)]
+
+
+def _kept(found: Recovery) -> int:
+    """The row of the history whose weights the recovery has."""
+    columns = found.history.columns
+    apart = np.abs(columns["reward_weights"] - found.reward_weights).sum(axis=1)
+    if np.isfinite(found.cost_weights[0]).all():
+        apart = apart + np.abs(columns["cost_weights_0"] - found.cost_weights[0]).sum(axis=1)
+    return int(apart.argmin())
 
 
 def _iterations(found: Recovery) -> int:
@@ -219,10 +240,7 @@ def _trace(found: Recovery) -> Trace | None:
     columns = found.history.columns
     if not {"feature_gap", "weight_change", "multipliers", "start"} <= set(columns):
         return None
-    apart = np.abs(columns["reward_weights"] - found.reward_weights).sum(axis=1)
-    if "cost_weights_0" in columns and np.isfinite(found.cost_weights[0]).all():
-        apart = apart + np.abs(columns["cost_weights_0"] - found.cost_weights[0]).sum(axis=1)
-    kept = int(apart.argmin())
+    kept = _kept(found)
     rounds = columns["start"] == columns["start"][kept]
     first = int(np.flatnonzero(rounds)[0])
     return Trace(

@@ -43,16 +43,21 @@ def _policy(run: Run) -> Finding | None:
         if counts["draws"]:
             hits, total = hits + counts["same_in_every_cell"], total + counts["draws"]
             parts.append(
-                f"{counts['same_in_every_cell']} of {counts['draws']} draws with the {block.title}"
+                f"{counts['same_in_every_cell']} of {counts['draws']} draws {block.phrase}"
             )
     if not total:
         return None
-    distances = [
-        f"{np.median(values(run.block(block.name), RULES, 'visitation_distance')):.2f} "
-        f"({block.title})"
-        for block in run.settings.blocks
-        if run.block(block.name)
-    ]
+    everything = [draw for block in run.settings.blocks for draw in run.block(block.name)]
+    told = []
+    for word, binds in (("binds", True), ("is slack", False)):
+        some = [draw for draw in everything if draw.binds is binds]
+        if some:
+            hits_here = recovered(some, RULES)["same_in_every_cell"]
+            distance = np.median(values(some, RULES, "visitation_distance"))
+            told.append(
+                f"where the budget {word}, {hits_here} of {len(some)} with a median visitation "
+                f"distance of {distance:.2f}"
+            )
     return Finding(
         "With its rules as published, Algorithm 1 brings back the true policy, cell for cell, in "
         f"{' and in '.join(parts)}.",
@@ -60,7 +65,7 @@ def _policy(run: Run) -> Finding | None:
         verdict=_verdict(hits, total),
         tone=Tone.GOOD if hits == total else Tone.CAUTION,
         detail="The paper reports the same policy in its figure and the same trends in ten seeds. "
-        f"Median visitation distance to the expert: {', '.join(distances)}.",
+        f"Here, {'; '.join(told)}.",
     )
 
 
@@ -101,15 +106,23 @@ def _weights(run: Run) -> Finding | None:
         for name in names
     ]
     guessed = [_median(draws, RANDOM, metric) for metric in ("reward_error", "cost_error")]
-    best = np.nanmin([*(_median(draws, name, "cost_error") for name in names), 2.0])
-    better = best < 0.5 * guessed[1]
+    # The published rule has no say: with no price its weights are those it started from.
+    tried = [name for name in names if name != RULES]
+    share = np.nanmin([*(_median(draws, name, "cost_error") for name in tried), 2.0]) / guessed[1]
+    how, verdict = (
+        ("are", "yes")
+        if share < 0.25
+        else ("are in part", "in part")
+        if share < 0.6
+        else ("are hardly", "hardly")
+    )
     return Finding(
-        f"The weights behind the behaviour {'are' if better else 'are not'} pinned down by it: "
-        f"median L1 errors of reward and cost weights are {'; '.join(told)}; random weights get "
-        f"{guessed[0]:.2f} and {guessed[1]:.2f}.",
+        f"The weights behind the behaviour {how} pinned down by it: median L1 errors of reward "
+        f"and cost weights are {'; '.join(told)}; random weights get {guessed[0]:.2f} and "
+        f"{guessed[1]:.2f}.",
         label="Are the weights recovered?",
-        verdict="yes" if better else "hardly",
-        tone=Tone.GOOD if better else Tone.CAUTION,
+        verdict=verdict,
+        tone=Tone.GOOD if verdict == "yes" else Tone.CAUTION,
         detail="Both vectors have norm 1, so an error of 2 is the worst. An optimal expert leaves "
         "many explanations: see the explanation set.",
     )
@@ -157,7 +170,7 @@ def _explained(run: Run) -> Finding | None:
 def _lengths(run: Run) -> Finding | None:
     """The paper: increasing T increased the accuracy."""
     lengths = run.settings.lengths
-    middle = next((at for at in lengths if at >= 100), lengths[-1])
+    middle = next((at for at in lengths if at >= 200), lengths[-1])
     if middle == lengths[-1] or not run.sweeps:
         return None
     steps = [(at, _study(run, LIKELIHOOD, at)) for at in (lengths[0], middle, lengths[-1])]
@@ -212,12 +225,9 @@ def _peak(run: Run) -> Finding | None:
         return None
     null = float(np.nanmean(values(draws, RANDOM, "peak")))
     rules = values(draws, RULES, "peak")
-    told = ""
-    if len(rules):
-        known = int(np.isfinite(rules).sum())
-        told = f" and in {int(np.nansum(rules))} of the {known} where the published rule has a cost"
+    told = f" and in {int(np.nansum(rules))} by the published one" if len(rules) else ""
     return Finding(
-        f"The dearest cell is found in {int(np.nansum(hits))} of {len(hits)} draws by "
+        f"The cell of largest cost is found in {int(np.nansum(hits))} of {len(hits)} draws by "
         f"{_plainly(name)}{told}; random weights find it in {null:.0%}.",
         label="Is the peak of the cost found?",
     )
@@ -283,7 +293,7 @@ def _median(draws: Sequence[Draw], estimator: str, metric: str) -> float:
 
 
 def _number(number: float) -> str:
-    return "none (it finds no price)" if np.isnan(number) else f"{number:.2f}"
+    return "none" if np.isnan(number) else f"{number:.2f}"
 
 
 def _verdict(hits: int, total: int) -> str:
@@ -295,7 +305,7 @@ def _verdict(hits: int, total: int) -> str:
 def _plainly(name: str) -> str:
     words = {
         RULES: "the published rule",
-        CALIBRATED: "the calibrated one",
+        CALIBRATED: "the calibrated rule",
         EXPLANATION: "the explanation set",
     }
     return words.get(name, name)

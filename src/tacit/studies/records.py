@@ -33,7 +33,9 @@ class Score:
         estimator: its name in the table.
         metrics: name -> number; NaN where a question has no answer.
         reward_weights: [D] in the gauge.
-        cost_weights: [D_1] in the gauge; NaN where the constraint was found inactive.
+        cost_weights: [D_1] in the gauge; NaN where the constraint was found inactive, except that
+            Algorithm 1 returns the weights it carried all the same.
+        active: whether the constraint was found to restrain the expert.
         budget: recovered, in the gauge.
         status: the sentence of the recovery.
         converged: whether the recovery says so.
@@ -47,6 +49,7 @@ class Score:
     metrics: dict[str, float]
     reward_weights: list[float]
     cost_weights: list[float]
+    active: bool
     budget: float
     status: str
     converged: bool

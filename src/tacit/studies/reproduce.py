@@ -165,15 +165,12 @@ def _single_threads() -> Iterator[None]:
 
 def _report(settings: Reproduce, folder: Folder) -> Path:
     """The path of the report, after writing it and `results.json`."""
-    import json
-
     from tacit.show.report import render
     from tacit.studies.pages import LARGEST, document
-    from tacit.studies.tally import tally
+    from tacit.studies.tally import tally, to_text
 
     run = load(settings)
-    results = tally(run)
-    folder.write("results.json", json.dumps(results, indent=1, allow_nan=False) + "\n")
+    folder.write("results.json", to_text(tally(run)))
     folder.write("report.html", render(document(run, folder), largest=LARGEST))
     return folder.path / "report.html"
 

@@ -11,7 +11,7 @@ from tacit.show.tables import Best, Column, Kind, Row, Spread, Table
 from tacit.studies.estimators import RANDOM
 from tacit.studies.findings import published_row
 from tacit.studies.records import Draw
-from tacit.studies.tally import NEAR, Run, recovered, values
+from tacit.studies.tally import Run, recovered, values
 
 # (metric, head, note, which is best)
 METRICS = (
@@ -45,21 +45,21 @@ def published_table(run: Run) -> Table:
     printed = published_row(first)
     rows = [Row(["Authors' figure", "", *(printed.get(m) for m, _, _ in metrics)], Kind.PUBLISHED)]
     for draw in run.figures:
-        title = next(b.title for b in run.settings.blocks if b.name == draw.block)
         rows += [
-            Row([score.estimator, title, *(score.metrics[m] for m, _, _ in metrics)])
+            Row([score.estimator, draw.block, *(score.metrics[m] for m, _, _ in metrics)])
             for score in draw.scores
         ]
         guesses = [Spread.of(draw.null[m]) for m, _, _ in metrics]
-        rows.append(Row([RANDOM, title, *guesses], Kind.NULL))
+        rows.append(Row([RANDOM, draw.block, *guesses], Kind.NULL))
     columns = [Column("recovered by"), Column("budget")]
     columns += [Column(head, note) for _, head, note in metrics]
     return Table(
         "The published draw",
         columns,
         rows,
-        note="The figure prints no budget and no visitation. It shows the same arrows for truth "
-        "and recovery; they are the unconstrained optimum.",
+        note="Budgets: published is 1, binding is halfway. The figure prints no budget and no "
+        "visitation. It shows the same arrows for truth and recovery; they are the unconstrained "
+        "optimum.",
     )
 
 
@@ -97,15 +97,10 @@ def count_table(run: Run, draws: Sequence[Draw]) -> Table:
         ("constraint_found", "constraint found", "active, with weights"),
     )
     rows = []
-    for name in run.estimators:
+    for name in (*run.estimators, RANDOM):
         counts = recovered(draws, name)
-        rows.append(Row([name, *(f"{counts[key]} of {counts['draws']}" for key, _, _ in heads)]))
-    guesses = sum(len(draw.null["cells"]) for draw in draws)
-    cells = values(draws, RANDOM, "cells") >= 1 - 1e-9
-    goes = values(draws, RANDOM, "policy_agreement") >= 1 - 1e-9
-    near = values(draws, RANDOM, "visitation_distance") <= NEAR
-    null = [f"{hits.mean():.0%} of {guesses}" for hits in (cells, goes, near)]
-    rows.append(Row([RANDOM, *null, None, None], Kind.NULL))
+        cells = [f"{counts[k]} of {counts['draws']}" if k in counts else "–" for k, _, _ in heads]
+        rows.append(Row([name, *cells], Kind.NULL if name == RANDOM else Kind.PLAIN))
     columns = [Column("recovered by"), *(Column(head, note) for _, head, note in heads)]
     return Table("How often the policy comes back", columns, rows)
 

@@ -63,15 +63,17 @@ class Reproduce:
     @property
     def blocks(self) -> tuple[Block, ...]:
         """The budgets to run, the published one first."""
-        halfway = Block(BINDING, "budget halfway, binding", 1.0, HALFWAY)
+        halfway = Block(
+            BINDING, "budget halfway, binding", "where it lies halfway and binds", 1.0, HALFWAY
+        )
         if self.budget == "both":
-            return Block(PUBLISHED, "budget 1, as published", 1.0, None), halfway
+            return Block(PUBLISHED, "budget 1, as published", "at budget 1", 1.0, None), halfway
         if isinstance(self.budget, str):
             return (halfway,)
         amount = float(self.budget)
         name = PUBLISHED if amount == 1.0 else f"budget-{amount:g}"
         title = "budget 1, as published" if amount == 1.0 else f"budget {amount:g}"
-        return (Block(name, title, amount, None),)
+        return (Block(name, title, f"at budget {amount:g}", amount, None),)
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -95,11 +97,13 @@ class Block:
     Attributes:
         name: in file names.
         title: for people.
+        phrase: the same inside a sentence.
         budget: largest expected discounted cost; not read where there is a tightness.
         tightness: where between least and unconstrained cost the budget lies, or None.
     """
 
     name: str
     title: str
+    phrase: str
     budget: float
     tightness: float | None

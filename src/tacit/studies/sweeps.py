@@ -37,7 +37,7 @@ EXPERTS = {"noisy": (LIKELIHOOD, MATCHING), "optimal": (CALIBRATED,)}
 
 def run_sweep(settings: Reproduce, seed: int) -> Sweep:
     """The `Sweep` of one seed: every length and every number of trajectories, with each expert."""
-    world = world_of(settings, Block(BINDING, "", 1.0, HALFWAY), seed)
+    world = world_of(settings, Block(BINDING, "", "", 1.0, HALFWAY), seed)
     points: list[Point] = []
     for expert, names in EXPERTS.items():
         policy = _policy(world, expert)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -59,20 +60,22 @@ def values(draws: Iterable[Draw], estimator: str, metric: str) -> np.ndarray:
 
 
 def recovered(draws: Sequence[Draw], estimator: str) -> dict[str, int]:
-    """In how many draws the policy came back, by three readings of "came back"."""
-    scores = [score for draw in draws if (score := draw.score(estimator)) is not None]
-    return {
-        "draws": len(scores),
-        "same_in_every_cell": sum(score.metrics["cells"] >= 1 - 1e-9 for score in scores),
-        "same_where_it_goes": sum(
-            score.metrics["policy_agreement"] >= 1 - 1e-9 for score in scores
-        ),
-        "visitation_within_0.07": sum(
-            score.metrics["visitation_distance"] <= NEAR for score in scores
-        ),
-        "converged": sum(score.converged for score in scores),
-        "constraint_found": sum(not math.isnan(score.cost_weights[0]) for score in scores),
+    """In how many draws, or random guesses, the policy came back, by three readings of that."""
+    cells, visited, distances = (
+        values(draws, estimator, metric)
+        for metric in ("cells", "policy_agreement", "visitation_distance")
+    )
+    counts = {
+        "draws": len(cells),
+        "same_in_every_cell": int((cells >= 1 - 1e-9).sum()),
+        "same_where_it_goes": int((visited >= 1 - 1e-9).sum()),
+        "visitation_within_0.07": int((distances <= NEAR).sum()),
     }
+    if estimator != RANDOM:
+        scores = [score for draw in draws if (score := draw.score(estimator)) is not None]
+        counts["converged"] = sum(score.converged for score in scores)
+        counts["constraint_found"] = sum(score.active for score in scores)
+    return counts
 
 
 def tally(run: Run) -> dict[str, Any]:
@@ -100,6 +103,18 @@ def tally(run: Run) -> dict[str, Any]:
         "studies": studies(run.sweeps),
         "draws": [_plain(draw) for draw in run.draws if draw.seed != FIGURE],
     }
+
+
+def to_text(results: dict[str, Any]) -> str:
+    """The results as JSON, one line a draw and a point of a study: small, and fit for a diff."""
+    lines = []
+    for key, value in results.items():
+        if isinstance(value, list):
+            rows = ",\n  ".join(json.dumps(row, allow_nan=False) for row in value)
+            lines.append(f"{json.dumps(key)}: [\n  {rows}\n ]")
+        else:
+            lines.append(f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}")
+    return "{\n " + ",\n ".join(lines) + "\n}\n"
 
 
 def command(settings: Reproduce) -> str:
@@ -142,8 +157,7 @@ def _summary(draws: Sequence[Draw], estimator: str) -> dict[str, Any]:
             "mean": _short(_mean(known)),
             "known": len(known),
         }
-    counts = {} if estimator == RANDOM else {"recovered": recovered(draws, estimator)}
-    return {**counts, "metrics": metrics}
+    return {"recovered": recovered(draws, estimator), "metrics": metrics}
 
 
 def _figure(draw: Draw) -> dict[str, Any]:
@@ -172,6 +186,7 @@ def _plain(draw: Draw) -> dict[str, Any]:
             {
                 "estimator": score.estimator,
                 "converged": score.converged,
+                "active": score.active,
                 "iterations": score.iterations,
                 "seconds": _short(score.seconds, 2),
                 "reward_weights": [_short(x) for x in score.reward_weights],
