@@ -12,13 +12,16 @@ from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel, NotConverged
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.soft_dual import SoftDual
-from tacit.forward.solution import Status
+from tacit.forward.solution import Status, certify
 from tacit.forward.solve import solve
 from tacit.forward.visitation import visitation_recursion
-from tacit.inverse.alternating import Alternating, Bound, Budget, Step
+from tacit.inverse.alternating import Alternating, Bound, Budget, Step, _history, _row
+from tacit.inverse.alternating_report import report
+from tacit.inverse.alternation import alternate
 from tacit.inverse.expectations import expectations, pull_back
-from tacit.inverse.exponentiated import first_weights, gradients
+from tacit.inverse.exponentiated import first_weights, gradients, stride, yardsticks
 from tacit.inverse.recovery import Recovery, RecoveryStatus
+from tacit.inverse.twins import favourites, with_favourites
 from tacit.mdp import MDP
 from tacit.objective import Features
 from tacit.simulation import simulate
@@ -226,6 +229,94 @@ def test_one_published_round_by_hand():
         assert new @ reached[1] <= 1.0 + 1e-9
 
 
+def two_by_two():
+    """Expectations of demonstrations in a model with two reward and two cost features."""
+    mdp = MDP([[[1.0]]], [1.0], 0.5)
+    walks = Demonstrations([0] * 80, [0] * 80, [0, 40, 80])
+    return expectations(mdp, Features([[1.0, 2.0]], [[[0.25, 2.0]]]), walks)
+
+
+@pytest.mark.parametrize("bound", ["policy", "demonstrations"])
+def test_the_halfspace_is_that_of_whom_the_option_names(bound):
+    seen = two_by_two()
+    assert seen.costs[0] == pytest.approx([0.5, 4.0])
+    reached = (seen.reward, np.array([4.0, 0.5]))
+    rules = Alternating.published(bound=bound)
+    taken = stride(
+        seen,
+        yardsticks(seen, 0.0),
+        rules,
+        logs=(np.log([0.5, 0.5]), np.log([0.5, 0.5])),
+        reached=reached,
+        prices=np.zeros(1),
+        share=1.0,
+    )
+    weights = np.exp(taken.log_weights[1])
+    normal = reached[1] if bound == "policy" else seen.costs[0]
+    assert weights @ normal == pytest.approx(1.0)  # 2.25 before: the bound is active
+    assert weights @ normal[::-1] > 2.0
+
+
+def test_a_weight_too_small_to_show_its_change_is_still_pulled():
+    seen = two_by_two()
+    taken = stride(
+        seen,
+        yardsticks(seen, 0.0),
+        Alternating(),
+        logs=(np.array([0.0, -60.0]), np.log([0.5, 0.5])),
+        reached=(
+            seen.reward + np.array([0.0, -1.0]),
+            seen.costs[0],
+        ),  # the second feature is wanted more
+        prices=np.ones(1),
+        share=0.5,
+    )
+    assert taken.change < 1e-12
+    # One unit of 0 span (scale 1), times the step size of 5.
+    assert taken.pull == pytest.approx(5.0)
+
+
+def test_rounds_are_in_the_gauge_from_the_first_one_on():
+    world = hill_grid(3, tightness=0.5)
+    _, walks = demonstrated(world)
+    rules = Alternating(band=0.0, starts=1, max_steps=3)
+    history = rules.fit(world.mdp, world.features, walks, throw=False).history
+    for t in range(3):
+        w_r, w_c = history["reward_weights"][t], history["cost_weights_0"][t]
+        assert w_r.sum() == pytest.approx(1.0)
+        assert w_c.sum() == pytest.approx(1.0)
+        objective = world.features.objective(w_r, [w_c], history["budgets"][t])
+        again = ColumnGeneration().solve(world.mdp, objective)
+        assert again.multipliers == pytest.approx(history["multipliers"][t], rel=1e-6)
+        assert again.multipliers[0] > 0
+
+
+def test_rounds_are_ranked_feasible_then_resting_then_matched_then_near():
+    world = hill_grid(3, tightness=0.5)
+    seen = expectations(world.mdp, world.features, demonstrated(world)[1])
+    rules = Alternating(starts=1, max_steps=1)
+    any_round = next(
+        alternate(world.mdp, world.features, seen, yardsticks(seen, 2.0), rules, start=0)
+    )
+
+    def rank(infeasible, change, gap, distance):
+        made = replace(
+            any_round, infeasible=infeasible, change=change, pull=0.0, gap=gap, distance=distance
+        )
+        return made.rank(1e-4, 0.03)
+
+    ordered = [
+        rank(False, 0.0, 0.02, 0.1),  # at rest, matched within the noise, nearest behaviour
+        rank(False, 0.0, 0.01, 0.2),
+        rank(False, 0.0, 0.04, 0.0),
+        rank(False, 0.0, 0.05, 0.0),
+        rank(False, 1.0, 0.01, 0.0),
+        rank(True, 0.0, 0.0, 0.0),
+    ]
+    assert ordered == sorted(ordered)
+    assert len(set(ordered)) == len(ordered)
+
+
 @pytest.mark.parametrize("bound", ["policy", "demonstrations"])
 def test_constraint_weights_stay_within_the_halfspace(bound):
     world = hill_grid(1, hill="as-written")
@@ -280,6 +371,27 @@ def test_a_reward_that_explains_everything_needs_no_constraint():
     assert np.isnan(recovery.cost_weights[0]).all()
     assert distance(recovery.solution.visitation, expert.visitation) < 0.02
     assert any("reward alone" in text for text in recovery.identification.findings)
+
+
+def test_a_constraint_that_binds_by_chance_is_set_aside():
+    # The budget of the truth is slack, but what the demonstrations spend is a budget that binds.
+    world = hill_grid(1)
+    mdp, features = world.mdp, world.features
+    expert, walks = demonstrated(world)
+    seen = expectations(mdp, features, walks)
+    rules = Alternating()
+    sticks = yardsticks(seen, rules.band)
+    for start in range(12):
+        *_, last = alternate(mdp, features, seen, sticks, rules, start=start)
+        if last.rests(rules.tolerance) and last.multipliers[0] > 0:
+            break
+    assert last.multipliers[0] > 0
+    recovery = report(rules, mdp, features, walks, seen, last, _history([_row(last)]))
+    assert recovery.multipliers[0] == 0
+    assert recovery.solution.multipliers[0] == 0
+    assert np.isnan(recovery.cost_weights[0]).all()
+    assert any("as well without it" in text for text in recovery.identification.findings)
+    assert distance(recovery.solution.visitation, expert.visitation) < 0.05
 
 
 def test_infeasible_rounds_are_counted_and_never_called_converged():
@@ -382,6 +494,11 @@ def test_a_search_cut_short_does_not_say_converged():
     assert kept.certificate.weight_change > rules.tolerance
     assert kept.reward_weights.sum() == pytest.approx(1.0)
     assert kept.cost_weights[0].sum() == pytest.approx(1.0)
+    # The first round is off the gauge; what is handed back is not.
+    assert kept.solution.multipliers == pytest.approx(kept.multipliers, rel=1e-9)
+    assert kept.solution.value == pytest.approx(
+        np.vdot(kept.solution.visitation, kept.objective.tables(world.mdp)[0])
+    )
 
 
 def test_a_rest_that_explains_nothing_is_a_local_optimum():
@@ -508,13 +625,53 @@ def test_the_same_seed_makes_the_same_recovery_whatever_the_order_of_trajectorie
 
 
 def test_ties_go_to_what_was_demonstrated():
-    # Actions 1 and 2 lead to the same place: only the demonstrations tell which was taken.
-    move = np.array([[[1, 0], [0, 1], [0, 1]], [[1, 0], [0, 1], [0, 1]]], float)
-    mdp = MDP(move, [1.0, 0.0], 0.9)
-    features = Features([[0.0, 0.5], [1.0, 0.5]])
-    walks = Demonstrations([0] + [1] * 199, [2] * 200, [0, 100, 200])
-    recovery = Alternating(starts=1).fit(mdp, features, walks, throw=False)
-    assert recovery.solution.policy[:, 2] == pytest.approx([1.0, 1.0])
+    # In a corner two moves into walls have the same consequences: only the demonstrations tell
+    # which was made. This expert lives in the corner at the right, and bumps into one wall.
+    world = hill_grid(4, tightness=0.5, hill="as-written")
+    mdp, corner, twins = world.mdp, 4, (0, 3)
+    assert mdp.dense()[corner, twins[0]] == pytest.approx(mdp.dense()[corner, twins[1]])
+    for kept in twins:
+        expert, _ = demonstrated(world)
+        policy = expert.policy.copy()
+        policy[corner] = np.eye(4)[kept]
+        walks = simulate(mdp, policy, trajectories=100, steps=300)
+        seen = expectations(mdp, world.features, walks)
+        rules = Alternating(band=0.0, max_steps=30)
+        sticks = yardsticks(seen, 0.0)
+        other = sum(twins) - kept
+        for made in alternate(mdp, world.features, seen, sticks, rules, start=0):
+            assert made.solution.policy[corner, other] == 0.0
+            # Nothing else has changed: the arrays still make the certificate.
+            w_r, w_c = made.weights
+            objective = world.features.objective(w_r, [w_c], made.budgets)
+            if made.number > 0:
+                again = certify(
+                    mdp,
+                    objective,
+                    made.solution.visitation,
+                    made.solution.values,
+                    made.solution.multipliers,
+                )
+                assert again.within(1e-8)
+            mixed = sum(
+                weight * oracles.policy_visitation(mdp, oracles.one_hot(taken, 4))
+                for weight, taken in zip(
+                    made.solution.mixture.weights, made.solution.mixture.policies, strict=True
+                )
+            )
+            assert mixed == pytest.approx(made.solution.visitation, abs=1e-9)
+
+
+def test_twins_that_differ_in_a_feature_are_told_apart():
+    # The same moves, but one of them costs more: no longer the same consequences.
+    mdp = MDP(np.ones((1, 2, 1)), [1.0], 0.5)
+    taken = np.array([[0.0, 2.0]])
+    alike, unlike = Features([[1.0]]), Features([[1.0]], [[[[0.0], [1.0]]]])
+    assert favourites(mdp, alike, taken).tolist() == [[1, 1]]
+    assert favourites(mdp, unlike, taken).tolist() == [[0, 1]]
+    assert favourites(mdp, alike, np.zeros((1, 2))).tolist() == [[0, 1]]
+    soft = SoftDual(temperature=1.0).solve(mdp, alike.objective([1.0]))
+    assert with_favourites(soft, favourites(mdp, alike, taken)) is soft
 
 
 # --- options --------------------------------------------------------------------------------------

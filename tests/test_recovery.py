@@ -187,6 +187,16 @@ def test_parts_of_two_runs_do_not_make_one(tmp_path):
         Recovery.load(tmp_path / "a")
 
 
+def test_a_missing_array_is_noticed(tmp_path):
+    example().save(tmp_path)
+    with np.load(tmp_path / "recovery.npz") as archive:
+        arrays = {name: archive[name] for name in archive.files if "checksums" not in name}
+    del arrays["solution_values"]
+    np.savez(tmp_path / "recovery.npz", **arrays)
+    with pytest.raises(OSError, match="other arrays"):
+        Recovery.load(tmp_path)
+
+
 def test_a_full_disk_leaves_the_old_run_and_no_debris(tmp_path, monkeypatch):
     old = example()
     old.save(tmp_path)

@@ -14,6 +14,7 @@ from tacit.inverse.exponentiated import matched, yardsticks
 from tacit.inverse.findings import data_findings, feature_findings
 from tacit.inverse.identification import unidentified
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
+from tacit.inverse.twins import favourites, with_favourites
 from tacit.mdp import MDP
 from tacit.objective import Features, Objective
 
@@ -42,7 +43,7 @@ def report(
         without[k] = False
         if not best.infeasible and _explained(rules, mdp, features, seen, best, without):
             needed = without
-    objective, solution = _problem(rules, mdp, features, best, needed)
+    objective, solution = _problem(rules, mdp, features, seen, best, needed)
     reached = pull_back(features, visits_of(mdp, rules, solution))
     gap = seen.gap(reached)
     multipliers = np.where(needed, best.multipliers, 0.0)
@@ -105,7 +106,12 @@ def _explicable(rules: Alternating, seen: Expectations) -> float:
 
 
 def _problem(
-    rules: Alternating, mdp: MDP, features: Features, best: Round, needed: np.ndarray
+    rules: Alternating,
+    mdp: MDP,
+    features: Features,
+    seen: Expectations,
+    best: Round,
+    needed: np.ndarray,
 ) -> tuple[Objective, Solution]:
     """The recovered objective and its solution; a constraint that is not needed costs nothing."""
     weights = [part * keep for part, keep in zip(best.weights[1:], needed, strict=True)]
@@ -113,7 +119,8 @@ def _problem(
     objective = features.objective(best.weights[0], weights, budgets)
     if best.number > 0 and needed.all():  # solved already: the first round alone is off the gauge
         return objective, best.solution
-    return objective, rules.solver.solve(mdp, objective, guess=best.guess, throw=False)
+    solution = rules.solver.solve(mdp, objective, guess=best.guess, throw=False)
+    return objective, with_favourites(solution, favourites(mdp, features, seen.visitation))
 
 
 def _explained(
@@ -127,7 +134,7 @@ def _explained(
     """Whether the constraints `kept` [K] alone make a policy that matches within the band."""
     if rules.constant or not rules.band > 0 or not np.isfinite(seen.noise):
         return False
-    _, solution = _problem(rules, mdp, features, best, kept)
+    _, solution = _problem(rules, mdp, features, seen, best, kept)
     reached = pull_back(features, visits_of(mdp, rules, solution))
     return matched(seen, yardsticks(seen, rules.band), reached)
 

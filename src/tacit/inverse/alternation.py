@@ -19,6 +19,7 @@ from tacit.forward.solution import Certificate, Solution, Status
 from tacit.forward.visitation import visitation, visitation_recursion
 from tacit.inverse.expectations import Blocks, Expectations, pull_back
 from tacit.inverse.exponentiated import Yardsticks, first_weights, stride
+from tacit.inverse.twins import favourites, with_favourites
 from tacit.mdp import MDP
 from tacit.objective import Features
 
@@ -109,11 +110,13 @@ def alternate(
     logs = first_weights(seen, seed=rules.seed, start=start)  # line 1
     guess, shown = _first_guess(mdp, seen)
     later = _later(mdp, features, rules, guess)
+    preferred = favourites(mdp, features, seen.visitation)
     before: np.ndarray | None = None
     for number in range(rules.max_steps):
         weights = tuple(np.exp(part) for part in logs)
         budgets = _budgets(features, seen, rules, weights, later, free)
         solution, budgets, raised = _solved(mdp, features, rules, weights, budgets, guess)
+        solution = with_favourites(solution, preferred)
         infeasible = solution.status in (Status.INFEASIBLE, Status.AT_LEAST_COST)
         prices = np.ones(len(budgets)) if infeasible else solution.multipliers
         visits = visits_of(mdp, rules, solution)  # line 5
@@ -157,8 +160,8 @@ def alternate(
             return
         logs, before = taken.log_weights, travelled
         later = _later(mdp, features, rules, solution)
-        # Ties between actions are broken in favour of what was demonstrated: policy iteration
-        # leaves an action only for a better one.
+        # Other ties are broken in favour of what was demonstrated where that can be: policy
+        # iteration leaves the actions it is given only for better ones.
         guess = replace(solution, policy=np.where(shown[:, None], guess.policy, solution.policy))
 
 
