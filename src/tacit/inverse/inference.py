@@ -24,6 +24,8 @@ ONE_SIDED = 1.6448536269514722
 BLIND = 1e-9
 # Information a step below which a feature influences nothing but rounding.
 SILENT = 1e-20
+# Most features that one sentence lists.
+NAMED = 6
 # Trajectories per parameter from which the clustered sandwich is trusted.
 CLUSTERS = 10
 
@@ -167,7 +169,7 @@ def silent(fisher: np.ndarray, steps: float) -> np.ndarray:
 def blind_sentences(space: Coordinates, blind: np.ndarray) -> list[str]:
     """Plain words for each direction in which the parameters can move freely."""
     sentences = []
-    for direction in blind:
+    for direction in _echelon(blind):
         heavy = np.abs(direction) > 1e-3 * np.abs(direction).max()
         names = [space.names[d] for d in np.flatnonzero(heavy)]
         if len(names) == 1:
@@ -175,9 +177,21 @@ def blind_sentences(space: Coordinates, blind: np.ndarray) -> list[str]:
                 f"{names[0]} cannot be told from these demonstrations: no weight on it changes "
                 "what the demonstrator would do."
             )
-        else:
-            listed = ", ".join(names[:-1]) + " and " + names[-1]
-            sentences.append(
-                f"{listed} trade off freely: these demonstrations cannot tell them apart."
-            )
+            continue
+        more = len(names) - NAMED
+        last = names[-1] if more <= 0 else f"{more + 1} more"
+        listed = ", ".join(names[: min(len(names), NAMED) - 1]) + " and " + last
+        sentences.append(f"{listed} trade off freely: these demonstrations cannot tell them apart.")
     return sentences
+
+
+def _echelon(rows: np.ndarray) -> np.ndarray:
+    """[B, D] rows that span the same directions, each with few entries: two pairs stay pairs."""
+    rows = rows.copy()
+    for done in range(len(rows)):
+        at, pivot = np.unravel_index(np.abs(rows[done:]).argmax(), rows[done:].shape)
+        rows[[done, done + at]] = rows[[done + at, done]]
+        rows[done] /= rows[done, pivot]
+        others = np.arange(len(rows)) != done
+        rows[others] -= np.outer(rows[others, pivot], rows[done])
+    return rows
