@@ -336,13 +336,16 @@ def test_ctrl_c_leaves_what_is_done(jobs, tmp_path):
 # Progress ---------------------------------------------------------------------------------------
 
 
-def test_plain_lines_where_there_is_no_terminal(capsys):
+def test_plain_lines_where_there_is_no_terminal(capsys, monkeypatch):
+    clock = iter(range(0, 1000, 5))  # every look at it is five seconds later
+    monkeypatch.setattr("tacit.studies.progress.time.monotonic", lambda: next(clock))
     with telling(20, already=10) as teller:
         for number in range(10):
             teller.done(str(number))
         teller.say("writing")
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("12 of 20 units, about")
+    # Two units took 5 s, eight are left.
+    assert lines[0] == "12 of 20 units, about 20 s left"
     assert lines[-2].startswith("20 of 20 units, about 0 s left")
     assert lines[-1] == "writing"
     with telling(1, silent=True) as teller:
