@@ -21,8 +21,9 @@ from tacit.inverse.explanations.questions import NOTHING, Questions
 TIE = 1e-8
 # Rounds in which tied pairs are found; each decides at least one pair, most decide nearly all.
 ROUNDS = 50
-# Rounds in which the values of states never visited are brought down to what is optimal there.
-SETTLING = 10
+# Rounds in which the values of states never visited are brought down to what is optimal there, and
+# the parts of the largest margin that are tried.
+SETTLING, PARTS = 5, (0.5, 0.1, 0.01)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,24 +90,25 @@ def _settled(program: Program, corner: np.ndarray) -> tuple[np.ndarray, float]:
 
     In states that were not visited though the demonstrations can lead there, the cone lets values
     be larger than any policy earns. The excess over a fixed policy is linear: it is minimised, the
-    policy improved, and so on, at half the largest margin.
+    policy improved, and so on, at a part of the largest margin.
     """
     cone = program.cone
     tried = [(corner[:-1], float(corner[-1]))]
     if len(cone.frontier) == 0:
         return tried[0]
-    program.bound_extra(0.5 * corner[-1], np.inf)
     departures = []
-    for _ in range(SETTLING):
-        x = tried[-1][0]
-        best = _best(cone, x)
-        departures.append(float(slack(cone, x, best.values[0])[cone.observed].max()))
-        if departures[-1] <= TIE:
-            break
-        taken = np.zeros_like(cone.tables[0])
-        taken[cone.frontier, best.policy[cone.frontier]] = 1.0
-        x = program.maximise(total(cone, full_forms(cone, best.policy), taken))[:-1]
-        tried.append((x, 0.5 * float(corner[-1])))
+    for part in PARTS:
+        program.bound_extra(part * corner[-1], np.inf)
+        for _ in range(SETTLING):
+            x = tried[-1][0]
+            best = _best(cone, x)
+            departures.append(float(slack(cone, x, best.values[0])[cone.observed].max()))
+            if departures[-1] <= TIE:
+                return tried[-1]
+            taken = np.zeros_like(cone.tables[0])
+            taken[cone.frontier, best.policy[cone.frontier]] = 1.0
+            x = program.maximise(total(cone, full_forms(cone, best.policy), taken))[:-1]
+            tried.append((x, part * float(corner[-1])))
     return tried[int(np.argmin(departures))]
 
 

@@ -17,9 +17,25 @@ from tacit.inverse.explanations.cone import Cone, full_forms, rows, slack, total
 
 # Rows added at once, the most violated first.
 BATCH = 400
+# Rows that held nothing in so many questions are dropped, once there are so many rows.
+IDLE, CROWD = 4, 300
 # Rounds of cutting off one corner: none was seen to need more than some dozens.
 ROUNDS = 500
 PRIMAL, DUAL = 4, 1
+# Nearly dependent rows can make HiGHS lose its way. What then helps, in this order.
+REMEDIES = (
+    {},
+    {"simplex_scale_strategy": 4},
+    {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
+    {"primal_feasibility_tolerance": 1e-7, "dual_feasibility_tolerance": 1e-7},
+    {"solver": "ipm"},
+)
+USUAL = {
+    "simplex_scale_strategy": 2,
+    "primal_feasibility_tolerance": 1e-10,
+    "dual_feasibility_tolerance": 1e-10,
+    "solver": "simplex",
+}
 
 
 class Program:
@@ -39,25 +55,28 @@ class Program:
         self.solved = 0
         self.violation = 0.0
         self._held = cone.restricted
-        self._known: set[tuple[int, bytes]] = set()
+        self._known: dict[tuple[int, bytes], int] = {}  # row -> questions for which it was idle
         self._forms: tuple[bytes, np.ndarray] | None = None
+        self._sums: list[int] = []  # rows of sums of slack
         self._solver = self._model()
+        self._fixed = self._solver.getNumRow()
 
     def maximise(self, objective: np.ndarray, extra: float = 0.0) -> np.ndarray:
         """[n + 1] a corner x, extra where objective [n] . x + extra * (the extra one) is largest.
 
         `violation` says by how much it breaks an inequality, if rounding does not let it be exact.
         """
-        return self._cut(np.r_[objective, extra], None)
+        corner = self._cut(np.r_[objective, extra], None)
+        self._tidy()
+        return corner
 
     def most_slack(self, pairs: np.ndarray) -> np.ndarray:
         """[n + 1] an explanation x where the slack of `pairs` [S, A] is largest in sum; the sum."""
-        before = self._solver.getNumRow()
+        assert not self.strict.any(), "the extra variable cannot be margin and sum at once"
         bound = 4.0 * np.abs(self.cone.tables).max(initial=0.0) * max(1, int(pairs.sum()))
         self.bound_extra(0.0, bound / (1.0 - self.cone.mdp.discount))
         corner = self._cut(np.r_[np.zeros(self.cone.size), 1.0], pairs.astype(float))
-        sums = [row for row in self._sums if row >= before]
-        self._solver.deleteRows(len(sums), np.array(sums, np.int32))
+        self._solver.deleteRows(len(self._sums), np.array(self._sums, np.int32))
         self.bound_extra(0.0, 0.0)
         return corner
 
@@ -71,9 +90,13 @@ class Program:
             self._solver.changeColBounds(j, 0.0, np.inf if allowed else 0.0)
 
     def _cut(self, objective: np.ndarray, pairs: np.ndarray | None) -> np.ndarray:
+        """[n + 1] the best corner; with `pairs`, the extra variable is at most their slack in sum.
+
+        That sum is concave: each policy in the rest gives a linear bound, one row.
+        """
         count = len(objective)
         self._solver.changeColsCost(count, np.arange(count, dtype=np.int32), -objective)
-        self._sums: list[int] = []
+        self._sums = []
         self._optimum(PRIMAL)
         corner = np.array(self._solver.getSolution().col_value)
         for _ in range(ROUNDS):
@@ -82,8 +105,6 @@ class Program:
             self.start = best
             short = slack(self.cone, x, level)
             broken = np.where(self._held, self.strict * extra - short, 0.0)
-            if pairs is not None:
-                broken -= self.strict * extra
             self.violation = float(broken.max(initial=0.0))
             surplus = 0.0 if pairs is None else extra - float((short * pairs).sum())
             added = self._add_broken(broken, best)
@@ -108,11 +129,34 @@ class Program:
         fresh = np.array([i for i in index if (int(i), mark) not in self._known], dtype=int)
         if len(fresh) == 0:
             return False
-        self._known.update((int(i), mark) for i in fresh)
+        self._known.update(((int(i), mark), 0) for i in fresh)
         states, actions = np.unravel_index(fresh, broken.shape)
         block = rows(self.cone, self._forms_at(best), states, actions)
         self._add(np.c_[block, self.strict[states, actions]])
         return True
+
+    def _tidy(self) -> None:
+        """Drops rows that have been idle for long; they come back when they are broken."""
+        import highspy
+
+        held = np.array(self._solver.getSolution().row_value)[self._fixed :]
+        keys = list(self._known)
+        for key, level in zip(keys, held, strict=True):
+            self._known[key] = 0 if level > -self.tolerance else self._known[key] + 1
+        basis, basic = self._solver.getBasis(), highspy.HighsBasisStatus.kBasic
+        statuses = list(basis.row_status)
+        slack = [status == basic for status in statuses[self._fixed :]]
+        idle = [i for i, key in enumerate(keys) if self._known[key] >= IDLE and slack[i]]
+        if len(keys) < CROWD or len(idle) < len(keys) // 2:
+            return
+        for i in idle:
+            del self._known[keys[i]]
+        gone = np.array(idle, np.int32) + self._fixed
+        kept = np.delete(np.arange(self._solver.getNumRow()), gone)
+        # Rows whose own slack is in the basis can go without changing the corner.
+        basis.row_status = [statuses[i] for i in kept]
+        self._solver.deleteRows(len(gone), gone)
+        self._solver.setBasis(basis)
 
     def _forms_at(self, best: Column | None) -> np.ndarray:
         """[S, n] the linear forms of the values for this policy in the rest, the last one kept."""
@@ -133,7 +177,7 @@ class Program:
 
     def _model(self) -> Any:
         cone = self.cone
-        solver = new_highs(presolve="off", solver="simplex", small_matrix_value=1e-12)
+        solver = new_highs(presolve="off", small_matrix_value=1e-12, **USUAL)
         for _ in range(cone.columns):
             solver.addVar(0.0, np.inf)
         for _ in range(cone.size - cone.columns):
@@ -157,16 +201,21 @@ class Program:
 
         self.solved += 1
         self._solver.setOptionValue("simplex_strategy", strategy)
-        for attempt in range(3):
-            self._solver.run()
+        self._solver.run()
+        for remedy in REMEDIES:
             if self._solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
-                return
+                break
             self._solver.clearSolver()
-            self._solver.setOptionValue("simplex_strategy", (DUAL, PRIMAL, DUAL)[attempt])
-        raise RuntimeError(
-            "HiGHS found no optimum over the explanations: "
-            + self._solver.modelStatusToString(self._solver.getModelStatus())
-        )
+            for name, value in remedy.items():
+                self._solver.setOptionValue(name, value)
+            self._solver.run()
+        for name, value in USUAL.items():
+            self._solver.setOptionValue(name, value)
+        if self._solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            raise RuntimeError(
+                "HiGHS found no optimum over the explanations: "
+                + self._solver.modelStatusToString(self._solver.getModelStatus())
+            )
 
 
 def least(

@@ -21,8 +21,10 @@ from tacit.inverse.explanations.program import Program
 from tacit.inverse.explanations.vocabulary import Vocabulary
 from tacit.transitions import numbers
 
-# Amounts are of order one at a corner, or zero: less than this is rounding.
-NOTHING = 1e-9
+# Amounts are of order one at a corner, or zero: less than this is what broken inequalities allow.
+NOTHING = 1e-7
+# Gains below this, relative to the terms they are the difference of, are none.
+GAIN = 1e-9
 # Ratios closer than this, relative to their size, are the same.
 SAME_RATIO = 1e-10
 STEPS = 60
@@ -32,6 +34,8 @@ EXISTS = 1e-4
 INERT_RANK = 1e-9
 # Amounts of what does not cancel that count as more than rounding.
 TRIVIAL = 1e-7
+# A ratio this small beside a negative one is what inequalities broken by rounding make of 0.
+ROUNDING = 1e-6
 # At a ratio of 0 both terms vanish, and the largest coefficient is the scale: up to this share.
 STEEPEST = 1e-7
 # Reward features of undecided sign up to which all signs are tried.
@@ -99,7 +103,7 @@ class Questions:
         best = max(known)[0]
         # For rewards of free sign the norm is convex, not linear: only a level >= 0 is a program.
         found = self._climb(asks, norm, max(best, 0.0) if self._signed(norm) else best)
-        if self._signed(norm) and best < 0.0 and found <= 0.0:
+        if self._signed(norm) and found <= ROUNDING * -best:
             return self._over_signs(asks, norm)
         return found
 
@@ -136,7 +140,7 @@ class Questions:
             size = max(nearest[1], STEEPEST * float(np.abs(gain).max(initial=0.0))) or 1.0
             amounts = self._corner(gain / size)
             # A gain can be scaled up to amounts of sum one: one that was not is rounding.
-            if gain @ amounts <= NOTHING * size or amounts.sum() < 0.5:
+            if gain @ amounts <= GAIN * size or amounts.sum() < 0.5:
                 return level
             if amounts[norm > 0].sum() <= NOTHING:
                 return np.inf
