@@ -602,7 +602,7 @@ def test_any_number_of_constraints_on_state_action_features(constraints):
         tightness=0.4 if constraints else None,
     )  # fmt: skip
     expert, walks = demonstrated(world, trajectories=200, steps=150)
-    recovery = Alternating(starts=4).fit(world.mdp, world.features, walks, throw=False)
+    recovery = Alternating(starts=2).fit(world.mdp, world.features, walks, throw=False)
     assert recovery.multipliers.shape == (constraints,)
     assert len(recovery.cost_weights) == constraints
     assert recovery.identification.active.shape == (constraints,)
