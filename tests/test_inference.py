@@ -1,0 +1,357 @@
+"""Error bars: information by differences, intervals by brute force, and how often they hold."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+from scipy.stats import binom
+
+import oracles
+import tacit
+from experts import PRICE, TEMPERATURE, drawn, grid, hill_expert, pairs, spread_visits
+from strategies import examples
+from tacit.forward.smooth_dual import minimise
+from tacit.forward.world import world_of
+from tacit.inverse.boltzmann import fit, loss_of, refit
+from tacit.inverse.coordinates import coordinates
+from tacit.inverse.gauge import split
+from tacit.inverse.inference import (
+    ONE_SIDED,
+    TWO_SIDED,
+    Errors,
+    advantages,
+    errors,
+    gauge_errors,
+    information,
+    inverse_information,
+    silent,
+    undecided,
+    upper_ends,
+)
+from tacit.inverse.intervals import landscape
+from tacit.inverse.likelihood import Likelihood, Steps
+
+SEEDS = st.integers(0, 2**20)
+
+
+def sampled(steps: int, seed: int = 0, price: float = PRICE):
+    policy, visitation = hill_expert(1, TEMPERATURE, price)
+    return pairs(drawn(np.random.default_rng(seed), policy, spread_visits(visitation, steps)))
+
+
+def fitted(seen):
+    """(coefficients, fit, scores, information) of the likelihood on the grid."""
+    world = grid()
+    steps = Steps.of(world.mdp, coordinates(world.mdp, world.features), seen)
+    found = steps.fit(Likelihood())
+    scores = advantages(world.mdp, steps.space, found)
+    return steps, found, scores, information(scores, found.point.policy, steps.visits)
+
+
+@pytest.fixture(scope="module")
+def plenty():
+    return fitted(sampled(200_000))
+
+
+@pytest.fixture(scope="module")
+def few():
+    """So few steps that one weight sits on its bound."""
+    found = fitted(sampled(2_000, seed=1))
+    assert not found[1].free.all()
+    return found
+
+
+def by_hand(steps, x) -> float:
+    """Minus the log-likelihood of the counted actions, by value iteration."""
+    table = np.tensordot(x, steps.space.tables, 1)
+    _, policy = oracles.soft_values(steps.mdp, table, 1.0)
+    return -float((steps.counts * np.log(policy)).sum())
+
+
+def test_scores_are_martingale_differences(plenty):
+    _, found, scores, _ = plenty
+    # Given the state, the score of a step averages to 0 over the actions: what makes steps add up.
+    assert_allclose((found.point.policy * scores).sum(axis=2), 0.0, atol=1e-10)
+
+
+def test_scores_are_the_derivative_of_the_log_likelihood_of_a_step(plenty):
+    steps, found, scores, _ = plenty
+    step = 1e-4
+    for d in range(6):
+        logs = []
+        for side in (step, -step):
+            x = found.point.x + side * np.eye(6)[d]
+            table = np.tensordot(x, steps.space.tables, 1)
+            logs.append(np.log(oracles.soft_values(steps.mdp, table, 1.0)[1]))
+        # Central differences of logarithms known to 1e-12.
+        assert_allclose(scores[d], (logs[0] - logs[1]) / (2 * step), atol=1e-6)
+
+
+def test_information_is_the_curvature_of_the_expected_likelihood(plenty):
+    steps, found, _, fisher = plenty
+    x, step = found.point.x, 1e-3
+    policy = found.point.policy
+
+    def expected(at):
+        """Minus the log-likelihood, had every action been taken as often as expected."""
+        _, other = oracles.soft_values(steps.mdp, np.tensordot(at, steps.space.tables, 1), 1.0)
+        return -float((steps.visits[:, None] * policy * np.log(other)).sum())
+
+    for i, j in ((0, 0), (2, 2), (0, 3), (4, 5)):
+        one, two = step * np.eye(6)[i], step * np.eye(6)[j]
+        corners = expected(x + one + two) - expected(x + one - two)
+        corners += expected(x - one - two) - expected(x - one + two)
+        size = np.sqrt(fisher[i, i] * fisher[j, j])
+        assert corners / (4 * step**2) == pytest.approx(fisher[i, j], abs=1e-3 * size)
+
+
+@given(SEEDS, st.integers(0, 3))
+@examples(20)
+def test_the_inverse_and_what_it_is_blind_to(seed, missing):
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(5, 5 - missing)) * rng.choice([1e-3, 1.0, 1e3], (5, 1))
+    fisher = root @ root.T
+    everything = np.ones(5, bool)
+    inverse, blind = inverse_information(fisher, everything)
+    assert len(blind) == missing
+    size = np.sqrt(np.diagonal(fisher))
+    # Relative to each parameter's own unit: a zero eigenvalue is one up to rounding.
+    assert np.abs(fisher @ blind.T / size[:, None]).max(initial=0.0) <= 1e-6 * np.abs(root).max()
+    assert_allclose(fisher @ inverse @ fisher, fisher, atol=1e-6 * np.outer(size, size).max())
+    free = np.array([True, False, True, True, False])
+    inverse, _ = inverse_information(fisher, free)
+    assert (inverse[~free] == 0).all()
+    assert (inverse[:, ~free] == 0).all()
+
+
+def test_silent_parameters_are_those_without_any_information():
+    fisher = np.diag([1.0, 0.0, 1e-25, 1e-3])
+    assert silent(fisher, 1e3).tolist() == [False, True, True, False]
+
+
+def test_errors_cluster_only_where_trajectories_are_many(plenty):
+    world = grid()
+    _, found, scores, fisher = plenty
+    policy, _ = hill_expert()
+    for trajectories, clustered in ((59, False), (60, True)):
+        seen = tacit.simulate(world.mdp, policy, trajectories=trajectories, steps=5, seed=1)
+        assert errors(fisher, found.free, scores, seen, 4).clustered is clustered
+    # Loose pairs are steps, however many.
+    loose = errors(fisher, found.free, scores, sampled(5_000), 4)
+    assert not loose.clustered
+    assert_allclose(loose.covariance, inverse_information(fisher, found.free)[0])
+
+
+def test_clustered_errors_agree_with_those_of_steps_for_a_markov_expert():
+    # Scores are martingale differences: trajectories add nothing, up to the noise of the sandwich.
+    world = grid()
+    seen = tacit.simulate(world.mdp, hill_expert()[0], trajectories=1500, steps=50, seed=5)
+    _, found, scores, fisher = fitted(seen)
+    told = errors(fisher, found.free, scores, seen, 4)
+    assert told.clustered
+    plain, _ = inverse_information(fisher, found.free)
+    ratio = np.diagonal(told.covariance) / np.diagonal(plain)
+    # A variance from 1500 trajectories has a relative error of sqrt(2 / 1500) = 4 %; heavy tails
+    # of the scores make it a few times that.
+    assert_allclose(ratio, 1.0, atol=0.25)
+
+
+def test_delta_errors_are_the_spread_of_the_gauge(plenty):
+    steps, found, _, fisher = plenty
+    space, x = steps.space, found.point.x
+    spent = space.pull_back(oracles.policy_visitation(steps.mdp, found.point.policy))
+    nothing = np.zeros((6, 6))
+    covariance, _ = inverse_information(fisher, found.free)
+    told = gauge_errors(
+        split(space, x, spent, nothing), Errors(covariance, np.zeros((0, 6)), False)
+    )
+    draws = np.random.default_rng(0).multivariate_normal(x, covariance, 4000)
+    parts = [split(space, draw, spent, nothing) for draw in draws]
+    listed = np.array(
+        [
+            np.concatenate([p.reward_weights, *p.cost_weights, p.multipliers, p.budgets])
+            for p in parts
+        ]
+    )
+    # 4000 draws know a standard deviation to 1.1 %; the rest is curvature of the ratios.
+    assert_allclose(told, listed.std(axis=0), rtol=0.06)
+
+
+def test_what_a_blind_direction_moves_has_no_error(plenty):
+    steps, found, _, _ = plenty
+    space = steps.space
+    gauge = split(space, found.point.x, np.ones(6), np.zeros((6, 6)))
+    blind = np.eye(6)[2:3]
+    told = gauge_errors(gauge, Errors(np.zeros((6, 6)), blind, False))
+    assert told[:2].tolist() == [0.0, 0.0]  # the reward does not react to a cost parameter
+    assert np.isinf(told[2:]).all()  # weights of its constraint, multiplier and budget do
+
+
+def test_upper_ends_are_where_the_quadratic_model_has_risen_enough(few):
+    _, found, _, fisher = few
+    tops = upper_ends(found, fisher, found.free)
+    held = ~found.free
+    assert (np.isnan(tops) == found.free).all()
+    for j in np.flatnonzero(held):
+
+        def model(y, j=j):
+            move = np.zeros(6)
+            move[found.free], move[j] = y, tops[j]
+            return found.point.gradient[j] * tops[j] + 0.5 * move @ fisher @ move
+
+        rise = minimize(model, np.zeros(int(found.free.sum())), method="BFGS").fun
+        assert rise == pytest.approx(0.5 * ONE_SIDED**2, rel=1e-4)
+
+
+def test_a_parameter_close_to_its_bound_is_undecided(few):
+    _, found, _, fisher = few
+    told = undecided(found, fisher, found.free)
+    assert (told | ~found.free).all()  # free ones stay
+    inverse, _ = inverse_information(fisher, found.free)
+    left = np.diagonal(fisher - fisher @ inverse @ fisher)
+    for j in np.flatnonzero(~found.free):
+        assert told[j] == (found.point.gradient[j] < 2.0 * np.sqrt(left[j]))
+
+
+@given(SEEDS)
+@examples(15)
+def test_rise_is_the_least_loss_on_a_hyperplane_within_the_bounds(few, seed):
+    _, found, _, fisher = few
+    around = landscape(found, fisher, None, np.ones(6, bool))
+    rng = np.random.default_rng(seed)
+    x, gradient = found.point.x, found.point.gradient
+    form = rng.normal(size=6)
+    constant = -float(form @ (x * rng.uniform(0.8, 1.2, 6)))
+
+    def model(at):
+        return gradient @ (at - x) + 0.5 * (at - x) @ fisher @ (at - x)
+
+    answer = minimize(
+        model,
+        x,
+        jac=lambda at: gradient + fisher @ (at - x),
+        bounds=[(0, None)] * 6,
+        constraints={"type": "eq", "fun": lambda at: form @ at + constant, "jac": lambda at: form},
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 1000},
+    )
+    if answer.success:
+        # No other method finds a lower point, and it is found where the oracle gets there.
+        assert around.rise(form, constant) <= answer.fun * (1 + 1e-4) + 1e-6
+        assert around.rise(form, constant) >= -1e-6
+
+
+def test_the_ends_of_an_interval_cost_the_quantile_in_the_true_likelihood(plenty):
+    # The profile by brute force: refit with the first weight settled at the end of its interval,
+    # by writing its parameter through the second: theta_0 = ratio / (1 - ratio) theta_1.
+    world = grid()
+    steps, found, _, _ = plenty
+    known = Likelihood().fit(world.mdp, world.features, sampled(200_000)).identification
+    space, sums, best = steps.space, steps.target, by_hand(steps, found.point.x)
+    rest = ("lower", "upper", "ridge", "unit", "scale")
+    for ratio in known.reward_intervals[0]:
+        odds = ratio / (1 - ratio) * space.scales[0] / space.scales[1]
+        less = found.problem._replace(
+            tables=np.concatenate([space.tables[1:2] + odds * space.tables[:1], space.tables[2:]]),
+            target=np.concatenate([sums[1:2] + odds * sums[:1], sums[2:]]),
+            **{name: getattr(found.problem, name)[1:] for name in rest},
+        )
+        begin = (found.point.x[1:], found.point.values)
+        point, _ = minimise(world_of(steps.mdp), less, *begin, 1e-9, 300)
+        # 200 000 steps make the likelihood quadratic to a few per cent.
+        assert point.loss - best == pytest.approx(0.5 * TWO_SIDED**2, rel=0.05)
+
+
+def test_far_from_every_bound_the_intervals_are_those_of_the_delta_method():
+    world = grid()
+    known = Likelihood().fit(world.mdp, world.features, sampled(2_000_000)).identification
+    for ends, spread in (
+        (known.reward_intervals, known.reward_standard_errors),
+        (known.cost_intervals[0], known.cost_standard_errors[0]),
+        (known.multiplier_intervals, known.multiplier_standard_errors),
+        (known.budget_intervals, known.budget_standard_errors),
+    ):
+        # Half a width differs from 1.96 errors by the curvature of a ratio: of second order.
+        assert_allclose(np.ptp(ends, axis=1) / 2, TWO_SIDED * spread, rtol=0.02)
+
+
+def test_intervals_widen_when_data_shrink():
+    world = grid()
+    widths = []
+    for steps in (800_000, 50_000, 3_000):
+        known = Likelihood(level=1.0).fit(world.mdp, world.features, sampled(steps)).identification
+        ends = (known.reward_intervals, *known.cost_intervals, known.multiplier_intervals)
+        widths.append(np.concatenate([np.ptp(part, axis=1) for part in ends]))
+    assert (widths[0] < widths[1]).all()
+    assert (widths[1] < widths[2]).all()
+    # One over the root of the number of steps, where nothing is near a bound.
+    assert_allclose(widths[1][:2] / widths[0][:2], 4.0, rtol=0.1)
+
+
+@pytest.mark.parametrize(("steps", "seed"), [(50_000, 11), (1_500, 12)])
+def test_nominal_intervals_hold_as_often_as_they_say(steps, seed):
+    world = grid()
+    policy, visitation = hill_expert()
+    visits, rng = spread_visits(visitation, steps), np.random.default_rng(seed)
+    budget = np.vdot(world.truth.tables(world.mdp)[1][0], visitation)
+    truth = np.array([*world.reward_weights, *world.cost_weights[0], PRICE, budget])
+    held = []
+    for _ in range(200):
+        seen = pairs(drawn(rng, policy, visits))
+        known = Likelihood(level=1.0).fit(world.mdp, world.features, seen).identification
+        ends = np.concatenate(
+            [
+                known.reward_intervals,
+                *known.cost_intervals,
+                known.multiplier_intervals,
+                known.budget_intervals,
+            ]
+        )
+        held.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
+    share = np.mean(held, axis=0)
+    # 95 % nominal, 200 draws: a share outside 90 to 98.5 % has a chance below 1 in 200 for an
+    # interval that is right. With few steps a bound makes it conservative, never too narrow.
+    assert binom.cdf(0.90 * 200 - 1, 200, 0.95) < 0.005
+    assert binom.sf(0.985 * 200, 200, 0.95) < 0.005
+    assert (share >= 0.90).all()
+    if steps >= 50_000:
+        assert (share <= 0.985).all()
+
+
+def test_refitting_from_a_fit_finds_it_again(plenty):
+    steps, found, _, _ = plenty
+    again = refit(steps.mdp, found)
+    assert again.steps <= 2
+    assert_allclose(again.point.x, found.point.x, rtol=1e-6)
+    pulled = refit(steps.mdp, found, ridge=np.full(6, 1e6))
+    assert np.abs(pulled.point.x).max() < np.abs(found.point.x).max()
+
+
+def test_the_loss_is_minus_the_log_likelihood(plenty, few):
+    for steps, found, _, _ in (plenty, few):
+        assert found.point.loss == pytest.approx(by_hand(steps, found.point.x), rel=1e-10)
+        other = found.point.x + 0.3
+        assert loss_of(steps.mdp, found, other) == pytest.approx(by_hand(steps, other), rel=1e-10)
+
+
+def test_a_fit_judges_itself(plenty):
+    steps, found, _, _ = plenty
+    assert found.converged
+    assert found.projected_gradient <= 1e-9
+    assert 0 <= found.objective_gap <= 1e-9
+    short = fit(
+        steps.mdp,
+        steps.space,
+        steps.start,
+        steps.target,
+        lower=np.zeros(6),
+        tolerance=1e-9,
+        max_steps=3,
+        information=steps.visits,
+    )
+    assert not short.converged
+    # An honest gap: at least of the order of what is really missing.
+    missing = short.point.loss - found.point.loss
+    assert 0.2 * missing <= short.objective_gap <= 5 * missing
