@@ -26,7 +26,17 @@ PRICES = (0.6, 3.0)
 REWARDS = {1: np.array([0.2, 0.5, 0.3]), 2: np.array([0.4, 0.2, 0.4]), 3: np.array([0.3, 0.3, 0.4])}
 
 
-def task_of(seed, price, *, weights=WEIGHTS, reward=None, steps=2000, draw=0, temperature=None):
+def task_of(
+    seed,
+    price,
+    *,
+    weights=WEIGHTS,
+    reward=None,
+    trajectories=10,
+    steps=2000,
+    draw=0,
+    temperature=None,
+):
     """A task on a random world whose expert pays this price for costs of these weights."""
     world = tacit.worlds.random(seed, states=8, actions=3, features=3)
     reward = REWARDS[seed] if reward is None else np.asarray(reward)
@@ -34,8 +44,10 @@ def task_of(seed, price, *, weights=WEIGHTS, reward=None, steps=2000, draw=0, te
     gain, costs = objective.tables(world.mdp)
     solver = tacit.SoftDual(temperature=TEMPERATURE if temperature is None else temperature)
     expert = tacit.solve(world.mdp, tacit.Objective(gain - price * costs[0]), solver=solver)
-    # Few trajectories, so that steps are the independent units of every standard error.
-    seen = tacit.simulate(world.mdp, expert.policy, trajectories=10, steps=steps, seed=draw)
+    # Few trajectories by default: then steps are the independent units of standard errors.
+    seen = tacit.simulate(
+        world.mdp, expert.policy, trajectories=trajectories, steps=steps, seed=draw
+    )
     return Task(world.mdp, world.features, seen)
 
 
@@ -213,6 +225,15 @@ def test_every_task_has_the_shared_weights_and_the_rest_is_its_own(pair, joint):
         error = np.abs(one.reward_weights - REWARDS[e + 1])
         assert (error <= 5 * own.reward_standard_errors).all()
         assert abs(one.multipliers[0] - PRICES[e]) <= 5 * own.multiplier_standard_errors[0]
+        # Far from every bound a profile is the normal law; it bends by the size of the errors.
+        for weights, ends, spread in (
+            (one.reward_weights, own.reward_intervals, own.reward_standard_errors),
+            (one.cost_weights[0], own.cost_intervals[0], own.cost_standard_errors[0]),
+            (one.multipliers, own.multiplier_intervals, own.multiplier_standard_errors),
+            (one.budgets, own.budget_intervals, own.budget_standard_errors),
+        ):
+            normal = weights[:, None] + np.outer(1.96 * spread, [-1.0, 1.0])
+            np.testing.assert_allclose(ends, normal, atol=0.2 * spread.max())
         assert one.temperature == pytest.approx(TEMPERATURE, rel=0.1)
         assert one.solution.status is tacit.Status.CONVERGED
         spent = one.objective.tables(task.mdp)[1][0]
@@ -235,8 +256,9 @@ def test_together_the_direction_is_known_better_than_alone(pair, joint):
         assert (together <= 1.1 * alone.identification.cost_standard_errors[0]).all()
 
 
-def test_one_task_is_the_likelihood(pair):
-    task = pair[0]
+@pytest.mark.parametrize("trajectories", [10, 100])
+def test_one_task_is_the_likelihood(trajectories):
+    task = task_of(1, PRICES[0], trajectories=trajectories, steps=20000 // trajectories)
     one = SharedLikelihood().fit([task])
     direct = Likelihood().fit(task.mdp, task.features, task.demonstrations)
     own = one.recoveries[0]
@@ -244,14 +266,13 @@ def test_one_task_is_the_likelihood(pair):
     for name in ("reward_weights", "multipliers", "budgets", "temperature"):
         np.testing.assert_allclose(getattr(own, name), getattr(direct, name), rtol=1e-6)
     np.testing.assert_allclose(own.cost_weights[0], direct.cost_weights[0], rtol=1e-6)
-    for name in ("reward", "multiplier", "budget"):
-        mine = getattr(own.identification, f"{name}_intervals")
-        np.testing.assert_allclose(
-            mine, getattr(direct.identification, f"{name}_intervals"), rtol=1e-5
-        )
-    np.testing.assert_allclose(
-        one.identification.cost_intervals[0], direct.identification.cost_intervals[0], rtol=1e-5
-    )
+    for name in ("reward", "cost", "multiplier", "budget"):
+        for kind in ("intervals", "standard_errors"):
+            mine = getattr(own.identification, f"{name}_{kind}")
+            theirs = getattr(direct.identification, f"{name}_{kind}")
+            np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+    unit = "steps" if trajectories == 10 else "trajectories"
+    assert any(f"Standard errors take {unit}" in s for s in direct.identification.findings)
     assert own.status is direct.status
     assert one.status is direct.status
 
@@ -388,6 +409,23 @@ def test_one_cost_feature_has_no_direction_so_the_optimum_is_global():
         np.testing.assert_allclose(one.cost_weights[0], [1.0])
 
 
+def test_a_shared_weight_on_its_bound_has_the_same_limit_in_every_task():
+    weights = np.array([0.6, 0.4, 0.0])
+    tasks = [task_of(1, 0.8, weights=weights, draw=53), task_of(2, 2.0, weights=weights, draw=3)]
+    found = SharedLikelihood().fit(tasks)
+    assert found.cost_weights[0][2] == 0.0
+    known = found.identification
+    assert np.isnan(known.cost_standard_errors[0][2])
+    low, high = known.cost_intervals[0][2]
+    assert low == 0.0
+    # The limit is about as far as the errors of the others reach.
+    assert 0.0 < high < 4 * known.cost_standard_errors[0][0]
+    for one in found.recoveries:
+        # One profile, in units that bend differently: within a twentieth of its width.
+        ends = one.identification.cost_intervals[0]
+        np.testing.assert_allclose(ends, known.cost_intervals[0], atol=0.05 * high)
+
+
 def test_loose_pairs_will_do(pair, joint):
     loose = [
         dataclasses.replace(
@@ -491,6 +529,8 @@ def test_a_cost_that_nobody_ever_incurs_is_forbidden_and_harms_no_other():
     low, high = found.identification.cost_intervals[0][1]
     assert high == np.inf
     assert 1.0 < low <= 60.0  # the data set a lower limit, and the truth is above it
+    for one in found.recoveries:
+        assert one.identification.cost_intervals[0][1][0] == pytest.approx(low, rel=1e-9)
     # The units are set by the other weight alone.
     assert found.cost_weights[0][0] == 1.0
     for one, size in zip(found.recoveries, (0.5, 1.0), strict=True):
@@ -506,6 +546,15 @@ def test_tasks_with_different_costs_are_seen_to_disagree():
     tasks = [task_of(1, 1.5), task_of(2, 1.5, weights=WEIGHTS[::-1])]
     sentences = " ".join(SharedLikelihood().fit(tasks).findings)
     assert "The tasks disagree on the weights of constraint 0 (p < 0.001" in sentences
+
+
+def test_the_agreement_of_tasks_far_from_every_bound_is_a_chi_square(joint):
+    alone, together = joint.history["loss"]
+    said = re.search(
+        r"agree on the weights of constraint 0 \(p = ([0-9.]+)", " ".join(joint.findings)
+    )
+    # Three weights that sum to one leave two to disagree on; three digits are printed.
+    assert float(said[1]) == pytest.approx(chi2.sf(2 * (together - alone), 2), abs=6e-4)
 
 
 def test_the_law_of_the_agreement_test_against_closed_forms():
