@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,6 +78,9 @@ def search(options: SharedLikelihood, tasks: Sequence[Task]) -> Search:
     shape = link(spaces, apart, [0] * len(apart), free_reward=likelihood.free_reward)
     points = [fit.point for fit in own]
     alone = stack.minimise(shape, shape.start([point.x for point in points]), points)
+    # The search of every task has been made: this one only puts them side by side.
+    taken = max(fit.steps for fit in own)
+    alone = replace(alone, whole=replace(alone.whole, steps=taken))
     return _together(options, stack, alone, np.array([boundless for _, boundless in tried]))
 
 
@@ -129,8 +132,9 @@ def _together(
     for (k, (e,)), chance in chances.items():
         sizes[k, e] = chance
         restrained[k, e] = (k, (e,)) in needed
-    shape = shaped(ties)
-    joint = stack.minimise(shape, np.clip(joint.z, shape.lower, shape.upper), _points(joint))
+    if len(needed) < len(steered) and joint.whole.converged:
+        shape = shaped(ties)
+        joint = stack.minimise(shape, np.clip(joint.z, shape.lower, shape.upper), _points(joint))
     agreement = np.full(len(ties), np.nan)
     for b, tie in enumerate(ties):
         told = len(spaces) if b == 0 else int(restrained[b - 1].sum())
