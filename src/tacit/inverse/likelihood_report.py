@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ from tacit.inverse.boltzmann import RESCUE, Fit, expert_solution, rescued
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import data_findings, feature_findings
 from tacit.inverse.gauge import Split, split
+from tacit.inverse.guarantees import guarantee_sentences, linear_question, more_data_sentence
 from tacit.inverse.identification import Identification
 from tacit.inverse.inference import (
     Errors,
@@ -77,6 +78,13 @@ def report(
         *feature_findings(features),
         *data_findings(mdp, demonstrations),
         *_method_sentences(steps, evidence),
+        *more_data_sentence(
+            list(steps.space.names),
+            ends[: steps.space.size],
+            demonstrations,
+            evidence.found.clustered,
+        ),
+        *_guarantees(mdp, features, demonstrations, fitted),
     )
     objective, solution = expert_solution(mdp, features, fitted, gauge)
     return Recovery(
@@ -90,7 +98,10 @@ def report(
         _status(steps, evidence),
         _certificate(mdp, features, demonstrations, steps, fitted),
         History({"loss": [fitted.point.loss], "evaluations": [fitted.steps]}),
-        _identification(steps, gauge, ends, spread, findings),
+        replace(
+            _identification(steps, gauge, ends, spread, findings),
+            answer=linear_question(steps.space, fitted.point.x, gauge, evidence.found),
+        ),
         repr(estimator),
         features.reward_names,
         features.cost_names,
@@ -194,6 +205,16 @@ def _certificate(
         projected_gradient=fitted.projected_gradient,
         objective_gap=fitted.objective_gap if steps.convex else np.nan,
     )
+
+
+def _guarantees(
+    mdp: MDP, features: Features, demonstrations: Demonstrations, fitted: Fit
+) -> list[str]:
+    whole = ~demonstrations.partial
+    if not whole.any():
+        return []
+    seen = expectations(mdp, features, demonstrations.select(whole))
+    return guarantee_sentences(seen, pull_back(features, visitation(mdp, fitted.point.policy)))
 
 
 def _constraint_sentences(steps: Steps, evidence: Evidence, p_values: np.ndarray) -> list[str]:

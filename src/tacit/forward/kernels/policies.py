@@ -7,7 +7,6 @@ import numpy as np
 from tacit.forward.compiled import compiled
 from tacit.forward.kernels.elimination import chain_values
 
-
 # Share of the Bellman error to which a policy that is about to change is evaluated.
 FORCING = 0.2
 

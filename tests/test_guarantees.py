@@ -1,0 +1,73 @@
+"""What is promised holds, and more data buy what was said."""
+
+import re
+
+import numpy as np
+import pytest
+
+import tacit
+
+
+@pytest.fixture(scope="module")
+def watched():
+    world = tacit.worlds.hill_grid(4, tightness=0.5)
+    expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=0.0025))
+    walks = tacit.simulate(world.mdp, expert.policy, trajectories=100, steps=500, seed=0)
+    recovery = tacit.recover(world.mdp, world.features, walks, estimator=tacit.Likelihood())
+    return world, expert, walks, recovery
+
+
+def sentence(recovery, word):
+    return next(found for found in recovery.identification.findings if word in found)
+
+
+def test_the_guarantee_covers_the_true_expert(watched):
+    world, expert, _, recovery = watched
+    numbers = re.findall(r"(?:reward|cost 0) ([\d.e+-]+)", sentence(recovery, "95 % confidence"))
+    bounds = [float(number.rstrip(";.")) for number in numbers]
+    for features, bound in zip(
+        (world.features.reward, world.features.costs[0]), bounds, strict=True
+    ):
+        ours = recovery.solution.visitation.sum(axis=1) @ features
+        theirs = expert.visitation.sum(axis=1) @ features
+        # The largest entry is the worst difference over all weights of L1 norm 1.
+        assert np.abs(ours - theirs).max() <= bound
+
+
+def test_the_data_asked_for_halve_the_widest_interval(watched):
+    world, expert, walks, recovery = watched
+    said = sentence(recovery, "would halve it")
+    more = int(re.search(r"(\d+) more trajectories", said)[1])
+    assert more == 3 * walks.episodes
+    larger = tacit.simulate(world.mdp, expert.policy, trajectories=400, steps=500, seed=0)
+    again = tacit.recover(world.mdp, world.features, larger, estimator=tacit.Likelihood())
+
+    def widest(found):
+        parts = (found.identification.reward_intervals, found.identification.cost_intervals[0])
+        return max(np.ptp(part, axis=1).max() for part in parts)
+
+    # Chance moves standard errors from 100 trajectories by about 7 %.
+    assert widest(again) == pytest.approx(widest(recovery) / 2, rel=0.25)
+
+
+def test_a_question_about_one_weight_is_its_interval(watched):
+    *_, recovery = watched
+    known = recovery.identification
+    low, high = known.interval([1.0, 0.0])
+    middle, error = recovery.reward_weights[0], known.reward_standard_errors[0]
+    assert (low + high) / 2 == pytest.approx(middle)
+    assert (high - low) / 2 == pytest.approx(1.959964 * error, rel=1e-6)
+    # The multiplier is the sum of the priced cost weights.
+    low, high = known.interval([0.0, 0.0], [np.ones(4)])
+    assert (low + high) / 2 == pytest.approx(recovery.multipliers[0])
+    assert (high - low) / 2 == pytest.approx(
+        1.959964 * known.multiplier_standard_errors[0], rel=1e-6
+    )
+    # Reward weights sum to one whatever the data say.
+    assert known.interval([1.0, 1.0]) == pytest.approx((1.0, 1.0), abs=1e-9)
+
+
+def test_a_question_of_the_wrong_length_is_refused(watched):
+    *_, recovery = watched
+    with pytest.raises(tacit.InvalidModel, match="one entry a feature"):
+        recovery.identification.interval([1.0])
