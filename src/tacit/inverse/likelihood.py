@@ -22,6 +22,9 @@ from tacit.inverse.recovery import Recovery, delivered
 from tacit.mdp import MDP
 from tacit.objective import Features
 
+# Ridge of the fit that a search begins from where it may matter.
+ROUGH = 1e-4
+
 
 @dataclass(frozen=True)
 class Likelihood:
@@ -158,11 +161,13 @@ class Steps:
                 target,
                 lower=lower,
                 upper=upper,
-                ridge=1e-4,
+                ridge=ROUGH,
                 tolerance=1e-6,
                 max_steps=options.max_steps,
             )
-            x, values = rough.point.x, rough.point.values
+            # A feature that moves nothing matches cut-off trajectories with any parameter.
+            moves = np.diagonal(rough.point.curvature) > ROUGH * (1.0 + 1e-9)
+            x, values = np.where(moves, rough.point.x, 0.0), rough.point.values
         return fit(
             self.mdp,
             self.space,
