@@ -39,7 +39,8 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an npz file; `OSError` if it cannot be read or an array has changed."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # From memory: NumPy would leave a damaged file open.
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
             if not hasattr(archive, "files"):
                 raise OSError(f"{path} must be an npz archive of named arrays")
             arrays = {name: archive[name] for name in archive.files}

@@ -23,7 +23,7 @@ from tacit.forward.solution import (
     conclude,
     delivered,
 )
-from tacit.forward.visitation import deterministic_visitation
+from tacit.forward.visitation import deterministic_values, deterministic_visitation
 from tacit.mdp import MDP
 from tacit.objective import Objective
 
@@ -137,8 +137,10 @@ class ColumnGeneration:
 
 
 def _first_column(mdp: MDP, tables: np.ndarray, guess: Solution | None) -> Column | None:
-    """A column to start from: the most likely actions of the guess, values still to be found."""
+    """A column to start from: the most likely actions of the guess, evaluated."""
     if guess is None or guess.policy.shape != tables.shape[1:]:
         return None
     policy = guess.policy.argmax(axis=1).astype(np.int32)
-    return Column(policy, np.zeros(tables.shape[:2]), np.zeros(len(tables)), np.inf, 0)
+    chosen = tables[:, np.arange(mdp.states), policy]
+    values = np.stack([deterministic_values(mdp, policy, gain) for gain in chosen])
+    return Column(policy, values, values @ mdp.initial, np.inf, 0)

@@ -54,6 +54,8 @@ def price_one(
     policies = np.zeros((4, mdp.states), np.int32)
     values = np.zeros((4, 2, mdp.states))
     policies[0] = tables[0].argmax(axis=1) if start is None else start.policy
+    if start is not None:
+        values[0] = start.values
     evaluations = 0
     precisions = (ROUGH, EXACT) if mdp.states >= ROUGH_FROM and not expected else (EXACT,)
     for precision in precisions:

@@ -49,11 +49,21 @@ def visitation_recursion(mdp: MDP, policy: np.ndarray, steps: int) -> np.ndarray
 
 def deterministic_visitation(mdp: MDP, actions: np.ndarray) -> np.ndarray:
     """[S] discounted visits of the policy that takes `actions` [S]."""
+    chain = deterministic_chain(mdp, actions)
+    return np.maximum(chain_solve(mdp, *chain, mdp.initial, transposed=True), 0.0)
+
+
+def deterministic_values(mdp: MDP, actions: np.ndarray, gain: np.ndarray) -> np.ndarray:
+    """[S] discounted sum of `gain` [S] under the policy that takes `actions` [S]."""
+    return chain_solve(mdp, *deterministic_chain(mdp, actions), gain, transposed=False)
+
+
+def deterministic_chain(mdp: MDP, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[S, W] next states, ascending in every row, and [S, W] their probabilities."""
     layout = mdp.layout
     every = np.arange(mdp.states)
     lane = 0 if layout.states.shape[1] == 1 else actions
-    rows, weights = layout.states[every, lane], layout.probabilities[every, actions]
-    return np.maximum(chain_solve(mdp, rows, weights, mdp.initial, transposed=True), 0.0)
+    return layout.states[every, lane], layout.probabilities[every, actions]
 
 
 def policy_chain(mdp: MDP, policy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
