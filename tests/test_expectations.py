@@ -32,7 +32,15 @@ def random_features(seed: int, mdp: MDP, *, constraints: int = 2) -> Features:
     return Features(maps[0], maps[1:])
 
 
-def summed(mdp: MDP, table: np.ndarray, walks: Demonstrations, episode: int) -> np.ndarray:
+def alike(features: Features, state: int) -> bool:
+    """Whether no feature of the state depends on the action."""
+    maps = (features.reward, *features.costs)
+    return all(np.ptp(table[state], axis=0).max() == 0 for table in maps if table.ndim == 3)
+
+
+def summed(
+    mdp: MDP, features: Features, table: np.ndarray, walks: Demonstrations, episode: int
+) -> np.ndarray:
     """[D] the discounted feature sum of one trajectory, step by step."""
     states, actions = walks.trajectory(episode)
     total = np.zeros(table.shape[-1])
@@ -40,8 +48,8 @@ def summed(mdp: MDP, table: np.ndarray, walks: Demonstrations, episode: int) -> 
         total += mdp.discount**t * (table[s] if table.ndim == 2 else table[s, a])
     last = walks.final_states[episode]
     last = states[-1] if last < 0 else last
-    if mdp.absorbing[last]:
-        rest = table[last] if table.ndim == 2 else table[last].mean(axis=0)
+    if mdp.absorbing[last] and alike(features, last):
+        rest = table[last] if table.ndim == 2 else table[last, 0]
         total += mdp.discount ** len(states) / (1 - mdp.discount) * rest
     return total
 
@@ -69,7 +77,7 @@ def test_means_and_errors_are_those_of_sums_taken_step_by_step(problem, seed):
     features, walks = random_features(seed, mdp), ragged(mdp, policies(problem), seed)
     found = expectations(mdp, features, walks)
     for block, table in enumerate((features.reward, *features.costs)):
-        sums = np.array([summed(mdp, table, walks, e) for e in range(walks.episodes)])
+        sums = np.array([summed(mdp, features, table, walks, e) for e in range(walks.episodes)])
         scale = 1.0 + np.abs(sums).max()
         assert found.means[block] == pytest.approx(sums.mean(axis=0), abs=ROUNDING * scale)
         spread = sums.std(axis=0, ddof=1)
@@ -137,19 +145,22 @@ def test_an_episode_that_is_absorbed_is_complete():
     assert (found.deviations[0] == 0).all()
 
 
-def test_action_features_of_an_absorbing_state_are_averaged():
+def test_what_an_unseen_action_collects_for_ever_is_counted_as_missing():
     table = np.zeros((3, 2, 1))
     table[2] = [[1.0], [5.0]]
     walks = Demonstrations.from_trajectories([([0, 1, 2], [1, 1])] * 2)
     found = expectations(corridor(), Features(table), walks)
-    assert found.reward == pytest.approx([0.5 * 3.0], abs=ROUNDING)
-    assert (found.deviations[0] == 0).all()
+    # Which action it takes in the last cell was not seen: up to 0.5^2 / (1 - 0.5) * 5 is missing.
+    assert found.reward == pytest.approx([0.0], abs=ROUNDING)
+    assert found.truncation[0] == pytest.approx([2.5])
 
 
 def test_absorbed_at_different_times_the_sums_differ_by_their_tails():
     mdp, table = corridor(), np.arange(6.0).reshape(3, 2, 1)
+    table[2] = 4.0
+    features = Features(table)
     walks = simulate(mdp, np.full((3, 2), 0.5), trajectories=8, steps=40, seed=4)
-    sums = np.array([summed(mdp, table, walks, e) for e in range(8)])
+    sums = np.array([summed(mdp, features, table, walks, e) for e in range(8)])
     found = expectations(mdp, Features(table), walks)
     assert walks.ended.all()
     assert found.reward == pytest.approx(sums.mean(axis=0))

@@ -71,3 +71,39 @@ def test_a_question_of_the_wrong_length_is_refused(watched):
     *_, recovery = watched
     with pytest.raises(tacit.InvalidModel, match="one entry a feature"):
         recovery.identification.interval([1.0])
+
+
+def test_moves_that_cannot_happen_are_found_with_their_place():
+    transitions = np.zeros((3, 2, 3))
+    transitions[0, :, 1] = transitions[1, :, 1] = transitions[2, :, 2] = 1.0
+    mdp = tacit.MDP(transitions, [1.0, 0.0, 0.0], 0.9)
+    features = tacit.Features(np.eye(3))
+    seen = tacit.Demonstrations.from_trajectories([([0, 1], [0, 0]), ([0, 2, 0], [0, 1, 0])])
+    found = tacit.recover(mdp, features, seen, estimator=tacit.Likelihood(), throw=False)
+    said = sentence(found, "probability 0")
+    assert said.startswith("2 observed moves")
+    assert "episode 1, step 0: from state 0 by action 0 to state 2" in said
+    odd = tacit.Demonstrations.from_trajectories([([1, 1], [0, 1]), ([0, 1], [0, 0])])
+    found = tacit.recover(mdp, features, odd, estimator=tacit.Likelihood(), throw=False)
+    assert "the first episode 0 in state 1" in sentence(found, "never starts")
+
+
+def test_what_is_no_estimator_or_solver_is_refused_in_one_line(watched):
+    world, _, walks, _ = watched
+    for wrong in ("Convex", tacit.Convex):
+        with pytest.raises(tacit.InvalidModel, match="estimator must be one like"):
+            tacit.recover(world.mdp, world.features, walks, estimator=wrong)
+    with pytest.raises(tacit.InvalidModel, match="solver must be one like"):
+        tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual)
+    with pytest.raises(tacit.InvalidModel, match="takes an MDP and an Objective"):
+        tacit.solve(world.truth, world.mdp)
+
+
+def test_a_slack_budget_has_no_upper_end():
+    world = tacit.worlds.hill_grid(seed=0, tightness=0.5)
+    loose = tacit.Objective(world.truth.reward, world.truth.costs, [50.0])
+    policy = tacit.solve(world.mdp, loose).policy
+    walks = tacit.simulate(world.mdp, policy, trajectories=100, steps=500, seed=0)
+    found = tacit.recover(world.mdp, world.features, walks, estimator=tacit.Explanation())
+    assert found.identification.multiplier_intervals[0, 0] == 0.0
+    assert found.identification.budget_intervals[0, 1] == np.inf

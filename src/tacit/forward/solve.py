@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solution import Solution
 from tacit.mdp import MDP
@@ -32,4 +33,9 @@ def solve(
             `SoftDual(temperature=...)`.
         throw: raise `Infeasible` or `NotConverged` instead of returning a solution that says so.
     """
+    if not isinstance(mdp, MDP) or not isinstance(objective, Objective):
+        got = f"{type(mdp).__name__} and {type(objective).__name__}"
+        raise InvalidModel(f"solve takes an MDP and an Objective; got {got}")
+    if isinstance(solver, type) or not hasattr(solver or ColumnGeneration(), "solve"):
+        raise InvalidModel(f"solver must be one like ColumnGeneration(); got {solver!r:.60}")
     return (solver or ColumnGeneration()).solve(mdp, objective, throw=throw)

@@ -115,7 +115,8 @@ class Expectations:
         return self._relative(self.truncation)
 
     def _relative(self, blocks: Blocks) -> float:
-        sizes = [float(np.linalg.norm(mean)) or 1.0 for mean in self.means]
+        norms = [float(np.linalg.norm(mean)) for mean in self.means]
+        sizes = [norm if norm > 1e-12 else 1.0 for norm in norms]  # never incurred: absolute
         shares = [np.sum((b / size) ** 2) for b, size in zip(blocks, sizes, strict=True)]
         return float(np.sqrt(np.mean(shares)))
 
@@ -123,19 +124,23 @@ class Expectations:
 def expectations(mdp: MDP, features: Features, demonstrations: Demonstrations) -> Expectations:
     """The `Expectations` of demonstrations, of any lengths.
 
-    A trajectory whose last known state is one that no action leaves is complete: the rest of its
-    sum is discount^T / (1 - discount) times the features there, averaged over actions where they
-    differ. Any other is cut off after its T steps, and `truncation` bounds what is missing.
+    A trajectory whose last known state is one that no action leaves, with features that no action
+    changes, is complete: the rest of its sum is discount^T / (1 - discount) times the features
+    there. Any other is cut off after its T steps, and `truncation` bounds what is missing.
     """
     check_task(mdp, features, demonstrations)
     lengths, discount = demonstrations.lengths, mdp.discount
     powers = discount ** np.arange(int(lengths.max()) + 1)
     weights = powers[demonstrations.step]
-    final, tail = _tails(mdp, demonstrations, powers)
+    alike = np.ones(mdp.states, bool)
+    for table in (features.reward, *features.costs):
+        if table.ndim == 3:
+            alike &= (np.ptp(table, axis=1) == 0).all(axis=1)
+    final, tail = _tails(mdp, alike, demonstrations, powers)
     rest = powers[lengths] / (1.0 - discount)
     index = demonstrations.states.astype(np.int64) * mdp.actions + demonstrations.actions
 
-    visits = discounted_visits(mdp, demonstrations)
+    visits = discounted_visits(mdp, alike, demonstrations)
 
     missing = float((rest - tail).mean())
     maps = (features.reward, *features.costs)
@@ -152,15 +157,18 @@ def expectations(mdp: MDP, features: Features, demonstrations: Demonstrations) -
     )
 
 
-def discounted_visits(mdp: MDP, demonstrations: Demonstrations) -> np.ndarray:
-    """[S, A] mean discounted visitation of the trajectories, with the tail of complete ones."""
+def discounted_visits(mdp: MDP, alike: np.ndarray, demonstrations: Demonstrations) -> np.ndarray:
+    """[S, A] mean discounted visitation of the trajectories, with the tail of complete ones.
+
+    `alike` [S] bool says where all actions have the same features.
+    """
     lengths, discount = demonstrations.lengths, mdp.discount
     powers = discount ** np.arange(int(lengths.max()) + 1)
     index = demonstrations.states.astype(np.int64) * mdp.actions + demonstrations.actions
     visits = np.bincount(
         index, weights=powers[demonstrations.step], minlength=mdp.states * mdp.actions
     ).reshape(mdp.states, mdp.actions)
-    final, tail = _tails(mdp, demonstrations, powers)
+    final, tail = _tails(mdp, alike, demonstrations, powers)
     visits += np.bincount(final, weights=tail, minlength=mdp.states)[:, None] / mdp.actions
     return visits / demonstrations.episodes
 
@@ -200,13 +208,16 @@ def check_task(mdp: MDP, features: Features, demonstrations: Demonstrations) -> 
 
 
 def _tails(
-    mdp: MDP, demonstrations: Demonstrations, powers: np.ndarray
+    mdp: MDP, alike: np.ndarray, demonstrations: Demonstrations, powers: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """[E] last known states, and [E] discounted steps that a trajectory will still spend there."""
+    """[E] last known states, and [E] discounted steps that a trajectory will still spend there.
+
+    None where the features there depend on the action: which one it takes was not seen.
+    """
     last = demonstrations.states[demonstrations.offsets[1:] - 1]
     final = np.where(demonstrations.final_states < 0, last, demonstrations.final_states)
     rest = powers[demonstrations.lengths] / (1.0 - mdp.discount)
-    return final, np.where(mdp.absorbing[final], rest, 0.0)
+    return final, np.where((mdp.absorbing & alike)[final], rest, 0.0)
 
 
 def _deviations(

@@ -16,7 +16,7 @@ ENOUGH = 5
 
 def data_findings(mdp: MDP, demonstrations: Demonstrations) -> list[str]:
     """What the demonstrations leave open by themselves."""
-    sentences = []
+    sentences = impossible_moves(mdp, demonstrations)
     counts = demonstrations.counts(mdp)
     unseen = int((counts.sum(axis=1) == 0).sum())
     if unseen:
@@ -29,6 +29,35 @@ def data_findings(mdp: MDP, demonstrations: Demonstrations) -> list[str]:
         sentences.append(
             f"The expert looks deterministic: {share:.0%} of the steps were taken in states where "
             "it always did the same."
+        )
+    return sentences
+
+
+def impossible_moves(mdp: MDP, demonstrations: Demonstrations) -> list[str]:
+    """Observed moves that this world gives probability 0, and starts that it never has."""
+    sentences = []
+    states, actions, step = demonstrations.states, demonstrations.actions, demonstrations.step
+    inside = np.flatnonzero(step[1:] > 0)  # rows followed by a row of the same episode
+    bad, first = 0, -1
+    for rows in np.array_split(inside, max(1, len(inside) // 1_000_000)):
+        lists = mdp.transitions.states[states[rows], actions[rows]]
+        chances = mdp.transitions.probabilities[states[rows], actions[rows]]
+        met = ((lists == states[rows + 1][:, None]) & (chances > 0)).any(axis=1)
+        if not met.all():
+            first = int(rows[~met][0]) if first < 0 else first
+            bad += int((~met).sum())
+    if bad:
+        sentences.append(
+            f"{bad} observed moves have probability 0 in this world, the first in episode "
+            f"{demonstrations.episode[first]}, step {step[first]}: from state {states[first]} by "
+            f"action {actions[first]} to state {states[first + 1]}. Model or data are wrong."
+        )
+    begins = states[demonstrations.offsets[:-1]]
+    odd = np.flatnonzero((mdp.initial[begins] == 0) & ~demonstrations.partial)
+    if len(odd):
+        sentences.append(
+            f"{len(odd)} episodes begin where this world never starts, the first episode "
+            f"{odd[0]} in state {begins[odd[0]]}: mark them as partial if they were joined later."
         )
     return sentences
 

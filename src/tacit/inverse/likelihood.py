@@ -128,7 +128,10 @@ class Steps:
         counts = demonstrations.counts(mdp)
         start = counts.sum(axis=1) - mdp.discount * mdp.inflow(counts)
         whole = ~demonstrations.partial
-        visits = discounted_visits(mdp, demonstrations.select(whole)) if whole.any() else None
+        visits = None
+        if whole.any():
+            alike = (np.ptp(space.tables, axis=2) == 0).all(axis=0)
+            visits = discounted_visits(mdp, alike, demonstrations.select(whole))
         return cls(mdp, space, counts, start, space.pull_back(counts), visits)
 
     @property

@@ -81,6 +81,10 @@ def recover(
     if share_reward:
         raise InvalidModel("share_reward is about several tasks; got one")
     check_task(mdp, features, demonstrations)
+    if estimator is not None and (isinstance(estimator, type) or not hasattr(estimator, "fit")):
+        raise InvalidModel(
+            f"estimator must be one like Likelihood() or Explanation(); got {estimator!r:.60}"
+        )
     if estimator is not None:
         return delivered(estimator.fit(mdp, features, demonstrations, throw=throw), throw)
     from tacit.inverse.choice import choose

@@ -64,6 +64,9 @@ def explained(evidence: Evidence, questions: Questions, point: Point) -> Recover
     parts, moved = _in_gauge(evidence, point.amounts, point.values)
     ranges = expectation_ranges(mdp, evidence.features, cone.observed, evidence.seen)
     found = intervals(questions, ranges)
+    # Where some explanation does without a constraint, its budget may be as large as one likes.
+    budgets = found.budgets.copy()
+    budgets[found.multipliers[:, 0] <= 0.0, 1] = np.inf
     cancels = float(np.abs(words.table(point.amounts)).max()) <= TRIVIAL
     trivial = (cancels or point.margin == 0.0) and questions.only_trivial()
     sentences = [
@@ -78,7 +81,7 @@ def explained(evidence: Evidence, questions: Questions, point: Point) -> Recover
         reward_intervals=found.reward,
         cost_intervals=found.costs,
         multiplier_intervals=found.multipliers,
-        budget_intervals=found.budgets,
+        budget_intervals=budgets,
         findings=tuple(sentences),
         answer=questions,
     )
