@@ -1,12 +1,12 @@
 """A real browser without a window, driven over its debugging pipe: no driver, no port."""
 
 import base64
-import fcntl
 import json
 import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -14,6 +14,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+# The browser reads commands from descriptor 3 and answers on 4. High copies first: one of the pipes
+# may itself have one of these numbers.
+CONNECT = """
+import fcntl, os, sys
+copies = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+for copy, wanted in zip(copies, (3, 4)):
+    os.dup2(copy, wanted)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 PATIENCE = 30.0  # seconds that an answer may take on a machine that does other things as well
 
@@ -139,13 +149,6 @@ def browser() -> Iterator[Browser]:
     commands_in, commands_out = os.pipe()
     answers_in, answers_out = os.pipe()
 
-    def connect() -> None:
-        # The browser reads commands from descriptor 3 and answers on 4. High copies first: one of
-        # the pipes may itself have one of these numbers.
-        copies = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (commands_in, answers_out)]
-        for copy, wanted in zip(copies, (3, 4), strict=True):
-            os.dup2(copy, wanted)
-
     profile = tempfile.mkdtemp(prefix="tacit-browser-")
     options = [
         *("--headless", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe"),
@@ -154,10 +157,12 @@ def browser() -> Iterator[Browser]:
         # The sandbox cannot be set up by root, who runs the tests in a container.
         *(["--no-sandbox"] if os.geteuid() == 0 else []),
     ]
+    # A small program between puts the pipes where Chromium wants them, on 3 and 4. Doing so in
+    # the forked child would fork a process in which JAX may be running threads.
+    ends = [str(commands_in), str(answers_out)]
     process = subprocess.Popen(
-        [path, *options, "about:blank"],
-        preexec_fn=connect,
-        close_fds=False,
+        [sys.executable, "-c", CONNECT, *ends, path, *options, "about:blank"],
+        pass_fds=(commands_in, answers_out),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -70,7 +70,7 @@ def best_column(
         limit,
     )
     if missed > 0.0:
-        return _direct_column(mdp, tables, combination, policy, limit, steps)
+        return _direct_column(mdp, tables, combination, policy, limit)
     return Column(policy, values, values @ mdp.initial, error, steps)
 
 
@@ -80,7 +80,6 @@ def _direct_column(
     combination: np.ndarray,
     policy: np.ndarray,
     limit: int,
-    steps: int,
 ) -> Column:
     """Policy iteration by sparse elimination, for chains on which the Krylov method stagnates."""
     from scipy.sparse import eye_array
@@ -89,7 +88,7 @@ def _direct_column(
     every = np.arange(mdp.states)
     reward = np.tensordot(combination, tables, 1)
     target = np.abs(reward).max() * max(1e-13, 2e-15 / (1.0 - mdp.discount))
-    transitions = mdp.sparse()
+    transitions, steps = mdp.sparse(), 0
     while True:
         chain = transitions[every * mdp.actions + policy]
         factors = splu((eye_array(mdp.states) - mdp.discount * chain).tocsc())
