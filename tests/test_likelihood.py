@@ -13,7 +13,7 @@ from experts import PRICE, drawn, grid, hill_expert, pairs, policy_of, spread_vi
 from tacit import MDP, Demonstrations, Features, SoftDual
 from tacit.forward.smooth_dual import point_at
 from tacit.forward.world import world_of
-from tacit.inverse.boltzmann import refit
+from tacit.inverse.boltzmann import loss_of, refit
 from tacit.inverse.coordinates import coordinates
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.likelihood import Likelihood, Steps
@@ -328,6 +328,23 @@ def test_of_two_constraints_that_say_the_same_one_is_kept():
     assert says(recovery, "are the same feature")
 
 
+def test_the_activity_test_is_told_of_every_parameter(monkeypatch):
+    # Tested, free, or on its bound beside the tested ones: each parameter is one of the three.
+    told = []
+
+    def spy(ratio, fisher, tested, free, held, *, seed):
+        told.append((tested, free, held))
+        return 1.0
+
+    monkeypatch.setattr("tacit.inverse.likelihood.activity_p_value", spy)
+    rng = np.random.default_rng(1)
+    fit(pairs(rng.multinomial(400, np.full(4, 0.25), size=25)))
+    tested, free, held = told[0]
+    assert tested.tolist() == [False] * 2 + [True] * 4
+    assert held.any()
+    assert (tested.astype(int) + free + held == 1).all()
+
+
 def test_two_constraints_each_with_its_own_error_bars():
     world = tangle()
     theta = [world.reward_weights / 0.1, 6.0 * world.cost_weights[0], 0.0 * world.cost_weights[1]]
@@ -483,6 +500,29 @@ def test_the_limit_of_a_forbidden_cost_is_where_the_likelihood_has_fallen():
     # The limit is found to 1 part in 256 of the one with the others held.
     assert fallen[0] == pytest.approx(0.5 * 1.6448536**2, rel=0.05)
     assert fallen[1] > fallen[0]
+
+
+def test_the_limit_of_a_forbidden_cost_lets_the_other_costs_adapt():
+    # Two features charge for the lava: what one loses the other can take over, at the price of
+    # the mud that it charges for as well. Held fixed, it would make the limit too high.
+    mdp, features = lava_world()
+    costs = features.costs[0].copy()
+    costs[12, 1] = 1.0
+    both = Features(features.reward, [costs], features.reward_names, features.cost_names)
+    seen = lava_steps([60.0, 1.0, 0.5, 0.8], 60)
+    recovery = Likelihood().fit(mdp, both, seen)
+    low, high = recovery.identification.cost_intervals[0][0]
+    assert high == np.inf
+    steps = Steps.of(mdp, coordinates(mdp, both), seen)
+    best = steps.fit(Likelihood())
+    limit = low * recovery.multipliers[0] / recovery.temperature
+    at = np.arange(6) == 2
+    lower, upper = (np.where(at, limit, side) for side in (best.problem.lower, best.problem.upper))
+    adapted = refit(mdp, best, lower=lower, upper=upper)
+    rise = 0.5 * 1.6448536**2
+    assert adapted.point.loss - best.point.loss == pytest.approx(rise, rel=0.1)
+    alone = loss_of(mdp, best, np.where(at, limit, best.point.x))
+    assert alone - best.point.loss > 1.2 * rise
 
 
 def test_where_only_forbidden_costs_are_left_the_price_has_no_upper_limit():
