@@ -105,6 +105,8 @@ def test_blind_directions_are_said_pair_by_pair():
         for i, j in ((0, 1), (3, 5)):
             assert any(s.startswith(f"{names[i]} and {names[j]} trade off freely") for s in said)
     assert blind_sentences(space, np.zeros((0, 6))) == []
+    # The same direction twice, or none at all, is not a second one.
+    assert len(blind_sentences(space, np.stack([pairs_of[0], -2 * pairs_of[0], np.zeros(6)]))) == 1
     alone = blind_sentences(space, np.eye(6)[2:3])
     assert alone[0].startswith(f"{names[2]} cannot be told from these demonstrations")
 

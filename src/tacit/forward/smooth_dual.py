@@ -32,7 +32,7 @@ class Problem(NamedTuple):
     ridge: Any  # [D]
     unit: Any  # [D] step that a coordinate may take from 0 without looking back
     scale: Any  # [D] size of a gradient entry that counts as one
-    information: Any  # [S] state weights of the curvature where the visits are not all positive
+    information: Any  # [S] state weights of the curvature where visits are not positive
 
 
 class Point(NamedTuple):
@@ -132,9 +132,8 @@ def evaluate(world: World, problem: Problem, x: Any, guess: Any, tolerance: Any)
     advantages = xp.where(inert[:, None, None], 0.0, advantages)
     rounding = 1e-11 * (largest * xp.abs(problem.start).sum() + xp.abs(problem.target))
     gradient = xp.where(inert & (xp.abs(gradient) <= rounding), 0.0, gradient)
-    # With a start below zero the visits may be too, and the true curvature indefinite.
-    proper = visits.min() >= -1e-12 * xp.abs(visits).max()
-    spread = xp.where(proper, xp.maximum(visits, 0.0), problem.information)
+    # With a start below zero some visits may be too, and the true curvature indefinite.
+    spread = xp.where(visits > 0, visits, problem.information)
     weighted = advantages * (spread[:, None] * policy)
     flat = (len(x), -1)
     curvature = weighted.reshape(flat) @ advantages.reshape(flat).T if len(x) else xp.zeros((0, 0))

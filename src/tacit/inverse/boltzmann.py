@@ -166,13 +166,15 @@ def looks_deterministic(mdp: MDP, fitted: Fit, threshold: float) -> bool:
     return loss_of(mdp, fitted, 2.0 * x) - loss_of(mdp, fitted, x) < threshold
 
 
-def rescued(mdp: MDP, fitted: Fit, threshold: float, max_steps: int) -> tuple[Fit, bool]:
+def rescued(
+    mdp: MDP, fitted: Fit, threshold: float, max_steps: int, *, ridge: float = RESCUE
+) -> tuple[Fit, bool]:
     """A fit with finite parameters, and whether that took a ridge because the best are infinite."""
     far = float(np.abs(fitted.point.x).max(initial=0.0)) > FAR
     runs_away = looks_deterministic(mdp, fitted, threshold) if fitted.converged else far
     if not runs_away or fitted.problem.ridge.any():
         return fitted, False
-    return refit(mdp, fitted, max_steps=max_steps, ridge=np.full(len(fitted.point.x), RESCUE)), True
+    return refit(mdp, fitted, max_steps=max_steps, ridge=np.full(len(fitted.point.x), ridge)), True
 
 
 def expert_solution(

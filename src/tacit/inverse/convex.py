@@ -155,13 +155,15 @@ class Convex:
             max_steps=self.max_steps,
             ridge=self.ridge,
         )
-        fitted, boundless = rescued(mdp, plain, VISIBLE, self.max_steps)
+        # A scaled feature is missed by at most 1 / (1 - discount): parameters stay below 1000.
+        ridge = RESCUE / (1.0 - mdp.discount)
+        fitted, boundless = rescued(mdp, plain, VISIBLE, self.max_steps, ridge=ridge)
         if not fitted.converged:
             return fitted, RecoveryStatus.NOT_CONVERGED, []
         if not boundless:
             return fitted, RecoveryStatus.CONVERGED, []
         added = (
-            f"A ridge of {RESCUE:g} on scaled features was added; the scale of the answer depends "
+            f"A ridge of {ridge:g} on scaled features was added; the scale of the answer depends "
             "on it."
         )
         # A policy that collects what was seen would keep the loss above its entropy, which is

@@ -190,6 +190,8 @@ def _echelon(rows: np.ndarray) -> np.ndarray:
     rows = rows.copy()
     for done in range(len(rows)):
         at, pivot = np.unravel_index(np.abs(rows[done:]).argmax(), rows[done:].shape)
+        if abs(rows[done + at, pivot]) < 1e-9:  # the rest depends on what is done
+            return rows[:done]
         rows[[done, done + at]] = rows[[done + at, done]]
         rows[done] /= rows[done, pivot]
         others = np.arange(len(rows)) != done

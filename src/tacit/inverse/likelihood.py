@@ -155,22 +155,7 @@ class Steps:
             lower, upper = np.where(without, 0.0, lower), np.where(without, 0.0, upper)
             x = None if x is None else np.where(without, 0.0, x)
         if near is None and not self.convex and self.discounted is not None:
-            # Not convex for certain: begin where the convex problem of the same data ends.
-            target = self.space.pull_back(self.discounted)
-            rough = fit(
-                self.mdp,
-                self.space,
-                self.mdp.initial,
-                target,
-                lower=lower,
-                upper=upper,
-                ridge=ROUGH,
-                tolerance=1e-6,
-                max_steps=options.max_steps,
-            )
-            # A feature that moves nothing matches cut-off trajectories with any parameter.
-            moves = np.diagonal(rough.point.curvature) > ROUGH * (1.0 + 1e-9)
-            x, values = np.where(moves, rough.point.x, 0.0), rough.point.values
+            x, values = self._begin(self.discounted, lower, upper, options.max_steps)
         return fit(
             self.mdp,
             self.space,
@@ -184,3 +169,30 @@ class Steps:
             x=x,
             values=values,
         )
+
+    def _begin(
+        self, discounted: np.ndarray, lower: np.ndarray, upper: np.ndarray, max_steps: int
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Where the convex problem of the same data ends, if that is a better start than 0.
+
+        It is not where trajectories are so few or short that no policy collects what they do.
+        """
+        ridge = ROUGH / (1.0 - self.mdp.discount)
+        rough = fit(
+            self.mdp,
+            self.space,
+            self.mdp.initial,
+            self.space.pull_back(discounted),
+            lower=lower,
+            upper=upper,
+            ridge=ridge,
+            tolerance=1e-6,
+            max_steps=max_steps,
+        )
+        point = rough.point
+        loss = float(self.start @ point.values - point.x @ self.target)
+        if not loss < self.counts.sum() * np.log(self.mdp.actions):  # what random actions cost
+            return None, None
+        # A feature that moves nothing matches cut-off trajectories with any parameter.
+        moves = np.diagonal(point.curvature) > ridge * (1.0 + 1e-9)
+        return np.where(moves, point.x, 0.0), point.values
