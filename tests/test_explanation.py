@@ -222,6 +222,21 @@ def test_intervals_agree_with_the_plain_linear_program(seed, constraints, steps)
 
 
 @pytest.mark.parametrize("seed", range(6))
+def test_eliminating_values_changes_no_answer(seed, monkeypatch):
+    world = tacit.worlds.random(seed, states=15, constraints=seed % 2, tightness=None)
+    _, shown = demonstrated(world, trajectories=2, steps=8)
+    few = fitted(world, shown)
+    monkeypatch.setattr("tacit.inverse.explanations.cone.MANY", -1)
+    every = fitted(world, shown)
+    for name in ("reward_intervals", "multiplier_intervals"):
+        mine, theirs = (getattr(r.identification, name) for r in (few, every))
+        np.testing.assert_allclose(mine, theirs, atol=EXACT, rtol=EXACT)
+    assert few.history["ties"][0] == every.history["ties"][0]
+    short = shortfall(world.mdp, every.objective, every.multipliers)
+    assert short[shown.counts(world.mdp) > 0].max() <= EXACT
+
+
+@pytest.mark.parametrize("seed", range(6))
 def test_intervals_of_the_grid_agree_with_the_plain_linear_program(seed):
     world = tacit.worlds.hill_grid(seed, tightness=0.5, discount=0.99 if seed % 2 else 0.9)
     _, shown = demonstrated(world)

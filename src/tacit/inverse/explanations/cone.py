@@ -10,12 +10,14 @@ action) pairs and V >= backup on all others. Three kinds of states:
 - rest: the others. Their values only make explanations harder, so they are the least possible:
   those of an optimal policy there. Each policy gives linear forms that bound them from below.
 
-So the variables are the amounts and the frontier values, however many states there are.
+So the variables are the amounts and the frontier values, however many states there are. Where the
+frontier is large, because little was shown of a large world, nothing is eliminated instead: all
+values are variables, and all rows are sparse.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,10 +26,13 @@ from tacit.forward.policy_iteration import Column, best_column
 from tacit.mdp import MDP
 from tacit.transitions import Successors
 
+# Frontier states from which on dense rows with one column each cost more than what they save.
+MANY = 250
+
 
 @dataclass(frozen=True, eq=False)
 class Cone:
-    """All explanations, as linear forms of n = C + F variables: amounts, then frontier values.
+    """All explanations, as linear forms of n = C + V variables: amounts, then values of states.
 
     Attributes:
         mdp: the model.
@@ -35,9 +40,11 @@ class Cone:
         observed: [S, A] bool, the pairs that were demonstrated.
         visited: [S] bool.
         frontier: [F] states never visited though an observed pair can lead there.
-        rest: [R] all other states never visited.
-        forms: [S, n] values of visited and frontier states as linear forms; 0 for the rest.
-        equalities: [E, n] rows that are 0 on every explanation: second actions seen in a state.
+        free: [V] states whose values are variables: the frontier, or all.
+        rest: [R] states whose values follow from an optimal policy there.
+        forms: [S, n] values as linear forms; 0 for the rest. Sparse if all values are variables.
+        equalities: [E, n] rows that are 0 on every explanation: second actions seen in a state, or
+            all that were seen.
         ceilings: [F, n] rows that are <= 0: values of the frontier against their bound.
         stopped: the model in which visited and frontier states are never left; None if R = 0.
         moves: [S * A, S] sparse transitions.
@@ -48,10 +55,11 @@ class Cone:
     observed: np.ndarray
     visited: np.ndarray
     frontier: np.ndarray
+    free: np.ndarray
     rest: np.ndarray
-    forms: np.ndarray
-    equalities: np.ndarray
-    ceilings: np.ndarray
+    forms: Any
+    equalities: Any
+    ceilings: Any
     stopped: MDP | None
     moves: Any
 
@@ -68,10 +76,14 @@ class Cone:
     @property
     def restricted(self) -> np.ndarray:
         """[S, A] bool, the pairs whose backup must not exceed the value: inequalities."""
-        held = np.zeros_like(self.observed)
-        held[self.visited] = ~self.observed[self.visited]
-        held[self.frontier] = True
+        held = ~self.observed
+        held[self.rest] = False
         return held
+
+    @property
+    def plain(self) -> bool:
+        """Whether all values are variables."""
+        return len(self.free) == self.mdp.states
 
 
 def cone(mdp: MDP, tables: np.ndarray, counts: np.ndarray) -> Cone:
@@ -82,29 +94,55 @@ def cone(mdp: MDP, tables: np.ndarray, counts: np.ndarray) -> Cone:
     entered = (observed.ravel().astype(float) @ moves) > 0
     frontier = np.flatnonzero(entered & ~visited)
     rest = np.flatnonzero(~entered & ~visited)
-    chosen = counts.argmax(axis=1)
-    forms = _forms(mdp, tables, moves, chosen, np.flatnonzero(visited), frontier)
-    ceilings = np.zeros((len(frontier), forms.shape[1]))
-    if len(frontier):
-        ceilings[:, : len(tables)] = -most_worth(mdp, tables)[frontier]
-        ceilings[:, len(tables) :] = np.eye(len(frontier))
-    second = observed.copy()
-    second[np.arange(mdp.states), chosen] = False
+    if len(frontier) > MANY:
+        free, rest = np.arange(mdp.states), rest[:0]
+        forms, second = _own_values(len(tables), mdp.states), observed
+    else:
+        chosen = counts.argmax(axis=1)
+        free, second = frontier, observed.copy()
+        second[np.arange(mdp.states), chosen] = False
+        forms = _forms(mdp, tables, moves, chosen, np.flatnonzero(visited), frontier)
     found = Cone(
         mdp,
         tables,
         observed,
         visited,
         frontier,
+        free,
         rest,
         forms,
-        np.zeros((0, forms.shape[1])),
-        ceilings,
-        _stopped(mdp, rest) if len(rest) else None,
-        moves,
+        equalities=None,
+        ceilings=_ceilings(mdp, tables, forms, frontier),
+        stopped=_stopped(mdp, rest) if len(rest) else None,
+        moves=moves,
     )
-    object.__setattr__(found, "equalities", rows(found, forms, *np.nonzero(second)))
-    return found
+    return replace(found, equalities=rows(found, forms, *np.nonzero(second)))
+
+
+def _own_values(columns: int, states: int) -> Any:
+    """[S, n] sparse, each value a variable of its own."""
+    from scipy.sparse import csr_array, eye_array, hstack
+
+    return csr_array(hstack([csr_array((states, columns)), eye_array(states)]))
+
+
+def _ceilings(mdp: MDP, tables: np.ndarray, forms: Any, frontier: np.ndarray) -> Any:
+    """[F, n] value minus its bound, for the states of the frontier."""
+    if len(frontier) == 0:
+        return np.zeros((0, forms.shape[1]))
+    return _with_gains(forms[frontier], -most_worth(mdp, tables)[frontier])
+
+
+def _with_gains(block: Any, gains: np.ndarray) -> Any:
+    """The rows `block` [p, n], dense or sparse, plus `gains` [p, C] in the columns of amounts."""
+    if isinstance(block, np.ndarray):
+        block = block.copy()
+        block[:, : gains.shape[1]] += gains
+        return block
+    from scipy.sparse import csr_array, hstack
+
+    more = csr_array((block.shape[0], block.shape[1] - gains.shape[1]))
+    return csr_array(block + hstack([csr_array(gains), more]))
 
 
 def most_worth(mdp: MDP, tables: np.ndarray) -> np.ndarray:
@@ -184,7 +222,7 @@ def slack(cone: Cone, x: np.ndarray, values: np.ndarray) -> np.ndarray:
     return values[:, None] - table - cone.mdp.discount * cone.mdp.expected_next(values)
 
 
-def full_forms(cone: Cone, policy: np.ndarray | None) -> np.ndarray:
+def full_forms(cone: Cone, policy: np.ndarray | None) -> Any:
     """[S, n] values of all states as linear forms, for the actions `policy` [S] in the rest.
 
     Exact for visited and frontier states, from below for the rest.
@@ -199,14 +237,13 @@ def full_forms(cone: Cone, policy: np.ndarray | None) -> np.ndarray:
     return forms
 
 
-def rows(cone: Cone, forms: np.ndarray, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """[p, n] backup minus value of these pairs, as linear forms."""
-    found = cone.mdp.discount * (cone.moves[states * cone.mdp.actions + actions] @ forms)
-    found[:, : cone.columns] += cone.tables[:, states, actions].T
-    return found - forms[states]
+def rows(cone: Cone, forms: Any, states: np.ndarray, actions: np.ndarray) -> Any:
+    """[p, n] backup minus value of these pairs, as linear forms; sparse if these are."""
+    ahead = cone.mdp.discount * (cone.moves[states * cone.mdp.actions + actions] @ forms)
+    return _with_gains(ahead - forms[states], cone.tables[:, states, actions].T)
 
 
-def total(cone: Cone, forms: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def total(cone: Cone, forms: Any, weights: np.ndarray) -> np.ndarray:
     """[n] the sum of backup minus value over all pairs, weighted by `weights` [S, A]."""
     flow = cone.mdp.discount * cone.mdp.inflow(weights) - weights.sum(axis=1)
     found = flow @ forms

@@ -96,7 +96,7 @@ def _settled(program: Program, corner: np.ndarray) -> tuple[np.ndarray, float]:
     tried = [(corner[:-1], float(corner[-1]))]
     if len(cone.frontier) == 0:
         return tried[0]
-    departures = []
+    departures, unseen = [], np.flatnonzero(~cone.visited)
     for part in PARTS:
         program.bound_extra(part * corner[-1], np.inf)
         for _ in range(SETTLING):
@@ -106,7 +106,7 @@ def _settled(program: Program, corner: np.ndarray) -> tuple[np.ndarray, float]:
             if departures[-1] <= TIE:
                 return tried[-1]
             taken = np.zeros_like(cone.tables[0])
-            taken[cone.frontier, best.policy[cone.frontier]] = 1.0
+            taken[unseen, best.policy[unseen]] = 1.0
             x = program.maximise(total(cone, full_forms(cone, best.policy), taken))[:-1]
             tried.append((x, part * float(corner[-1])))
     return tried[int(np.argmin(departures))]

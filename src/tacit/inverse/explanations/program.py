@@ -109,9 +109,8 @@ class Program:
             surplus = 0.0 if pairs is None else extra - float((short * pairs).sum())
             added = self._add_broken(broken, best)
             if pairs is not None and surplus > self.tolerance * max(1.0, pairs.sum() ** 0.5):
-                row = np.r_[total(self.cone, self._forms_at(best), pairs), 1.0]
                 self._sums.append(self._solver.getNumRow())
-                self._add(row[None])
+                self._add(total(self.cone, self._forms_at(best), pairs)[None], 1.0)
                 added = True
             if not added:
                 break
@@ -132,7 +131,7 @@ class Program:
         self._known.update(((int(i), mark), 0) for i in fresh)
         states, actions = np.unravel_index(fresh, broken.shape)
         block = rows(self.cone, self._forms_at(best), states, actions)
-        self._add(np.c_[block, self.strict[states, actions]])
+        self._add(block, self.strict[states, actions])
         return True
 
     def _tidy(self) -> None:
@@ -167,13 +166,18 @@ class Program:
             self._forms = (mark, full_forms(self.cone, best.policy))
         return self._forms[1]
 
-    def _add(self, block: np.ndarray, lower: float = -np.inf, upper: float = 0.0) -> None:
-        """More rows, lower <= block [p, n + 1] . (x, extra) <= upper."""
-        count, width = block.shape
-        starts = np.arange(count, dtype=np.int32) * width
-        index = np.tile(np.arange(width, dtype=np.int32), count)
+    def _add(
+        self, block: Any, extra: Any = 0.0, *, lower: float = -np.inf, upper: float = 0.0
+    ) -> None:
+        """More rows, lower <= block [p, n] . x + extra [p] * (the extra one) <= upper."""
+        from scipy.sparse import csr_array, hstack
+
+        count = block.shape[0]
+        last = csr_array(np.broadcast_to(np.asarray(extra, dtype=float), count)[:, None])
+        table = csr_array(hstack([csr_array(block), last]))
         low, high = np.full(count, lower), np.full(count, upper)
-        self._solver.addRows(count, low, high, block.size, starts, index, block.ravel())
+        starts, index = table.indptr[:-1].astype(np.int32), table.indices.astype(np.int32)
+        self._solver.addRows(count, low, high, table.nnz, starts, index, table.data)
 
     def _model(self) -> Any:
         cone = self.cone
@@ -184,15 +188,16 @@ class Program:
             solver.addVar(-np.inf, np.inf)
         solver.addVar(0.0, 0.0)
         self._solver = solver
-        amounts = np.zeros((1, cone.size + 1))
+        amounts = np.zeros((1, cone.size))
         amounts[0, : cone.columns] = 1.0
         self._add(amounts, upper=1.0)
-        for block, lower, upper in (
-            (cone.equalities, -self.tolerance, self.tolerance),
-            (cone.ceilings, -np.inf, 0.0),
-        ):
-            if len(block):
-                self._add(np.c_[block, np.zeros(len(block))], lower, upper)
+        if cone.equalities.shape[0]:
+            self._add(cone.equalities, lower=-self.tolerance, upper=self.tolerance)
+        if cone.ceilings.shape[0]:
+            self._add(cone.ceilings)
+        if cone.plain:  # so many would be needed that all may come at once
+            states, actions = np.nonzero(self._held)
+            self._add(rows(cone, cone.forms, states, actions), self.strict[states, actions])
         return solver
 
     def _optimum(self, strategy: int) -> None:
@@ -201,6 +206,9 @@ class Program:
 
         self.solved += 1
         self._solver.setOptionValue("simplex_strategy", strategy)
+        if self.cone.plain:  # from the last corner takes longer than an interior point from nothing
+            self._solver.setOptionValue("solver", "ipm")
+            self._solver.clearSolver()
         self._solver.run()
         for remedy in REMEDIES:
             if self._solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
