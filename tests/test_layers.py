@@ -14,19 +14,27 @@ PACKAGE = Path(tacit.__file__).parent
 # From the ground up. A module imports only what stands above it in this list, or its own folder.
 LAYERS = [
     "errors",
+    "progress",
     "files",
     "engine",
+    "layout",
     "transitions",
     "mdp",
     "objective",
     "demonstrations",
+    "sources",
+    "features",
     "forward",
     "simulation",
     "inverse",
     "worlds",
     "judge",
+    "problems",
+    "runs",
+    "export",
     "show",
     "studies",
+    "commands",
     "cli",
     "__main__",
 ]
@@ -34,7 +42,19 @@ LAYERS = [
 ENGINES = ("jax", "numba", "highspy", "polars", "matplotlib", "rich", "scipy")
 
 # Engines that a machine may lack: they are imported inside the functions that use them.
-OPTIONAL = {"gymnasium", "highspy", "joblib", "matplotlib", "polars", "rich", "tyro"}
+OPTIONAL = {
+    "dask",
+    "gymnasium",
+    "highspy",
+    "joblib",
+    "matplotlib",
+    "minari",
+    "polars",
+    "rich",
+    "sklearn",
+    "tensorboardX",
+    "tyro",
+}
 
 NOUNS = {"errors", "transitions", "mdp", "objective", "demonstrations"}
 

@@ -11,10 +11,10 @@ from matplotlib.collections import PatchCollection
 from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.patches import Rectangle
 
+from tacit.layout import Layout
 from tacit.show.canvas import styled
 from tacit.show.grid import EMPTY, frame
 from tacit.show.palette import BLUE, COST_MAP, INK, ORANGE, PAPER, SKY, VERMILLION, YELLOW
-from tacit.worlds.world import Layout
 
 MOST_ARROWED = 20  # beyond it arrows are specks and the most likely action becomes a colour
 LEAST_SHARE = 0.01  # of the probability of a state: less is drawn by no arrow

@@ -16,6 +16,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.path import Path
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
+from tacit.layout import Layout
 from tacit.objective import Objective
 from tacit.show.arrows import LEAST_SHARE, MARKED, action_colours, differs, draw_policy, has_arrows
 from tacit.show.canvas import (
@@ -33,7 +34,6 @@ from tacit.show.canvas import (
 from tacit.show.digits import Scale
 from tacit.show.grid import CLEAR_TEXT, draw_values, limits_of, text_size
 from tacit.show.palette import COST_MAP, INK, MUTED, PAPER, REWARD_MAP, VERMILLION
-from tacit.worlds.world import Layout
 
 _LEFT, _RIGHT, _GAP = 0.24, 0.06, 0.34  # inches
 _TITLE, _BETWEEN, _BELOW = 0.24, 0.1, 0.62

@@ -10,10 +10,10 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
+from tacit.layout import Layout
 from tacit.show.canvas import TEXT, styled
 from tacit.show.digits import Scale
 from tacit.show.palette import COST_MAP, MUTED, PAPER, ink_on
-from tacit.worlds.world import Layout
 
 MOST_NUMBERED = 9  # rows or columns; beyond it numbers in the cells are too small for print
 MOST_PARTED = 20  # beyond it lines between the cells would cover them

@@ -1,10 +1,11 @@
 """Worlds with a known truth: the paper's grid, random models, and Gymnasium's toy-text ones."""
 
+from tacit.layout import Layout
 from tacit.worlds.hills import Hill, hill_grid
 from tacit.worlds.published import PublishedFigure, published_figure, published_values
 from tacit.worlds.random_models import random
 from tacit.worlds.toy_text import gymnasium
-from tacit.worlds.world import Layout, World
+from tacit.worlds.world import World
 
 __all__ = [
     "Hill",

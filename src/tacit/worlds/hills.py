@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from tacit.errors import InvalidModel
+from tacit.layout import Layout
 from tacit.mdp import MDP, Successors
 from tacit.objective import Features
 from tacit.worlds.placement import budgets_between
-from tacit.worlds.world import Layout, World, recipe
+from tacit.worlds.world import World, recipe
 
 ACTIONS = ("up", "down", "left", "right")
 DIRECTIONS = ((-1, 0), (1, 0), (0, -1), (0, 1))

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from tacit.errors import InvalidModel
+from tacit.layout import Layout
 from tacit.mdp import MDP, Successors
 from tacit.objective import Features
-from tacit.worlds.world import Layout, World, recipe
+from tacit.worlds.world import World, recipe
 
 # Action names and directions by the environment's class; its table does not tell them.
 _ACTIONS = {

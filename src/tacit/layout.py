@@ -1,0 +1,65 @@
+"""How states and actions are called and, on a grid, where they lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.errors import InvalidModel
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How states and actions are named and, on a grid, where they lie.
+
+    On a grid, states 0 to rows * columns - 1 are its cells, row by row; later ones lie off it.
+
+    Attributes:
+        rows: number of rows of the grid; 0 where the world is no grid.
+        columns: number of columns of the grid; 0 where the world is no grid.
+        directions: one (row, column) step per action, down and right being positive; empty where
+            actions do not point anywhere.
+        state_names: one name per state; empty where they have none.
+        action_names: one name per action; empty where they have none.
+    """
+
+    rows: int = 0
+    columns: int = 0
+    directions: tuple[tuple[int, int], ...] = ()
+    state_names: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether states lie on a grid."""
+        return self.rows > 0 and self.columns > 0
+
+    def grid(self, values: Any) -> np.ndarray:
+        """[rows, columns] the values [S] of the cells, as they lie."""
+        if not self.is_grid:
+            raise InvalidModel("this world is no grid: its layout has no rows and columns")
+        cells = self.rows * self.columns
+        values = np.asarray(values)
+        if values.ndim != 1 or len(values) < cells:
+            raise InvalidModel(
+                f"values must hold one entry a state, {cells} or more; got {values.shape}"
+            )
+        return values[:cells].reshape(self.rows, self.columns)
+
+    def cell(self, state: int) -> tuple[int, int] | None:
+        """(row, column) of a state; None if it lies off the grid."""
+        inside = self.is_grid and 0 <= state < self.rows * self.columns
+        return divmod(int(state), self.columns) if inside else None
+
+    def state_name(self, state: int) -> str:
+        """The name of a state, or its number or cell where it has none."""
+        if self.state_names:
+            return self.state_names[state]
+        cell = self.cell(state)
+        return f"state {state}" if cell is None else f"({cell[0]}, {cell[1]})"
+
+    def action_name(self, action: int) -> str:
+        """The name of an action, or its number where it has none."""
+        return self.action_names[action] if self.action_names else f"action {action}"
