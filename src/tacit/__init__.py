@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tacit.judge.comparison import Comparison, compare
     from tacit.mdp import MDP, Successors
     from tacit.objective import Features, Objective
+    from tacit.problems.problem import Problem
     from tacit.simulation import simulate
 
 __version__ = "0.1.0"
@@ -58,6 +59,7 @@ __all__ = [
     "NotConverged",
     "Objective",
     "OccupancyLP",
+    "Problem",
     "Recovery",
     "RecoveryStatus",
     "RewardOnly",
@@ -96,6 +98,7 @@ _HOME = {
     "NotConverged": "tacit.errors",
     "Objective": "tacit.objective",
     "OccupancyLP": "tacit.forward.occupancy_lp",
+    "Problem": "tacit.problems.problem",
     "Recovery": "tacit.inverse.recovery",
     "RecoveryStatus": "tacit.inverse.recovery",
     "RewardOnly": "tacit.inverse.baselines",

@@ -1,0 +1,1 @@
+"""The verbs of the command line: arguments in, one function called, an `Answer` out."""

@@ -1,0 +1,1 @@
+"""Problems on disk: a folder with a model, features, demonstrations and perhaps a truth."""
