@@ -8,21 +8,14 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
-from matplotlib.path import Path
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from tacit.layout import Layout
 from tacit.objective import Objective
-from tacit.show.arrows import LEAST_SHARE, MARKED, action_colours, differs, draw_policy, has_arrows
+from tacit.show.arrows import LEAST_SHARE, differs, draw_policy
 from tacit.show.canvas import (
     HEAD,
     PAGE_WIDTH,
-    SMALL,
     TINY,
     axes_at,
     fitted,
@@ -31,9 +24,9 @@ from tacit.show.canvas import (
     plain,
     styled,
 )
-from tacit.show.digits import Scale
-from tacit.show.grid import CLEAR_TEXT, draw_values, limits_of, text_size
-from tacit.show.palette import COST_MAP, INK, MUTED, PAPER, REWARD_MAP, VERMILLION
+from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, limits_of
+from tacit.show.keys import draw_key
+from tacit.show.palette import COST_MAP, MUTED, REWARD_MAP
 
 _LEFT, _RIGHT, _GAP = 0.24, 0.06, 0.34  # inches
 _TITLE, _BETWEEN, _BELOW = 0.24, 0.1, 0.62
@@ -143,34 +136,14 @@ def _value_column(
     colours: str,
 ) -> None:
     """One quantity in every view, on one scale, with its colour bar."""
-    limits, scale = limits_of(tables), _scale(column[0], layout, tables)
+    limits, scale = limits_of(tables), cell_scale(column[0], layout, tables)
     for axes, view, table in zip(column, views, tables, strict=True):
         draw_values(table, axes, layout=layout, limits=limits, scale=scale, colours=colours)
         fitted(axes.set_title(f"{plain(view.name)} {name}"), axes)
     if not any(np.isfinite(table).any() for table in tables):
         below.set_axis_off()
         return
-    figure = below.get_figure(root=True)
-    assert figure is not None
-    bar = figure.colorbar(
-        ScalarMappable(Normalize(*limits), colours), cax=below, orientation="horizontal"
-    )
-    ticks = [t for t in MaxNLocator(4).tick_values(*limits) if limits[0] <= t <= limits[1]]
-    bar.ax.xaxis.set_major_locator(FixedLocator(ticks))
-    bar.ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: scale.tick(value)))
-    bar.outline.set_visible(False)  # pyright: ignore[reportCallIssue]
-    bar.ax.tick_params(labelsize=TINY, length=2, pad=2)
-    bar.set_label(scale.label(name), size=SMALL, labelpad=2)
-    fitted(bar.ax.xaxis.label, bar.ax)
-
-
-def _scale(axes: Axes, layout: Layout, tables: Sequence[Any]) -> Scale:
-    """Three digits if they can be read in the cells of these axes, two if not."""
-    scale = Scale.of(tables)
-    texts = [scale.number(float(v)) for table in tables for v in np.ravel(layout.grid(table))]
-    if text_size(axes, layout, texts) >= CLEAR_TEXT:
-        return scale
-    return Scale.of(tables, digits=2)
+    draw_colour_bar(below, limits=limits, scale=scale, name=name, colours=colours)
 
 
 def _policy_column(
@@ -191,58 +164,8 @@ def _policy_column(
         mixed |= bool((taken.sum(axis=1) > 1).any())
         marked |= bool(wrong.any())
     first = plain(views[0].name).lower() if marked else ""
-    _key(below, layout, np.asarray(views[0].policy).shape[1], tied, mixed, first)
-
-
-def _key(axes: Axes, layout: Layout, actions: int, tied: bool, mixed: bool, first: str) -> None:
-    """What the arrows, or the colours, mean; only what occurs is explained."""
-    axes.set_axis_off()
-    axes.set(xlim=(0, 1), ylim=(0, 1))
-    handles: list[Any] = []
-    if has_arrows(layout):
-        handles.append((_sample(INK), "action taken" + (", longer if likelier" if mixed else "")))
-        if tied:
-            handles.append((_sample(PAPER), "as good, not taken"))
-        if first:
-            frame = Rectangle((0, 0), 1, 1, facecolor=MARKED, edgecolor=VERMILLION, linewidth=1)
-            handles.append((frame, f"differs from the {first} policy"))
-    else:
-        for action, colour in enumerate(action_colours(actions)):
-            patch = Rectangle((0, 0), 1, 1, facecolor=colour, edgecolor=MUTED, linewidth=0.4)
-            handles.append((patch, plain(layout.action_name(action))))
-    axes.legend(
-        [handle for handle, _ in handles],
-        [label for _, label in handles],
-        loc="upper left",
-        bbox_to_anchor=(0, 1.6),
-        borderpad=0,
-        borderaxespad=0,
-        frameon=False,
-        fontsize=TINY,
-        labelspacing=0.35,
-        handlelength=1.4,
-        handleheight=0.9,
-        handletextpad=0.6,
-        ncols=1 if has_arrows(layout) else 2,
-        columnspacing=1.2,
-    )
-
-
-def _sample(colour: str) -> Any:
-    """An arrow for the key."""
-    arrow = Path(
-        [
-            (-1, -0.2),
-            (0.1, -0.2),
-            (0.1, -0.75),
-            (1, 0),
-            (0.1, 0.75),
-            (0.1, 0.2),
-            (-1, 0.2),
-            (-1, -0.2),
-        ]
-    )
-    return Line2D([], [], ls="", marker=arrow, ms=9, mfc=colour, mec=INK, mew=0.6)
+    actions = np.asarray(views[0].policy).shape[1]
+    draw_key(below, layout, actions, tied=tied, mixed=mixed, first=first)
 
 
 def _cost_names(constraints: int) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from tacit.show.pictures import Picture
 from tacit.show.tables import Cell, Table
 
 
@@ -65,25 +66,6 @@ class Code:
     """
 
     text: str
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure.
-
-    Attributes:
-        image: SVG as text, or PNG as bytes.
-        alt: what it shows, for who cannot see it.
-        caption: how to read it, below.
-    """
-
-    image: str | bytes
-    alt: str
-    caption: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.alt.strip():
-            raise ValueError("a picture must say in `alt` what it shows")
 
 
 @dataclass(frozen=True)
@@ -159,7 +141,18 @@ class Details:
     blocks: Sequence[Block]
 
 
-Block = Paragraph | Items | Facts | Code | Table | Picture | Choice | Details
+@dataclass(frozen=True)
+class Gallery:
+    """Blocks side by side, as many as there is room for.
+
+    Attributes:
+        blocks: what it holds.
+    """
+
+    blocks: Sequence[Block]
+
+
+Block = Paragraph | Items | Facts | Code | Table | Picture | Choice | Details | Gallery
 
 
 @dataclass(frozen=True)

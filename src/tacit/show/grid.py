@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
+from matplotlib.colors import Normalize
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from tacit.layout import Layout
-from tacit.show.canvas import TEXT, styled
+from tacit.show.canvas import SMALL, TEXT, TINY, fitted, styled
 from tacit.show.digits import Scale
 from tacit.show.palette import COST_MAP, MUTED, PAPER, ink_on
 
@@ -89,6 +92,43 @@ def draw_values(
             color=ink_on(shade),
         )
     return axes
+
+
+@styled()
+def draw_colour_bar(
+    axes: Axes, *, limits: tuple[float, float], scale: Scale, name: str, colours: str
+) -> None:
+    """The axes, filled with a colour bar that says its name and few numbers.
+
+    Args:
+        axes: what to fill.
+        limits: values of the first and the last colour.
+        scale: how numbers are printed.
+        name: of what the colours show.
+        colours: name of the colour map.
+    """
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    shades = ScalarMappable(Normalize(*limits), colours)
+    bar = figure.colorbar(shades, cax=axes, orientation="horizontal")
+    ticks = [t for t in MaxNLocator(4).tick_values(*limits) if limits[0] <= t <= limits[1]]
+    bar.ax.xaxis.set_major_locator(FixedLocator(ticks))
+    bar.ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: scale.tick(value)))
+    bar.outline.set_visible(False)  # pyright: ignore[reportCallIssue]
+    bar.ax.tick_params(labelsize=TINY, length=2, pad=2)
+    bar.set_label(scale.label(name), size=SMALL, labelpad=2)
+    fitted(bar.ax.xaxis.label, bar.ax)
+
+
+def cell_scale(axes: Axes, layout: Layout, tables: Sequence[Any]) -> Scale:
+    """Three digits if they can be read in the cells of these axes, two if not."""
+    scale = Scale.of(tables)
+    if max(layout.rows, layout.columns) > MOST_NUMBERED:
+        return scale
+    texts = [scale.number(float(v)) for table in tables for v in np.ravel(layout.grid(table))]
+    if text_size(axes, layout, texts) >= CLEAR_TEXT:
+        return scale
+    return Scale.of(tables, digits=2)
 
 
 def frame(axes: Axes, layout: Layout) -> None:

@@ -15,12 +15,13 @@ from tacit.show.document import (
     Details,
     Facts,
     Finding,
+    Gallery,
     Items,
     Paragraph,
-    Picture,
     Section,
 )
 from tacit.show.embed import embedded
+from tacit.show.pictures import Picture, overlay
 from tacit.show.rows import content, table
 from tacit.show.tables import Table
 from tacit.show.words import inline
@@ -75,6 +76,10 @@ class Writer:
         )
 
     @block.register
+    def _(self, block: Gallery) -> str:
+        return f'<div class="gallery">\n{self.blocks(block.blocks)}\n</div>'
+
+    @block.register
     def _(self, block: Picture) -> str:
         number = next(self._numbers)
         image, wide = embedded(block.image, alt=block.alt, prefix=f"p{number}-")
@@ -83,7 +88,8 @@ class Writer:
         caption = f"<figcaption>{inline(block.caption)}</figcaption>" if block.caption else ""
         return (
             f'<figure class="picture{" wide" if wide else ""}">'
-            f'<div class="sheet"{frame if wide else ""}>{image}</div>{caption}</figure>'
+            f'<div class="sheet"{frame if wide else ""}><div class="plot">{image}'
+            f"{overlay(block.cells)}</div></div>{caption}</figure>"
         )
 
     @block.register

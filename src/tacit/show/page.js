@@ -50,6 +50,79 @@ document.addEventListener("DOMContentLoaded", () => {
     });
   }
 
+  for (const head of document.querySelectorAll("th[aria-sort]")) {
+    const table = head.closest("table");
+    const key = (row) => {
+      const cell = row.cells[head.cellIndex];
+      return cell.dataset.number === undefined ? cell.textContent : Number(cell.dataset.number);
+    };
+    const before = (a, b) => {
+      if (typeof a !== typeof b) return typeof a === "number" ? 1 : -1; // no number: the least
+      return typeof a === "number" ? a - b : -a.localeCompare(b, "en", { numeric: true });
+    };
+    head.firstChild.addEventListener("click", () => {
+      const falling = head.getAttribute("aria-sort") !== "descending";
+      for (const other of head.parentElement.cells) other.setAttribute("aria-sort", "none");
+      head.setAttribute("aria-sort", falling ? "descending" : "ascending");
+      const sign = falling ? -1 : 1; // first the largest, or the first letter
+      const rows = [...table.tBodies[0].rows].sort((a, b) => sign * before(key(a), key(b)));
+      table.tBodies[0].append(...rows);
+    });
+  }
+
+  // One label for the whole page says what lies under the pointer, or where the arrow keys are.
+  const tip = document.createElement("div");
+  tip.className = "tip";
+  tip.setAttribute("role", "status");
+  tip.hidden = true;
+  document.body.append(tip);
+  const keys = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+  for (const cells of document.querySelectorAll(".cells")) {
+    const rows = Number(cells.dataset.rows), columns = Number(cells.dataset.columns);
+    const values = cells.dataset.values.split("\n");
+    const names = cells.dataset.names?.split("\n");
+    const spot = cells.parentElement.querySelector(".spot");
+    let row = 0, column = 0;
+
+    const show = () => {
+      const at = row * columns + column;
+      tip.textContent = `${names ? names[at] : `row ${row}, column ${column}`}: ${cells.dataset.label} ${values[at]}`;
+      tip.hidden = false;
+      const box = cells.getBoundingClientRect();
+      const x = box.left + (column + 0.5) * box.width / columns - tip.offsetWidth / 2;
+      const y = box.top + row * box.height / rows - tip.offsetHeight - 6;
+      tip.style.left = `${Math.max(4, Math.min(x, innerWidth - tip.offsetWidth - 4))}px`;
+      tip.style.top = `${y > 4 ? y : box.top + (row + 1) * box.height / rows + 6}px`;
+      const [left, top, width, height] = ["x", "y", "width", "height"].map((k) => Number(cells.getAttribute(k)));
+      const frame = { x: left + column * width / columns, y: top + row * height / rows, width: width / columns, height: height / rows };
+      for (const [k, v] of Object.entries(frame)) spot.setAttribute(k, v);
+    };
+    const hide = () => {
+      tip.hidden = true;
+      spot.setAttribute("width", 0);
+    };
+    const point = (event) => {
+      const box = cells.getBoundingClientRect();
+      column = Math.max(0, Math.min(columns - 1, Math.floor((event.clientX - box.left) / box.width * columns)));
+      row = Math.max(0, Math.min(rows - 1, Math.floor((event.clientY - box.top) / box.height * rows)));
+      show();
+    };
+    cells.addEventListener("pointermove", point);
+    cells.addEventListener("pointerdown", point);
+    cells.addEventListener("pointerleave", hide);
+    cells.addEventListener("focus", () => { if (cells.matches(":focus-visible")) show(); });
+    cells.addEventListener("blur", hide);
+    cells.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") hide();
+      if (!(event.key in keys)) return;
+      event.preventDefault();
+      row = Math.max(0, Math.min(rows - 1, row + keys[event.key][0]));
+      column = Math.max(0, Math.min(columns - 1, column + keys[event.key][1]));
+      show();
+    });
+  }
+  window.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
+
   // Paper cannot be unfolded.
   let folded = [];
   window.addEventListener("beforeprint", () => {

@@ -9,7 +9,7 @@ from dataclasses import replace
 from html import escape
 from importlib.resources import files
 
-from tacit.show.document import Block, Choice, Details, Document
+from tacit.show.document import Block, Choice, Details, Document, Gallery
 from tacit.show.markup import Writer, facts, finding
 from tacit.show.words import anchor, inline
 
@@ -137,7 +137,7 @@ def _choices(blocks: Iterable[Block]) -> Iterator[Choice]:
     for block in blocks:
         if isinstance(block, Choice):
             yield block
-        elif isinstance(block, Details):
+        elif isinstance(block, Details | Gallery):
             yield from _choices(block.blocks)
 
 
@@ -152,7 +152,7 @@ def _cut(blocks: Iterable[Block], counts: dict[int, int]) -> list[Block]:
     """The blocks with choices that keep that many options and say how many they had."""
     cut: list[Block] = []
     for block in blocks:
-        if isinstance(block, Details):
+        if isinstance(block, Details | Gallery):
             cut.append(replace(block, blocks=_cut(block.blocks, counts)))
         elif isinstance(block, Choice) and id(block) in counts:
             left_out = block.left_out + len(block.options) - counts[id(block)]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tacit.show.bars import bar
 from tacit.show.digits import MISSING, Scale, short
-from tacit.show.tables import Best, Cell, Kind, Row, Spread, Table
+from tacit.show.tables import Bar, Best, Cell, Kind, Row, Spread, Table
 from tacit.show.words import inline
 
 MOST_COLUMNS = 8  # more than that may be wider than the text
+MOST_ROWS = 14  # of a table that is sorted and searched; more scroll in a frame of their own
 SMALL = 1e-2  # a column of numbers below it has their power of ten in its head
 
 
@@ -26,10 +28,11 @@ def table(block: Table, name: str) -> str:
     head = "".join(_head(block, index, power) for index, power in enumerate(powers))
     best = [_best(block, index) for index in range(len(block.columns))]
     body = "\n".join(
-        _row(row, powers, [number in column for column in best])
+        _row(row, powers, [number in column for column in best], block.sortable)
         for number, row in enumerate(block.rows)
     )
     broad = " broad" if len(block.columns) > MOST_COLUMNS else ""
+    broad += " tall" if block.sortable and len(block.rows) > MOST_ROWS else ""
     note = f'<p class="note">{inline(block.note)}</p>' if block.note else ""
     return (
         f'<figure class="table{broad}"><figcaption id="{name}-caption">{inline(block.caption)}'
@@ -50,6 +53,8 @@ def content(cell: Cell, *, power: int = 0) -> str:
     if isinstance(cell, str):
         return inline(cell)
     scale = 10.0**-power
+    if isinstance(cell, Bar):
+        return bar(cell, scale)
     if isinstance(cell, Spread):
         if math.isnan(cell.middle):
             return MISSING
@@ -75,16 +80,21 @@ def _head(block: Table, index: int, power: int) -> str:
     note = ", ".join(filter(None, (column.note, Scale(power, 0).power)))
     small = f"<small>{inline(note)}</small>" if note else ""
     side = "" if words else ' class="n"'
-    return f'<th scope="col"{side}>{inline(column.name)}{small}</th>'
+    name = f"{inline(column.name)}{small}"
+    if block.sortable:
+        name, side = f'<button type="button">{name}</button>', f'{side} aria-sort="none"'
+    return f'<th scope="col"{side}>{name}</th>'
 
 
-def _row(row: Row, powers: Sequence[int], best: Sequence[bool]) -> str:
+def _row(row: Row, powers: Sequence[int], best: Sequence[bool], sortable: bool) -> str:
     tag = f' <span class="tag">{row.kind.value}</span>' if row.kind.value else ""
     written = f'<th scope="row">{content(row.cells[0])}{tag}</th>'
     for cell, power, first in list(zip(row.cells, powers, best, strict=True))[1:]:
         names = ["n"] * (not isinstance(cell, str)) + ["best"] * first
         kind = f' class="{" ".join(names)}"' if names else ""
-        written += f"<td{kind}>{content(cell, power=power)}</td>"
+        number = _number(cell) if sortable else None
+        key = "" if number is None else f' data-number="{number:.4g}"'
+        written += f"<td{kind}{key}>{content(cell, power=power)}</td>"
     return (
         f'<tr class="{row.kind.value}">{written}</tr>' if row.kind.value else f"<tr>{written}</tr>"
     )
@@ -108,4 +118,5 @@ def _best(table: Table, column: int) -> set[int]:
 
 def _number(cell: Cell) -> float | None:
     value = cell.middle if isinstance(cell, Spread) else cell
+    value = value.value if isinstance(value, Bar) else value
     return None if value is None or isinstance(value, str) or math.isnan(value) else float(value)

@@ -52,7 +52,31 @@ class Spread:
         return cls(float(middle), float(low), float(high))
 
 
-Cell = str | float | int | Spread | None
+@dataclass(frozen=True)
+class Bar:
+    """A number with its bar; with an interval, the interval and a mark at the number.
+
+    Attributes:
+        value: the number; NaN where there is none.
+        limits: (left, right) end of the scale, the same for all bars that are compared.
+        low: lower end of its interval; NaN where nothing is known.
+        high: upper end; infinite ends are arrows.
+        unit: what follows the number, such as " %".
+    """
+
+    value: float
+    limits: tuple[float, float]
+    low: float = np.nan
+    high: float = np.nan
+    unit: str = ""
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether an interval is known."""
+        return not (np.isnan(self.low) or np.isnan(self.high))
+
+
+Cell = str | float | int | Spread | Bar | None
 
 
 @dataclass(frozen=True)
@@ -93,6 +117,7 @@ class Table:
         rows: from top to bottom.
         note: how to read it, below.
         searchable: whether there is a field that filters the rows.
+        sortable: whether the head of a column sorts the rows by it.
     """
 
     caption: str
@@ -100,6 +125,7 @@ class Table:
     rows: Sequence[Row]
     note: str = ""
     searchable: bool = False
+    sortable: bool = False
 
     def __post_init__(self) -> None:
         for index, row in enumerate(self.rows):
