@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -26,6 +26,10 @@ class Traced:
         """`new` if the condition holds, else `old`."""
         return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
 
+    def linear_solve(self, matrix: Any, right: Any) -> Any:
+        """The x of matrix x = right [n, ...], for a small matrix."""
+        return jnp.linalg.solve(matrix, right)
+
     def soft_backup(
         self, discount: Any, temperature: Any, reward: Any, values: Any
     ) -> tuple[Any, Any]:
@@ -44,9 +48,11 @@ class Dense(Traced):
 
     Attributes:
         matrix: [S, A, S] transitions.
+        many: whether it is one of a batch under `jax.vmap`.
     """
 
     matrix: Any
+    many: bool = field(default=False, metadata={"static": True})
 
     def expected_next(self, values: Any) -> Any:
         """[..., S, A] expected value of the next state, for values [..., S]."""
@@ -58,15 +64,25 @@ class Dense(Traced):
 
     def solve(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
         """[..., S] the values x of the policy's chain: x = right + discount * P x."""
-        return _solve(self._system(policy, discount), right)
+        return self._solved(self._system(policy, discount), right)
 
     def solve_transposed(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
         """[S] the visits x of the policy's chain: x = right + discount * P' x."""
-        return _solve(self._system(policy, discount).T, right)
+        return self._solved(self._system(policy, discount).T, right)
 
     def _system(self, policy: Any, discount: Any) -> Any:
         chain = jnp.einsum("sa,sat->st", policy, self.matrix)
         return jnp.eye(chain.shape[0]) - discount * chain
+
+    def _solved(self, system: Any, right: Any) -> Any:
+        """Solves for the last axis of `right`, by one factorisation."""
+        return self.linear_solve(system, jnp.atleast_2d(right).T).T.reshape(right.shape)
+
+    def linear_solve(self, matrix: Any, right: Any) -> Any:
+        """The x of matrix x = right [n, ...], for a matrix that needs no pivoting."""
+        # XLA's batched LAPACK calls lock up inside loops on a CPU with few cores, and a GPU's
+        # library does one small matrix at a time.
+        return eliminated(matrix, right) if self.many else jnp.linalg.solve(matrix, right)
 
 
 @jax.tree_util.register_dataclass
@@ -164,9 +180,22 @@ def sparse(mdp: MDP) -> Sparse:
         )
 
 
-def _solve(system: Any, right: Any) -> Any:
-    """Solves for the last axis of `right`, by one factorisation."""
-    return jnp.linalg.solve(system, jnp.atleast_2d(right).T).T.reshape(right.shape)
+def eliminated(matrix: Any, right: Any) -> Any:
+    """The x of matrix x = right, by Gauss and Jordan's elimination without pivoting.
+
+    Made of plain array operations, so that a batch of small systems is one program. Stable for what
+    it is used for: I - discount P, which is diagonally dominant, and positive definite matrices.
+    """
+    size = len(matrix)
+    columns = right.reshape(size, -1)
+
+    def step(k: Any, table: Any) -> Any:
+        row = table[k] / table[k, k]
+        rest = table - jnp.outer(table[:, k], row)
+        return jnp.where((jnp.arange(size) == k)[:, None], row, rest)
+
+    table = jax.lax.fori_loop(0, size, step, jnp.concatenate([matrix, columns], axis=1))
+    return table[:, size:].reshape(right.shape)
 
 
 def bicgstab(product: Any, right: Any, target: Any, limit: int = 4000) -> Any:

@@ -92,6 +92,10 @@ class Host:
         """[S] the visits x of the policy's chain: x = right + discount * P' x."""
         return self._solved(policy, right, target, transposed=True)
 
+    def linear_solve(self, matrix: Any, right: Any) -> Any:
+        """The x of matrix x = right [n, ...], for a small matrix."""
+        return np.linalg.solve(matrix, right)
+
     def _solved(self, policy: Any, right: Any, target: Any, *, transposed: bool) -> np.ndarray:
         chain = policy_chain(self._mdp, policy)
         if right.ndim == 1:

@@ -55,6 +55,10 @@ class World(Protocol):
         """[S] the visits x of the policy's chain, x = right + discount * P' x."""
         ...
 
+    def linear_solve(self, matrix: Any, right: Any) -> Any:
+        """The x of matrix x = right [n, ...], for a small matrix that needs no pivoting."""
+        ...
+
 
 def world_of(mdp: MDP) -> World:
     """The model's dynamics, stored as its size and the machine suggest; kept with the model."""
