@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from tacit.dynamics_prior import Prior, Unvisited
 from tacit.errors import InvalidModel
+from tacit.evidence import Evidence, estimated
 from tacit.transitions import (
     ROW_SUM_TOLERANCE,
     Successors,
@@ -34,11 +36,13 @@ class MDP:
             or `Successors`; held as `Successors` with sorted, merged next states.
         initial: [S] distribution of the first state.
         discount: weight of the next step against this one, in [0, 1).
+        evidence: what the transitions rest on where they were estimated; None where they are known.
     """
 
     transitions: Any
     initial: Any
     discount: float
+    evidence: Evidence | None = None
 
     def __post_init__(self) -> None:
         discount = _discount(self.discount)
@@ -48,6 +52,66 @@ class MDP:
         object.__setattr__(self, "transitions", frozen(successors))
         object.__setattr__(self, "initial", read_only(initial / initial.sum()))
         object.__setattr__(self, "discount", discount)
+        shape = (self.states, self.actions)
+        if self.evidence is not None and self.evidence.visits.shape != shape:
+            raise InvalidModel(
+                f"evidence must speak of S, A = {shape}; got {self.evidence.visits.shape}"
+            )
+
+    @classmethod
+    def from_transitions(
+        cls,
+        states: Any,
+        actions: Any = None,
+        next_states: Any = None,
+        *,
+        discount: float,
+        n_states: int | None = None,
+        n_actions: int | None = None,
+        initial: Any = None,
+        prior: Prior | None = None,
+        unvisited: Unvisited | str = Unvisited.PRIOR,
+        absorbing: Any = (),
+    ) -> MDP:
+        """An MDP estimated from what was seen; `evidence` says how much stands behind each row.
+
+        Probabilities are the observed shares, with the imagined steps of the prior counted in. So
+        is a pair of state and action that was never seen: by default every successor seen from its
+        state is taken to be as likely. `mdp.evidence.sentences()` says all that was assumed.
+
+        Args:
+            states: [N] where each step began; or `Demonstrations`, and nothing for the next two.
+                Their consecutive steps and final states are counted, and a state in which an
+                episode ended is taken for one that nothing leaves.
+            actions: [N] what was done there.
+            next_states: [N] where it led.
+            discount: of the model.
+            n_states: S; None takes one more than the largest number seen.
+            n_actions: A; None takes one more than the largest number seen.
+            initial: [S] distribution of the first state, or its number; None counts the first
+                states of the episodes that were seen from their start.
+            prior: imagined steps added to the observed ones; None adds one to every row, spread
+                over the successors seen from its state.
+            unvisited: pairs that were never seen follow the "prior", "stay", or "refuse" to go on.
+            absorbing: states known to be left by nothing.
+        """
+        estimate, start, evidence = estimated(
+            states,
+            actions,
+            next_states,
+            n_states=n_states,
+            n_actions=n_actions,
+            initial=initial,
+            prior=prior,
+            unvisited=unvisited,
+            absorbing=absorbing,
+        )
+        return cls(estimate, start, discount, evidence)
+
+    @property
+    def visits(self) -> np.ndarray | None:
+        """[S, A] the observed steps behind estimated transitions; None where they are known."""
+        return None if self.evidence is None else self.evidence.visits
 
     @property
     def states(self) -> int:
