@@ -1,6 +1,8 @@
 """The command line: what it prints, what it returns, how fast it helps, how it is stopped."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,10 +12,14 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import tacit
 from tacit import cli
+from tacit.commands.answer import Answer, is_quiet, jsonable
+from tacit.commands.parsing import dashed
+from tacit.commands.tables import Table
 from tacit.errors import Infeasible, InvalidDemonstrations, InvalidModel, NotConverged, TacitError
 
 
@@ -84,28 +90,119 @@ def test_version_is_the_package_version(capsys):
 def test_help_of_a_verb_shows_its_fields_and_defaults(capsys, verb):
     assert cli.main(["thing", "--help"], verb(raising(AssertionError("help must not run it")))) == 0
     shown = capsys.readouterr().out
-    for piece in ("tacit thing", "--amount", "how much of it", "--out", "run", "estimator:careful"):
+    for piece in ("tacit thing", "INT", "how much of it", "--out", "run", "estimator:careful"):
         assert piece in shown
 
 
 def test_a_verb_gets_its_arguments_and_its_text_is_shown(capsys, verb):
-    assert cli.main(["thing", "--amount", "3", "--loud"], verb(repr)) == 0
+    assert cli.main(["thing", "3", "--loud"], verb(repr)) == 0
     assert capsys.readouterr().out == repr(Arguments(3, loud=True)) + "\n"
 
 
+def test_json_prints_one_object_without_nan(capsys, verb):
+    data = {"weights": np.array([0.5, np.nan]), "bound": np.inf, "out": Path("run"), "ok": True}
+    act = lambda arguments: Answer("for people", data, code=3)  # noqa: E731
+    assert cli.main(["thing", "3", "--json"], verb(act)) == 3
+    shown = capsys.readouterr().out
+    assert json.loads(shown) == {"weights": [0.5, None], "bound": None, "out": "run", "ok": True}
+    assert shown.count("\n") == 1
+
+
+def test_json_tells_an_error_to_machines_and_to_people(capsys, verb):
+    assert cli.main(["--json", "thing", "3"], verb(raising(InvalidModel("it is wrong")))) == 2
+    out, shown = capsys.readouterr()
+    assert json.loads(out) == {"error": "it is wrong", "code": 2}
+    assert shown == "tacit: it is wrong\n"
+
+
+def test_quiet_prints_nothing_and_tells_the_verb(capsys, verb):
+    told = []
+
+    def act(arguments):
+        told.append(is_quiet())
+        return Answer("for people", {"a": 1})
+
+    assert cli.main(["thing", "3", "--quiet"], verb(act)) == 0
+    assert cli.main(["thing", "3"], verb(act)) == 0
+    assert told == [True, False]
+    assert capsys.readouterr().out == "for people\n"
+
+
+def test_tables_are_plain_text_where_there_is_no_terminal(capsys, verb, monkeypatch):
+    table = Table(["name", "weight"], [["a [b]", 0.5], ["long name", 12]], "what it wants")
+    from rich.panel import Panel
+
+    assert cli.main(["thing", "3"], verb(lambda _: Answer(["first", table, None]))) == 0
+    plain = "first\nwhat it wants\n  name       weight\n  a [b]         0.5\n  long name      12\n"
+    assert capsys.readouterr().out == plain
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert cli.main(["thing", "3"], verb(lambda _: Answer([table, Panel("inside")]))) == 0
+    drawn = capsys.readouterr().out
+    assert "a [b]" in drawn  # not taken for markup
+    assert "─" in drawn
+    assert not re.search(r"\x1b\[[349]\d", drawn)  # bold is no colour
+
+
+def test_what_the_encoding_cannot_say_is_escaped(verb, monkeypatch):
+    stream = TextIOWrapper(BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert cli.main(["thing", "3"], verb(lambda _: Answer("Küche"))) == 0
+    assert stream.buffer.getvalue() == b"K\\xfcche\n"
+
+
+def test_jsonable_keeps_what_json_knows():
+    assert jsonable({1: (True, None, "a", 2)}) == {"1": [True, None, "a", 2]}
+
+
+def complete(words: list[str]) -> list[str]:
+    """What bash offers for the last word."""
+    script = subprocess.run(
+        [sys.executable, "-m", "tacit", "--completion", "bash"], capture_output=True, check=True
+    ).stdout.decode()
+    line = " ".join(f"'{word}'" for word in ["tacit", *words])
+    code = (
+        f'{script}\nCOMP_WORDS=({line}); COMP_CWORD={len(words)}; _tacit; echo "${{COMPREPLY[@]}}"'
+    )
+    return subprocess.run(
+        ["bash", "-c", code], capture_output=True, check=True, text=True
+    ).stdout.split()
+
+
+def test_bash_completes_verbs_and_their_options():
+    assert complete(["repr"]) == ["reproduce"]
+    assert complete(["reproduce", "--traj"]) == ["--trajectories"]
+    assert complete(["reproduce", "--out", ""]) == []  # the shell's own file names
+    assert complete(["--completion", "z"]) == ["zsh"]
+
+
+@pytest.mark.parametrize("shell_name", ["bash", "zsh", "tcsh"])
+def test_every_shell_gets_a_script_that_names_every_verb(shell_name, capsys):
+    assert cli.main(["--completion", shell_name]) == 0
+    script = capsys.readouterr().out
+    for verb in cli.VERBS:
+        assert verb.name in script
+    assert "trajectories" in script
+
+
+def test_an_unknown_shell_is_refused(capsys):
+    assert cli.main(["--completion", "fish"]) == 2
+    assert "bash, zsh, tcsh; got 'fish'" in capsys.readouterr().err
+
+
 def test_a_verb_that_returns_nothing_shows_nothing(capsys, verb):
-    assert cli.main(["thing", "--amount", "3"], verb(lambda arguments: None)) == 0
+    assert cli.main(["thing", "3"], verb(lambda arguments: None)) == 0
     assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        "--amount 3 --estimator quick-guess --out there --estimator.width 2",
-        "--amount 3 --estimator QuickGuess --estimator.width 2 --out there",
-        "--estimator.width 2 --amount 3 --out there --estimator=quick_guess",
-        "estimator:quick-guess --amount 3 --out there --estimator.width 2",
-        "--amount 3 --out there estimator:quick-guess --estimator.width 2",
+        "3 --estimator quick-guess --out there --estimator.width 2",
+        "3 --estimator QuickGuess --estimator.width 2 --out there",
+        "--estimator.width 2 3 --out there --estimator=quick_guess",
+        "estimator:quick-guess 3 --out there --estimator.width 2",
+        "3 --out there estimator:quick-guess --estimator.width 2",
     ],
 )
 def test_a_nested_choice_may_stand_anywhere(words, capsys, verb):
@@ -115,7 +212,7 @@ def test_a_nested_choice_may_stand_anywhere(words, capsys, verb):
 
 
 def test_none_is_a_choice_where_the_field_allows_it(capsys, verb):
-    assert cli.main(["thing", "--estimator", "none", "--amount", "3"], verb(repr)) == 0
+    assert cli.main(["thing", "--estimator", "none", "3"], verb(repr)) == 0
     assert capsys.readouterr().out == repr(Arguments(3, estimator=None)) + "\n"
 
 
@@ -127,7 +224,7 @@ def test_choices_are_spelt_as_the_parser_spells_them(name):
 
     kind = make_dataclass(name, [("x", int, 0)], frozen=True)
     outer = make_dataclass("Outer", [("inner", kind | Careful, Careful())], frozen=True)
-    parsed = tyro.cli(outer, args=[f"inner:{cli._dashed(name)}"])
+    parsed = tyro.cli(outer, args=[f"inner:{dashed(name)}"])
     assert type(parsed.inner).__name__ == name
 
 
@@ -138,13 +235,16 @@ def test_choices_are_spelt_as_the_parser_spells_them(name):
         ("thin", "did you mean thing?"),
         ("elephant", "no command 'elephant'"),
         ("--unknown", "no command '--unknown'"),
-        ("thing", "--amount"),
-        ("thing --amount", "--amount"),
-        ("thing --amount three", "'three'"),
-        ("thing --amount 3 --colour red", "--colour"),
-        ("thing --amount 3 --estimator nonsense", "careful, quick-guess, none, got 'nonsense'"),
-        ("thing --amount 3 --estimator", "got ''"),
-        ("thing --amount 3 estimator:nonsense", "estimator:nonsense"),
+        ("thing", "it needs AMOUNT"),
+        ("thing three", "must be a whole number; got 'three'"),
+        ("thing 3 --out", "--out needs a value"),
+        ("thing 3 4", "unknown option or word '4'"),
+        ("thing 3 --lod", "did you mean --loud?"),
+        ("thing 3 --estimator careful --estimator.steps x", "--estimator.steps must be a whole"),
+        ("thing 3 --colour red", "--colour"),
+        ("thing 3 --estimator nonsense", "careful, quick-guess, none, got 'nonsense'"),
+        ("thing 3 --estimator", "got ''"),
+        ("thing 3 estimator:nonsense", "estimator:nonsense"),
     ],
 )
 @pytest.mark.parametrize("columns", ["30", "200"])
@@ -185,7 +285,7 @@ def test_parse_errors_are_one_line_and_exit_2(
     ],
 )
 def test_every_failure_has_its_exit_code_and_one_line(error, code, capsys, verb):
-    assert cli.main(["thing", "--amount", "3"], verb(raising(error))) == code
+    assert cli.main(["thing", "3"], verb(raising(error))) == code
     out, shown = capsys.readouterr()
     assert out == ""
     assert shown.startswith("tacit: ")
@@ -193,13 +293,11 @@ def test_every_failure_has_its_exit_code_and_one_line(error, code, capsys, verb)
 
 
 def test_a_failure_names_its_file(capsys, verb):
-    cli.main(
-        ["thing", "--amount", "3"], verb(raising(FileNotFoundError(2, "No such file", "a.npz")))
-    )
+    cli.main(["thing", "3"], verb(raising(FileNotFoundError(2, "No such file", "a.npz"))))
     assert capsys.readouterr().err == "tacit: No such file: a.npz\n"
 
 
-@pytest.mark.parametrize("words", ["--debug thing --amount 3", "thing --amount 3 --debug"])
+@pytest.mark.parametrize("words", ["--debug thing 3", "thing 3 --debug"])
 def test_debug_shows_the_traceback_and_keeps_the_code(words, capsys, verb):
     assert cli.main(words.split(), verb(raising(ZeroDivisionError("here")))) == 1
     shown = capsys.readouterr().err
@@ -218,9 +316,9 @@ def test_an_error_in_the_arguments_themselves_is_bad_input(capsys, verb, monkeyp
 
     verbs = verb(repr)
     monkeypatch.setattr(sys.modules["thing"], "Arguments", Positive)
-    assert cli.main(["thing", "--amount", "-3"], verbs) == 2
+    assert cli.main(["thing", "-3"], verbs) == 2
     shown = capsys.readouterr().err
-    assert "amount must be positive, got -3" in shown
+    assert "AMOUNT must be positive, got -3" in shown
     assert shown.count("\n") == 1
 
 
@@ -297,7 +395,7 @@ module = types.ModuleType("sleeper")
 module.Arguments, module.run = Arguments, run
 sys.modules["sleeper"] = module
 verb = cli.Verb("sleep", "sleeps", "sleeper:Arguments", "sleeper:run")
-sys.exit(cli.main(["sleep", "--folder", sys.argv[1]], (verb,)))
+sys.exit(cli.main(["sleep", sys.argv[1]], (verb,)))
 """
 
 
@@ -362,10 +460,10 @@ def test_the_help_of_reproduce_loads_no_engine():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--seeds 0", "seeds must be at least 1; got 0"),
-        ("--budget tight", "tight"),
-        ("--hill steep", "hill"),
-        ("--discount 1", "discount must be in (0, 1)"),
+        ("--seeds 0", "tacit: --seeds must be at least 1; got 0"),
+        ("--budget tight", "tacit: --budget must be both, binding or a number; got 'tight'"),
+        ("--hill steep", "--hill must be one of absolute, as-written; got 'steep'"),
+        ("--discount 1", "tacit: --discount must be in (0, 1)"),
     ],
 )
 def test_reproduce_refuses_bad_settings_with_one_line(words, said, capsys, tmp_path):

@@ -6,18 +6,19 @@ the top, so that its help answers at once too. The defaults in the help are thos
 """
 
 import dataclasses
+import json
 import os
-import re
 import signal
 import sys
-import typing
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager
 from importlib import import_module
-from io import StringIO
 from types import FrameType
+from typing import Any
 
 from tacit import __version__
+from tacit.commands.answer import Answer, jsonable, quietly
+from tacit.commands.parsing import BadArguments, option_names, parse
 from tacit.errors import Infeasible, NotConverged, TacitError
 
 DONE, OUR_BUG, BAD_INPUT, NOT_SOLVED, NO_FILE, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
@@ -31,7 +32,7 @@ class Verb:
         name: how it is called.
         summary: one line for `tacit --help`.
         arguments: "module:Class", the frozen dataclass that holds its arguments.
-        run: "module:function", takes that dataclass and returns the text to show, or None.
+        run: "module:function", takes that dataclass and returns an `Answer`, or the text to show.
     """
 
     name: str
@@ -50,27 +51,26 @@ VERBS: tuple[Verb, ...] = (
 )
 
 
-class BadArguments(Exception):
-    """The command line does not parse; the message is one line."""
-
-
 class Terminated(BaseException):
     """SIGTERM came. Unwinds like an interrupt, so that half-written files are cleaned up."""
 
 
 def main(arguments: Sequence[str] | None = None, verbs: Sequence[Verb] = VERBS) -> int:
     """The exit code: 0 done, 1 our bug, 2 bad input, 3 not solved, 4 files, 130 / 143 stopped."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in words
-    words = [word for word in words if word != "--debug"]
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = [word for word in given if word not in ("--debug", "--json", "--quiet")]
+    machine = "--json" in given
+    quiet = "--quiet" in given
     try:
-        with _terminable():
-            text = _answer(words, verbs)
-            if text is not None:
-                print(text, flush=True)
-        return DONE
+        with _terminable(), quietly(quiet):
+            answer = _answer(words, verbs)
+            if machine:
+                _print(json.dumps(jsonable(answer.data), ensure_ascii=False))
+            elif not quiet:
+                _show(answer.text)
+        return answer.code
     except (KeyboardInterrupt, Terminated, Exception) as error:
-        if debug:
+        if "--debug" in given:
             import traceback
 
             traceback.print_exception(error)
@@ -78,92 +78,68 @@ def main(arguments: Sequence[str] | None = None, verbs: Sequence[Verb] = VERBS) 
         if isinstance(error, BrokenPipeError):
             # Nobody reads any more. Python would complain again when it closes standard output.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        else:
-            print(f"tacit: {message}", file=sys.stderr)
+            return code
+        if machine:
+            _print(json.dumps({"error": message, "code": code}, ensure_ascii=False))
+        print(f"tacit: {message}", file=sys.stderr)
         return code
 
 
-def _answer(words: list[str], verbs: Sequence[Verb]) -> str | None:
+def _answer(words: list[str], verbs: Sequence[Verb]) -> Answer:
     """What to show for this command line, after doing what it asks."""
     if not words:
         raise BadArguments("say what to do; see tacit --help")
     if words[0] in ("-h", "--help"):
-        return _help(verbs)
+        return Answer(_help(verbs), {verb.name: verb.summary for verb in verbs})
     if words[0] == "--version":
-        return f"tacit {__version__}"
+        return Answer(f"tacit {__version__}", {"version": __version__})
+    if words[0] == "--completion":
+        return _completion(words[1:], verbs)
     chosen = next((verb for verb in verbs if verb.name == words[0]), None)
     if chosen is None:
         raise BadArguments(_unknown(words[0], verbs))
-    parsed = parse(chosen, words[1:])
-    return None if parsed is None else _load(chosen.run)(parsed)
+    parsed = parse(_load(chosen.arguments), words[1:], program=f"tacit {chosen.name}")
+    if parsed is None:
+        return Answer()
+    found = _load(chosen.run)(parsed)
+    return found if isinstance(found, Answer) else Answer(found, {"text": found})
 
 
-def parse(verb: Verb, words: Sequence[str]) -> object | None:
-    """The arguments of a verb, or None where its help was asked for and shown."""
-    import tyro
+def _completion(words: Sequence[str], verbs: Sequence[Verb]) -> Answer:
+    """The completion script of the shell that is named."""
+    from tacit.commands.completion import SHELLS, script
 
-    kind = _load(verb.arguments)
-    shown = StringIO()
-    try:
-        with redirect_stderr(shown):
-            return tyro.cli(
-                kind,
-                prog=f"tacit {verb.name}",
-                args=_choices_first(kind, words),
-                config=(tyro.conf.CascadeSubcommandArgs, tyro.conf.FlagCreatePairsOff),
-            )
-    except SystemExit as stop:
-        if stop.code in (None, 0):
-            return None
-        message = _one_line(shown.getvalue()) or "cannot read the command line"
-        raise BadArguments(f"{message}; see tacit {verb.name} --help") from None
+    shell = words[0] if words else ""
+    if shell not in SHELLS:
+        raise BadArguments(f"--completion must be one of {', '.join(SHELLS)}; got {shell!r}")
+    text = script(shell, {verb.name: option_names(_load(verb.arguments)) for verb in verbs})
+    return Answer(text, {"shell": shell, "script": text})
 
 
-def _choices_first(kind: type, words: Sequence[str]) -> list[str]:
-    """The words with every `--field NAME` that chooses a nested dataclass moved up as `field:name`.
-
-    The parser knows the options of a choice only after the choice itself.
-    """
-    choices = {
-        name.replace("_", "-"): [_dashed(option.__name__) for option in typing.get_args(hint)]
-        for name, hint in typing.get_type_hints(kind).items()
-        if any(dataclasses.is_dataclass(option) for option in typing.get_args(hint))
-    }
-    first, rest = [], []
-    pending = iter(words)
-    for word in pending:
-        flag, equals, value = word.partition("=")
-        field = flag.removeprefix("--")
-        if not flag.startswith("--") or field not in choices:
-            rest.append(word)
+def _show(text: Any) -> None:
+    """Prints text, tables and rich renderables: drawn on a terminal, plain anywhere else."""
+    parts = text if isinstance(text, list | tuple) else [text]
+    for part in parts:
+        if part is None:
             continue
-        name = value if equals else next(pending, "")
-        if _dashed(name) not in choices[field]:
-            known = ", ".join(choices[field])
-            raise BadArguments(f"{flag} must be one of {known}, got {name!r}")
-        first.append(f"{field}:{_dashed(name)}")
-    return first + rest
+        if isinstance(part, str) or not (sys.stdout.isatty() or _only_rich(part)):
+            _print(str(part))
+            continue
+        from rich.console import Console
+
+        console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 100)
+        console.print(part)
 
 
-def _dashed(name: str) -> str:
-    """The parser's spelling of a class: `SoftDual`, `soft_dual` and `soft-dual` are one."""
-    name = name.replace("NoneType", "none").replace("_", "-")
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
+def _only_rich(part: Any) -> bool:
+    """Whether rich alone knows how to show it: it has no text of its own."""
+    return type(part).__str__ is object.__str__ or type(part).__module__.startswith("rich.")
 
 
-def _one_line(box: str) -> str:
-    """The first paragraph of the parser's box, on one line.
-
-    Where the terminal has no line-drawing characters the title is a paragraph of its own.
-    """
-    paragraphs: list[list[str]] = [[]]
-    for line in re.sub(r"\x1b\[[0-9;]*m", "", box).splitlines():
-        if line.startswith("╭") or not line.strip(" │╰╯─-"):
-            paragraphs.append([])
-        else:
-            paragraphs[-1].append(line.strip(" │"))
-    texts = [" ".join(" ".join(words).split()) for words in paragraphs if words]
-    return next(iter(texts if "╭" in box else texts[1:]), "")
+def _print(text: str) -> None:
+    """Prints what the encoding of standard output can say, and escapes the rest."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
 
 
 def _verdict(error: BaseException) -> tuple[int, str]:
@@ -189,7 +165,7 @@ def _verdict(error: BaseException) -> tuple[int, str]:
 def _help(verbs: Sequence[Verb]) -> str:
     """The top-level help, from the table alone."""
     lines = [
-        "usage: tacit [--help] [--version] [--debug] COMMAND ...",
+        "usage: tacit [--help] [--version] COMMAND ... [--json] [--quiet] [--debug]",
         "",
         "Recover what a demonstrator wants and refuses in a known Markov decision process.",
         "",
@@ -201,6 +177,9 @@ def _help(verbs: Sequence[Verb]) -> str:
     else:
         lines += ["No command yet in this version: use the Python interface, `import tacit`."]
     lines += [
+        "",
+        "with any command: --json prints one JSON object, --quiet prints nothing, --debug shows",
+        "where an error came from; tacit --completion bash|zsh|tcsh prints a completion script",
         "",
         "exit codes: 0 done, 1 a bug in tacit, 2 bad input, 3 infeasible or not converged,",
         "            4 cannot read or write, 130 interrupted, 143 terminated",
@@ -217,7 +196,7 @@ def _unknown(name: str, verbs: Sequence[Verb]) -> str:
     return f"no command {name!r}, {hint}"
 
 
-def _load(address: str) -> typing.Any:
+def _load(address: str) -> Any:
     """The object at "module:name"."""
     module, name = address.split(":")
     return getattr(import_module(module), name)

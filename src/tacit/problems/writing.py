@@ -117,8 +117,12 @@ def _feature_rows(
 def _initial(mdp: MDP, states: Sequence[str]) -> list[str]:
     begins = np.flatnonzero(mdp.initial)
     if len(begins) == 1:
-        return [f"initial = {toml(states[begins[0]])}"]
-    return ["", "[initial]", *(f"{toml(states[s])} = {float(mdp.initial[s])!r}" for s in begins)]
+        return [f"initial = {toml(states[int(begins[0])])}"]
+    return [
+        "",
+        "[initial]",
+        *(f"{toml(states[int(s)])} = {float(mdp.initial[s])!r}" for s in begins),
+    ]
 
 
 def _names(layout: Layout) -> list[str]:
