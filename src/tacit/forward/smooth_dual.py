@@ -6,12 +6,15 @@ is convex in x for start >= 0. With base = reward, tables = -costs and target = 
 dual of the soft constrained problem in the prices x; with base = 0, tables = features and target =
 the demonstrations' feature expectations it is maximum causal entropy recovery; with start and
 target from step counts, minus the log-likelihood of the steps. Its gradient and Hessian need only
-linear solves of the current policy's chain. One compiled call a problem.
+linear solves of the current policy's chain. One compiled call a problem, or one a step where
+somebody watches.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from tacit.engine import compiled_in_double
 from tacit.forward.soft_values import soft_fixed_point
@@ -49,38 +52,83 @@ class Point(NamedTuple):
     residual: Any  # Bellman residual left
 
 
+class Search(NamedTuple):
+    """Where a search stands: all that its next step needs."""
+
+    point: Point
+    direction: Any  # [D] to go from there
+    length: Any  # share of the direction to try next
+    steps: Any  # evaluations made
+
+
 @compiled_in_double
 def minimise(
     world: World, problem: Problem, x: Any, values: Any, tolerance: Any, max_steps: Any
 ) -> tuple[Point, Any]:
     """The `Point` of the minimum over lower <= x <= upper, and the evaluations it took."""
-    xp = world.arrays
-    first = evaluate(world, problem, x, values, tolerance)
-    if len(problem.target) == 0:
-        return first, 1
+    start = begin(problem, x, values, arrays=world.arrays)
+    end = _advanced(world, problem, start, tolerance, max_steps)
+    return end.point, end.steps
 
-    def step(state: Any) -> Any:
-        point, direction, length, steps = state
+
+@compiled_in_double
+def advance(
+    world: World, problem: Problem, search: Search, tolerance: Any, max_steps: Any, until: Any
+) -> Search:
+    """The `Search` after `until` evaluations in all, or where it ends before.
+
+    The bound is a number like any other: a search made in pieces runs the same machine code as one
+    made at once, and ends at the same bits.
+    """
+    limit = world.arrays.minimum(max_steps, until)
+    return _advanced(world, problem, search, tolerance, limit)
+
+
+def begin(problem: Problem, x: Any, values: Any, *, arrays: Any = np) -> Search:
+    """A `Search` that has not evaluated anything: its first step looks at x [D] itself."""
+    size, (states, actions) = len(problem.target), problem.base.shape
+    x, values = arrays.asarray(x, dtype=float), arrays.asarray(values, dtype=float)
+    nothing = Point(
+        x,
+        arrays.asarray(np.inf),
+        arrays.zeros(size),
+        arrays.zeros((size, size)),
+        values,
+        arrays.zeros((size, states)),
+        arrays.zeros((states, actions)),
+        arrays.zeros(states),
+        arrays.asarray(np.inf),
+    )
+    return Search(nothing, arrays.zeros(size), arrays.asarray(1.0), arrays.asarray(0, dtype=int))
+
+
+def _advanced(
+    world: World, problem: Problem, search: Search, tolerance: Any, max_steps: Any
+) -> Search:
+    xp = world.arrays
+
+    def step(search: Search) -> Search:
+        point, direction, length, steps = search
         trial = xp.clip(point.x + length * direction, problem.lower, problem.upper)
         guess = point.values + (trial - point.x) @ point.table_values
         fresh = evaluate(world, problem, trial, guess, tolerance)
         slope = xp.minimum(point.gradient @ (trial - point.x), 0.0)
         rounding = 1e-13 * (xp.abs(point.loss) + xp.abs(point.x) @ xp.abs(problem.target))
-        accept = fresh.loss <= point.loss + 1e-4 * slope + rounding
+        accept = (steps == 0) | (fresh.loss <= point.loss + 1e-4 * slope + rounding)
         point = world.select(accept, fresh, point)
-        direction = xp.where(accept, _direction(world, problem, point), direction)
-        return point, direction, xp.where(accept, 1.0, 0.25 * length), steps + 1
+        if len(problem.target):
+            direction = xp.where(accept, _direction(world, problem, point), direction)
+        return Search(point, direction, xp.where(accept, 1.0, 0.25 * length), steps + 1)
 
-    def going(state: Any) -> Any:
-        point, _, length, steps = state
+    def going(search: Search) -> Any:
+        point = search.point
         missed = xp.abs(projected_gradient(world, problem, point))
         # As a share of the gradient's own scale, and as what it could still gain on the loss.
         worth = xp.maximum(1.0 / problem.scale, xp.abs(point.x) / xp.maximum(1, abs(point.loss)))
-        return ((missed * worth).max() > 0.1 * tolerance) & (steps < max_steps) & (length > 1e-12)
+        far = (missed * worth).max(initial=0.0) > 0.1 * tolerance
+        return (search.steps == 0) | (far & (search.steps < max_steps) & (search.length > 1e-12))
 
-    state = (first, _direction(world, problem, first), 1.0, 1)
-    point, _, _, steps = world.while_loop(going, step, state)
-    return point, steps
+    return Search(*world.while_loop(going, step, search))
 
 
 @compiled_in_double
@@ -169,20 +217,21 @@ def _direction(world: World, problem: Problem, point: Point) -> Any:
     model = point.curvature + xp.diag(ridge)
 
     def leg(state: Any) -> Any:
-        direction, free, _ = state
+        direction, free, _, legs = state
         both = free[:, None] & free[None, :]
         held = xp.diag(xp.where(free, 0.0, 1.0))
         slope = point.gradient + model @ direction
-        move = xp.linalg.solve(xp.where(both, model, 0.0) + held, -xp.where(free, slope, 0.0))
+        move = world.linear_solve(xp.where(both, model, 0.0) + held, -xp.where(free, slope, 0.0))
         room = xp.where(move < 0, low - direction, high - direction)
         share = xp.where(move != 0, room / xp.where(move != 0, move, 1.0), xp.inf)
         length = xp.minimum(1.0, share.min())
         blocked = free & (share <= length) & (length < 1.0)
         bound = xp.where(move < 0, low, high)
         direction = xp.where(blocked, bound, direction + length * move)
-        return direction, free & xp.logical_not(blocked), length < 1.0
+        return direction, free & xp.logical_not(blocked), length < 1.0, legs + 1
 
-    start = (xp.zeros_like(point.x), free, True)
-    direction, _, _ = world.while_loop(lambda state: state[2], leg, start)
+    # Every leg but the last ends at a bound, so there are no more than coordinates and one.
+    start = (xp.zeros_like(point.x), free, True, 0)
+    direction, *_ = world.while_loop(lambda s: s[2] & (s[3] <= len(point.x)), leg, start)
     # Shorten the step as a whole: shortening coordinates would bend it away from descent.
     return direction / xp.maximum(1.0, xp.max(xp.abs(direction) / longest))

@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tacit.forward.smooth_dual import Point, Problem, loss_at, minimise
+from tacit.forward.smooth_dual import (
+    Point,
+    Problem,
+    Search,
+    advance,
+    begin,
+    loss_at,
+)
 from tacit.forward.solution import Solution, conclude
 from tacit.forward.visitation import visitation
 from tacit.forward.world import world_of
@@ -15,6 +22,7 @@ from tacit.inverse.coordinates import Coordinates
 from tacit.inverse.gauge import Split
 from tacit.mdp import MDP
 from tacit.objective import Features, Objective
+from tacit.progress import pursue
 
 # Scaled features have range one. Far beyond any plausible parameter, even where one extreme entry
 # makes the range of a feature and all others differ by a thousandth of it.
@@ -123,29 +131,47 @@ def fit(
         scale=max(float(np.abs(start).sum()), 1e-300) / (1.0 - mdp.discount) * ones,
         information=np.zeros(mdp.states) if information is None else information,
     )
-    point, steps = minimise(
-        world_of(mdp),
-        problem,
-        np.zeros(space.size) if x is None else x,
-        np.zeros(mdp.states) if values is None else values,
-        tolerance,
-        max_steps,
-    )
-    return Fit(problem, point, int(steps), tolerance)
+    x = np.zeros(space.size) if x is None else x
+    values = np.zeros(mdp.states) if values is None else values
+    return _sought(mdp, problem, x, values, tolerance, max_steps)
 
 
 def refit(mdp: MDP, fitted: Fit, *, max_steps: int = 300, **changes: Any) -> Fit:
     """The minimum of the fitted problem with some of its fields changed, sought from the fit."""
     problem = fitted.problem._replace(**changes)
-    point, steps = minimise(
-        world_of(mdp),
-        problem,
-        np.clip(fitted.point.x, problem.lower, problem.upper),
-        fitted.point.values,
-        fitted.tolerance,
-        max_steps,
+    x = np.clip(fitted.point.x, problem.lower, problem.upper)
+    return _sought(mdp, problem, x, fitted.point.values, fitted.tolerance, max_steps)
+
+
+def _sought(
+    mdp: MDP,
+    problem: Problem,
+    x: np.ndarray,
+    values: np.ndarray,
+    tolerance: float,
+    max_steps: int,
+) -> Fit:
+    """The `Fit` from this start, as a search that can be watched."""
+    world = world_of(mdp)
+
+    def ahead(search: Search, until: int | None) -> Search:
+        limit = max_steps if until is None else until
+        return advance(world, problem, search, tolerance, max_steps, limit)
+
+    def numbers(search: Search) -> dict[str, float]:
+        here = Fit(problem, search.point, int(search.steps), tolerance)
+        return {"loss": float(here.point.loss), "projected_gradient": here.projected_gradient}
+
+    end = pursue(
+        "fit",
+        begin(problem, x, values),
+        ahead,
+        step=lambda search: int(search.steps),
+        numbers=numbers,
+        inputs=(problem, x, values, tolerance, max_steps, mdp.transitions),
+        kinds=(Search, Point),
     )
-    return Fit(problem, point, int(steps), fitted.tolerance)
+    return Fit(problem, end.point, int(end.steps), tolerance)
 
 
 def loss_of(mdp: MDP, fitted: Fit, x: np.ndarray) -> float:

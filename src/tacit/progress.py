@@ -1,0 +1,240 @@
+"""Long searches step by step, for whoever watches: events, early stops, checkpoints.
+
+A search is a state and a function that moves it on. Nobody watching, it runs in one go; watched,
+step by step through the same code, to the same bits. The stages of a run come in the same order
+every time, so a journal that keeps the end of each finished stage, and the last state of the one
+under way, is enough to go on after any interruption.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+
+@dataclass(frozen=True)
+class Event:
+    """One step of a search.
+
+    Attributes:
+        stage: the name of the search, with its number within the run.
+        step: how many steps it has made.
+        numbers: what there is to follow, by name.
+    """
+
+    stage: str
+    step: int
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+# Returns True, or raises `StopEarly`, to end the search there.
+Callback = Callable[[Event], Any]
+
+
+class StopEarly(Exception):
+    """Raised by a callback to end the search; what was reached is returned, and says so."""
+
+
+class Journal(Protocol):
+    """Where a run keeps its stages, so that it can go on after an interruption."""
+
+    def recall(self, stage: str, inputs: Any, kinds: Sequence[type]) -> tuple[Any, bool] | None:
+        """The last state of the stage and whether that was its end; None if it is not known."""
+        ...
+
+    def keep(self, stage: str, inputs: Any, state: Any, *, finished: bool) -> None:
+        """Remembers where the stage stands."""
+        ...
+
+    def flush(self) -> None:
+        """Writes what has not been written yet."""
+        ...
+
+
+class _Watch:
+    """Who watches, how often each stage was begun, and where somebody asked to stop."""
+
+    def __init__(
+        self, callbacks: tuple[Callback, ...], journal: Journal | None, outer: _Watch | None
+    ) -> None:
+        self.callbacks, self.outer = callbacks, outer
+        self.journal = journal or (outer.journal if outer else None)
+        self.begun: dict[str, int] = outer.begun if outer else {}
+        self.asked: Event | None = None
+
+    @property
+    def stopped(self) -> Event | None:
+        return self.asked or (self.outer.stopped if self.outer else None)
+
+    def named(self, stage: str) -> str:
+        self.begun[stage] = self.begun.get(stage, 0) + 1
+        return f"{stage} {self.begun[stage]}"
+
+    def tell(self, event: Event) -> None:
+        try:
+            # Everybody hears of it, also after the first who asks to stop.
+            stop = [callback(event) is True for callback in self.callbacks]
+        except StopEarly:
+            stop = [True]
+        if any(stop) and self.asked is None:
+            self.asked = event
+        if self.outer is not None:
+            self.outer.tell(event)
+
+
+_WATCH: ContextVar[_Watch | None] = ContextVar("tacit_watch", default=None)
+
+
+@contextmanager
+def watching(callbacks: Sequence[Callback] = (), journal: Journal | None = None) -> Iterator[None]:
+    """Searches inside run step by step and tell these callbacks, and those of a watch around.
+
+    Args:
+        callbacks: called with every `Event`, in this order.
+        journal: where to keep the stages; the one of a watch around, if None.
+    """
+    watch = _Watch(tuple(callbacks), journal, _WATCH.get())
+    token = _WATCH.set(watch)
+    try:
+        yield
+    finally:
+        _WATCH.reset(token)
+        for listener in (*callbacks, journal):
+            if hasattr(listener, "flush"):
+                listener.flush()  # type: ignore[union-attr]
+
+
+def stopped() -> Event | None:
+    """The event at which a callback asked to stop, if one did."""
+    watch = _WATCH.get()
+    return None if watch is None else watch.stopped
+
+
+def pursue(
+    stage: str,
+    state: Any,
+    advance: Callable[[Any, int | None], Any],
+    *,
+    step: Callable[[Any], int],
+    numbers: Callable[[Any], Mapping[str, float]],
+    inputs: Any = None,
+    kinds: Sequence[type] = (),
+) -> Any:
+    """The state at the end of a search, or where a callback stopped it.
+
+    After a stop, every later search makes one step, so that it has something to return.
+
+    Args:
+        stage: what the search is called.
+        state: where it begins.
+        advance: (state, until) -> the state after `until` steps in all, or fewer where the search
+            ends before; None goes to the end.
+        step: how many steps a state has made.
+        numbers: what to tell of a state.
+        inputs: everything that the end depends on, as a tree of arrays; a journal compares it.
+        kinds: the classes that states are made of.
+    """
+    watch = _WATCH.get()
+    if watch is None:
+        return advance(state, None)
+    name, journal, done = watch.named(stage), watch.journal, False
+    if watch.stopped is not None:
+        journal = None  # what comes after a stop is not what an unbroken run does
+    known = None if journal is None else journal.recall(name, inputs, kinds)
+    if known is not None:
+        state, done = known
+    while not done:
+        until = int(step(state)) + 1
+        state = advance(state, until)
+        # The search itself says that it is over, by not going on: a second opinion, computed
+        # elsewhere, could round differently.
+        if step(state) < until:
+            break
+        if journal is not None:
+            journal.keep(name, inputs, state, finished=False)
+        watch.tell(Event(name, until, numbers(state)))
+        if watch.stopped is not None:
+            return state
+    if journal is not None and not done:
+        journal.keep(name, inputs, state, finished=True)
+    return state
+
+
+def once(
+    stage: str, compute: Callable[[], Any], *, inputs: Any = None, kinds: Sequence[type] = ()
+) -> Any:
+    """What `compute` returns, as a search of one step."""
+    return pursue(
+        stage,
+        None,
+        lambda state, until: compute() if state is None else state,
+        step=lambda state: int(state is not None),
+        numbers=lambda state: {},
+        inputs=inputs,
+        kinds=kinds,
+    )
+
+
+def log(stream: TextIO | None = None, *, every: int = 1) -> Callback:
+    """A callback that writes a line on every so many steps; to standard error by default."""
+
+    def callback(event: Event) -> None:
+        if event.step % every == 0:
+            told = "".join(f", {name} {number:.6g}" for name, number in event.numbers.items())
+            (sys.stderr if stream is None else stream).write(
+                f"{event.stage}: step {event.step}{told}\n"
+            )
+
+    return callback
+
+
+def early_stop(number: str = "loss", *, patience: int = 10, least: float = 0.0) -> Callback:
+    """A callback that stops when a number has not fallen for so many steps of a stage.
+
+    Args:
+        number: which of the event's numbers to follow; stages without it are let be.
+        patience: how many steps to wait.
+        least: by how much it must fall to count.
+    """
+    best: dict[str, tuple[float, int]] = {}
+
+    def callback(event: Event) -> bool:
+        if number not in event.numbers:
+            return False
+        now = event.numbers[number]
+        lowest, at = best.get(event.stage, (float("inf"), event.step))
+        if now < lowest - least:
+            lowest, at = now, event.step
+        best[event.stage] = (lowest, at)
+        return event.step - at >= patience
+
+    return callback
+
+
+def tensorboard(folder: str | Path) -> Callback:
+    """A callback that writes every number for TensorBoard; needs the extra `tensorboard`."""
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError:
+        raise ImportError(
+            "tensorboard(...) needs tensorboardX: pip install 'tacit[tensorboard]'"
+        ) from None
+
+    return _Board(SummaryWriter(str(folder)))
+
+
+class _Board:
+    def __init__(self, writer: Any) -> None:
+        self.writer = writer
+
+    def __call__(self, event: Event) -> None:
+        for name, number in event.numbers.items():
+            self.writer.add_scalar(f"{event.stage}/{name}", number, event.step)
+
+    def flush(self) -> None:
+        self.writer.flush()
