@@ -21,13 +21,18 @@ if TYPE_CHECKING:
     )
     from tacit.forward.column_generation import ColumnGeneration
     from tacit.forward.occupancy_lp import OccupancyLP
+    from tacit.forward.price_curve import price_curve
     from tacit.forward.soft_dual import SoftDual
     from tacit.forward.solution import Certificate, Solution, Status
     from tacit.forward.solve import solve
     from tacit.inverse.alternating import Alternating
     from tacit.inverse.baselines import ConstraintOnly, RewardOnly
     from tacit.inverse.convex import Convex
+    from tacit.inverse.discounts import discount_profile
     from tacit.inverse.explanation import Explanation
+    from tacit.inverse.fits import trajectory_fits
+    from tacit.inverse.groups import equal_weights_test
+    from tacit.inverse.holdout import holdout
     from tacit.inverse.likelihood import Likelihood
     from tacit.inverse.recover import recover
     from tacit.inverse.recovery import Recovery, RecoveryStatus
@@ -70,10 +75,15 @@ __all__ = [
     "TacitError",
     "Task",
     "compare",
+    "discount_profile",
+    "equal_weights_test",
+    "holdout",
     "judge",
+    "price_curve",
     "recover",
     "simulate",
     "solve",
+    "trajectory_fits",
     "worlds",
 ]
 
@@ -109,10 +119,15 @@ _HOME = {
     "TacitError": "tacit.errors",
     "Task": "tacit.inverse.tasks",
     "compare": "tacit.judge.comparison",
+    "discount_profile": "tacit.inverse.discounts",
+    "equal_weights_test": "tacit.inverse.groups",
+    "holdout": "tacit.inverse.holdout",
     "judge": "tacit.judge",
+    "price_curve": "tacit.forward.price_curve",
     "recover": "tacit.inverse.recover",
     "simulate": "tacit.simulation",
     "solve": "tacit.forward.solve",
+    "trajectory_fits": "tacit.inverse.fits",
     "worlds": "tacit.worlds",
 }
 

@@ -1,0 +1,300 @@
+"""Do groups of trajectories (mice, clinicians, sites) follow the same weights?
+
+Every group is fitted by itself and all together; twice the difference of their log-likelihoods is
+the likelihood ratio. Its law is a chi-square only while no weight sits on its bound; otherwise it
+is found by dealing the episodes out to the groups again, or by drawing new actions from the fit of
+all, and refitting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.demonstrations import Demonstrations
+from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.inverse.boltzmann import Fit
+from tacit.inverse.coordinates import coordinates
+from tacit.inverse.expectations import check_task
+from tacit.inverse.inference import advantages, information, inverse_information
+from tacit.inverse.likelihood import Likelihood, Steps
+from tacit.inverse.recovery import Recovery
+from tacit.mdp import MDP
+from tacit.objective import Features
+
+# Simulated likelihood ratios where there is no other law.
+DRAWS = 199
+# Episodes that every group must have for dealing them out again to say something.
+ENOUGH = 5
+LEVEL = 0.05
+# Groups named in one sentence.
+NAMED = 6
+
+
+@dataclass(frozen=True, eq=False)
+class EqualWeightsTest:
+    """Whether groups share reward weights, cost weights, prices and noise, and each group's own.
+
+    Attributes:
+        groups: [G] their names, in order.
+        episodes: [G] how many trajectories each has.
+        steps: [G] how many steps.
+        ratio: likelihood ratio of the separate fits against the fit of all.
+        degrees: degrees of freedom of its chi-square; NaN where its law was simulated.
+        p_value: chance of a ratio this large if the groups are equal.
+        draws: simulated ratios behind the chance; 0 for a chi-square.
+        law: where the chance comes from, in words.
+        pooled: recovery from all groups together.
+        recoveries: one per group.
+    """
+
+    groups: tuple[str, ...]
+    episodes: np.ndarray
+    steps: np.ndarray
+    ratio: float
+    degrees: float
+    p_value: float
+    draws: int
+    law: str
+    pooled: Recovery
+    recoveries: tuple[Recovery, ...]
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Name -> column of a table: group, quantity, name, value, low, high, standard_error."""
+        rows = [
+            (group, *row)
+            for group, recovery in zip(self.groups, self.recoveries, strict=True)
+            for row in _numbers(recovery)
+        ]
+        names = ("group", "quantity", "name", "value", "low", "high", "standard_error")
+        return dict(zip(names, (np.array(c) for c in zip(*rows, strict=True)), strict=True))
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What came out, in plain words."""
+        named = [
+            f"{g} ({n} episode{'s' if n != 1 else ''})"
+            for g, n in zip(self.groups, self.episodes, strict=True)
+        ]
+        if len(named) > NAMED:
+            named = [*named[:NAMED], f"{len(named) - NAMED} more"]
+        who = " and ".join([", ".join(named[:-1]), named[-1]])
+        shown = f"p = {self.p_value:.3f}" if self.p_value >= 0.001 else "p < 0.001"
+        basis = f"likelihood ratio {self.ratio:.4g}, {shown} {self.law}"
+        if self.p_value > LEVEL:
+            return (f"Nothing shows that {who} differ in what they want and refuse ({basis}).",)
+        said = [f"{who} do not follow the same weights, prices and noise ({basis})."]
+        return (*said, *self._widest())
+
+    def _widest(self) -> list[str]:
+        """The number in which two groups differ most, in standard errors."""
+        table = [list(_numbers(one)) for one in self.recoveries]
+        best, said = 0.0, []
+        for rows in zip(*table, strict=True):
+            values, errors = (np.array([row[i] for row in rows]) for i in (2, 5))
+            apart = np.abs(values[:, None] - values)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                scores = np.nan_to_num(apart / np.hypot(errors[:, None], errors), posinf=0.0)
+            if rows[0][0] == "budget" or scores.max() <= best:
+                continue
+            best = float(scores.max())
+            pair = np.unravel_index(int(np.argmax(scores)), scores.shape)
+            each = [
+                f"{rows[g][2]:.3g} [{rows[g][3]:.3g}, {rows[g][4]:.3g}] for {self.groups[g]}"
+                for g in sorted(pair)
+            ]
+            kind, name = rows[0][:2]
+            what = f"{kind} {name}" if kind == "price" else f"the {kind} weight of {name}"
+            said = [f"They differ most in {what}: {each[0]}, {each[1]}."]
+        return said
+
+
+def equal_weights_test(
+    mdp: MDP,
+    features: Features,
+    demonstrations: Demonstrations,
+    groups: Any = None,
+    *,
+    estimator: Likelihood | None = None,
+    draws: int | None = None,
+    seed: int = 0,
+) -> EqualWeightsTest:
+    """The `EqualWeightsTest` of groups of episodes.
+
+    Args:
+        mdp: the known world, the same for all groups.
+        features: what reward and costs may be made of.
+        demonstrations: the trajectories of all groups.
+        groups: [E] the group of every episode; None takes `demonstrations.groups`.
+        estimator: a `Likelihood`; its default by default.
+        draws: simulated likelihood ratios; 0 takes the chi-square law, None simulates where a
+            weight sits on its bound.
+        seed: of the simulation.
+    """
+    check_task(mdp, features, demonstrations)
+    options = Likelihood() if estimator is None else estimator
+    if not isinstance(options, Likelihood):
+        raise InvalidModel(f"the test compares likelihoods: use Likelihood(); got {options!r:.60}")
+    if draws is not None and draws < 0:
+        raise InvalidModel(f"draws must be at least 0; got {draws}")
+    names, member = _members(demonstrations, groups)
+    deck = _Deck.of(mdp, demonstrations, member, len(names))
+    whole = Steps.of(mdp, coordinates(mdp, features), demonstrations)
+    pooled = whole.fit(options)
+    apart = _apart(whole, options, deck.counts(member), pooled)
+    ratio = _ratio(pooled, apart)
+    bounded = not all(one.free.all() for one in (pooled, *apart))
+    number = (DRAWS if bounded else 0) if draws is None else draws
+    if number == 0:
+        degrees = _degrees(whole, pooled, deck.counts(member))
+        p_value, law = _tail(ratio, degrees), f"by a chi-square with {degrees:g} degrees of freedom"
+    else:
+        degrees, (simulated, law) = np.nan, _simulated(whole, options, pooled, deck, number, seed)
+        # One more in both counts: a simulated law cannot vouch for a chance of zero.
+        p_value = (1.0 + (simulated >= ratio * (1.0 - 1e-9)).sum()) / (1.0 + number)
+    return EqualWeightsTest(
+        names,
+        np.bincount(member, minlength=len(names)),
+        np.bincount(member, weights=demonstrations.lengths, minlength=len(names)).astype(np.int64),
+        ratio,
+        degrees,
+        float(p_value),
+        number,
+        law,
+        options.fit(mdp, features, demonstrations, throw=False),
+        tuple(
+            options.fit(mdp, features, demonstrations.select(member == g), throw=False)
+            for g in range(len(names))
+        ),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Deck:
+    """The episodes, to be dealt out to groups."""
+
+    member: np.ndarray  # [E] group of each episode
+    groups: int
+    index: np.ndarray  # [N] s * A + a of every step
+    lengths: np.ndarray  # [E]
+    shape: tuple[int, int]
+    loose: bool
+
+    @classmethod
+    def of(cls, mdp: MDP, seen: Demonstrations, member: np.ndarray, groups: int) -> _Deck:
+        index = seen.states.astype(np.int64) * mdp.actions + seen.actions
+        loose = seen.episodes == seen.steps
+        return cls(member, groups, index, seen.lengths, (mdp.states, mdp.actions), loose)
+
+    def counts(self, member: np.ndarray) -> np.ndarray:
+        """[G, S, A] how often each group took each action, for the group of every episode [E]."""
+        size = self.shape[0] * self.shape[1]
+        at = np.repeat(member * size, self.lengths) + self.index
+        total = np.bincount(at, minlength=self.groups * size)
+        return total.reshape(self.groups, *self.shape).astype(np.float64)
+
+
+def _members(demonstrations: Demonstrations, groups: Any) -> tuple[tuple[str, ...], np.ndarray]:
+    """Names of the groups, and [E] the number of every episode's group."""
+    given = getattr(demonstrations, "groups", None) if groups is None else groups
+    if given is None:
+        raise InvalidDemonstrations(
+            "groups must name the group of every episode: pass them, or load a table with a "
+            "`group` column"
+        )
+    labels = np.array([str(label) for label in np.asarray(given).ravel()])
+    if labels.shape != (demonstrations.episodes,):
+        raise InvalidDemonstrations(
+            f"groups must hold one entry an episode ({demonstrations.episodes}); got {len(labels)}"
+        )
+    names, member = np.unique(labels, return_inverse=True)
+    if len(names) < 2:
+        raise InvalidDemonstrations(
+            f"at least two groups are needed to compare them; got {[str(n) for n in names]}"
+        )
+    return tuple(str(name) for name in names), member.ravel()
+
+
+def _part(whole: Steps, counts: np.ndarray) -> Steps:
+    """The coefficients of the likelihood for some of the steps, given as counts [S, A]."""
+    start = counts.sum(axis=1) - whole.mdp.discount * whole.mdp.inflow(counts)
+    return Steps(whole.mdp, whole.space, counts, start, whole.space.pull_back(counts), None)
+
+
+def _apart(whole: Steps, options: Likelihood, counts: np.ndarray, near: Fit) -> list[Fit]:
+    """The fit of every group by itself, begun at the fit of all: never worse than that."""
+    return [_part(whole, table).fit(options, near=near) for table in counts]
+
+
+def _ratio(pooled: Fit, apart: list[Fit]) -> float:
+    return max(0.0, 2.0 * float(pooled.point.loss - sum(one.point.loss for one in apart)))
+
+
+def _simulated(
+    whole: Steps, options: Likelihood, pooled: Fit, deck: _Deck, draws: int, seed: int
+) -> tuple[np.ndarray, str]:
+    """[draws] likelihood ratios of equal groups, and how they were made."""
+    rng = np.random.default_rng(seed)
+    fewest = int(np.bincount(deck.member, minlength=deck.groups).min())
+    if fewest >= ENOUGH and not deck.loose:
+        # Exact whatever the episodes are like, if nothing but chance put them into their groups.
+        dealt = (deck.counts(rng.permutation(deck.member)) for _ in range(draws))
+        ratios = [_ratio(pooled, _apart(whole, options, table, pooled)) for table in dealt]
+        return np.array(ratios), f"by dealing the episodes out again {draws} times"
+    ratios = [
+        _ratio(both, _apart(whole, options, table, both))
+        for table in _redrawn(rng, pooled, deck, draws)
+        for both in [_part(whole, table.sum(axis=0)).fit(options, near=pooled)]
+    ]
+    return np.array(ratios), f"by drawing new actions {draws} times"
+
+
+def _redrawn(
+    rng: np.random.Generator, pooled: Fit, deck: _Deck, draws: int
+) -> Iterator[np.ndarray]:
+    """[G, S, A] counts of actions that all groups draw from the fit of all, states as they were."""
+    visits = deck.counts(deck.member).sum(axis=2).astype(np.int64)
+    policy = pooled.point.policy / pooled.point.policy.sum(axis=1, keepdims=True)
+    for _ in range(draws):
+        yield rng.multinomial(visits, policy).astype(np.float64)
+
+
+def _degrees(whole: Steps, pooled: Fit, counts: np.ndarray) -> float:
+    """Parameters that the separate fits have more than the fit of all, those seen by the data."""
+    scores = advantages(whole.mdp, whole.space, pooled)
+    policy, free = pooled.point.policy, pooled.free
+
+    def seen(visits: np.ndarray) -> int:
+        _, blind = inverse_information(information(scores, policy, visits), free)
+        return int(free.sum()) - len(blind)
+
+    return float(sum(seen(table.sum(axis=1)) for table in counts) - seen(whole.visits))
+
+
+def _tail(ratio: float, degrees: float) -> float:
+    from scipy.stats import chi2
+
+    return float(chi2.sf(ratio, degrees)) if degrees > 0 else 1.0
+
+
+def _numbers(recovery: Recovery) -> Iterator[tuple[str, str, float, float, float, float]]:
+    """(quantity, name, value, low, high, standard error) of every number of a recovery."""
+    known = recovery.identification
+    parts = [("reward", recovery.reward_names, recovery.reward_weights)]
+    ends, errors = [known.reward_intervals], [known.reward_standard_errors]
+    for k, names in enumerate(recovery.cost_names):
+        parts.append((f"cost {k}", names, recovery.cost_weights[k]))
+        ends.append(known.cost_intervals[k])
+        errors.append(known.cost_standard_errors[k])
+    constraints = tuple(str(k) for k in range(len(recovery.multipliers)))
+    parts += [("price", constraints, recovery.multipliers)]
+    parts += [("budget", constraints, recovery.budgets)]
+    ends += [known.multiplier_intervals, known.budget_intervals]
+    errors += [known.multiplier_standard_errors, known.budget_standard_errors]
+    for (quantity, names, values), limits, spread in zip(parts, ends, errors, strict=True):
+        for name, value, (low, high), error in zip(names, values, limits, spread, strict=True):
+            yield quantity, name, float(value), float(low), float(high), float(error)
