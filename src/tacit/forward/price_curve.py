@@ -79,7 +79,7 @@ class PriceCurve:
             if self.noise[0] == 0.0
             else f"Beyond {high:.4g} the budget of constraint {self.constraint} no longer matters.",
             (
-                f"From {low:.4g} to {high:.4g} the value rises from {self.values[0]:.4g} to "
+                f"From {low:.4g} to {high:.4g} the value goes from {self.values[0]:.4g} to "
                 f"{self.values[-1]:.4g}, and the price of one unit falls from "
                 f"{prices[0]:.4g} to {prices[-1]:.4g}."
             ),

@@ -42,8 +42,9 @@ def choose(mdp: MDP, features: Features, demonstrations: Demonstrations) -> tupl
             "expert does."
         )
     else:
+        steps = "1 step" if counts.sum() == 1 else f"{int(np.sum(counts))} steps"
         reason = (
             f"Likelihood was picked for these {seen}: no state has {ENOUGH} visits, too few to "
-            f"tell an optimal expert from a noisy one ({int(np.sum(counts))} steps in all)."
+            f"tell an optimal expert from a noisy one ({steps} in all)."
         )
     return Likelihood(), reason

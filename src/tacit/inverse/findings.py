@@ -47,17 +47,20 @@ def impossible_moves(mdp: MDP, demonstrations: Demonstrations) -> list[str]:
             first = int(rows[~met][0]) if first < 0 else first
             bad += int((~met).sum())
     if bad:
+        have = "observed move has" if bad == 1 else "observed moves have"
         sentences.append(
-            f"{bad} observed moves have probability 0 in this world, the first in episode "
+            f"{bad} {have} probability 0 in this world, the first in episode "
             f"{demonstrations.episode[first]}, step {step[first]}: from state {states[first]} by "
             f"action {actions[first]} to state {states[first + 1]}. Model or data are wrong."
         )
     begins = states[demonstrations.offsets[:-1]]
     odd = np.flatnonzero((mdp.initial[begins] == 0) & ~demonstrations.partial)
     if len(odd):
+        begin, them = ("episode begins", "it") if len(odd) == 1 else ("episodes begin", "them")
+        was = "it was" if len(odd) == 1 else "they were"
         sentences.append(
-            f"{len(odd)} episodes begin where this world never starts, the first episode "
-            f"{odd[0]} in state {begins[odd[0]]}: mark them as partial if they were joined later."
+            f"{len(odd)} {begin} where this world never starts, the first episode {odd[0]} in "
+            f"state {begins[odd[0]]}: mark {them} as partial if {was} joined later."
         )
     return sentences
 

@@ -129,9 +129,11 @@ def point_sentences(point: Point, visited: int) -> list[str]:
     sentences = []
     count = int(point.ties.sum())
     if count:
+        one = "1 action that was not demonstrated ties"
+        tie = one if count == 1 else f"{count} actions that were not demonstrated tie"
+        states = "state" if visited == 1 else "states"
         sentences.append(
-            f"{count} actions that were not demonstrated in the {visited} visited states tie with "
-            "a demonstrated one in every explanation."
+            f"{tie} with a demonstrated one in every explanation, in the {visited} visited {states}."
         )
     if point.departure > CLOSE:
         sentences.append(
