@@ -133,7 +133,8 @@ def point_sentences(point: Point, visited: int) -> list[str]:
         tie = one if count == 1 else f"{count} actions that were not demonstrated tie"
         states = "state" if visited == 1 else "states"
         sentences.append(
-            f"{tie} with a demonstrated one in every explanation, in the {visited} visited {states}."
+            f"{tie} with a demonstrated one in every explanation,"
+            f" in the {visited} visited {states}."
         )
     if point.departure > CLOSE:
         sentences.append(
