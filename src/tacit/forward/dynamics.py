@@ -62,11 +62,15 @@ class Dense(Traced):
         """[S] what flows into each state."""
         return jnp.einsum("sa,sat->t", table, self.matrix)
 
-    def solve(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
+    def solve(
+        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
+    ) -> Any:
         """[..., S] the values x of the policy's chain: x = right + discount * P x."""
         return self._solved(self._system(policy, discount), right)
 
-    def solve_transposed(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
+    def solve_transposed(
+        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
+    ) -> Any:
         """[S] the visits x of the policy's chain: x = right + discount * P' x."""
         return self._solved(self._system(policy, discount).T, right)
 
@@ -112,25 +116,32 @@ class Sparse(Traced):
         """[S] what flows into each state."""
         return self._gather(self._chain(table)[1])
 
-    def solve(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
+    def solve(
+        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
+    ) -> Any:
         """[..., S] the values x of the policy's chain: x = right + discount * P x."""
         if right.ndim > 1:
-            return jax.vmap(lambda r, t: self.solve(policy, discount, r, t))(right, target)
+            guess = jnp.zeros_like(right) if guess is None else guess
+            return jax.vmap(lambda r, t, g: self.solve(policy, discount, r, t, guess=g))(
+                right, target, guess
+            )
         rows, weights = self._chain(policy)
 
         def product(x: Any) -> Any:
             return x - discount * (weights * x[rows]).sum(axis=1)
 
-        return bicgstab(product, right, target)
+        return bicgstab(product, right, target, guess)
 
-    def solve_transposed(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
+    def solve_transposed(
+        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
+    ) -> Any:
         """[S] the visits x of the policy's chain: x = right + discount * P' x."""
         _, weights = self._chain(policy)
 
         def product(x: Any) -> Any:
             return x - discount * self._gather(weights * x[:, None])
 
-        return bicgstab(product, right, target)
+        return bicgstab(product, right, target, guess)
 
     def _chain(self, table: Any) -> tuple[Any, Any]:
         """[S, W] next states and [S, W] weights when `table` [S, A] weighs the actions."""
@@ -198,10 +209,10 @@ def eliminated(matrix: Any, right: Any) -> Any:
     return table[:, size:].reshape(right.shape)
 
 
-def bicgstab(product: Any, right: Any, target: Any, limit: int = 4000) -> Any:
+def bicgstab(product: Any, right: Any, target: Any, guess: Any = None, limit: int = 4000) -> Any:
     """The x of product(x) = right, to a largest TRUE residual of `target` where that can be had.
 
-    Restarts from b - A x computed afresh: the recurrence's own residual drifts.
+    Begins at `guess`. Restarts from b - A x computed afresh: the recurrence's own residual drifts.
     """
 
     def restart(state: Any) -> Any:
@@ -219,7 +230,8 @@ def bicgstab(product: Any, right: Any, target: Any, limit: int = 4000) -> Any:
     def going(state: Any) -> Any:
         return (jnp.abs(state[1]).max() > target) & (state[2] < limit) & state[3]
 
-    start = (jnp.zeros_like(right), right, 0, True)
+    x = jnp.zeros_like(right) if guess is None else guess
+    start = (x, right if guess is None else right - product(x), 0, True)
     return jax.lax.while_loop(going, restart, start)[0]
 
 

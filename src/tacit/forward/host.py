@@ -84,23 +84,34 @@ class Host:
         )
         return backed, policy
 
-    def solve(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
+    def solve(
+        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
+    ) -> Any:
         """[..., S] the values x of the policy's chain: x = right + discount * P x."""
-        return self._solved(policy, right, target, transposed=False)
+        return self._solved(policy, right, target, guess, transposed=False)
 
-    def solve_transposed(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
+    def solve_transposed(
+        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
+    ) -> Any:
         """[S] the visits x of the policy's chain: x = right + discount * P' x."""
-        return self._solved(policy, right, target, transposed=True)
+        return self._solved(policy, right, target, guess, transposed=True)
 
     def linear_solve(self, matrix: Any, right: Any) -> Any:
         """The x of matrix x = right [n, ...], for a small matrix."""
         return np.linalg.solve(matrix, right)
 
-    def _solved(self, policy: Any, right: Any, target: Any, *, transposed: bool) -> np.ndarray:
+    def _solved(
+        self, policy: Any, right: Any, target: Any, guess: Any, *, transposed: bool
+    ) -> np.ndarray:
         chain = policy_chain(self._mdp, policy)
         if right.ndim == 1:
-            return chain_solve(self._mdp, *chain, right, transposed=transposed, target=target)
+            return chain_solve(
+                self._mdp, *chain, right, transposed=transposed, target=target, guess=guess
+            )
         solved = np.empty(right.shape)
         for d, (b, aim) in enumerate(zip(right, target, strict=True)):
-            solved[d] = chain_solve(self._mdp, *chain, b, transposed=transposed, target=aim)
+            near = None if guess is None else guess[d]
+            solved[d] = chain_solve(
+                self._mdp, *chain, b, transposed=transposed, target=aim, guess=near
+            )
         return solved

@@ -20,6 +20,11 @@ from tacit.engine import compiled_in_double
 from tacit.forward.soft_values import soft_fixed_point
 from tacit.forward.world import World
 
+# A point is evaluated to this share of its own distance from the minimum, and to `ROUGH` at worst.
+CARE, ROUGH = 1e-2, 1e-2
+# Error of the values, as a share of the tolerance of a point.
+VALUE_CARE = 1e-3
+
 
 class Problem(NamedTuple):
     """Everything that stays fixed during the search."""
@@ -59,6 +64,7 @@ class Search(NamedTuple):
     direction: Any  # [D] to go from there
     length: Any  # share of the direction to try next
     steps: Any  # evaluations made
+    precision: Any  # tolerance that the point was evaluated to
 
 
 @compiled_in_double
@@ -99,7 +105,8 @@ def begin(problem: Problem, x: Any, values: Any, *, arrays: Any = np) -> Search:
         arrays.zeros(states),
         arrays.asarray(np.inf),
     )
-    return Search(nothing, arrays.zeros(size), arrays.asarray(1.0), arrays.asarray(0, dtype=int))
+    whole, none, unknown = (arrays.asarray(v) for v in (1.0, 0, np.inf))
+    return Search(nothing, arrays.zeros(size), whole, none, unknown)
 
 
 def _advanced(
@@ -108,24 +115,31 @@ def _advanced(
     xp = world.arrays
 
     def step(search: Search) -> Search:
-        point, direction, length, steps = search
+        point, direction, length, steps, known = search
         trial = xp.clip(point.x + length * direction, problem.lower, problem.upper)
         guess = point.values + (trial - point.x) @ point.table_values
-        fresh = evaluate(world, problem, trial, guess, tolerance)
+        # Far from the minimum a rough look will do: the next step is only as good as its model.
+        rough = xp.where(steps == 0, ROUGH, xp.minimum(ROUGH, CARE * distance(point)))
+        precision = xp.maximum(tolerance, rough) if len(problem.target) else tolerance
+        fresh = evaluate(world, problem, trial, guess, precision, near=point)
         slope = xp.minimum(point.gradient @ (trial - point.x), 0.0)
         rounding = 1e-13 * (xp.abs(point.loss) + xp.abs(point.x) @ xp.abs(problem.target))
-        accept = (steps == 0) | (fresh.loss <= point.loss + 1e-4 * slope + rounding)
+        doubt = VALUE_CARE * (precision + known) * xp.abs(problem.start).sum()
+        accept = (steps == 0) | (fresh.loss <= point.loss + 1e-4 * slope + rounding + doubt)
         point = world.select(accept, fresh, point)
         if len(problem.target):
             direction = xp.where(accept, _direction(world, problem, point), direction)
-        return Search(point, direction, xp.where(accept, 1.0, 0.25 * length), steps + 1)
+        length, known = xp.where(accept, 1.0, 0.25 * length), xp.where(accept, precision, known)
+        return Search(point, direction, length, steps + 1, known)
+
+    def distance(point: Point) -> Any:
+        """How far the gradient is from 0, as a share of its own scale and of what it could gain."""
+        missed = xp.abs(projected_gradient(world, problem, point))
+        worth = xp.maximum(1.0 / problem.scale, xp.abs(point.x) / xp.maximum(1, abs(point.loss)))
+        return (missed * worth).max(initial=0.0)
 
     def going(search: Search) -> Any:
-        point = search.point
-        missed = xp.abs(projected_gradient(world, problem, point))
-        # As a share of the gradient's own scale, and as what it could still gain on the loss.
-        worth = xp.maximum(1.0 / problem.scale, xp.abs(point.x) / xp.maximum(1, abs(point.loss)))
-        far = (missed * worth).max(initial=0.0) > 0.1 * tolerance
+        far = (distance(search.point) > 0.1 * tolerance) | (search.precision > tolerance)
         return (search.steps == 0) | (far & (search.steps < max_steps) & (search.length > 1e-12))
 
     return Search(*world.while_loop(going, step, search))
@@ -152,23 +166,35 @@ def projected_gradient(world: World, problem: Problem, point: Point) -> Any:
     return xp.where(free, point.gradient, 0.0)
 
 
-def evaluate(world: World, problem: Problem, x: Any, guess: Any, tolerance: Any) -> Point:
-    """The objective at x, with gradient and curvature by linear solves of the same chain."""
+def evaluate(
+    world: World,
+    problem: Problem,
+    x: Any,
+    guess: Any,
+    tolerance: Any,
+    *,
+    near: Point | None = None,
+) -> Point:
+    """The objective at x, with gradient and curvature by linear solves of the same chain.
+
+    The solves begin from the values `guess` [S] and from what they found at the point `near`.
+    """
     xp, discount, temperature = world.arrays, problem.discount, problem.temperature
     reward = problem.base + xp.tensordot(x, problem.tables, 1)
     size = xp.abs(reward).max() + temperature * xp.log(1.0 + reward.shape[1])
     # A residual e moves the values by e / (1 - discount): aim well below the tolerance, but not
     # below what rounding leaves.
-    precision = xp.maximum(1e-3 * tolerance * (1 - discount), 4e-16 / (1 - discount) * size)
+    precision = xp.maximum(VALUE_CARE * tolerance * (1 - discount), 4e-16 / (1 - discount) * size)
     values, policy, residual = soft_fixed_point(
         world, discount, temperature, reward, guess, precision
     )
     fine = xp.maximum(1e-14 / (1 - discount), 1e-2 * tolerance * (1 - discount))
     largest = xp.abs(problem.start).max()
-    visits = world.solve_transposed(policy, discount, problem.start, fine * largest)
+    seen, known = (None, None) if near is None else (near.visits, near.table_values)
+    visits = world.solve_transposed(policy, discount, problem.start, fine * largest, guess=seen)
     average = (policy * problem.tables).sum(axis=2)
     aim = fine * xp.abs(average).max(axis=1, initial=0.0) + 1e-300
-    table_values = world.solve(policy, discount, average, aim)
+    table_values = world.solve(policy, discount, average, aim, guess=known)
     # Advantages: how much more of a table an action brings than the policy does on average.
     later = world.expected_next(table_values)
     advantages = problem.tables + discount * later - table_values[:, :, None]

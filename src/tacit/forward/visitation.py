@@ -86,14 +86,15 @@ def chain_solve(
     *,
     transposed: bool,
     target: float = 0.0,
+    guess: np.ndarray | None = None,
 ) -> np.ndarray:
-    """[S] the solution of (I - discount P) x = right, or of its transpose.
+    """[S] the solution of (I - discount P) x = right, or of its transpose, sought from `guess`.
 
     The Krylov answer is taken only if its true residual is at most `target`, or at rounding level
     where that is larger; otherwise the system is solved by sparse elimination.
     """
     right = np.ascontiguousarray(right, dtype=np.float64)
-    x = np.zeros(mdp.states)
+    x = np.zeros(mdp.states) if guess is None else np.array(guess, dtype=np.float64)
     if mdp.states <= DIRECT_LIMIT:
         substitute(eliminate(rows, weights, mdp.discount, transposed), right, x)
         return x

@@ -44,14 +44,18 @@ class World(Protocol):
         """[S] soft values after one backup of `values`, and [S, A] the Boltzmann policy."""
         ...
 
-    def solve(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
+    def solve(
+        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
+    ) -> Any:
         """[..., S] the values x of the policy's chain, x = right + discount * P x.
 
-        `target` [...] is the largest residual to leave.
+        `target` [...] is the largest residual to leave; `guess` [..., S] is where to begin.
         """
         ...
 
-    def solve_transposed(self, policy: Any, discount: Any, right: Any, target: Any) -> Any:
+    def solve_transposed(
+        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
+    ) -> Any:
         """[S] the visits x of the policy's chain, x = right + discount * P' x."""
         ...
 
