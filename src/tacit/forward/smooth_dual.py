@@ -116,10 +116,13 @@ def _advanced(
 
     def step(search: Search) -> Search:
         point, direction, length, steps, known = search
-        trial = xp.clip(point.x + length * direction, problem.lower, problem.upper)
+        missed = distance(point)
+        # At the minimum, as far as a rough look can tell: look again, from where it is.
+        move = xp.where(missed > 0.1 * tolerance, length * direction, 0.0)
+        trial = xp.clip(point.x + move, problem.lower, problem.upper)
         guess = point.values + (trial - point.x) @ point.table_values
         # Far from the minimum a rough look will do: the next step is only as good as its model.
-        rough = xp.where(steps == 0, ROUGH, xp.minimum(ROUGH, CARE * distance(point)))
+        rough = xp.where(steps == 0, ROUGH, xp.minimum(ROUGH, CARE * missed))
         precision = xp.maximum(tolerance, rough) if len(problem.target) else tolerance
         fresh = evaluate(world, problem, trial, guess, precision, near=point)
         slope = xp.minimum(point.gradient @ (trial - point.x), 0.0)
