@@ -10,8 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tacit import judge, worlds
+    from tacit import features, judge, worlds
     from tacit.demonstrations import Demonstrations
+    from tacit.dynamics_prior import Prior
     from tacit.errors import (
         Infeasible,
         InvalidDemonstrations,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tacit.inverse.baselines import ConstraintOnly, RewardOnly
     from tacit.inverse.convex import Convex
     from tacit.inverse.discounts import discount_profile
+    from tacit.inverse.dynamics_uncertainty import dynamics_uncertainty
     from tacit.inverse.explanation import Explanation
     from tacit.inverse.fits import trajectory_fits
     from tacit.inverse.groups import equal_weights_test
@@ -64,6 +66,7 @@ __all__ = [
     "NotConverged",
     "Objective",
     "OccupancyLP",
+    "Prior",
     "Problem",
     "Recovery",
     "RecoveryStatus",
@@ -76,7 +79,9 @@ __all__ = [
     "Task",
     "compare",
     "discount_profile",
+    "dynamics_uncertainty",
     "equal_weights_test",
+    "features",
     "holdout",
     "judge",
     "price_curve",
@@ -108,6 +113,7 @@ _HOME = {
     "NotConverged": "tacit.errors",
     "Objective": "tacit.objective",
     "OccupancyLP": "tacit.forward.occupancy_lp",
+    "Prior": "tacit.dynamics_prior",
     "Problem": "tacit.problems.problem",
     "Recovery": "tacit.inverse.recovery",
     "RecoveryStatus": "tacit.inverse.recovery",
@@ -120,7 +126,9 @@ _HOME = {
     "Task": "tacit.inverse.tasks",
     "compare": "tacit.judge.comparison",
     "discount_profile": "tacit.inverse.discounts",
+    "dynamics_uncertainty": "tacit.inverse.dynamics_uncertainty",
     "equal_weights_test": "tacit.inverse.groups",
+    "features": "tacit.features",
     "holdout": "tacit.inverse.holdout",
     "judge": "tacit.judge",
     "price_curve": "tacit.forward.price_curve",
