@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tacit.errors import InvalidDemonstrations
-from tacit.files.arrays import read_arrays, write_arrays
-from tacit.files.episodes import episodes_from_columns, integers
-from tacit.files.tables import read_columns, write_columns
+from tacit.files.contents import LARGEST
+from tacit.files.episodes import flags, integers, join, texts
+from tacit.files.recorded import OPTIONAL, read_recorded, write_recorded
+from tacit.files.steps import Reading
+from tacit.layout import Layout
 from tacit.transitions import read_only
 
 
@@ -29,6 +31,9 @@ class Demonstrations:
         final_states: [E] the state after the last action; -1 where it was not recorded.
         partial: [E] bool, whether the episode was joined on its way, so that its first state says
             nothing about where episodes start. Loose (state, action) pairs are partial.
+        groups: [E] str, who was seen (a mouse, a clinician, a site); None where nobody is told
+            apart.
+        notes: sentences on what was assumed when the episodes were read.
     """
 
     states: Any
@@ -37,6 +42,8 @@ class Demonstrations:
     ended: Any = None
     final_states: Any = None
     partial: Any = None
+    groups: Any = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         states = integers(self.states, "states")
@@ -58,57 +65,42 @@ class Demonstrations:
                 f"every episode must hold at least one step; episode {empty} holds none"
             )
         episodes = len(offsets) - 1
-        ended = np.zeros(episodes, bool) if self.ended is None else np.array(self.ended, bool)
-        unknown = np.full(episodes, -1)
-        final = (
-            unknown if self.final_states is None else integers(self.final_states, "final_states")
-        )
-        partial = np.zeros(episodes, bool) if self.partial is None else np.array(self.partial, bool)
-        for name, column in (("ended", ended), ("final_states", final), ("partial", partial)):
+        ended = np.zeros(episodes, bool) if self.ended is None else flags(self.ended, "ended")
+        final = np.full(episodes, -1, np.int32)
+        if self.final_states is not None:
+            final = integers(self.final_states, "final_states")
+        partial = np.zeros(episodes, bool)
+        if self.partial is not None:
+            partial = flags(self.partial, "partial")
+        columns = {"ended": ended, "final_states": final, "partial": partial}
+        if self.groups is not None:
+            columns["groups"] = texts(self.groups, "groups")
+        for name, column in columns.items():
             if column.shape != (episodes,):
                 raise InvalidDemonstrations(
                     f"{name} must hold one entry an episode ({episodes}); got {column.shape}"
                 )
-        object.__setattr__(self, "states", read_only(states.astype(np.int32)))
-        object.__setattr__(self, "actions", read_only(actions.astype(np.int32)))
-        object.__setattr__(self, "offsets", read_only(offsets))
-        object.__setattr__(self, "ended", read_only(ended))
-        object.__setattr__(self, "final_states", read_only(final.astype(np.int32)))
-        object.__setattr__(self, "partial", read_only(partial))
+        columns |= {"states": states, "actions": actions, "offsets": offsets}
+        for name, column in columns.items():
+            object.__setattr__(self, name, read_only(column))
+        object.__setattr__(self, "notes", tuple(self.notes))
 
     @classmethod
-    def from_trajectories(cls, trajectories: Iterable[tuple[Any, Any]]) -> Demonstrations:
+    def from_trajectories(
+        cls,
+        trajectories: Iterable[tuple[Any, Any]],
+        layout: Layout | None = None,
+        *,
+        ended: Any = None,
+        groups: Any = None,
+    ) -> Demonstrations:
         """Demonstrations from (states, actions) pairs of equal length, one pair an episode.
 
         Where `states` is one longer than `actions`, its last entry is the state after the last
-        action.
+        action. With a layout that has names, they may be names.
         """
-        states, actions, final = [], [], []
-        for number, trajectory in enumerate(trajectories):
-            try:
-                seen, taken = trajectory
-            except (TypeError, ValueError):
-                raise InvalidDemonstrations(
-                    f"trajectory {number} must be a pair (states, actions); got {trajectory!r:.60}"
-                ) from None
-            seen = integers(seen, f"trajectory {number}: states")
-            taken = integers(taken, f"trajectory {number}: actions")
-            if len(seen) not in (len(taken), len(taken) + 1):
-                raise InvalidDemonstrations(
-                    f"trajectory {number} must hold as many states as actions, or one more; "
-                    f"got {len(seen)} and {len(taken)}"
-                )
-            if len(taken) == 0:
-                raise InvalidDemonstrations(f"trajectory {number} holds no step")
-            final.append(int(seen[-1]) if len(seen) > len(taken) else -1)
-            states.append(seen[: len(taken)])
-            actions.append(taken)
-        if not states:
-            raise InvalidDemonstrations(
-                "demonstrations must hold at least one trajectory; got none"
-            )
-        offsets = np.concatenate([[0], np.cumsum([len(taken) for taken in actions])])
-        return cls(np.concatenate(states), np.concatenate(actions), offsets, None, final)
+        names = (layout.state_names, layout.action_names) if layout else ((), ())
+        return cls(**join(trajectories, *names), ended=ended, groups=groups)
 
     @classmethod
     def from_pairs(cls, states: Any, actions: Any) -> Demonstrations:
@@ -117,48 +109,63 @@ class Demonstrations:
         return cls(states, actions, np.arange(count + 1), partial=np.ones(count, bool))
 
     @classmethod
-    def load(cls, path: str | Path) -> Demonstrations:
-        """The demonstrations of a .parquet or .csv (episode, step, state, action) or .npz file."""
-        path = Path(path)
-        if path.suffix == ".npz":
-            columns = read_arrays(path)
-            missing = [n for n in ("states", "actions", "offsets") if n not in columns]
-            if missing:
-                raise InvalidDemonstrations(f"{path} must hold {missing[0]!r}; got {[*columns]}")
-            known = {field.name for field in fields(cls)}
-            return cls(**{name: part for name, part in columns.items() if name in known})
-        return cls(**episodes_from_columns(read_columns(path), str(path)))
+    def load(
+        cls,
+        path: str | Path,
+        layout: Layout | None = None,
+        *,
+        states: int = 0,
+        actions: int = 0,
+        largest: int = LARGEST,
+        progress: Callable[[int, int], Any] | None = None,
+    ) -> Demonstrations:
+        """The demonstrations of a .csv, .parquet or .npz file.
+
+        A table has one row a step, in any order, and the columns episode, step, state and action;
+        it may have group, ended, final_state and partial. Episodes are numbers or names. Separator
+        (comma, semicolon, tab, bar), byte order mark and line ends are found out. Without a column
+        `step` the rows of an episode are taken in the order of the file, and `notes` says so.
+        Numbered episodes come in the order of their numbers, named ones in that of the file.
+
+        Args:
+            path: of the file; the ending of its name tells the format.
+            layout: names of states and actions, where the file has names instead of numbers.
+            states: number of states, to refuse the line that has a larger one; 0 to allow any.
+            actions: number of actions, likewise.
+            largest: most bytes of memory to take; a larger file is refused before it is read.
+            progress: called now and then with what is done and what there is to do.
+        """
+        names = (layout.state_names, layout.action_names) if layout else ((), ())
+        return cls._read(path, Reading(*names, False, states, actions, largest, progress))[0]
+
+    @classmethod
+    def load_named(
+        cls,
+        path: str | Path,
+        *,
+        largest: int = LARGEST,
+        progress: Callable[[int, int], Any] | None = None,
+    ) -> tuple[Demonstrations, Layout]:
+        """The demonstrations of a file, and the layout of the names found in it, sorted.
+
+        "room 2" is sorted before "room 10". Where states or actions are numbers, they stay so.
+        """
+        return cls._read(path, Reading(find=True, largest=largest, progress=progress))
+
+    @classmethod
+    def _read(cls, path: str | Path, reading: Reading) -> tuple[Demonstrations, Layout]:
+        steps = read_recorded(Path(path), reading)
+        layout = Layout(state_names=steps.state_names, action_names=steps.action_names)
+        try:
+            return cls(**steps.arguments), layout
+        except InvalidDemonstrations as error:
+            raise InvalidDemonstrations(f"{path}: {error}") from None
 
     def save(self, path: str | Path) -> None:
         """Writes a .parquet, .csv or .npz file, by the ending of the name; `load` reads it back."""
-        path = Path(path)
-        if path.suffix == ".npz":
-            write_arrays(path, {field.name: getattr(self, field.name) for field in fields(self)})
-        elif path.suffix in (".parquet", ".csv"):
-            rows = {
-                "episode": self.episode,
-                "step": self.step,
-                "state": self.states,
-                "action": self.actions,
-            }
-            write_columns(path, rows | self._episode_columns())
-        else:
-            raise InvalidDemonstrations(
-                f"demonstrations are saved as .parquet, .csv or .npz; got {path.name}"
-            )
-
-    def _episode_columns(self) -> dict[str, np.ndarray]:
-        """What is known of whole episodes, repeated in their rows; only what is unusual."""
-        parts = (
-            ("ended", self.ended, False),
-            ("final_state", self.final_states, -1),
-            ("partial", self.partial, False),
-        )
-        return {
-            name: np.repeat(part, self.lengths)
-            for name, part, usual in parts
-            if (part != usual).any()
-        }
+        rows = {"states": self.states, "actions": self.actions}
+        whole = {name: getattr(self, name) for name in ("offsets", *OPTIONAL)}
+        write_recorded(Path(path), rows, whole)
 
     @property
     def episodes(self) -> int:
@@ -202,13 +209,15 @@ class Demonstrations:
         lengths = self.lengths[chosen]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         rows = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Demonstrations(
-            self.states[rows],
-            self.actions[rows],
-            offsets,
-            self.ended[chosen],
-            self.final_states[chosen],
-            self.partial[chosen],
+        return replace(
+            self,
+            states=self.states[rows],
+            actions=self.actions[rows],
+            offsets=offsets,
+            ended=self.ended[chosen],
+            final_states=self.final_states[chosen],
+            partial=self.partial[chosen],
+            groups=None if self.groups is None else self.groups[chosen],
         )
 
     def truncate(self, steps: int) -> Demonstrations:
@@ -220,13 +229,13 @@ class Demonstrations:
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         rows = np.repeat(self.offsets[:-1] - offsets[:-1], lengths) + np.arange(offsets[-1])
         following = self.states[np.minimum(self.offsets[:-1] + lengths, self.steps - 1)]
-        return Demonstrations(
-            self.states[rows],
-            self.actions[rows],
-            offsets,
-            self.ended & ~cut,
-            np.where(cut, following, self.final_states),
-            self.partial,
+        return replace(
+            self,
+            states=self.states[rows],
+            actions=self.actions[rows],
+            offsets=offsets,
+            ended=self.ended & ~cut,
+            final_states=np.where(cut, following, self.final_states),
         )
 
     def check(self, mdp: Any) -> None:
