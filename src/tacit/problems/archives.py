@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,7 @@ def read_model(path: Path, *, stay: bool = False) -> tuple[MDP, Layout]:
     arrays = _entries(path, MODEL, PLACES)
     with _naming(path):
         successors = Successors(arrays["successors"], arrays["probabilities"])
-        if stay:
-            successors = staying(successors)
+        successors = staying(successors) if stay else _not_empty(successors)
         mdp = MDP(successors, arrays["initial"], _scalar(arrays["discount"], "discount"))
         layout = Layout(
             int(_scalar(arrays.get("rows", 0), "rows")),
@@ -107,6 +107,19 @@ def staying(successors: Successors) -> Successors:
     return Successors(states, probabilities)
 
 
+def _not_empty(successors: Successors) -> Successors:
+    """The same lists; rows without any probability are refused with the cure."""
+    sums = np.asarray(successors.probabilities)
+    if sums.ndim == 3 and sums.dtype.kind in "iuf" and (sums == 0).all(axis=2).any():
+        s, a = (int(i) for i in np.argwhere((sums == 0).all(axis=2))[0])
+        raise InvalidModel(
+            "transitions must be distributions over the next state; "
+            f"row (state {s}, action {a}) sums to 0: where nothing leaves a state write "
+            'absorbing = "stay" under [transitions] of a problem.toml beside it'
+        )
+    return successors
+
+
 class _naming:
     """Inside, an `InvalidModel` is told with the name of the file in front."""
 
@@ -136,7 +149,9 @@ def _entries(path: Path, needed: tuple[str, ...], spare: tuple[str, ...]) -> dic
 def _refuse_strangers(path: Path, arrays: dict[str, Any], known: tuple[str, ...]) -> None:
     strange = next((name for name in arrays if name not in known), None)
     if strange is not None:
-        raise InvalidModel(f"{path} holds the unknown entry {strange!r}; it may hold {known}")
+        near = difflib.get_close_matches(strange, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it may hold {', '.join(known)}"
+        raise InvalidModel(f"{path} holds the unknown entry {strange!r}; {hint}")
 
 
 def _scalar(value: Any, name: str) -> Any:

@@ -1,0 +1,86 @@
+"""Demonstrations of a problem: names in them mean what they mean in its other files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from tacit.demonstrations import Demonstrations
+from tacit.errors import InvalidDemonstrations
+from tacit.layout import Layout
+from tacit.problems.naming import Names, lookup, numbers
+from tacit.problems.sheets import nearest, numbered
+
+
+def read_demonstrations(
+    path: Path, names: Names, *, source: str
+) -> tuple[Demonstrations, tuple[str, ...]]:
+    """The demonstrations of a file, and the names of all actions.
+
+    Args:
+        path: of the file.
+        names: of states and actions; actions may not be known yet, then they are taken from here.
+        source: where the names of the states come from, for messages.
+    """
+    if names.actions and not (_odd(names.states) or _odd(names.actions)):
+        plain = Layout(
+            state_names=() if numbered(names.states) else names.states,
+            action_names=() if numbered(names.actions) else names.actions,
+        )
+        sizes = {"states": len(names.states), "actions": len(names.actions)}
+        return Demonstrations.load(path, plain, **sizes), names.actions
+    demonstrations, found = Demonstrations.load_named(path)
+    demonstrations = _translated(
+        demonstrations, "state", found.state_names, names.states, path, source
+    )
+    if not names.actions:
+        return demonstrations, found.action_names or numbers(int(demonstrations.actions.max()) + 1)
+    demonstrations = _translated(
+        demonstrations, "action", found.action_names, names.actions, path, source
+    )
+    return demonstrations, names.actions
+
+
+def _odd(names: tuple[str, ...]) -> bool:
+    """Whether some names look like numbers but are not places: 1, 2, 3 or 10, 20, 30."""
+    return not numbered(names) and any(name.lstrip("-").isdigit() for name in names)
+
+
+def _translated(
+    demonstrations: Demonstrations,
+    kind: str,
+    found: tuple[str, ...],
+    names: tuple[str, ...],
+    path: Path,
+    source: str,
+) -> Demonstrations:
+    """The demonstrations with the numbers that these names have in the problem."""
+    if not found and not _odd(names):
+        return demonstrations  # numbers, and meant as such
+    columns = {"state": ("states", "final_states"), "action": ("actions",)}[kind]
+    known = lookup(names)
+    translated = {}
+    for column in columns:
+        old = getattr(demonstrations, column)
+        new = np.full(len(old), -1, np.int64)
+        for code in np.unique(old):
+            if code < 0:
+                continue  # the final state was not recorded
+            name = found[code] if found else str(code)
+            rows = old == code
+            if name not in known:
+                row = int(np.argmax(rows))
+                where = f"episode {row}, final state"
+                if column != "final_states":
+                    where = (
+                        f"episode {demonstrations.episode[row]}, step {demonstrations.step[row]}"
+                    )
+                raise InvalidDemonstrations(
+                    f"{path}: every {kind} must be a name of {source}; "
+                    f"{where} has {name!r}{nearest(name, known)}"
+                )
+            new[rows] = known[name]
+        translated[column] = new
+    return replace(demonstrations, **translated)

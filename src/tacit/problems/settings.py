@@ -1,0 +1,225 @@
+"""`problem.toml`: what stands in it, checked key by key before anything else is read."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tacit.errors import InvalidModel
+
+FILE = "problem.toml"
+KEYS = {
+    "": ("discount", "initial", "features", "names", "grid", "transitions", "truth"),
+    "features": ("reward", "costs"),
+    "names": ("states", "actions"),
+    "grid": ("rows", "columns", "directions"),
+    "transitions": ("prior", "unvisited", "absorbing"),
+    "truth": ("reward", "costs", "budgets"),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `problem.toml` says; every part may be absent.
+
+    Attributes:
+        path: of the file, for messages.
+        discount: of the model; None where it is not given.
+        initial: name or number of the first state, name of a column, or {name: probability}.
+        reward: columns of `features.csv` that the reward is made of; None where not given.
+        costs: the same, one tuple per constraint.
+        states: names of the states in their order; empty where not given.
+        actions: names of the actions in their order; empty where not given.
+        rows: of the grid; 0 where there is none.
+        columns: of the grid; 0 where there is none.
+        directions: one (row, column) step per action.
+        prior: imagined steps a row, where transitions are estimated.
+        over: where the imagined steps lead.
+        unvisited: what pairs that were never seen do.
+        absorbing: states that nothing leaves; "stay" for every state without transitions.
+        truth: weights and budgets of the truth; empty where it is not given.
+    """
+
+    path: Path
+    discount: float | None = None
+    initial: Any = None
+    reward: tuple[str, ...] | None = None
+    costs: tuple[tuple[str, ...], ...] = ()
+    states: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
+    rows: int = 0
+    columns: int = 0
+    directions: tuple[tuple[int, int], ...] = ()
+    prior: float = 1.0
+    over: str = "successors"
+    unvisited: str = "prior"
+    absorbing: tuple[str, ...] | str = ()
+    truth: dict[str, Any] = field(default_factory=dict)
+
+
+def read_settings(folder: Path) -> Settings:
+    """The settings of a folder; all absent where it has no `problem.toml`."""
+    path = folder / FILE
+    if not path.exists():
+        return Settings(path)
+    try:
+        given = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InvalidModel(f"{path} must be text in UTF-8; byte {error.start + 1} is not") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidModel(f"{path} must be TOML: {str(error)[:200]}") from None
+    except RecursionError:
+        raise InvalidModel(f"{path} must be TOML: it is nested too deeply") from None
+    return _Reader(path, given).settings()
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Takes the tables apart.
+
+    Attributes:
+        path: of the file.
+        given: what it holds.
+    """
+
+    path: Path
+    given: dict[str, Any]
+
+    def settings(self) -> Settings:
+        """The settings, or one line that names the key."""
+        self._refuse_unknown("", self.given)
+        features, names = self._table("features"), self._table("names")
+        grid, transitions = self._table("grid"), self._table("transitions")
+        prior, over = self._prior(transitions.get("prior", 1.0))
+        return Settings(
+            path=self.path,
+            discount=self._discount(),
+            initial=self._initial(),
+            reward=self._names("features.reward", features["reward"]) if features else None,
+            costs=self._costs(features.get("costs", [])),
+            states=self._names("names.states", names.get("states", [])),
+            actions=self._names("names.actions", names.get("actions", [])),
+            rows=self._count("grid.rows", grid["rows"]) if grid else 0,
+            columns=self._count("grid.columns", grid["columns"]) if grid else 0,
+            directions=self._directions(grid.get("directions", [])),
+            prior=prior,
+            over=over,
+            unvisited=self._word(
+                "transitions.unvisited",
+                transitions.get("unvisited", "prior"),
+                ("prior", "stay", "refuse"),
+            ),
+            absorbing=self._absorbing(transitions.get("absorbing", [])),
+            truth=self._table("truth"),
+        )
+
+    def _table(self, name: str) -> dict[str, Any]:
+        table = self.given.get(name, {})
+        if not isinstance(table, dict):
+            raise self._wrong(name, f"a table: write [{name}] on a line of its own", table)
+        self._refuse_unknown(name, table)
+        needed = {"features": ("reward",), "grid": ("rows", "columns"), "truth": ("reward",)}
+        for key in needed.get(name, ()) if name in self.given else ():
+            if key not in table:
+                raise InvalidModel(f"{self.path}: [{name}] must have {key}; it has {_list(table)}")
+        return table
+
+    def _refuse_unknown(self, name: str, table: dict[str, Any]) -> None:
+        for key in table:
+            if key not in KEYS[name]:
+                near = difflib.get_close_matches(key, KEYS[name], n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"it may hold {_list(KEYS[name])}"
+                place = f"[{name}]" if name else "the file"
+                raise InvalidModel(f"{self.path}: unknown key {key!r} in {place}; {hint}")
+
+    def _wrong(self, key: str, expected: str, got: Any) -> InvalidModel:
+        return InvalidModel(f"{self.path}: {key} must be {expected}; got {got!r:.80}")
+
+    def _number(self, key: str, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._wrong(key, "a number", value)
+        return float(value)
+
+    def _count(self, key: str, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise self._wrong(key, "a positive whole number", value)
+        return value
+
+    def _word(self, key: str, value: Any, words: tuple[str, ...]) -> str:
+        if value not in words or not isinstance(value, str):
+            raise self._wrong(key, f"one of {_list(words)}", value)
+        return value
+
+    def _discount(self) -> float | None:
+        if "discount" not in self.given:
+            return None
+        discount = self._number("discount", self.given["discount"])
+        if not 0.0 <= discount < 1.0:
+            mend = ": an endless horizon needs a discount below 1, such as 0.99"
+            raise self._wrong("discount", "in [0, 1)" + (mend if discount == 1 else ""), discount)
+        return discount
+
+    def _initial(self) -> Any:
+        initial = self.given.get("initial")
+        if isinstance(initial, dict):
+            return {
+                str(name): self._number(f"initial.{name}", share) for name, share in initial.items()
+            }
+        if isinstance(initial, bool) or not isinstance(initial, str | int | None):
+            raise self._wrong("initial", "a state or a table of state = probability", initial)
+        return None if initial is None else str(initial)
+
+    def _names(self, key: str, value: Any) -> tuple[str, ...]:
+        """Names as text; whole numbers count as names."""
+        kinds = (str, int)
+        listed = isinstance(value, list) and all(
+            isinstance(entry, kinds) and not isinstance(entry, bool) for entry in value
+        )
+        if not listed:
+            raise self._wrong(key, 'a list of names such as ["a", "b"]', value)
+        names = tuple(str(entry).strip() for entry in value)
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InvalidModel(f"{self.path}: {key} must name each once; {twice!r} stands twice")
+        return names
+
+    def _costs(self, value: Any) -> tuple[tuple[str, ...], ...]:
+        if not isinstance(value, list) or any(not isinstance(entry, list) for entry in value):
+            raise self._wrong(
+                "features.costs", 'one list of columns per constraint, [["heat"]]', value
+            )
+        return tuple(self._names(f"features.costs[{k}]", entry) for k, entry in enumerate(value))
+
+    def _directions(self, value: Any) -> tuple[tuple[int, int], ...]:
+        good = isinstance(value, list) and all(
+            isinstance(step, list) and len(step) == 2 and all(type(part) is int for part in step)
+            for step in value
+        )
+        if not good:
+            raise self._wrong(
+                "grid.directions", "one [row, column] step per action, [[0, 1], [1, 0]]", value
+            )
+        return tuple((step[0], step[1]) for step in value)
+
+    def _prior(self, value: Any) -> tuple[float, str]:
+        table = value if isinstance(value, dict) else {"strength": value}
+        strange = next((key for key in table if key not in ("strength", "over")), None)
+        if strange is not None:
+            raise self._wrong("transitions.prior", "a number, or strength and over", value)
+        strength = self._number("transitions.prior", table.get("strength", 1.0))
+        if not 0.0 <= strength < float("inf"):
+            raise self._wrong("transitions.prior", "a number of steps, 0 or more", strength)
+        over = table.get("over", "successors")
+        return strength, self._word("transitions.prior.over", over, ("successors", "all", "stay"))
+
+    def _absorbing(self, value: Any) -> tuple[str, ...] | str:
+        if isinstance(value, str):
+            return self._word("transitions.absorbing", value, ("stay",))
+        return self._names("transitions.absorbing", value)
+
+
+def _list(names: Any) -> str:
+    return ", ".join(names) or "nothing"

@@ -1,0 +1,343 @@
+"""Problem folders: both forms say the same, and every inconsistency is one line that says where."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.problems.settings import read_settings
+
+ROOMS = {
+    "problem.toml": """
+discount = 0.9
+initial = "hall"
+[features]
+reward = ["sun"]
+costs = [["heat"]]
+""",
+    "features.csv": "state,sun,heat\nhall,0,0\nKüche,0.5,1\nsun room,1,0\n",
+    "transitions.csv": """state,action,next_state,probability
+hall,go on,Küche,0.75
+hall,go on,hall,0.25
+hall,wait,hall,1
+Küche,go on,sun room,1
+Küche,wait,Küche,1
+sun room,go on,hall,1
+sun room,wait,sun room,1
+""",
+    "demonstrations.csv": """episode,step,state,action
+0,0,hall,go on
+0,1,Küche,go on
+0,2,sun room,wait
+1,0,hall,wait
+1,1,hall,go on
+""",
+}
+
+
+def folder(path: Path, **changes: str | None) -> Path:
+    """The rooms, with files replaced or, by None, left out; `__` in a name stands for a dot."""
+    path.mkdir(parents=True, exist_ok=True)
+    files = ROOMS | {name.replace("__", "."): text for name, text in changes.items()}
+    for name, text in files.items():
+        if text is not None:
+            (path / name).write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def rooms(tmp_path):
+    return folder(tmp_path / "the rooms")
+
+
+def same_model(one, other):
+    # A model normalises its rows when it is made, which moves the last bit once more.
+    np.testing.assert_allclose(one.mdp.dense(), other.mdp.dense(), rtol=0, atol=4e-16)
+    np.testing.assert_array_equal(one.mdp.initial, other.mdp.initial)
+    assert one.mdp.discount == other.mdp.discount
+    np.testing.assert_array_equal(one.features.reward, other.features.reward)
+    for first, second in zip(one.features.costs, other.features.costs, strict=True):
+        np.testing.assert_array_equal(first, second)
+    assert one.layout == other.layout
+
+
+def test_text_is_read_by_name(rooms):
+    problem = tacit.Problem.load(rooms)
+    assert problem.layout.state_names == ("hall", "Küche", "sun room")
+    assert problem.layout.action_names == ("go on", "wait")
+    np.testing.assert_array_equal(problem.mdp.dense()[0, 0], [0.25, 0.75, 0])
+    np.testing.assert_array_equal(problem.mdp.initial, [1, 0, 0])
+    np.testing.assert_array_equal(problem.features.reward[:, 0], [0, 0.5, 1])
+    assert problem.features.reward_names == ("sun",)
+    assert problem.features.cost_names == (("heat",),)
+    np.testing.assert_array_equal(problem.demonstrations.states, [0, 1, 2, 0, 0])
+    np.testing.assert_array_equal(problem.demonstrations.actions, [0, 0, 1, 1, 0])
+    assert problem.truth is None
+    assert problem.notes == ()
+
+
+WORLDS = {
+    "grid": lambda: tacit.worlds.hill_grid(seed=1),
+    "by action": lambda: tacit.worlds.random(seed=1, constraints=2, states=5),
+    "by state": lambda: tacit.worlds.random(seed=1, by_action=False, constraints=0, states=4),
+    "lake": lambda: tacit.worlds.gymnasium("FrozenLake-v1"),
+}
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["npz", "text"])
+@pytest.mark.parametrize("world", WORLDS)
+def test_what_is_saved_is_loaded(world, text, tmp_path):
+    world = WORLDS[world]()
+    uniform = np.full((world.mdp.states, world.mdp.actions), 1 / world.mdp.actions)
+    seen = tacit.simulate(world.mdp, uniform, trajectories=3, steps=7)
+    problem = tacit.Problem(world.mdp, world.features, seen, world.truth, world.layout)
+    problem.save(tmp_path / "new" / "problem", text=text)
+    again = tacit.Problem.load(tmp_path / "new" / "problem")
+    same_model(problem, again)
+    np.testing.assert_array_equal(again.demonstrations.states, seen.states)
+    np.testing.assert_array_equal(again.demonstrations.final_states, seen.final_states)
+    np.testing.assert_array_equal(again.truth.costs, world.truth.costs)
+    if not text:  # a text table has one name for a column that the reward and a cost share
+        assert again.features.cost_names == world.features.cost_names
+
+
+def test_saving_over_something_is_refused_and_leaves_it(rooms):
+    problem = tacit.Problem.load(rooms)
+    before = sorted(path.name for path in rooms.iterdir())
+    with pytest.raises(FileExistsError, match="not empty"):
+        problem.save(rooms)
+    assert sorted(path.name for path in rooms.iterdir()) == before
+    assert [path.name for path in rooms.parent.iterdir()] == [rooms.name]
+
+
+def test_a_fault_while_saving_leaves_nothing(rooms, tmp_path, monkeypatch):
+    problem = tacit.Problem.load(rooms)
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tacit.problems.problem.write_arrays", full)
+    with pytest.raises(OSError, match="No space"):
+        problem.save(tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == [rooms.name]
+
+
+def test_names_and_numbers_may_both_be_used(tmp_path):
+    numbers = ROOMS["demonstrations.csv"]
+    for number, name in enumerate(["hall", "Küche", "sun room"]):
+        numbers = numbers.replace(f",{name},", f",{number},")
+    for number, name in enumerate(["go on", "wait"]):
+        numbers = numbers.replace(f",{name}\n", f",{number}\n")
+    seen = tacit.Problem.load(folder(tmp_path / "a", demonstrations__csv=numbers)).demonstrations
+    named = tacit.Problem.load(folder(tmp_path / "b")).demonstrations
+    np.testing.assert_array_equal(seen.states, named.states)
+    np.testing.assert_array_equal(seen.actions, named.actions)
+
+
+def test_numbers_that_do_not_start_at_0_are_names(tmp_path):
+    changed = {}
+    for file, text in ROOMS.items():
+        for number, name in ((1, "hall"), (2, "Küche"), (3, "sun room")):
+            text = text.replace(name, str(number))
+        changed[file.replace(".", "__")] = text
+    problem = tacit.Problem.load(folder(tmp_path / "a", **changed))
+    assert problem.layout.state_names == ("1", "2", "3")
+    np.testing.assert_array_equal(problem.demonstrations.states, [0, 1, 2, 0, 0])
+
+
+def test_dialects_of_text_are_read(tmp_path):
+    odd = "\ufeff" + ROOMS["features.csv"].replace(",", ";").replace("\n", "\r\n")
+    problem = tacit.Problem.load(folder(tmp_path / "a", features__csv="\r\n" + odd[1:]))
+    same_model(problem, tacit.Problem.load(folder(tmp_path / "b")))
+    (tmp_path / "a" / "features.csv").write_bytes(odd.encode())
+    same_model(problem, tacit.Problem.load(tmp_path / "a"))
+
+
+def test_the_start_may_be_a_table_a_column_or_what_was_seen(tmp_path):
+    shared = ROOMS["problem.toml"].replace(
+        'initial = "hall"', 'initial = { hall = 0.25, "sun room" = 0.75 }'
+    )
+    assert tacit.Problem.load(
+        folder(tmp_path / "a", problem__toml=shared)
+    ).mdp.initial.tolist() == [0.25, 0, 0.75]
+    column = ROOMS["problem.toml"].replace('"hall"', '"sun"')
+    table = "state,sun,heat\nhall,0.5,0\nKüche,0.5,1\nsun room,0,0\n"
+    problem = tacit.Problem.load(folder(tmp_path / "b", problem__toml=column, features__csv=table))
+    assert problem.mdp.initial.tolist() == [0.5, 0.5, 0]
+    absent = ROOMS["problem.toml"].replace('initial = "hall"\n', "")
+    problem = tacit.Problem.load(folder(tmp_path / "c", problem__toml=absent))
+    assert problem.mdp.initial.tolist() == [1, 0, 0]
+    assert "2 episodes" in problem.notes[0]
+
+
+def test_transitions_are_estimated_where_there_are_none(tmp_path):
+    settings = ROOMS["problem.toml"] + '[transitions]\nprior = 0\nunvisited = "stay"\n'
+    problem = tacit.Problem.load(
+        folder(tmp_path / "a", transitions__csv=None, problem__toml=settings)
+    )
+    dense = problem.mdp.dense()
+    np.testing.assert_array_equal(dense[0, 0], [0, 1, 0])  # hall, go on: seen once with an outcome
+    np.testing.assert_array_equal(dense[2, 0], [0, 0, 1])  # never seen: stays
+    assert problem.layout.action_names == ("go on", "wait")
+    assert "estimated from" in problem.notes[0]
+
+
+def test_truth_may_be_given_as_text(tmp_path):
+    settings = ROOMS["problem.toml"] + "[truth]\nreward = [2]\ncosts = [[1]]\nbudgets = [0.5]\n"
+    truth = tacit.Problem.load(folder(tmp_path / "a", problem__toml=settings)).truth
+    np.testing.assert_array_equal(truth.reward, [0, 1, 2])
+    np.testing.assert_array_equal(truth.costs, [[0, 1, 0]])
+
+
+def test_states_that_nothing_leaves_are_said_to_stay(tmp_path):
+    without = "\n".join(
+        line for line in ROOMS["transitions.csv"].splitlines() if not line.startswith("sun room")
+    )
+    with pytest.raises(InvalidModel) as caught:
+        tacit.Problem.load(folder(tmp_path / "a", transitions__csv=without))
+    said = str(caught.value)
+    for piece in ("transitions.csv", "'sun room'", "'go on'", "sums to 0", 'absorbing = "stay"'):
+        assert piece in said
+    for answer in ('"stay"', '["sun room"]'):
+        settings = ROOMS["problem.toml"] + f"[transitions]\nabsorbing = {answer}\n"
+        (tmp_path / "a" / "problem.toml").write_text(settings)
+        assert tacit.Problem.load(tmp_path / "a").mdp.absorbing.tolist() == [False, False, True]
+
+
+def test_the_same_cure_serves_an_archive(rooms, tmp_path):
+    tacit.Problem.load(rooms).save(tmp_path / "npz")
+    from tacit.files.arrays import read_arrays, write_arrays
+
+    arrays = read_arrays(tmp_path / "npz" / "mdp.npz")
+    arrays["probabilities"] = arrays["probabilities"].copy()
+    arrays["probabilities"][2] = 0
+    write_arrays(tmp_path / "npz" / "mdp.npz", arrays)
+    with pytest.raises(InvalidModel, match=r"mdp.npz: .*state 2, action 0\) sums to 0.*absorbing"):
+        tacit.Problem.load(tmp_path / "npz")
+    (tmp_path / "npz" / "problem.toml").write_text('[transitions]\nabsorbing = "stay"\n')
+    assert tacit.Problem.load(tmp_path / "npz").mdp.absorbing.tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("pair", [("mdp.npz", "transitions.csv"), ("features.npz", "features.csv")])
+def test_a_part_given_twice_is_refused(pair, rooms, tmp_path):
+    tacit.Problem.load(rooms).save(tmp_path / "npz")
+    shutil.copy(tmp_path / "npz" / pair[0], rooms)
+    with pytest.raises(InvalidModel, match=f"each part once.*{pair[0]} and {pair[1]}"):
+        tacit.Problem.load(rooms)
+
+
+def test_a_missing_problem_and_a_file_are_told_apart(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        tacit.Problem.load(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError):
+        tacit.Problem.load(tmp_path / "file")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"needs features\.csv"):
+        tacit.Problem.load(tmp_path / "empty")
+
+
+# (file, what to replace, by what, pieces of the one line)
+TEXT_FAULTS = {
+    "discount 1": ("problem.toml", "0.9", "1", ["problem.toml", "discount", "[0, 1)", "0.99"]),
+    "discount text": ("problem.toml", "0.9", '"high"', ["discount must be a number", "'high'"]),
+    "discount bool": ("problem.toml", "0.9", "true", ["discount must be a number", "True"]),
+    "no discount": ("problem.toml", "discount = 0.9", "", ["problem.toml", "discount = 0.9"]),
+    "key": ("problem.toml", "discount", "discuont", ["'discuont'", "did you mean 'discount'?"]),
+    "table key": ("problem.toml", "costs =", "cost =", ["[features]", "did you mean 'costs'?"]),
+    "toml": ("problem.toml", "0.9", "", ["problem.toml must be TOML", "line 2"]),
+    "start": ("problem.toml", '"hall"', '"hal"', ["initial", "'hal'", "did you mean 'hall'?"]),
+    "start sum": ("problem.toml", '"hall"', "{ hall = 0.5 }", ["initial", "sums to 0.5"]),
+    "column": ("problem.toml", '"sun"', '"son"', ["features.reward", "'son'", "'sun'?"]),
+    "costs": ("problem.toml", '[["heat"]]', '["heat"]', ["features.costs", '[["heat"]]']),
+    "nan": ("features.csv", "0.5", "nan", ["features.csv, line 3", "sun", "'nan'", "finite"]),
+    "infinite": ("features.csv", "0.5", "inf", ["features.csv, line 3", "sun", "'inf'"]),
+    "text": ("features.csv", "0.5", "warm", ["features.csv, line 3", "sun", "'warm'"]),
+    "hole": ("features.csv", "0.5", "", ["features.csv, line 3", "sun", "empty"]),
+    "short row": ("features.csv", "0.5,1", "1", ["features.csv, line 3", "3 fields", "got 2"]),
+    "state twice": ("features.csv", "Küche", "hall", ["line 3", "'hall'", "line 2"]),
+    "no column": ("features.csv", "state,", "place,", ["features.csv", "'state'", "place"]),
+    "no header": ("features.csv", "state,sun,heat\n", "", ["features.csv", "'state'"]),
+    "column twice": ("features.csv", "heat", "sun", ["features.csv", "'sun' is twice"]),
+    "no row": ("features.csv", "sun room,1,0\n", "", ["transitions.csv, line 5", "'sun room'"]),
+    "probability": (
+        "transitions.csv",
+        "0.75",
+        "x",
+        ["transitions.csv, line 2", "probability", "'x'"],
+    ),
+    "negative": ("transitions.csv", "0.75", "-0.75", ["line 2", "[0, 1]", "-0.75"]),
+    "sum": ("transitions.csv", "0.75", "0.7", ["'hall'", "'go on'", "sums to 0.95", "line 2"]),
+    "unknown": ("transitions.csv", "go on,sun room", "go on,sun rom", ["line 5", "'sun room'?"]),
+    "repeat": ("transitions.csv", "go on,hall,0.25", "go on,Küche,0.25", ["line 3", "line 2"]),
+    "misspelt": ("transitions.csv", "next_state", "nextstate", ["'next_state'", "'nextstate'?"]),
+}
+
+
+@pytest.mark.parametrize("fault", TEXT_FAULTS)
+def test_every_fault_of_the_model_is_one_line_that_says_where(fault, tmp_path):
+    file, old, new, pieces = TEXT_FAULTS[fault]
+    text = ROOMS[file]
+    assert old in text
+    place = folder(tmp_path / "p", **{file.replace(".", "__"): text.replace(old, new, 1)})
+    with pytest.raises(InvalidModel) as caught:
+        tacit.Problem.load(place)
+    said = str(caught.value)
+    assert "\n" not in said
+    for piece in pieces:
+        assert piece in said, said
+
+
+@pytest.mark.parametrize("file", ["features.csv", "transitions.csv", "problem.toml"])
+@pytest.mark.parametrize("content", [b"", b"\x80\x04\x95\x00", b"PK\x03\x04\x00\xff", b"\xff\xfea"])
+def test_other_files_under_these_names_are_refused(file, content, tmp_path):
+    place = folder(tmp_path / "p")
+    (place / file).write_bytes(content)
+    with pytest.raises((InvalidModel, OSError), match=file):
+        tacit.Problem.load(place)
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "pieces"),
+    [
+        ("discount", np.array(1.0), ["mdp.npz", "discount", "[0, 1)"]),
+        ("discount", np.array("x"), ["mdp.npz", "discount must be one number"]),
+        ("initial", np.array([0.5, 0.4, 0.0]), ["mdp.npz", "initial", "0.9"]),
+        ("initial", np.array([np.nan, 1, 0]), ["mdp.npz", "initial", "state 0", "nan"]),
+        ("successors", np.full((3, 2, 2), 7), ["mdp.npz", "0..2", "is 7"]),
+        ("probabilities", np.full((3, 2, 2), np.inf), ["mdp.npz", "state 0, action 0"]),
+        ("state_names", np.array(["a", "a", "b"]), ["mdp.npz", "'a' stands twice"]),
+        ("state_names", np.array(["a"]), ["mdp.npz", "3 names"]),
+        ("dicsount", np.array(0.9), ["mdp.npz", "'dicsount'", "did you mean 'discount'?"]),
+    ],
+)
+def test_faults_of_an_archive_are_one_line_too(entry, value, pieces, rooms, tmp_path):
+    from tacit.files.arrays import read_arrays, write_arrays
+
+    tacit.Problem.load(rooms).save(tmp_path / "npz")
+    arrays = read_arrays(tmp_path / "npz" / "mdp.npz")
+    write_arrays(tmp_path / "npz" / "mdp.npz", arrays | {entry: value})
+    with pytest.raises(InvalidModel) as caught:
+        tacit.Problem.load(tmp_path / "npz")
+    for piece in pieces:
+        assert piece in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_parts_that_do_not_fit_each_other_are_refused():
+    world = tacit.worlds.hill_grid(seed=0)
+    other = tacit.worlds.hill_grid(seed=0, size=4)
+    with pytest.raises(InvalidModel, match=r"one row a state \(25\); got 16"):
+        tacit.Problem(world.mdp, other.features)
+    with pytest.raises(InvalidModel, match=r"5 x 5 cells"):
+        tacit.Problem(other.mdp, other.features, layout=world.layout)
+    seen = tacit.Demonstrations.from_trajectories([([24], [0])])
+    with pytest.raises(InvalidDemonstrations, match=r"0\.\.15"):
+        tacit.Problem(other.mdp, other.features, seen)
+
+
+def test_no_settings_file_is_no_error(tmp_path):
+    assert read_settings(tmp_path).discount is None
