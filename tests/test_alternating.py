@@ -15,9 +15,10 @@ from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Status, certify
 from tacit.forward.solve import solve
 from tacit.forward.visitation import visitation_recursion
-from tacit.inverse.alternating import Alternating, Bound, Budget, Step, _history, _row
+from tacit.inverse.alternating import Alternating, Bound, Budget, Step, _history
 from tacit.inverse.alternating_report import report
 from tacit.inverse.alternation import alternate
+from tacit.inverse.course import row
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.exponentiated import first_weights, gradients, stride, yardsticks
 from tacit.inverse.recovery import Recovery, RecoveryStatus
@@ -386,7 +387,7 @@ def test_a_constraint_that_binds_by_chance_is_set_aside():
         if last.rests(rules.tolerance) and last.multipliers[0] > 0:
             break
     assert last.multipliers[0] > 0
-    recovery = report(rules, mdp, features, walks, seen, last, _history([_row(last)]))
+    recovery = report(rules, mdp, features, walks, seen, last, _history([row(last)]))
     assert recovery.multipliers[0] == 0
     assert recovery.solution.multipliers[0] == 0
     assert np.isnan(recovery.cost_weights[0]).all()

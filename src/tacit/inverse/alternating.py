@@ -16,12 +16,14 @@ from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solve import Solver
-from tacit.inverse.alternation import Round, alternate
+from tacit.inverse.alternation import Round
+from tacit.inverse.course import better, course
 from tacit.inverse.expectations import Expectations, check_task, expectations
 from tacit.inverse.exponentiated import matched, yardsticks
 from tacit.inverse.recovery import History, Recovery, delivered
 from tacit.mdp import MDP
 from tacit.objective import Features
+from tacit.progress import stopped
 
 # Rounds after which a decaying step has fallen to 1 / sqrt(2) of the first one.
 HALF_LIFE = 100.0
@@ -164,42 +166,18 @@ class Alternating:
         rows: list[dict[str, Any]] = []
         frugal = bool(seen.costs) and not self.constant and self.band > 0 and seen.trajectories > 1
         for start in range(-FREE_STARTS if frugal else 0, self.starts):
-            for made in alternate(mdp, features, seen, sticks, self, start=start, free=start < 0):
-                rows.append(_row(made))
-                if start >= 0:
-                    best = self._better(made, best, sticks.noise)
-                elif made.rests(self.tolerance) and matched(seen, sticks, made.reached):
-                    return made, _history(rows)  # the reward alone says it all
+            if stopped() is not None and (start < 0 or best is not None):
+                continue
+            free = start < 0
+            found = course(mdp, features, seen, sticks, self, start=start, free=free)
+            rows += found.rows
+            assert found.kept is not None
+            if not free:
+                best = better(self, best, found.kept, sticks.noise)
+            elif found.kept.rests(self.tolerance) and matched(seen, sticks, found.kept.reached):
+                return found.kept, _history(rows)  # the reward alone says it all
         assert best is not None
         return best, _history(rows)
-
-    def _better(self, new: Round, old: Round | None, noise: float) -> Round:
-        if old is None:
-            return new
-        return min(old, new, key=lambda made: made.rank(self.tolerance, noise))
-
-
-def _row(made: Round) -> dict[str, Any]:
-    """What the history keeps of a round."""
-    weights = {f"cost_weights_{k}": part for k, part in enumerate(made.weights[1:])}
-    return {
-        "start": made.start,
-        "iteration": made.number,
-        "feature_gap": made.gap,
-        "visitation_distance": made.distance,
-        "loss": made.loss,
-        "step": made.step,
-        "weight_change": made.change,
-        "projected_gradient": made.pull,
-        "infeasible": made.infeasible,
-        "raised": made.raised,
-        "empty": made.empty,
-        "reversed": made.reversed,
-        "multipliers": made.multipliers,
-        "budgets": made.budgets,
-        "reward_weights": made.weights[0],
-        **weights,
-    }
 
 
 def _history(rows: list[dict[str, Any]]) -> History:

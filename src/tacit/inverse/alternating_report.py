@@ -8,12 +8,13 @@ import numpy as np
 
 from tacit.demonstrations import Demonstrations
 from tacit.forward.solution import Solution, Status
-from tacit.inverse.alternation import Round, visits_of
+from tacit.inverse.alternation import Round
 from tacit.inverse.expectations import Blocks, Expectations, pull_back
 from tacit.inverse.exponentiated import matched, yardsticks
 from tacit.inverse.findings import data_findings, feature_findings
 from tacit.inverse.identification import unidentified
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
+from tacit.inverse.round_problem import visits_of
 from tacit.inverse.twins import favourites, with_favourites
 from tacit.mdp import MDP
 from tacit.objective import Features, Objective

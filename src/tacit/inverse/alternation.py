@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.forward.solution import Certificate, Solution, Status
-from tacit.forward.visitation import visitation, visitation_recursion
 from tacit.inverse.expectations import Blocks, Expectations, pull_back
 from tacit.inverse.exponentiated import Yardsticks, first_weights, stride
+from tacit.inverse.round_problem import budgets_of, later_of, solved, visits_of
 from tacit.inverse.twins import favourites, with_favourites
 from tacit.mdp import MDP
 from tacit.objective import Features
@@ -86,6 +86,25 @@ class Round:
         return self.change <= tolerance and self.pull <= tolerance
 
 
+@dataclass(frozen=True, eq=False)
+class Ahead:
+    """What the next round needs.
+
+    Attributes:
+        number: of the round within its start.
+        log_weights: ([D], [D_1], ...) to begin it with.
+        before: the last step, flat; None before the first.
+        later: ([D], [D_1], ...) what the last policy collects after the horizon.
+        guess: to start the solver from.
+    """
+
+    number: int
+    log_weights: Blocks
+    before: np.ndarray | None
+    later: Blocks
+    guess: Solution
+
+
 def alternate(
     mdp: MDP,
     features: Features,
@@ -96,7 +115,23 @@ def alternate(
     start: int,
     free: bool = False,
 ) -> Iterator[Round]:
-    """The rounds of one start, until the weights rest or `rules.max_steps` are made.
+    """The rounds of one start, until the weights rest or `rules.max_steps` are made."""
+    for made, _ in rounds(mdp, features, seen, sticks, rules, start=start, free=free):
+        yield made
+
+
+def rounds(
+    mdp: MDP,
+    features: Features,
+    seen: Expectations,
+    sticks: Yardsticks,
+    rules: Alternating,
+    *,
+    start: int,
+    free: bool = False,
+    ahead: Ahead | None = None,
+) -> Iterator[tuple[Round, Ahead]]:
+    """The rounds of one start, each with what the next one needs.
 
     Args:
         mdp: the model.
@@ -106,16 +141,18 @@ def alternate(
         rules: the options.
         start: number of the random start.
         free: leave the constraints out and fit the reward alone.
+        ahead: what the first round needs, to go on with a start that was left.
     """
-    logs = first_weights(seen, seed=rules.seed, start=start)  # line 1
     guess, shown = _first_guess(mdp, seen)
-    later = _later(mdp, features, rules, guess)
     preferred = favourites(mdp, features, seen.visitation)
-    before: np.ndarray | None = None
-    for number in range(rules.max_steps):
+    if ahead is None:
+        logs = first_weights(seen, seed=rules.seed, start=start)  # line 1
+        ahead = Ahead(0, logs, None, later_of(mdp, features, rules, guess), guess)
+    for number in range(ahead.number, rules.max_steps):
+        logs, before, later, guess = ahead.log_weights, ahead.before, ahead.later, ahead.guess
         weights = tuple(np.exp(part) for part in logs)
-        budgets = _budgets(features, seen, rules, weights, later, free)
-        solution, budgets, raised = _solved(mdp, features, rules, weights, budgets, guess)
+        budgets = budgets_of(features, seen, rules, weights, later, free)
+        solution, budgets, raised = solved(mdp, features, rules, weights, budgets, guess)
         solution = with_favourites(solution, preferred)
         infeasible = solution.status in (Status.INFEASIBLE, Status.AT_LEAST_COST)
         prices = np.ones(len(budgets)) if infeasible else solution.multipliers
@@ -155,67 +192,19 @@ def alternate(
             empty=taken.empty,
             reversed=before is not None and float(travelled @ before) < 0.0,
         )
-        yield made
-        if made.rests(rules.tolerance):
-            return
-        logs, before = taken.log_weights, travelled
-        later = _later(mdp, features, rules, solution)
         # Other ties are broken in favour of what was demonstrated where that can be: policy
         # iteration leaves the actions it is given only for better ones.
-        guess = replace(solution, policy=np.where(shown[:, None], guess.policy, solution.policy))
-
-
-def visits_of(mdp: MDP, rules: Alternating, solution: Solution) -> np.ndarray:
-    """[S, A] visitation of a solution, over the horizon that the rules ask for (line 5)."""
-    if rules.steps is None:
-        return solution.visitation
-    return visitation_recursion(mdp, solution.policy, rules.steps)
-
-
-def _budgets(
-    features: Features,
-    seen: Expectations,
-    rules: Alternating,
-    weights: Blocks,
-    later: Blocks,
-    free: bool,
-) -> np.ndarray:
-    """[K] budgets for these weights; `later` is what a policy collects after the horizon."""
-    if free or not rules.calibrated:
-        return np.full(features.constraints, np.inf if free else 1.0)
-    parts = zip(weights[1:], seen.costs, later[1:], strict=True)
-    return np.array([w @ (mean + after) for w, mean, after in parts])
-
-
-def _later(mdp: MDP, features: Features, rules: Alternating, solution: Solution) -> Blocks:
-    """([D], [D_1], ...) what the policy collects after `rules.steps` steps.
-
-    The problem to solve has no horizon: its budget is what cut-off demonstrations spend, and what
-    the policy of the moment would have spent after them.
-    """
-    if rules.steps is None:
-        return pull_back(features, np.zeros((mdp.states, mdp.actions)))
-    whole = visitation(mdp, solution.policy)
-    return pull_back(features, whole - visitation_recursion(mdp, solution.policy, rules.steps))
-
-
-def _solved(
-    mdp: MDP,
-    features: Features,
-    rules: Alternating,
-    weights: Blocks,
-    budgets: np.ndarray,
-    guess: Solution,
-) -> tuple[Solution, np.ndarray, bool]:
-    """The solution for these weights, its budgets [K], and whether they were raised (line 4)."""
-    objective = features.objective(weights[0], weights[1:], budgets)
-    solution = rules.solver.solve(mdp, objective, guess=guess, throw=False)
-    if not rules.calibrated or solution.status is not Status.INFEASIBLE:
-        return solution, budgets, False
-    # Sampled expectations may be lower than any policy's: allow what the thriftiest one spends.
-    budgets = np.maximum(budgets, solution.spent)
-    objective = features.objective(weights[0], weights[1:], budgets)
-    return rules.solver.solve(mdp, objective, guess=guess, throw=False), budgets, True
+        policy = np.where(shown[:, None], guess.policy, solution.policy)
+        ahead = Ahead(
+            number + 1,
+            taken.log_weights,
+            travelled,
+            later_of(mdp, features, rules, solution),
+            replace(solution, policy=policy),
+        )
+        yield made, ahead
+        if made.rests(rules.tolerance):
+            return
 
 
 def _distance(first: np.ndarray, second: np.ndarray) -> float:

@@ -14,14 +14,15 @@ from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.inverse.expectations import check_task, expectations
 from tacit.inverse.explanations.cone import cone
-from tacit.inverse.explanations.imperfect import nearest
-from tacit.inverse.explanations.points import best_point
+from tacit.inverse.explanations.imperfect import Nearest, nearest
+from tacit.inverse.explanations.points import Point, best_point
 from tacit.inverse.explanations.questions import Questions
 from tacit.inverse.explanations.report import Evidence, explained, silent, unexplained
 from tacit.inverse.explanations.vocabulary import vocabulary
 from tacit.inverse.recovery import Recovery, delivered
 from tacit.mdp import MDP
 from tacit.objective import Features
+from tacit.progress import once
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,23 @@ class Explanation:
         evidence = Evidence(mdp, features, demonstrations, words, found, seen, repr(self))
         questions = Questions(found, words, self.tolerance)
         if len(words.tables) == 0:
-            recovery = silent(evidence)
-        elif questions.exists():
-            recovery = explained(evidence, questions, best_point(questions))
-        else:
-            recovery = unexplained(evidence, nearest(found, demonstrations))
-        return delivered(recovery, throw)
+            return delivered(silent(evidence), throw)
+        inputs = (mdp.transitions, mdp.discount, words.tables, demonstrations.counts(mdp))
+        point, programs = once(
+            "explanation",
+            lambda: _clearest(questions),
+            inputs=(*inputs, self.tolerance),
+            kinds=(Point,),
+        )
+        if point is not None:
+            return delivered(explained(evidence, questions, point, programs), throw)
+        least = once(
+            "nearest", lambda: nearest(found, demonstrations), inputs=inputs, kinds=(Nearest,)
+        )
+        return delivered(unexplained(evidence, least), throw)
+
+
+def _clearest(questions: Questions) -> tuple[Point | None, int]:
+    """The clearest explanation if there is any, and the programs solved to find it."""
+    point = best_point(questions) if questions.exists() else None
+    return point, questions.program.solved

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from tacit.demonstrations import Demonstrations
-from tacit.errors import InvalidModel
-from tacit.inverse.coordinates import Coordinates
 from tacit.inverse.expectations import Blocks, Expectations
-from tacit.inverse.gauge import Split
-from tacit.inverse.inference import TWO_SIDED, Errors
 
 
 def guarantee_sentences(seen: Expectations, reached: Blocks) -> list[str]:
@@ -60,34 +53,3 @@ def more_data_sentence(
         "halve it."
     )
     return [sentence]
-
-
-def linear_question(
-    space: Coordinates, x: np.ndarray, gauge: Split, found: Errors
-) -> Callable[[Any, Any], tuple[float, float]]:
-    """Answers `Identification.interval` by the delta method, 95 %."""
-
-    def answer(reward_direction: Any, cost_directions: Any = ()) -> tuple[float, float]:
-        parts = [np.asarray(reward_direction, float)]
-        given = list(cost_directions)
-        for k, block in enumerate(space.blocks[1:]):
-            size = block.stop - block.start
-            parts.append(np.asarray(given[k], float) if k < len(given) else np.zeros(size))
-        direction = np.concatenate(parts)
-        if direction.shape != x.shape:
-            raise InvalidModel(
-                f"directions must have one entry a feature ({len(x)} in all); got {direction.shape}"
-            )
-        theta = x / space.scales
-        scaled = np.where(direction != 0, direction * theta, 0.0).sum() * gauge.temperature
-        slope = direction * gauge.temperature
-        signs = np.zeros(len(x))
-        signs[space.blocks[0]] = np.sign(theta[space.blocks[0]])
-        slope = (slope - scaled * gauge.temperature * signs) / space.scales
-        moved = np.abs(found.blind @ slope).max(initial=0.0)
-        if moved > 1e-5 * np.abs(slope).max(initial=1e-300):
-            return -np.inf, np.inf
-        margin = TWO_SIDED * float(np.sqrt(max(slope @ found.covariance @ slope, 0.0)))
-        return float(scaled) - margin, float(scaled) + margin
-
-    return answer

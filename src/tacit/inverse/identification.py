@@ -57,8 +57,7 @@ class Identification:
     def interval(self, reward_direction: Any, cost_directions: Any = ()) -> tuple[float, float]:
         """Least and largest reward_direction . w + sum_k multiplier_k * cost_directions[k] . w_k.
 
-        w are the reward weights, w_k those of constraint k. NaN where the estimator cannot tell:
-        one without intervals, or a recovery loaded from a folder, which keeps numbers only.
+        w are the reward weights, w_k those of constraint k. NaN where the estimator cannot tell.
 
         Args:
             reward_direction: [D].

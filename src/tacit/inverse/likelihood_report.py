@@ -13,7 +13,7 @@ from tacit.inverse.boltzmann import RESCUE, Fit, expert_solution, rescued
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import data_findings, feature_findings
 from tacit.inverse.gauge import Split, split
-from tacit.inverse.guarantees import guarantee_sentences, linear_question, more_data_sentence
+from tacit.inverse.guarantees import guarantee_sentences, more_data_sentence
 from tacit.inverse.identification import Identification
 from tacit.inverse.inference import (
     Errors,
@@ -25,6 +25,7 @@ from tacit.inverse.inference import (
     undecided,
 )
 from tacit.inverse.intervals import intervals
+from tacit.inverse.linear_questions import delta_method
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
 from tacit.inverse.separation import forbidden_limits
 from tacit.mdp import MDP
@@ -100,7 +101,7 @@ def report(
         History({"loss": [fitted.point.loss], "evaluations": [fitted.steps]}),
         replace(
             _identification(steps, gauge, ends, spread, findings),
-            answer=linear_question(steps.space, fitted.point.x, gauge, evidence.found),
+            answer=delta_method(steps.space, fitted.point.x, gauge, evidence.found),
         ),
         repr(estimator),
         features.reward_names,

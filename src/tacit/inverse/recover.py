@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.inverse.expectations import check_task
-from tacit.inverse.recovery import Recovery, delivered
+from tacit.inverse.recovery import Recovery, RecoveryStatus, delivered
 from tacit.mdp import MDP
 from tacit.objective import Features
+from tacit.progress import Callback, stopped, watching
 
 if TYPE_CHECKING:
     from tacit.inverse.tasks import JointRecovery, SharedLikelihood, Task
@@ -39,6 +40,7 @@ def recover(
     demonstrations: Demonstrations,
     *,
     estimator: Estimator | None = None,
+    callbacks: Sequence[Callback] = (),
     throw: bool = True,
 ) -> Recovery: ...
 
@@ -49,6 +51,7 @@ def recover(
     *,
     estimator: Estimator | SharedLikelihood | None = None,
     share_reward: bool = False,
+    callbacks: Sequence[Callback] = (),
     throw: bool = True,
 ) -> JointRecovery: ...
 
@@ -60,6 +63,7 @@ def recover(
     *,
     estimator: Any = None,
     share_reward: bool = False,
+    callbacks: Sequence[Callback] = (),
     throw: bool = True,
 ) -> Recovery | JointRecovery:
     """The `Recovery` of what the demonstrator wants and refuses; of a list of `Task`s, the joint.
@@ -70,14 +74,26 @@ def recover(
         demonstrations: what was seen.
         estimator: how to recover; None picks by evidence, and the first finding says what and why.
         share_reward: whether several tasks share the reward weights, too.
+        callbacks: called with a `tacit.progress.Event` on every step; one that returns True or
+            raises `tacit.progress.StopEarly` ends the search, and the recovery says so.
         throw: raise `NotConverged` instead of returning a recovery that says so.
     """
+    if not callbacks:
+        return _recovered(mdp, features, demonstrations, estimator, share_reward, throw)
+    with watching(callbacks):
+        return _recovered(mdp, features, demonstrations, estimator, share_reward, throw)
+
+
+def _recovered(
+    mdp: Any, features: Any, demonstrations: Any, estimator: Any, share_reward: bool, throw: bool
+) -> Recovery | JointRecovery:
     if not isinstance(mdp, MDP) and isinstance(mdp, Iterable):
         from tacit.inverse.tasks import recover_tasks
 
         if features is not None or demonstrations is not None:
             raise InvalidModel("several tasks hold their own features and demonstrations")
-        return recover_tasks(mdp, estimator=estimator, share_reward=share_reward, throw=throw)
+        joint = recover_tasks(mdp, estimator=estimator, share_reward=share_reward, throw=False)
+        return delivered(_honest(joint), throw)
     if share_reward:
         raise InvalidModel("share_reward is about several tasks; got one")
     check_task(mdp, features, demonstrations)
@@ -86,11 +102,27 @@ def recover(
             f"estimator must be one like Likelihood() or Explanation(); got {estimator!r:.60}"
         )
     if estimator is not None:
-        return delivered(estimator.fit(mdp, features, demonstrations, throw=throw), throw)
+        # Asked not to throw: after an early stop there is more to be said first.
+        recovery = estimator.fit(mdp, features, demonstrations, throw=False)
+        return delivered(_honest(recovery), throw)
     from tacit.inverse.choice import choose
 
     picked, reason = choose(mdp, features, demonstrations)
     recovery = picked.fit(mdp, features, demonstrations, throw=False)
     known = recovery.identification
     known = replace(known, findings=(reason, *known.findings))
-    return delivered(replace(recovery, identification=known), throw)
+    return delivered(_honest(replace(recovery, identification=known)), throw)
+
+
+def _honest(recovery: Any) -> Any:
+    """The recovery, with a status and a finding that say so if a callback stopped a search."""
+    event = stopped()
+    if event is None:
+        return recovery
+    said = f"Stopped early by a callback, at step {event.step} of {event.stage}."
+    known = recovery.identification
+    return replace(
+        recovery,
+        status=RecoveryStatus.NOT_CONVERGED,
+        identification=replace(known, findings=(said, *known.findings)),
+    )

@@ -1,42 +1,46 @@
 """A recovery as a folder: arrays, the table of iterations, and a page of text. Never pickle.
 
-Each file is written whole or not at all (`tacit.files`). `run.json` is written last and holds the
-checksum of every array: a folder whose parts do not belong together does not load.
+The folder is written whole or not at all (`tacit.files.bundle`). `run.json` holds the checksum of
+every file and of every array: a folder whose parts do not belong together does not load.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
-import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tacit import __version__
 from tacit.files.arrays import checksum, read_arrays, write_arrays
-from tacit.files.atomic import write_atomically
+from tacit.files.bundle import member, read_page, verify, write_bundle
 from tacit.files.tables import read_columns, write_columns
 from tacit.forward.solution import Certificate, Infeasibility, Mixture, Solution, Status
 from tacit.inverse.identification import Identification
+from tacit.inverse.linear_questions import restored, stored
 from tacit.objective import Objective
 
 if TYPE_CHECKING:
     from tacit.inverse.recovery import History, Recovery
 
-FORMAT = 1
+FORMAT = 2
 ARRAYS, HISTORY, PAGE = "recovery.npz", "history.parquet", "run.json"
 
 
 def save(recovery: Recovery, folder: Path) -> None:
-    """Writes the folder; `run.json` comes last."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Writes the folder, all or nothing; an older run in it stays until the new one is whole."""
+    write_bundle(folder, PAGE, *contents(recovery))
+
+
+def contents(recovery: Recovery) -> tuple[dict[str, Any], dict[str, Callable[[Path], Any]]]:
+    """What the page of a run says about a recovery, and how to write its files."""
     arrays = _arrays(recovery)
     columns = _flat_columns(recovery.history)
-    write_arrays(folder / ARRAYS, arrays)
-    write_columns(folder / HISTORY, columns)
     page = {
         "format": FORMAT,
         "estimator": recovery.estimator,
@@ -47,22 +51,24 @@ def save(recovery: Recovery, folder: Path) -> None:
         "findings": list(recovery.identification.findings),
         "reward_names": list(recovery.reward_names),
         "cost_names": [list(names) for names in recovery.cost_names],
-        "versions": _versions(),
+        "versions": versions(),
         "checksums": {name: checksum(array) for name, array in arrays.items()},
         "history": {name: checksum(column) for name, column in columns.items()},
         "widths": {name: _width(column) for name, column in recovery.history.columns.items()},
     }
-    text = json.dumps(page, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-    write_atomically(folder / PAGE, lambda file: file.write(text.encode()))
+    return page, {
+        ARRAYS: lambda path: write_arrays(path, arrays),
+        HISTORY: lambda path: write_columns(path, columns),
+    }
 
 
 def load(folder: Path) -> Recovery:
     """The recovery of a folder; `OSError` if a file is missing, damaged or of another run."""
     from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
 
-    page = _page(folder / PAGE)
-    arrays = _checked(read_arrays(folder / ARRAYS), page["checksums"], folder / ARRAYS)
-    columns = _checked(read_columns(folder / HISTORY), page["history"], folder / HISTORY)
+    page = read_page(folder / PAGE, form=FORMAT)
+    arrays = _member(folder, page, ARRAYS, read_arrays, page["checksums"])
+    columns = _member(folder, page, HISTORY, read_columns, page["history"])
     constraints = len(page["cost_names"])
 
     def many(name: str) -> list[np.ndarray]:
@@ -87,7 +93,10 @@ def load(folder: Path) -> Recovery:
         certificate=RecoveryCertificate(*(float(number) for number in arrays["certificate"])),
         history=History(_stacked_columns(columns, page["widths"])),
         identification=Identification(
-            **intervals, active=arrays["active"], findings=tuple(page["findings"])
+            **intervals,
+            active=arrays["active"],
+            findings=tuple(page["findings"]),
+            answer=restored(arrays),
         ),
         estimator=page["estimator"],
         reward_names=tuple(page["reward_names"]),
@@ -123,7 +132,7 @@ def _arrays(recovery: Recovery) -> dict[str, np.ndarray]:
         for k, part in enumerate(getattr(known, f"cost_{suffix}")):
             found[f"cost_{suffix}_{k}"] = part
     found |= {f"cost_weights_{k}": weights for k, weights in enumerate(recovery.cost_weights)}
-    return {name: np.asarray(array) for name, array in found.items()}
+    return {name: np.asarray(array) for name, array in found.items()} | stored(known.answer)
 
 
 def _solution(arrays: Mapping[str, np.ndarray], status: str) -> Solution:
@@ -179,14 +188,18 @@ def _width(column: np.ndarray) -> int | None:
     return None if column.ndim == 1 else column.shape[1]
 
 
-def _page(path: Path) -> dict[str, Any]:
-    try:
-        page = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise OSError(f"{path} is no page of a run: {error}") from None
-    if not isinstance(page, dict) or page.get("format") != FORMAT:
-        raise OSError(f"{path} is no page of a run in format {FORMAT}")
-    return page
+def _member(
+    folder: Path,
+    page: Mapping[str, Any],
+    name: str,
+    read: Callable[[Path], dict[str, np.ndarray]],
+    sums: Mapping[str, str],
+) -> dict[str, np.ndarray]:
+    """The arrays of a file of the run, each checked, and the file as a whole."""
+    path = member(folder, page, name)
+    arrays = _checked(read(path), sums, path)
+    verify(path, page, name)
+    return arrays
 
 
 def _checked(
@@ -205,9 +218,10 @@ def _readable(number: float) -> float | str:
     return number if np.isfinite(number) else str(number)
 
 
-def _versions() -> dict[str, str]:
-    return {
-        "tacit": importlib.metadata.version("tacit"),
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-    }
+def versions() -> dict[str, str]:
+    """The versions that a result depends on to the last bit, by name."""
+    found = {"tacit": __version__, "python": platform.python_version()}
+    for name in ("numpy", "scipy", "jax", "jaxlib", "numba", "highspy"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.errors import TacitError
-from tacit.inverse.storage import write_atomically
+from tacit.files.atomic import write_atomically
 
 SETTINGS, UNITS, FIGURES = "settings.json", "units", "figures"
 

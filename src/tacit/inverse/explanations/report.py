@@ -58,16 +58,20 @@ class Evidence:
     estimator: str
 
 
-def explained(evidence: Evidence, questions: Questions, point: Point) -> Recovery:
-    """The `Recovery` at a point of the set, with the intervals of the set."""
+def explained(
+    evidence: Evidence, questions: Questions, point: Point, programs: int = 0
+) -> Recovery:
+    """The `Recovery` at a point of the set, found by so many programs, and the set's intervals."""
     words, mdp, cone = evidence.words, evidence.mdp, evidence.cone
     parts, moved = _in_gauge(evidence, point.amounts, point.values)
     ranges = expectation_ranges(mdp, evidence.features, cone.observed, evidence.seen)
-    found = intervals(questions, ranges)
+    found, more = intervals(questions, ranges)
     # Where some explanation does without a constraint, its budget may be as large as one likes.
     budgets = found.budgets.copy()
     budgets[found.multipliers[:, 0] <= 0.0, 1] = np.inf
     cancels = float(np.abs(words.table(point.amounts)).max()) <= TRIVIAL
+    # Asked afresh, so that the answer does not depend on what was asked before.
+    questions = replace(questions)
     trivial = (cancels or point.margin == 0.0) and questions.only_trivial()
     sentences = [
         *_shared_sentences(evidence),
@@ -88,7 +92,7 @@ def explained(evidence: Evidence, questions: Questions, point: Point) -> Recover
     history = {
         "margin": [point.margin],
         "ties": [int(point.ties.sum())],
-        "programs": [questions.program.solved],
+        "programs": [programs + more],
     }
     return _recovery(evidence, parts, identification, history, point.violation)
 
