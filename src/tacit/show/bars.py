@@ -24,8 +24,8 @@ def bar(cell: Bar, scale: float = 1.0) -> str:
     if math.isnan(cell.value) and not words:
         return MISSING
     return (
-        f'<svg class="bar" viewBox="0 0 100 {_HEIGHT:g}" preserveAspectRatio="none" '
-        f'aria-hidden="true">{_zero(cell)}{drawn}</svg>{number}{words}'
+        f'{number}{words}<svg class="bar" viewBox="0 0 100 {_HEIGHT:g}" '
+        f'preserveAspectRatio="none" aria-hidden="true">{_zero(cell)}{drawn}</svg>'
     )
 
 

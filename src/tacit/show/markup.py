@@ -77,7 +77,9 @@ class Writer:
 
     @block.register
     def _(self, block: Gallery) -> str:
-        return f'<div class="gallery">\n{self.blocks(block.blocks)}\n</div>'
+        # Four side by side where the window has room beside the text: three and one look lost.
+        four = " four" if len(block.blocks) == 4 else ""
+        return f'<div class="gallery{four}">\n{self.blocks(block.blocks)}\n</div>'
 
     @block.register
     def _(self, block: Picture) -> str:

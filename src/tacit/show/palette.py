@@ -18,8 +18,8 @@ DASHES = ("-", (0, (5, 1.6)), (0, (1.6, 1.4)), (0, (6, 1.4, 1.4, 1.4)), (0, (9, 
 
 INK, MUTED, FAINT, PAPER = "#1b1b1b", "#595959", "#d4d4d4", "#ffffff"
 
-# Both get brighter monotonically, so their order survives a copy in grey.
-REWARD_MAP, COST_MAP = "viridis", "cividis"
+# All change their brightness one way only, so their order survives a copy in grey.
+REWARD_MAP, COST_MAP, VISIT_MAP = "viridis", "cividis", "Blues"
 
 READABLE = 4.5  # contrast ratio that WCAG 2 asks of normal text
 

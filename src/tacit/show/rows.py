@@ -80,17 +80,18 @@ def _head(block: Table, index: int, power: int) -> str:
     note = ", ".join(filter(None, (column.note, Scale(power, 0).power)))
     small = f"<small>{inline(note)}</small>" if note else ""
     side = "" if words else ' class="n"'
-    name = f"{inline(column.name)}{small}"
+    name = inline(column.name)
     if block.sortable:
         name, side = f'<button type="button">{name}</button>', f'{side} aria-sort="none"'
-    return f'<th scope="col"{side}>{name}</th>'
+    return f'<th scope="col"{side}>{name}{small}</th>'
 
 
 def _row(row: Row, powers: Sequence[int], best: Sequence[bool], sortable: bool) -> str:
     tag = f' <span class="tag">{row.kind.value}</span>' if row.kind.value else ""
     written = f'<th scope="row">{content(row.cells[0])}{tag}</th>'
     for cell, power, first in list(zip(row.cells, powers, best, strict=True))[1:]:
-        names = ["n"] * (not isinstance(cell, str)) + ["best"] * first
+        names = ["n"] * (not isinstance(cell, str)) + ["b"] * isinstance(cell, Bar)
+        names += ["best"] * first
         kind = f' class="{" ".join(names)}"' if names else ""
         number = _number(cell) if sortable else None
         key = "" if number is None else f' data-number="{number:.4g}"'

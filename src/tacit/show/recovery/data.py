@@ -1,0 +1,151 @@
+"""What the answer rests on: the demonstrations, how each fits, and how to make it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tacit.show.digits import short
+from tacit.show.document import Block, Code, Details, Facts, Items, Paragraph, Section
+from tacit.show.recovery.findings import capital
+from tacit.show.recovery.further import plain, words
+from tacit.show.recovery.states import scale_of
+from tacit.show.recovery.subject import RunLike
+from tacit.show.tables import Bar, Cell, Column, Row, Table
+
+MOST_TRAJECTORIES = 300
+
+HEADS = {  # of the columns about trajectories
+    "episode": Column("Episode"),
+    "group": Column("Group"),
+    "steps": Column("Steps"),
+    "log_likelihood": Column("Fit", "mean log-likelihood of a step"),
+    "expected": Column("Usual fit", "for the recovered policy"),
+    "z_score": Column("Standing", "standard deviations; low is bad"),
+    "p_value": Column("Chance", "of a fit this bad"),
+    "share_optimal": Column("Best actions", "% of its steps"),
+}
+
+
+def data_section(run: RunLike) -> Section:
+    """The summary of the demonstrations and the fit of each, the worst first."""
+    facts: dict[str, Cell] = {}
+    tables: list[Block] = []
+    for name, value in plain(dict(run.data)).items():
+        if isinstance(value, bool):
+            facts[words(name)] = "yes" if value else "no"
+        elif isinstance(value, str | int | float):
+            facts[words(name)] = value
+        elif isinstance(value, Mapping) and value:
+            facts |= {
+                f"{words(name)}: {words(k)}": v
+                for k, v in list(value.items())[:8]
+                if isinstance(v, str | int | float)
+            }
+        elif isinstance(value, list) and value and all(isinstance(v, str) for v in value):
+            tables.append(Items([str(v) for v in value]))
+    blocks: list[Block] = [Facts(facts)] if facts else []
+    return Section("The demonstrations", blocks + tables + fit_table(run.trajectories))
+
+
+def fit_table(columns: Mapping[str, Any]) -> list[Block]:
+    """One row a trajectory: how well it fits what was recovered, the worst first."""
+    shown = {}
+    for name, column in columns.items():
+        values = list(np.asarray(column).tolist())
+        known = [v for v in values if not (isinstance(v, float) and np.isnan(v))]
+        if known:
+            shown[name] = values
+    if not shown or not len(next(iter(shown.values()))):
+        return []
+    count = len(next(iter(shown.values())))
+    scales = {name: _scale(values) for name, values in shown.items()}
+    rows = []
+    for i in range(min(count, MOST_TRAJECTORIES)):
+        cells: list[Cell] = [_cell(name, values[i], scales[name]) for name, values in shown.items()]
+        rows.append(Row([str(cells[0]), *cells[1:]]))
+    heads = [HEADS.get(name, Column(words(name).capitalize())) for name in shown]
+    note = "The worst fits stand first: they are worth a look."
+    if count > MOST_TRAJECTORIES:
+        note += f" The {MOST_TRAJECTORIES} worst of {count} are listed."
+    return [Table("How well each trajectory fits", heads, rows, note, True, True)]
+
+
+def _scale(values: list[Any]) -> tuple[float, float]:
+    numbers = [float(v) for v in values if isinstance(v, int | float)]
+    return scale_of(np.array(numbers))
+
+
+def _cell(name: str, value: Any, scale: tuple[float, float]) -> Cell:
+    if name == "share_optimal" and isinstance(value, float):
+        return Bar(100.0 * value, (0.0, 100.0))
+    if name == "log_likelihood" and isinstance(value, float):
+        return Bar(value, scale)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str | int | float) else str(value)
+
+
+def guarantee_section(run: RunLike) -> Section:
+    """Everything the estimator has to say, word for word, and the numbers behind the status."""
+    certificate, solved = run.recovery.certificate, run.recovery.solution.certificate
+    rows = [
+        ("Feature gap", certificate.feature_gap, "between what is shown and what it would do"),
+        ("Sampling noise", certificate.sampling_noise, "the feature gap that chance alone makes"),
+        ("Cut off", certificate.truncation, "what ended trajectories may hide, at most"),
+        ("Gradient", certificate.projected_gradient, "0 where no weight wants to move"),
+        ("Weight change", certificate.weight_change, "in the last step"),
+        ("Objective gap", certificate.objective_gap, "to the best possible loss, at most"),
+        ("Flow residual", solved.flow_residual, "of the recovered policy's visits"),
+        ("Violation", solved.violation, "of its budgets"),
+        ("Duality gap", solved.duality_gap, "proof that no policy is better by more"),
+        ("Slackness", solved.slackness, "price times unused budget"),
+    ]
+    table = Table(
+        "What the status rests on",
+        [Column("Number"), Column("Value"), Column("What it is")],
+        [Row([name, short(v, digits=2), what]) for name, v, what in rows if not np.isnan(v)],
+        note="Anyone can compute these from the arrays of the run; smaller is better.",
+    )
+    findings = [capital(sentence) for sentence in run.recovery.identification.findings]
+    blocks: list[Block] = [Items(findings)] if findings else []
+    status = run.recovery.status.value
+    lead = f"Status: {status}."
+    return Section("Guarantees and findings", [*blocks, table], lead)
+
+
+def reproduce_section(run: RunLike) -> Section:
+    """The command, the versions, the seed and what identifies the data."""
+    config = plain(dict(run.config))
+    blocks: list[Block] = []
+    command = config.get("command")
+    if isinstance(command, list):
+        command = " ".join(str(word) for word in command)
+    if isinstance(command, str) and command:
+        blocks += [Paragraph("The same command gives the same numbers:"), Code(command)]
+    blocks += [Paragraph("In Python:"), Code(f"tacit.recover(..., estimator=tacit.{_call(run)})")]
+    versions = getattr(run, "versions", None) or config.get("versions")
+    if isinstance(versions, Mapping):
+        blocks.append(Facts({str(k): str(v) for k, v in versions.items()}))
+    hashes = getattr(run, "hashes", None) or config.get("hashes") or config.get("data_hashes")
+    if isinstance(hashes, Mapping) and hashes:
+        rows = [Row([str(name), f"`{value}`"]) for name, value in hashes.items()]
+        blocks.append(Table("Data", [Column("File"), Column("Checksum")], rows))
+    rest = {
+        k: v for k, v in config.items() if k not in ("command", "versions", "hashes", "data_hashes")
+    }
+    if rest:
+        rows = [Row([words(k), _setting(v)]) for k, v in rest.items()]
+        table = Table("Settings", [Column("Name"), Column("Value")], rows)
+        blocks.append(Details("All settings", [table]))
+    return Section("How to reproduce", blocks)
+
+
+def _call(run: RunLike) -> str:
+    return run.recovery.estimator or "..."
+
+
+def _setting(value: Any) -> str:
+    return "–" if value is None else f"`{value}`" if str(value) else "–"

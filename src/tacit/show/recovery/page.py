@@ -1,0 +1,89 @@
+"""The report of a run as a `Document`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tacit import __version__
+from tacit.show.document import Block, Document, Facts, Items, Section
+from tacit.show.recovery.data import data_section, guarantee_section, reproduce_section
+from tacit.show.recovery.findings import NAMED, top_findings
+from tacit.show.recovery.further import further_sections, words
+from tacit.show.recovery.maps import MOST_CELLS, action_maps, map_gallery
+from tacit.show.recovery.states import state_bars, state_choice, state_table
+from tacit.show.recovery.subject import RunLike, Subject
+from tacit.show.recovery.weights import course, weight_tables
+from tacit.show.tables import Cell
+
+
+def recovery_document(run: RunLike) -> Document:
+    """The report of a run: findings, maps or bars, weights, convergence, guarantees, data.
+
+    `render` turns it into one HTML page; its figures can be read by pointing and by keys.
+    """
+    subject = Subject(run.recovery, run.layout)
+    sections = [
+        _world_section(subject),
+        _state_section(subject),
+        Section("Weights, budgets and prices", weight_tables(subject)),
+        *further_sections(run.extras),
+        guarantee_section(run),
+        Section("Convergence", course(subject)),
+        data_section(run),
+        reproduce_section(run),
+    ]
+    if len(run.notes) > NAMED:
+        sections.insert(-3, Section("What was assumed", [Items(list(run.notes))]))
+    return Document(
+        title=_title(run.config),
+        findings=top_findings(subject, run.notes),
+        sections=sections,
+        lead="What a demonstrator wants and what it refuses, as far as its behaviour tells.",
+        facts=Facts(_facts(run, subject)),
+        footer=f"tacit {__version__}. The numbers are in `recovery.npz` beside this page.",
+    )
+
+
+def _world_section(subject: Subject) -> Section:
+    """Maps of a grid; sorted bars of any other world."""
+    if not subject.layout.is_grid:
+        lead = "The states by what a step there earns, costs, and how often it is there."
+        return Section("Where", [state_bars(subject)], lead)
+    blocks: list[Block] = [map_gallery(subject)]
+    details = action_maps(subject)
+    if details is not None:
+        blocks.append(details)
+    cells = subject.layout.rows * subject.layout.columns
+    lead = "Point at a cell, or move over a map with the arrow keys, to read its value."
+    if cells > MOST_CELLS:
+        lead = f"Maps of {cells} cells; the table below names the most visited ones."
+    if subject.constraints > 1:
+        lead += " The maps of all costs share one colour scale."
+    off = subject.states - cells
+    if off > 0:
+        lead += f" {off} {'state lies' if off == 1 else 'states lie'} off the grid; see the table."
+    return Section("Maps", blocks, lead)
+
+
+def _state_section(subject: Subject) -> Section:
+    return Section("State by state", [state_table(subject), *state_choice(subject)])
+
+
+def _title(config: Mapping[str, Any]) -> str:
+    name = str(config.get("problem") or "").rstrip("/").rpartition("/")[2]
+    return f"What was recovered from {name}" if name else "What was recovered"
+
+
+def _facts(run: RunLike, subject: Subject) -> dict[str, Cell]:
+    facts: dict[str, Cell] = {
+        "recovered by": run.recovery.estimator.partition("(")[0] or "an unnamed estimator",
+        "states": subject.states,
+        "actions": subject.actions,
+        "constraints": subject.constraints,
+    }
+    for name in ("episodes", "steps", "discount"):
+        value = run.data.get(name)
+        if isinstance(value, int | float):
+            facts[words(name)] = value
+    return facts
