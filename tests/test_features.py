@@ -103,6 +103,10 @@ def test_columns_of_a_file_in_any_order(tmp_path):
     assert found.names == ("sun", "heat")
     assert found.values.tolist() == [[0, 0.5], [1, 4], [2, 0], [3, 1]]
     assert features.columns(table, ["heat"], NAMES).values[:, 0].tolist() == [0.5, 4, 0, 1]
+    windows = "\ufeffstate;sun\r\n" + "".join(f"{s};{s > 150}e0\r\n" for s in range(200))
+    text = windows.replace("True", "0.5").replace("False", "0")  # halves begin far down
+    found = features.columns(written(tmp_path / "w.csv", text))
+    assert found.values[:, 0].tolist() == [0.0] * 151 + [0.5] * 49
     numbered = {"place": [1, 0], "sun": [5.0, 6.0]}
     assert features.columns(numbered, state="place").values[:, 0].tolist() == [6, 5]
     import polars
@@ -118,17 +122,26 @@ def test_columns_of_a_file_in_any_order(tmp_path):
     ("text", "words"),
     [
         ("state,sun\nhome,1\nroad,2\nshore,3\n", "'water' is missing (3 rows for 4 states)"),
-        ("state,sun\nhome,1\nroad,2\nhome,3\n", "'home' is in line 2 and again in line 4"),
-        ("state,sun\nhome,1\nmoon,2\n", "the name of a state; line 3 has 'moon'"),
         (
-            "state,sun\nhome,1\nroad,hot\nshore,1\nwater,1\n",
-            "'sun' must hold finite numbers; line 3 has 'hot'",
+            "state,sun\nhome,1\nroad,2\nhome,3\n",
+            "line 4, column 'state': must be a state of its own",
         ),
-        ("state,sun\nhome,1\nroad,\nshore,1\nwater,1\n", "finite numbers; line 3 has nan"),
-        ("state,sun\n0,1\n9,2\n", "a state in 0..3; line 3 has 9"),
-        ("state,sun\n0,1\n1.5,2\n", "states as whole numbers or names; line 2 has 0.0"),
+        ("state,sun\nhome,1\nmoon,2\n", "line 3, column 'state': must be a state in 0..3 or the"),
+        ("state,sun\nhome,1\n1,2\n", "line 3, column 'state'"),  # names and numbers
+        (
+            "state,sun\nhome,1\n\nroad,hot\nshore,1\nwater,1\n",
+            "line 4, column 'sun': must be a finite number; got 'hot'",
+        ),
+        ("state;sun\r\nhome;1\r\nroad;\r\nshore;1\r\nwater;1\r\n", "number; got nothing"),
+        ("state,sun\nhome,1\nroad,inf\nshore,1\nwater,1\n", "number; got 'inf'"),
+        ("state,sun\n0,1\n9,2\n", "line 3, column 'state': must be a state in 0..3"),
+        ("state,sun\n0,1\n1.5,2\n", "line 3, column 'state': must be a state in 0..3"),
+        ("state,sun\n0,1\n1\n", "line 3: must have 2 fields (state, sun); got 1"),
+        ("state,sun,sun\n0,1,2\n", "line 1: the column 'sun' is there twice"),
         ("place,sun\n0,1\n", "must have a column 'state'"),
-        ("state\n0\n", "at least one column of features"),
+        ("state\n0\n", "at least one row and one column of features"),
+        ("state,sun\n", "at least one row and one column of features"),
+        ("\n\n", "is empty; its first line must name the columns"),
     ],
 )
 def test_a_bad_table_is_one_line_with_its_place(tmp_path, text, words):
@@ -144,7 +157,7 @@ def test_columns_that_are_not_there_or_need_names(tmp_path):
     table = written(tmp_path / "f.csv", "state,sun\nhome,1\n")
     with pytest.raises(InvalidModel, match="has no column 'rain'; got the columns state, sun"):
         features.columns(table, ["rain"], NAMES)
-    with pytest.raises(InvalidModel, match="or a layout must name them; got 'home' in line 2"):
+    with pytest.raises(InvalidModel, match=r"line 2.*or a layout must name it; got 'home'"):
         features.columns(table)
     with pytest.raises(OSError, match=r"nothing\.csv"):
         features.columns(tmp_path / "nothing.csv")

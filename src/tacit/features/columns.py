@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ from tacit.features.map import Map
 from tacit.features.naming import state_names
 from tacit.files.tables import read_columns
 from tacit.layout import Layout
+
+SEPARATORS = ",;\t"
 
 
 def columns(
@@ -32,113 +37,144 @@ def columns(
         states: S; None takes what the layout says, or as many as there are rows.
         state: the column that says which state a row is about, by name or by number.
     """
-    read, where, first = _read(table)
-    if state not in read:
+    read = _read(table)
+    listed = ", ".join(read.columns)
+    if state not in read.columns:
         raise InvalidModel(
-            f"{where} must have a column {state!r} that says which state a row is about; "
-            f"got the columns {', '.join(read)}"
+            f"{read.name} must have a column {state!r} that says which state a row is about; "
+            f"got the columns {listed}"
         )
-    if isinstance(names, str):
-        names = [names]
-    chosen = [name for name in read if name != state] if names is None else list(names)
-    missing = next((name for name in chosen if name not in read), None)
+    chosen = [names] if isinstance(names, str) else names
+    chosen = [name for name in read.columns if name != state] if chosen is None else list(chosen)
+    missing = next((name for name in chosen if name not in read.columns), None)
     if missing is not None:
-        raise InvalidModel(f"{where} has no column {missing!r}; got the columns {', '.join(read)}")
-    if not chosen:
-        raise InvalidModel(f"{where} must have at least one column of features; got none")
+        raise InvalidModel(f"{read.name} has no column {missing!r}; got the columns {listed}")
+    if not chosen or not len(read.places):
+        raise InvalidModel(
+            f"{read.name} must have at least one row and one column of features; got none"
+        )
     layout = layout or Layout()
     grid = layout.rows * layout.columns
-    count = states or len(layout.state_names) or grid or len(read[state])
-    rows = _rows(read[state], count, layout, f"{where}: column {state!r}", first)
+    count = states or len(layout.state_names) or grid or len(read.places)
+    rows = _states(read, state, count, layout)
     values = np.empty((count, len(chosen)))
     for j, name in enumerate(chosen):
-        values[rows, j] = _real(read[name], f"{where}: column {name!r}", first)
+        values[rows, j] = _real(read, name)
     return Map(values, chosen)
 
 
-def _read(table: Any) -> tuple[dict[str, np.ndarray], str, tuple[str, int]]:
-    """(columns by name, what to call the table, ("line" or "row", number of the first one))."""
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """Columns of equal length, and what to call each row in a message.
+
+    Attributes:
+        columns: by name; text in a CSV file.
+        name: of the table.
+        places: "line 2" and so on, one a row.
+    """
+
+    columns: Mapping[str, Any]
+    name: str
+    places: Sequence[str]
+
+    def wrong(self, column: str, row: int, wanted: str) -> InvalidModel:
+        entry = self.columns[column][row]
+        entry = entry.item() if hasattr(entry, "item") else entry
+        got = "nothing" if entry in (None, "") else repr(entry)
+        return InvalidModel(
+            f"{self.name}, {self.places[row]}, column {column!r}: must be {wanted}; got {got}"
+        )
+
+
+def _read(table: Any) -> _Table:
     if isinstance(table, str | Path):
         path = Path(table)
-        if path.suffix not in (".csv", ".parquet"):
+        if path.suffix == ".csv":
+            return _text_table(path)
+        if path.suffix != ".parquet":
             raise InvalidModel(f"a table of features is a .csv or .parquet file; got {path.name}")
-        # The header is line 1 of a CSV file.
-        return read_columns(path), str(path), ("line", 2) if path.suffix == ".csv" else ("row", 0)
-    if not (isinstance(table, Mapping) or hasattr(table, "columns")):
+        read, name = read_columns(path), str(path)
+    elif isinstance(table, Mapping) or hasattr(table, "columns"):
+        listed = table.keys() if isinstance(table, Mapping) else table.columns
+        read, name = {str(key): np.asarray(table[key]) for key in listed}, "the table"
+    else:
         raise InvalidModel(
             f"a table of features is a path, a dict of columns or a data frame; got {table!r:.60}"
         )
-    listed = table.keys() if isinstance(table, Mapping) else table.columns
-    read = {str(name): np.asarray(table[name]) for name in listed}
-    if len({column.shape for column in read.values()}) > 1:
-        raise InvalidModel("the columns of the table must be equally long")
-    return read, "the table", ("row", 0)
+    lengths = {len(column) if column.ndim == 1 else -1 for column in read.values()}
+    if len(lengths) != 1 or -1 in lengths:
+        raise InvalidModel(f"{name} must have columns of equal length, one entry a row")
+    return _Table(read, name, [f"row {row}" for row in range(lengths.pop())])
 
 
-def _rows(
-    column: np.ndarray, count: int, layout: Layout, where: str, first: tuple[str, int]
-) -> np.ndarray:
-    """[N] the number of the state of each row; every state exactly once."""
-    word, start = first
-    if np.issubdtype(column.dtype, np.integer):
-        numbers = column.astype(np.int64)
-        bad = (numbers < 0) | (numbers >= count)
-        expected = f"a state in 0..{count - 1}"
-    elif column.dtype.kind in "fb":  # an empty cell makes floats of a column of integers
-        numbers = np.full(len(column), -1)
-        bad = np.isnan(column) if np.isnan(column).any() else numbers < 0
-        expected = "states as whole numbers or names"
-    else:
-        known = {name: s for s, name in enumerate(state_names(layout, count))}
-        if not known:
+def _text_table(path: Path) -> _Table:
+    """A CSV file, its separator told by the header; byte order mark and blank lines are skipped."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise OSError(f"{path} must be UTF-8 text; byte {error.start} is not") from None
+    header = next((line for line in text.splitlines() if line.strip()), "")
+    separator = max(SEPARATORS, key=header.count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    rows, places = [], []
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                rows.append([cell.strip() for cell in cells])
+                places.append(f"line {reader.line_num}")
+    except csv.Error as error:
+        raise InvalidModel(f"{path}, line {reader.line_num}: {error}") from None
+    if not rows:
+        raise InvalidModel(f"{path} is empty; its first line must name the columns")
+    head = rows[0]
+    twice = next((name for j, name in enumerate(head) if name in head[:j]), None)
+    if twice is not None:
+        raise InvalidModel(f"{path}, {places[0]}: the column {twice!r} is there twice")
+    for cells, place in zip(rows[1:], places[1:], strict=True):
+        if len(cells) != len(head):
             raise InvalidModel(
-                f"{where} must hold the numbers of states, or a layout must name them; "
-                f"got {_shown(column[0])} in {word} {start}"
+                f"{path}, {place}: must have {len(head)} fields ({', '.join(head)}); "
+                f"got {len(cells)}"
             )
-        numbers = np.array([known.get(_text(entry), -1) for entry in column], np.int64)
-        bad = numbers < 0
-        expected = "the name of a state"
+    parts = zip(*rows[1:], strict=True) if len(rows) > 1 else [()] * len(head)
+    return _Table(dict(zip(head, parts, strict=True)), str(path), places[1:])
+
+
+def _states(table: _Table, column: str, count: int, layout: Layout) -> np.ndarray:
+    """[N] the number of the state of each row; every state exactly once."""
+    entries = table.columns[column]
+    known = {name: s for s, name in enumerate(state_names(layout, count))}
+    # Names first: states may be called "1", "2" and "3".
+    found = np.array([known.get(e, -1) if isinstance(e, str) else -1 for e in entries])
+    wanted = f"a state in 0..{count - 1}" + (" or the name of one" if known else "")
+    if (found < 0).all():
+        found = np.array([_whole(entry) for entry in entries])
+    bad = (found < 0) | (found >= count)
     if bad.any():
         row = int(np.argmax(bad))
-        raise InvalidModel(
-            f"{where} must hold {expected}; {word} {start + row} has {_shown(column[row])}"
-        )
-    order = np.argsort(numbers, kind="stable")
-    again = np.flatnonzero(np.diff(numbers[order]) == 0)
+        named = isinstance(entries[row], str) and _whole(entries[row]) < 0 and not known
+        raise table.wrong(column, row, wanted + (", or a layout must name it" if named else ""))
+    order = np.argsort(found, kind="stable")
+    again = np.flatnonzero(np.diff(found[order]) == 0)
     if len(again):
         one, two = (int(order[again[0] + i]) for i in (0, 1))
+        raise table.wrong(column, two, f"a state of its own, but {table.places[one]} is about it")
+    if len(found) < count:
+        lost = int(np.setdiff1d(np.arange(count), found)[0])
         raise InvalidModel(
-            f"{where} must name every state once; {_shown(column[one])} is in {word} {start + one} "
-            f"and again in {word} {start + two}"
+            f"{table.name}, column {column!r}: must name every state once; "
+            f"{layout.state_name(lost)!r} is missing ({len(found)} rows for {count} states)"
         )
-    if len(numbers) < count:
-        lost = int(np.setdiff1d(np.arange(count), numbers)[0])
-        raise InvalidModel(
-            f"{where} must name every state once; {layout.state_name(lost)!r} is missing "
-            f"({len(numbers)} rows for {count} states)"
-        )
-    return numbers
+    return found
 
 
-def _real(column: np.ndarray, where: str, first: tuple[str, int]) -> np.ndarray:
-    """[N] the column as finite numbers; the first line that is none is named."""
-    word, start = first
-    if column.dtype.kind in "biuf":
-        numbers = column.astype(np.float64)
-    else:
-        numbers = np.array([_number(entry) for entry in column])
+def _real(table: _Table, column: str) -> np.ndarray:
+    """[N] the column as finite numbers; the first row that is none is named."""
+    numbers = np.array([_number(entry) for entry in table.columns[column]])
     bad = ~np.isfinite(numbers)
     if bad.any():
-        row = int(np.argmax(bad))
-        raise InvalidModel(
-            f"{where} must hold finite numbers; {word} {start + row} has {_shown(column[row])}"
-        )
+        raise table.wrong(column, int(np.argmax(bad)), "a finite number")
     return numbers
-
-
-def _shown(entry: Any) -> str:
-    plain = entry.item() if hasattr(entry, "item") else entry
-    return "nothing" if plain is None else repr(plain)
 
 
 def _number(entry: Any) -> float:
@@ -148,6 +184,9 @@ def _number(entry: Any) -> float:
         return np.nan
 
 
-def _text(entry: Any) -> str:
-    """The name in a cell; numbers of a column that also holds text are names, too."""
-    return entry.strip() if isinstance(entry, str) else str(entry)
+def _whole(entry: Any) -> int:
+    """The number of a state, or -1 where the entry spells none."""
+    if isinstance(entry, str):
+        return int(entry) if entry.isascii() and entry.isdigit() and len(entry) < 10 else -1
+    whole = isinstance(entry, int | np.integer) and not isinstance(entry, bool)
+    return int(entry) if whole and abs(entry) < 2**31 else -1
