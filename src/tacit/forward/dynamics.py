@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tacit.forward.linear_systems import bicgstab, eliminated, solve_chain
 from tacit.mdp import MDP
 
 
@@ -114,7 +115,12 @@ class Sparse(Traced):
 
     def inflow(self, table: Any) -> Any:
         """[S] what flows into each state."""
-        return self._gather(self._chain(table)[1])
+        weights = self._chain(table)[1]
+        return (
+            self._reversed(weights)[1].sum(axis=1)
+            if self.predecessors.shape[1]
+            else self._scatter(weights)
+        )
 
     def solve(
         self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
@@ -125,23 +131,20 @@ class Sparse(Traced):
             return jax.vmap(lambda r, t, g: self.solve(policy, discount, r, t, guess=g))(
                 right, target, guess
             )
-        rows, weights = self._chain(policy)
-
-        def product(x: Any) -> Any:
-            return x - discount * (weights * x[rows]).sum(axis=1)
-
-        return bicgstab(product, right, target, guess)
+        return solve_chain(*self._chain(policy), discount, right, target, guess)
 
     def solve_transposed(
         self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
     ) -> Any:
         """[S] the visits x of the policy's chain: x = right + discount * P' x."""
         _, weights = self._chain(policy)
+        if self.predecessors.shape[1]:
+            return solve_chain(*self._reversed(weights), discount, right, target, guess)
 
         def product(x: Any) -> Any:
-            return x - discount * self._gather(weights * x[:, None])
+            return x - discount * self._scatter(weights * x[:, None])
 
-        return bicgstab(product, right, target, guess)
+        return bicgstab(product, right, target, jnp.zeros_like(right) if guess is None else guess)
 
     def _chain(self, table: Any) -> tuple[Any, Any]:
         """[S, W] next states and [S, W] weights when `table` [S, A] weighs the actions."""
@@ -151,14 +154,17 @@ class Sparse(Traced):
         weights = (table[:, :, None] * self.probabilities).reshape(count, -1)
         return self.states.reshape(count, -1), weights
 
-    def _gather(self, weights: Any) -> Any:
-        """[S] the sum of the chain's entries that lead to each state."""
-        if self.predecessors.shape[1] == 0:
-            rows = jnp.broadcast_to(self.states, self.probabilities.shape)
-            rows = self.states[:, 0] if self.states.shape[1] == 1 else rows.reshape(len(rows), -1)
-            return jnp.zeros(weights.shape[0]).at[rows].add(weights)
+    def _reversed(self, weights: Any) -> tuple[Any, Any]:
+        """[S, V] the states before each state, and [S, V] the chain's weights from there."""
         taken = jnp.take(weights.ravel(), self.predecessors, mode="fill", fill_value=0.0)
-        return taken.sum(axis=1)
+        last = weights.shape[0] - 1
+        return jnp.minimum(self.predecessors // weights.shape[1], last), taken
+
+    def _scatter(self, weights: Any) -> Any:
+        """[S] the sum of the chain's entries [S, W] that lead to each state."""
+        rows = jnp.broadcast_to(self.states, self.probabilities.shape)
+        rows = self.states[:, 0] if self.states.shape[1] == 1 else rows.reshape(len(rows), -1)
+        return jnp.zeros(weights.shape[0]).at[rows].add(weights)
 
 
 def dense(mdp: MDP) -> Dense:
@@ -189,74 +195,3 @@ def sparse(mdp: MDP) -> Sparse:
         return Sparse(
             jnp.asarray(layout.states), jnp.asarray(layout.probabilities), jnp.asarray(predecessors)
         )
-
-
-def eliminated(matrix: Any, right: Any) -> Any:
-    """The x of matrix x = right, by Gauss and Jordan's elimination without pivoting.
-
-    Made of plain array operations, so that a batch of small systems is one program. Stable for what
-    it is used for: I - discount P, which is diagonally dominant, and positive definite matrices.
-    """
-    size = len(matrix)
-    columns = right.reshape(size, -1)
-
-    def step(k: Any, table: Any) -> Any:
-        row = table[k] / table[k, k]
-        rest = table - jnp.outer(table[:, k], row)
-        return jnp.where((jnp.arange(size) == k)[:, None], row, rest)
-
-    table = jax.lax.fori_loop(0, size, step, jnp.concatenate([matrix, columns], axis=1))
-    return table[:, size:].reshape(right.shape)
-
-
-def bicgstab(product: Any, right: Any, target: Any, guess: Any = None, limit: int = 4000) -> Any:
-    """The x of product(x) = right, to a largest TRUE residual of `target` where that can be had.
-
-    Begins at `guess`. Restarts from b - A x computed afresh: the recurrence's own residual drifts.
-    """
-
-    def restart(state: Any) -> Any:
-        x, residual, spent, _ = state
-        inner = (x, residual, residual, jnp.zeros_like(x), 1.0, 1.0, 1.0, jnp.zeros_like(x), 0)
-        x, *_, steps = jax.lax.while_loop(
-            lambda s: (jnp.abs(s[1]).max() > 0.5 * target) & (s[8] < 300) & (s[6] != 0.0),
-            lambda s: _bicgstab_step(product, s),
-            inner,
-        )
-        fresh = right - product(x)
-        better = jnp.abs(fresh).max() < 0.5 * jnp.abs(residual).max()
-        return x, fresh, spent + steps, better
-
-    def going(state: Any) -> Any:
-        return (jnp.abs(state[1]).max() > target) & (state[2] < limit) & state[3]
-
-    x = jnp.zeros_like(right) if guess is None else guess
-    start = (x, right if guess is None else right - product(x), 0, True)
-    return jax.lax.while_loop(going, restart, start)[0]
-
-
-def _bicgstab_step(product: Any, state: Any) -> Any:
-    x, residual, shadow, direction, rho, alpha, omega, image, steps = state
-    fresh = shadow @ residual
-    direction = residual + fresh / rho * (alpha / omega) * (direction - omega * image)
-    image = product(direction)
-    alpha = fresh / (shadow @ image)
-    middle = residual - alpha * image
-    other = product(middle)
-    size = other @ other
-    omega = jnp.where(size > 0, (other @ middle) / jnp.where(size > 0, size, 1.0), 0.0)
-    x = x + alpha * direction + omega * middle
-    residual = middle - omega * other
-    finite = jnp.isfinite(alpha) & jnp.isfinite(omega) & (fresh != 0)
-    keep = lambda new, old: jnp.where(finite, new, old)  # noqa: E731 - a breakdown keeps the last x
-    return (
-        keep(x, state[0]),
-        keep(residual, state[1]),
-        shadow,
-        direction,
-        fresh,
-        alpha,
-        jnp.where(finite, omega, 0.0),
-        image,
-        steps + 1,
-    )
