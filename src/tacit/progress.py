@@ -96,17 +96,20 @@ def watching(callbacks: Sequence[Callback] = (), journal: Journal | None = None)
 
     Args:
         callbacks: called with every `Event`, in this order.
-        journal: where to keep the stages; the one of a watch around, if None.
+        journal: where to keep the stages; if None, a callback that is one, or that of a watch
+            around.
     """
+    if journal is None:
+        journal = next((c for c in callbacks if hasattr(c, "recall")), None)  # type: ignore
     watch = _Watch(tuple(callbacks), journal, _WATCH.get())
     token = _WATCH.set(watch)
     try:
         yield
     finally:
         _WATCH.reset(token)
-        for listener in (*callbacks, journal):
+        for listener in {id(one): one for one in (*callbacks, journal)}.values():
             if hasattr(listener, "flush"):
-                listener.flush()  # type: ignore[union-attr]
+                listener.flush()  # type: ignore
 
 
 def stopped() -> Event | None:

@@ -1,0 +1,110 @@
+"""Taking a folder for a run: one writer, the same data and settings, or one line why not."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tacit.errors import TacitError
+from tacit.files.bundle import read_page, settle, write_bundle, write_page
+from tacit.inverse.storage import FORMAT, PAGE
+from tacit.runs.identity import difference
+from tacit.runs.journal import EVERY, FolderJournal
+from tacit.runs.lock import locked
+from tacit.runs.run import Run
+
+JOURNAL, SETTINGS = "journal", "settings.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """A folder that this process may write a run to.
+
+    Attributes:
+        folder: where.
+        journal: where the fit keeps its stages.
+        done: whether a finished run of the same kind lies there, so that nothing is left to do.
+        identity: what the run depends on.
+    """
+
+    folder: Path
+    journal: FolderJournal
+    done: bool
+    identity: Mapping[str, Any]
+
+    def finish(self, run: Run) -> None:
+        """Writes the run, all or nothing, and forgets the way to it."""
+        page, files = run.contents()
+        write_bundle(self.folder, PAGE, {**page, "identity": self.identity}, files)
+        _forget(self.folder)
+
+
+@contextmanager
+def claimed(
+    folder: str | Path,
+    identity: Mapping[str, Any],
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    every: float = EVERY,
+) -> Iterator[Claim]:
+    """A `Claim` on the folder, held inside.
+
+    `OSError` if another process holds it; `TacitError` if a run lies there that must not be lost,
+    or one that cannot be gone on with.
+
+    Args:
+        folder: of the run; made if need be.
+        identity: what the run depends on, from `tacit.runs.identity`.
+        resume: go on with a run of the same kind that was interrupted; begin if there is none.
+        overwrite: begin again; an older run stays until the new one is whole.
+        every: seconds between two writes of the journal.
+    """
+    folder = Path(folder)
+    if resume and overwrite:
+        raise TacitError("go on with a run, or begin again: --resume and --overwrite exclude")
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        settle(folder, PAGE)
+        finished, under_way = _held(folder)
+        if resume:
+            held = under_way or finished
+            if held is not None and (other := difference(folder, held, identity)) is not None:
+                raise TacitError(other)
+        elif not overwrite and (finished or under_way):
+            what = "an unfinished run" if under_way else "a run"
+            raise TacitError(
+                f"{folder} holds {what}: --resume goes on with it, --overwrite begins again"
+            )
+        if not (resume and under_way):
+            _forget(folder)
+        done = resume and finished is not None and not under_way
+        if not done:
+            (folder / JOURNAL).mkdir(exist_ok=True)
+            write_page(folder / JOURNAL / SETTINGS, identity)
+        yield Claim(folder, FolderJournal(folder / JOURNAL, every=every), done, identity)
+
+
+def _held(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """What the finished and the unfinished run in a folder depend on; None where there is none."""
+    finished = under_way = None
+    if (folder / PAGE).exists():
+        finished = read_page(folder / PAGE, form=FORMAT).get("identity", {})
+    if (folder / JOURNAL / SETTINGS).exists():
+        under_way = read_page(folder / JOURNAL / SETTINGS)
+    return finished, under_way
+
+
+def _forget(folder: Path) -> None:
+    """Removes the journal, its stages first: one without settings is none."""
+    journal = folder / JOURNAL
+    if not journal.is_dir():
+        return
+    for path in journal.iterdir():
+        if path.name != SETTINGS:
+            path.unlink()
+    shutil.rmtree(journal)

@@ -1,0 +1,131 @@
+"""A run as a folder that stands alone: the recovery, what it rests on, and what a report needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit.files.arrays import read_arrays, write_arrays
+from tacit.files.bundle import member, read_page, verify, write_bundle
+from tacit.files.tables import read_columns, write_columns
+from tacit.files.trees import pack, unpack
+from tacit.inverse.recovery import Recovery
+from tacit.inverse.storage import FORMAT, PAGE, contents, versions
+from tacit.layout import Layout
+
+TRAJECTORIES, EXTRAS = "trajectories.parquet", "extras.npz"
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Everything a recovery left behind, without the problem it came from.
+
+    Attributes:
+        recovery: what was recovered.
+        layout: how states and actions are called and drawn.
+        config: the arguments of the command.
+        data: what the demonstrations are, in numbers.
+        notes: sentences about what was assumed or estimated.
+        trajectories: name -> column, one entry an episode, the worst fit first.
+        extras: further results by name: what was held out, other discounts, groups.
+        versions: of tacit and what it computes with.
+        seed: of everything random in it.
+        hashes: part of the problem -> SHA-256 of what it says.
+    """
+
+    recovery: Recovery
+    layout: Layout = field(default_factory=Layout)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    trajectories: Mapping[str, np.ndarray] = field(default_factory=dict)
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=versions)
+    seed: int | None = None
+    hashes: Mapping[str, str] = field(default_factory=dict)
+
+    def save(self, folder: str | Path) -> None:
+        """Writes the folder, all or nothing; an older run in it stays until this one is whole."""
+        write_bundle(Path(folder), PAGE, *self.contents())
+
+    def contents(self) -> tuple[dict[str, Any], dict[str, Callable[[Path], Any]]]:
+        """What the page says, and how to write the files."""
+        page, files = contents(self.recovery)
+        page |= {
+            "config": plain(self.config),
+            "versions": plain(self.versions),
+            "seed": self.seed,
+            "hashes": plain(self.hashes),
+            "data": plain(self.data),
+            "notes": list(self.notes),
+            "layout": plain(asdict(self.layout)),
+        }
+        columns = {name: np.asarray(column) for name, column in self.trajectories.items()}
+        extras = pack(plain(self.extras))
+        files[EXTRAS] = lambda path: write_arrays(path, extras)
+        if columns:
+            files[TRAJECTORIES] = lambda path: write_columns(path, columns)
+        return page, files
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Run:
+        """The run of a folder, everything checked; a recovery saved by itself is one, too."""
+        folder = Path(folder)
+        page = read_page(folder / PAGE, form=FORMAT)
+        recovery = Recovery.load(folder)
+        extras, trajectories = {}, {}
+        if EXTRAS in page["files"]:
+            path = member(folder, page, EXTRAS)
+            extras = unpack(read_arrays(path))
+            verify(path, page, EXTRAS)
+        if TRAJECTORIES in page["files"]:
+            path = member(folder, page, TRAJECTORIES)
+            trajectories = read_columns(path)
+            verify(path, page, TRAJECTORIES)
+        layout = dict(page.get("layout", {}))
+        layout["directions"] = tuple(map(tuple, layout.get("directions", ())))
+        for name in ("state_names", "action_names"):
+            layout[name] = tuple(layout.get(name, ()))
+        return cls(
+            recovery,
+            Layout(**layout),
+            page.get("config", {}),
+            page.get("data", {}),
+            tuple(page.get("notes", ())),
+            trajectories,
+            extras,
+            page["versions"],
+            page.get("seed"),
+            page.get("hashes", {}),
+        )
+
+
+def plain(value: Any) -> Any:
+    """The value as dictionaries, lists, numbers and text: what a page and a report can hold.
+
+    Of a dataclass its fields, its `sentences` and its `columns`; recoveries in it are left out,
+    being runs of their own.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = {part.name: getattr(value, part.name) for part in fields(value)}
+        for name in ("sentences", "columns"):
+            if name not in parts and not callable(found := getattr(value, name, None)) and found:
+                parts[name] = found
+        return plain({k: v for k, v in parts.items() if not _holds_recovery(v)})
+    if isinstance(value, Mapping):
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(part) for part in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _holds_recovery(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(isinstance(part, Recovery) for part in value)
+    return isinstance(value, Recovery)
