@@ -143,6 +143,12 @@ class Recovery:
 
         return summarise(self)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from tacit.inverse.notebook import recovery_html
+
+        return recovery_html(self)
+
     def save(self, folder: str | Path) -> None:
         """Writes the run folder: `recovery.npz`, `history.parquet` and, last, `run.json`."""
         from tacit.inverse.storage import save

@@ -48,12 +48,14 @@ class Picture:
         alt: what it shows, for who cannot see it.
         caption: how to read it, below.
         cells: the values that can be read off it.
+        name: of its file, without ending, where figures are also saved; empty for none.
     """
 
     image: str | bytes
     alt: str
     caption: str = ""
     cells: Sequence[Cells] = ()
+    name: str = ""
 
     def __post_init__(self) -> None:
         if not self.alt.strip():

@@ -50,7 +50,7 @@ def _wants(subject: Subject) -> Finding:
     if negative:
         text += f" Less of {_joined([f'**{name}**' for name in negative[:NAMED]])} is better."
     loose = _loose(known.reward_intervals, weights)
-    verdict, tone = ("shares not settled", Tone.CAUTION) if loose else ("", Tone.PLAIN)
+    verdict, tone = ("not settled", Tone.CAUTION) if loose else ("", Tone.PLAIN)
     detail = _ranges(subject, recovery.reward_names, weights, known.reward_intervals)
     return Finding(text, label, verdict, tone, detail)
 
@@ -83,7 +83,10 @@ def _refuses(subject: Subject, k: int) -> Finding:
     places = _joined([f"{subject.state(s)} at {short(costs[s])}" for s in worst])
     detail = f"What a step costs, where it costs most: {places}. " if worst else ""
     detail += _ranges(subject, names, weights, ends)
-    return Finding(" ".join(texts) or "It avoids nothing in particular.", label, detail=detail)
+    text = " ".join(texts) or "It avoids nothing in particular."
+    loose = len(ordinary) > 0 and _loose(ends[ordinary], weights[ordinary])
+    verdict, tone = ("not settled", Tone.CAUTION) if loose else ("", Tone.PLAIN)
+    return Finding(text, label, verdict, tone, detail)
 
 
 def _price(subject: Subject, k: int) -> Finding:

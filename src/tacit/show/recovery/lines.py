@@ -12,6 +12,7 @@ from tacit.show.digits import short
 from tacit.show.palette import series_colour, series_mark
 from tacit.show.panels import tidy_values
 from tacit.show.pictures import Cells, Picture, box_of
+from tacit.show.words import anchor
 
 MOST_POINTS = 400  # that can be told apart under a pointer
 
@@ -36,7 +37,7 @@ def history_picture(title: str, values: np.ndarray, level: float | None) -> Pict
     names = [f"iteration {i + 1}" for i in stops]
     cells = Cells(title, box, 1, len(stops), [short(float(values[i])) for i in stops], names)
     alt = f"{title} over {count} iterations, from {short(values[0])} to {short(values[-1])}"
-    return Picture(svg(figure), alt, cells=[cells])
+    return Picture(svg(figure), alt, cells=[cells], name=anchor(title))
 
 
 @styled()
@@ -75,7 +76,7 @@ def line_picture(
         f"{title} against {across_name}, from {short(across[0])} to {short(across[-1])}; highest "
         f"at {short(across[int(known.argmax())])}"
     )
-    return Picture(svg(figure), alt, cells=[cells])
+    return Picture(svg(figure), alt, cells=[cells], name=anchor(title))
 
 
 def _page() -> tuple[Figure, Axes]:

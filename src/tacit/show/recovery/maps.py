@@ -20,6 +20,7 @@ from tacit.show.keys import draw_key
 from tacit.show.palette import COST_MAP, REWARD_MAP, VISIT_MAP
 from tacit.show.pictures import MOST_CELLS, Cells, box_of
 from tacit.show.recovery.subject import Subject
+from tacit.show.words import anchor
 
 MOST_DRAWN = 2_500  # cells of a drawing in lines; more become an image
 LARGEST_IMAGE = 90_000  # bytes of an image that has to share a page with others
@@ -59,7 +60,7 @@ def map_gallery(subject: Subject) -> Gallery:
     pictures = [
         value_map(ground, subject.reward, "reward", colours=REWARD_MAP),
         *(
-            value_map(ground, cost, _cost_title(subject, k), colours=COST_MAP, limits=limits)
+            value_map(ground, cost, subject.cost_title(k), colours=COST_MAP, limits=limits)
             for k, cost in enumerate(subject.costs)
         ),
         policy_map(ground, subject),
@@ -90,7 +91,7 @@ def action_maps(subject: Subject) -> Details | None:
     if objective.costs.ndim == 3:
         limits = limits_of([objective.costs[:, : ground.cells]])
         tables += [
-            (_cost_title(subject, k), objective.costs[k], COST_MAP, limits)
+            (subject.cost_title(k), objective.costs[k], COST_MAP, limits)
             for k in range(subject.constraints)
             if subject.identified[k]
         ]
@@ -188,7 +189,7 @@ def _picture(
     if texts:
         box = box_of(axes, (-0.5, layout.columns - 0.5), (-0.5, layout.rows - 0.5))
         cells.append(Cells(title, box, layout.rows, layout.columns, texts, ground.names))
-    return Picture(_image(figure, ground.cells), alt, cells=cells)
+    return Picture(_image(figure, ground.cells), alt, cells=cells, name=anchor(title))
 
 
 def _image(figure: Figure, cells: int) -> str | bytes:
@@ -212,8 +213,3 @@ def _value_words(ground: Ground, table: np.ndarray, title: str, unit: str) -> st
         f"Map of {title}. Lowest {short(table[low])}{unit} at {name(low)}, highest "
         f"{short(table[high])}{unit} at {name(high)}."
     )
-
-
-def _cost_title(subject: Subject, k: int) -> str:
-    name = subject.constraint(k)
-    return "cost" if name == "the cost" else f"cost: {name}"

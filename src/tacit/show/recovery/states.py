@@ -17,7 +17,7 @@ def state_bars(subject: Subject) -> Choice:
     """The highest and the lowest states by each quantity, one quantity at a time."""
     quantities = [("reward", subject.reward, "")]
     quantities += [
-        (f"cost: {subject.constraint(k)}", cost, "")
+        (subject.cost_title(k), cost, "")
         for k, cost in enumerate(subject.costs)
         if subject.identified[k]
     ]
@@ -47,7 +47,7 @@ def state_table(subject: Subject) -> Table:
     scales += [scale_of(subject.costs[k]) for k in known]
     columns = [Column("State"), Column("Time there", "%"), Column("What it does")]
     columns += [Column("Reward", "of a step there")]
-    columns += [Column(_heading(subject, k), "of a step there") for k in known]
+    columns += [Column(subject.cost_title(k).capitalize(), "of a step there") for k in known]
     rows = []
     for s in order:
         numbers = [np.round(100.0 * subject.time[s], 2), subject.reward[s]]
@@ -75,7 +75,7 @@ def state_choice(subject: Subject) -> list[Block]:
     if by_action:
         columns.append(Column("Reward"))
     costly = known if objective.costs.ndim == 3 else []
-    columns += [Column(_heading(subject, k)) for k in costly]
+    columns += [Column(subject.cost_title(k).capitalize()) for k in costly]
     options = []
     for index, s in enumerate(order):
         rows = []
@@ -104,8 +104,3 @@ def scale_of(values: np.ndarray) -> tuple[float, float]:
     finite = finite[np.isfinite(finite)]
     low, high = float(finite.min(initial=0.0)), float(finite.max(initial=0.0))
     return (low, high) if high > low else (0.0, 1.0)
-
-
-def _heading(subject: Subject, k: int) -> str:
-    name = subject.constraint(k)
-    return "Cost" if name == "the cost" else f"Cost: {name}"

@@ -122,6 +122,11 @@ class Subject:
             return names[0]
         return "the cost" if self.constraints == 1 else f"constraint {k}"
 
+    def cost_title(self, k: int) -> str:
+        """What a chart of the cost of a constraint is called."""
+        name = self.constraint(k)
+        return "cost" if name == "the cost" else f"cost: {name}"
+
     def state(self, state: int) -> str:
         """The name of a state."""
         return self.layout.state_name(int(state))
