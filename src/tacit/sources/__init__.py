@@ -1,0 +1,5 @@
+"""Demonstrations from anywhere."""
+
+from tacit.sources.discretise import Discretiser
+
+__all__ = ["Discretiser"]
