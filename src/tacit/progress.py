@@ -112,6 +112,16 @@ def watching(callbacks: Sequence[Callback] = (), journal: Journal | None = None)
                 listener.flush()  # type: ignore
 
 
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Searches inside run in one go, whoever watches outside."""
+    token = _WATCH.set(None)
+    try:
+        yield
+    finally:
+        _WATCH.reset(token)
+
+
 def stopped() -> Event | None:
     """The event at which a callback asked to stop, if one did."""
     watch = _WATCH.get()

@@ -1,0 +1,204 @@
+"""`tacit recover`: a problem folder in, a run folder out, kept on disk while it lasts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tacit.commands.answer import Answer, is_quiet
+from tacit.commands.recover_arguments import SEEDED, Recover
+from tacit.commands.telling import telling
+from tacit.errors import InvalidDemonstrations, InvalidModel
+
+if TYPE_CHECKING:
+    from tacit.demonstrations import Demonstrations
+    from tacit.inverse.recovery import Recovery
+    from tacit.problems.problem import Problem
+    from tacit.runs import Run
+
+NOT_CONVERGED = 3
+
+
+def command(arguments: Recover) -> Answer:
+    """Recovers, writes the run, and says what was found; 3 where it did not converge."""
+    from tacit.problems.problem import Problem
+    from tacit.progress import watching
+    from tacit.runs import Run, claimed
+    from tacit.runs.identity import data_hashes, identity
+
+    problem = Problem.load(arguments.problem)
+    seen = problem.demonstrations
+    if seen is None:
+        raise InvalidDemonstrations(
+            f"{arguments.problem} must hold demonstrations to recover from: "
+            "demonstrations.parquet, .csv or .npz; it holds none"
+        )
+    hashes = data_hashes(problem.mdp, problem.features, seen)
+    depends = identity(arguments.config, hashes)
+    options = {"resume": arguments.resume, "overwrite": arguments.overwrite}
+    with claimed(arguments.out, depends, **options) as claim:
+        if claim.done:
+            run = Run.load(arguments.out)
+        else:
+            with telling(quiet=is_quiet()) as tell, watching([tell], claim.journal):
+                run = _made(arguments, problem, seen, hashes)
+            claim.finish(run)
+        report = None if arguments.no_report else _report(arguments.out)
+    return _answer(arguments, run, report)
+
+
+def _made(
+    arguments: Recover, problem: Problem, seen: Demonstrations, hashes: dict[str, str]
+) -> Run:
+    """The run, fitted and questioned as asked."""
+    from tacit.inverse.fits import trajectory_fits
+    from tacit.inverse.recover import recover
+    from tacit.runs import Run
+    from tacit.runs.identity import data_summary
+
+    estimator = _estimator(arguments)
+    recovery = recover(problem.mdp, problem.features, seen, estimator=estimator, throw=False)
+    fits = trajectory_fits(recovery, seen, mdp=problem.mdp)
+    columns = dict(fits.columns)
+    groups = getattr(seen, "groups", None)
+    notes = list(problem.notes)
+    if groups is not None:
+        columns = {"episode": columns.pop("episode"), "group": groups[fits.episode], **columns}
+        if not arguments.groups and len(set(groups.tolist())) > 1:
+            notes.append(
+                "The demonstrations have groups, taken together here: --groups tests whether they "
+                "share their weights."
+            )
+    return Run(
+        recovery,
+        problem.layout,
+        {
+            **arguments.config,
+            "problem": str(arguments.problem),
+            "out": str(arguments.out),
+            "command": arguments.command,
+        },
+        data_summary(problem.mdp, seen),
+        tuple(notes),
+        columns,
+        _extras(arguments, problem, seen, recovery, estimator),
+        seed=arguments.seed,
+        hashes=hashes,
+    )
+
+
+def _estimator(arguments: Recover) -> Any:
+    """The estimator that was asked for, or None to pick by evidence."""
+    import tacit
+
+    kinds = {
+        "likelihood": "Likelihood",
+        "convex": "Convex",
+        "alternating": "Alternating",
+        "explanation": "Explanation",
+        "reward-only": "RewardOnly",
+        "constraint-only": "ConstraintOnly",
+    }
+    if arguments.estimator == "auto":
+        return None
+    seed = {"seed": arguments.seed} if arguments.estimator in SEEDED else {}
+    return getattr(tacit, kinds[arguments.estimator])(**arguments.given, **seed)
+
+
+def _extras(
+    arguments: Recover, problem: Problem, seen: Demonstrations, recovery: Recovery, estimator: Any
+) -> dict[str, Any]:
+    """Further results by name, each a stage of its own."""
+    from tacit.progress import once, unwatched
+    from tacit.runs.run import plain
+
+    mdp, features = problem.mdp, problem.features
+    asked: dict[str, Any] = {}
+    if arguments.holdout > 0:
+
+        def held_out() -> Any:
+            from tacit.inverse.holdout import holdout
+
+            return holdout(
+                mdp,
+                features,
+                seen,
+                estimator=estimator,
+                share=arguments.holdout,
+                seed=arguments.seed,
+                recovery=recovery,
+            )
+
+        asked["holdout"] = held_out
+    if arguments.discount_grid:
+
+        def profiled() -> Any:
+            from tacit.inverse.discounts import discount_profile
+
+            grid = arguments.discount_grid
+            return discount_profile(mdp, features, seen, grid, estimator=estimator)
+
+        asked["discount_profile"] = profiled
+    if arguments.groups:
+        if getattr(seen, "groups", None) is None:
+            raise InvalidModel("groups needs a `group` column in the demonstrations; got none")
+
+        def tested() -> Any:
+            from tacit.inverse.groups import equal_weights_test
+            from tacit.inverse.likelihood import Likelihood
+
+            chosen = estimator if isinstance(estimator, Likelihood) else None
+            return equal_weights_test(mdp, features, seen, estimator=chosen, seed=arguments.seed)
+
+        asked["groups"] = tested
+
+    def computed(ask: Any) -> Any:
+        with unwatched():
+            return plain(ask())
+
+    return {name: once(name, lambda ask=ask: computed(ask)) for name, ask in asked.items()}
+
+
+def _report(folder: Path) -> str:
+    """Writes the report of a run; where it is."""
+    from tacit.commands.report import command as report
+    from tacit.commands.report_arguments import Report
+
+    return str(report(Report(folder)).data["report"])
+
+
+def _answer(arguments: Recover, run: Run, report: str | None) -> Answer:
+    recovery = run.recovery
+    lines: list[Any] = [recovery.summary()]
+    lines += [f"Note: {note}" for note in run.notes]
+    for result in run.extras.values():
+        lines += list(result.get("sentences", ()))
+    lines.append(f"written: {arguments.out}" + (f", {report}" if report else ""))
+    known = recovery.identification
+    data = {
+        "run": str(arguments.out),
+        "report": report,
+        "estimator": recovery.estimator,
+        "status": recovery.status.name,
+        "reward_weights": dict(zip(recovery.reward_names, recovery.reward_weights, strict=True)),
+        "cost_weights": [
+            dict(zip(names, weights, strict=True))
+            for names, weights in zip(recovery.cost_names, recovery.cost_weights, strict=True)
+        ],
+        "multipliers": recovery.multipliers,
+        "budgets": recovery.budgets,
+        "temperature": recovery.temperature,
+        "reward_intervals": known.reward_intervals,
+        "cost_intervals": list(known.cost_intervals),
+        "multiplier_intervals": known.multiplier_intervals,
+        "budget_intervals": known.budget_intervals,
+        "active": known.active,
+        "findings": known.findings,
+        "certificate": asdict(recovery.certificate),
+        "data": run.data,
+        "notes": run.notes,
+        "extras": run.extras,
+    }
+    code = NOT_CONVERGED if recovery.status.name == "NOT_CONVERGED" else 0
+    return Answer(lines, data, code)
