@@ -35,7 +35,11 @@ def interval_words(cell: Bar, scale: float = 1.0) -> str:
     >>> interval_words(Bar(0.2, (0, 1), 0.1, float("inf"))), interval_words(Bar(0, (0, 1), -1, 1))
     ('0.1 or more', '−1 to 1')
     """
-    low, high = short(cell.low * scale, digits=2), short(cell.high * scale, digits=2)
+    low = high = ""
+    for digits in (2, 3, 4):  # enough to tell the ends apart
+        low, high = (short(end * scale, digits=digits) for end in (cell.low, cell.high))
+        if low != high:
+            break
     if math.isinf(cell.low) and math.isinf(cell.high):
         return "anything"
     if math.isinf(cell.high):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from tacit.runs.run import Run, plain
 from tacit.show.digits import short
 from tacit.show.document import Block, Code, Details, Facts, Items, Paragraph, Section
 from tacit.show.recovery.findings import capital
-from tacit.show.recovery.further import plain, words
+from tacit.show.recovery.further import words
 from tacit.show.recovery.states import scale_of
-from tacit.show.recovery.subject import RunLike
 from tacit.show.tables import Bar, Cell, Column, Row, Table
 
 MOST_TRAJECTORIES = 300
@@ -29,7 +30,7 @@ HEADS = {  # of the columns about trajectories
 }
 
 
-def data_section(run: RunLike) -> Section:
+def data_section(run: Run) -> Section:
     """The summary of the demonstrations and the fit of each, the worst first."""
     facts: dict[str, Cell] = {}
     tables: list[Block] = []
@@ -88,7 +89,7 @@ def _cell(name: str, value: Any, scale: tuple[float, float]) -> Cell:
     return value if isinstance(value, str | int | float) else str(value)
 
 
-def guarantee_section(run: RunLike) -> Section:
+def guarantee_section(run: Run) -> Section:
     """Everything the estimator has to say, word for word, and the numbers behind the status."""
     certificate, solved = run.recovery.certificate, run.recovery.solution.certificate
     rows = [
@@ -116,36 +117,33 @@ def guarantee_section(run: RunLike) -> Section:
     return Section("Guarantees and findings", [*blocks, table], lead)
 
 
-def reproduce_section(run: RunLike) -> Section:
+def reproduce_section(run: Run) -> Section:
     """The command, the versions, the seed and what identifies the data."""
     config = plain(dict(run.config))
     blocks: list[Block] = []
-    command = config.get("command")
+    command = config.pop("command", None)
     if isinstance(command, list):
-        command = " ".join(str(word) for word in command)
-    if isinstance(command, str) and command:
-        blocks += [Paragraph("The same command gives the same numbers:"), Code(command)]
-    blocks += [Paragraph("In Python:"), Code(f"tacit.recover(..., estimator=tacit.{_call(run)})")]
-    versions = getattr(run, "versions", None) or config.get("versions")
-    if isinstance(versions, Mapping):
-        blocks.append(Facts({str(k): str(v) for k, v in versions.items()}))
-    hashes = getattr(run, "hashes", None) or config.get("hashes") or config.get("data_hashes")
-    if isinstance(hashes, Mapping) and hashes:
-        rows = [Row([str(name), f"`{value}`"]) for name, value in hashes.items()]
-        blocks.append(Table("Data", [Column("File"), Column("Checksum")], rows))
-    rest = {
-        k: v for k, v in config.items() if k not in ("command", "versions", "hashes", "data_hashes")
-    }
-    if rest:
-        rows = [Row([words(k), _setting(v)]) for k, v in rest.items()]
+        command = shlex.join(str(word) for word in command)
+    if command:
+        blocks += [Paragraph("The same command gives the same numbers:"), Code(str(command))]
+    call = run.recovery.estimator
+    if call:
+        program = f"tacit.recover(mdp, features, demonstrations, estimator=tacit.{call})"
+        blocks += [Paragraph("In Python:"), Code(program)]
+    facts: dict[str, Cell] = {str(name): str(value) for name, value in run.versions.items()}
+    if run.seed is not None:
+        facts["seed"] = str(run.seed)
+    blocks.append(Facts(facts))
+    if run.hashes:
+        rows = [Row([str(name), f"`{value}`"]) for name, value in run.hashes.items()]
+        note = "SHA-256 of what each part of the problem says: other data, other checksums."
+        blocks.append(Table("Data", [Column("Part"), Column("Checksum")], rows, note))
+    if config:
+        rows = [Row([words(k), _setting(v)]) for k, v in config.items()]
         table = Table("Settings", [Column("Name"), Column("Value")], rows)
         blocks.append(Details("All settings", [table]))
     return Section("How to reproduce", blocks)
 
 
-def _call(run: RunLike) -> str:
-    return run.recovery.estimator or "..."
-
-
 def _setting(value: Any) -> str:
-    return "–" if value is None else f"`{value}`" if str(value) else "–"
+    return f"`{value}`" if value not in (None, "") else "–"

@@ -140,11 +140,11 @@ def _sure(subject: Subject) -> Finding:
         return Finding(text, label, "chance not known", Tone.CAUTION, detail)
     fine = gap <= max(NOISY * noise, 1e-9)
     text = (
-        f"What it would do agrees with what was shown: they differ by {share(gap)}, and chance "
-        f"alone makes {share(noise)}."
+        f"What it would do agrees with what was shown: they differ by {share(gap)}, where "
+        f"chance alone makes about {share(noise)}."
         if fine
-        else f"What it would do is not what was shown: they differ by {share(gap)}, and chance "
-        f"alone makes only {share(noise)}."
+        else f"What it would do is not what was shown: they differ by {share(gap)}, where "
+        f"chance alone makes about {share(noise)}."
     )
     if status is RecoveryStatus.NOT_CONVERGED:
         return Finding(text, label, "stopped early", Tone.CAUTION, detail)
@@ -191,6 +191,8 @@ def _ranges(
 ) -> str:
     """The intervals of the heaviest features, in words."""
     order = np.argsort(-np.abs(weights), kind="stable")[:NAMED]
+    if len(weights) == 1:
+        return ""  # of one weight the gauge alone says that it is 1
     parts = [
         f"{names[j]} {interval_words(Bar(0.0, (0, 1), float(low), float(high)))}"
         for j in order

@@ -1,69 +1,61 @@
-"""Further results of a run, whatever they are: sentences, single numbers, columns, curves."""
+"""Further results of a run: other discounts, groups, what was held back, or anything like them.
+
+A result is recognised by what it holds: `sentences`, a table `columns`, scores of several models,
+single numbers. So results that come later are shown as well.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, is_dataclass
 from typing import Any
 
 import numpy as np
 
-from tacit.show.document import Block, Facts, Gallery, Items, Picture, Section
+from tacit.runs.run import plain
+from tacit.show.digits import short
+from tacit.show.document import Block, Facts, Gallery, Items, Section
 from tacit.show.recovery.lines import line_picture
-from tacit.show.tables import Cell, Column, Row, Table
+from tacit.show.recovery.states import scale_of
+from tacit.show.tables import Bar, Best, Cell, Column, Row, Table
 
 TITLES = {
-    "holdout": "On demonstrations held back",
+    "holdout": "On trajectories held back",
     "discounts": "If the discount were another",
     "discount_profile": "If the discount were another",
     "groups": "Do the groups differ?",
 }
-MOST_ROWS = 200
-MOST_FACTS = 12
+MOST_ROWS, MOST_COLUMNS = 200, 12
 
 
 def further_sections(extras: Mapping[str, Any]) -> list[Section]:
     """One section for each further result that holds anything."""
-    sections = []
-    for name, result in extras.items():
-        blocks = blocks_of(plain(result))
-        if blocks:
-            title = TITLES.get(name, name.replace("_", " ").capitalize())
-            sections.append(Section(title, blocks))
-    return sections
+    found = [(name, blocks_of(plain(result))) for name, result in extras.items()]
+    return [
+        Section(TITLES.get(name, words(name).capitalize()), blocks)
+        for name, blocks in found
+        if blocks
+    ]
 
 
 def blocks_of(result: Any) -> list[Block]:
-    """A result as blocks: its sentences first, then its curve, its numbers and its columns."""
+    """A result as blocks: its sentences first, then what they rest on."""
     if not isinstance(result, Mapping):
-        return [Items([str(one) for one in _several(result)])] if result not in (None, []) else []
-    sentences = [str(s) for key in ("sentences", "findings") for s in _several(result.get(key))]
-    rest = {k: v for k, v in result.items() if k not in ("sentences", "findings")}
-    facts = {words(k): v for k, v in rest.items() if isinstance(v, str | int | float | None)}
-    columns = {k: v for k, v in rest.items() if _is_column(v)}
+        return [Items([str(one) for one in _several(result)])] if _several(result) else []
+    sentences = [str(one) for one in _several(result.get("sentences"))]
+    columns = result.get("columns")
+    columns = columns if isinstance(columns, Mapping) else {}
+    if not columns and not sentences:  # a bare table
+        columns = {k: v for k, v in result.items() if isinstance(v, list)}
     blocks: list[Block] = [Items(sentences)] if sentences else []
-    blocks += _profile(columns)
+    blocks += _scores(result) + _profile(columns)
+    facts: dict[str, Cell] = {
+        words(k): v
+        for k, v in result.items()
+        if isinstance(v, int | float) and not isinstance(v, bool)
+    }
     if facts:
-        blocks.append(Facts(dict(list(facts.items())[:MOST_FACTS])))
-    for length in dict.fromkeys(len(column) for column in columns.values()):
-        blocks += _columns({k: v for k, v in columns.items() if len(v) == length})
-    for name, value in rest.items():
-        if isinstance(value, Mapping):
-            blocks += blocks_of(value) if len(rest) == 1 else _named(name, value)
-    return blocks
-
-
-def plain(value: Any) -> Any:
-    """The value made of dicts, lists, numbers and text alone."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    return value if isinstance(value, str | int | float | None) else str(value)
+        blocks.append(Facts(facts))
+    return blocks + _columns(columns)
 
 
 def words(name: str) -> str:
@@ -71,60 +63,100 @@ def words(name: str) -> str:
     return str(name).replace("_", " ")
 
 
-def _named(name: str, value: Mapping[str, Any]) -> list[Block]:
-    """A result within a result: a table of one row a name."""
-    pairs = [(k, v) for k, v in value.items() if isinstance(v, str | int | float | None)]
-    if len(pairs) < len(value):
-        return blocks_of(value)
-    rows = [Row([str(k), v]) for k, v in pairs[:MOST_ROWS]]
-    return [Table(words(name).capitalize(), [Column("Name"), Column("Value")], rows)]
-
-
-def _profile(columns: Mapping[str, Sequence[Any]]) -> list[Block]:
-    """The likelihood against the discount, where a result has both."""
-    discounts = columns.get("discount") or columns.get("discounts")
-    heights = columns.get("log_likelihood")
-    if not discounts or not heights or len(discounts) != len(heights) or len(discounts) < 2:
+def _scores(result: Mapping[str, Any]) -> list[Block]:
+    """One row a model, where a result compares how well several predict."""
+    scores = [v for v in result.values() if isinstance(v, Mapping) and "log_likelihood" in v]
+    if len(scores) < 2:
         return []
-    across = np.array(discounts, float)
-    order = np.argsort(across)
-    values = np.array([np.nan if h is None else h for h in heights], float)
-    picture: Picture = line_picture(
-        "log-likelihood", across[order], values[order], "discount", point="discount"
-    )
-    return [Gallery([picture])]
-
-
-def _columns(columns: Mapping[str, Sequence[Any]]) -> list[Block]:
-    if not columns:
-        return []
-    length = len(next(iter(columns.values())))
     rows = [
-        Row([_cell(column[i]) for column in columns.values()])
-        for i in range(min(length, MOST_ROWS))
+        Row(
+            [
+                str(score.get("name", "")),
+                _with_error(score, "log_likelihood"),
+                Bar(100.0 * _number(score.get("share_optimal")), (0.0, 100.0)),
+            ]
+        )
+        for score in scores
     ]
-    note = "" if length <= MOST_ROWS else f"The first {MOST_ROWS} of {length}."
-    heads = [Column(words(name).capitalize()) for name in columns]
-    return [Table(", ".join(map(words, columns)).capitalize(), heads, rows, note)]
+    columns = [
+        Column("Model"),
+        Column("Log-likelihood", "mean of a step, ± standard error", Best.NONE),
+        Column("Best actions", "% of the steps"),
+    ]
+    return [Table("How well each predicts them", columns, rows)]
+
+
+def _with_error(score: Mapping[str, Any], name: str) -> str:
+    value, error = _number(score.get(name)), _number(score.get(f"{name}_error"))
+    return short(value) if np.isnan(error) else f"{short(value)} ± {short(error, digits=2)}"
+
+
+def _profile(columns: Mapping[str, Any]) -> list[Block]:
+    """The likelihood, or the share of best actions, against the discount."""
+    across = np.array([_number(v) for v in _several(columns.get("discount"))])
+    if len(across) < 2:
+        return []
+    pictures: list[Block] = []
+    for name, title in (("log_likelihood", "log-likelihood"), ("share_optimal", "best actions")):
+        values = np.array([_number(v) for v in _several(columns.get(name))])
+        if len(values) == len(across) and np.isfinite(values).any():
+            order = np.argsort(across)
+            pictures.append(
+                line_picture(title, across[order], values[order], "discount", point="discount")
+            )
+    return [Gallery(pictures)] if pictures else []
+
+
+def _columns(columns: Mapping[str, Any]) -> list[Block]:
+    """A table of columns; a value with its ends is drawn as a bar."""
+    lengths = {len(_several(column)) for column in columns.values()}
+    if len(lengths) != 1 or not max(lengths):
+        return []
+    if {"value", "low", "high", "quantity", "name", "group"} <= set(columns):
+        return [_by_group(columns)]
+    count = lengths.pop()
+    shown = dict(list(columns.items())[:MOST_COLUMNS])
+    rows = [
+        Row([_cell(column[i]) for column in shown.values()]) for i in range(min(count, MOST_ROWS))
+    ]
+    left = len(columns) - len(shown)
+    note = f"The first {MOST_ROWS} of {count} rows. " if count > MOST_ROWS else ""
+    note += f"{left} more columns are in the files of the run." if left > 0 else ""
+    heads = [Column(words(name).capitalize()) for name in shown]
+    return [Table("The numbers", heads, rows, note)]
+
+
+def _by_group(columns: Mapping[str, Any]) -> Table:
+    """The numbers of each group, those of the same name below each other."""
+    names = ("quantity", "name", "group", "value", "low", "high")
+    rows = list(zip(*(columns[name] for name in names), strict=True))
+    rows.sort(key=lambda row: tuple(map(str, row[:3])))
+    scales = {
+        quantity: scale_of(
+            np.array([_number(v) for row in rows if row[0] == quantity for v in row[3:]])
+        )
+        for quantity in {row[0] for row in rows}
+    }
+    cells: list[Row] = []
+    for quantity, name, group, *numbers in rows[:MOST_ROWS]:
+        value, low, high = map(_number, numbers)
+        bar = Bar(value, scales[quantity], low=low, high=high)
+        cells.append(Row([f"{quantity} {name}".strip(), str(group), bar]))
+    heads = [Column("Number"), Column("Group"), Column("Value", "and its 95 % interval")]
+    return Table("Each group by itself", heads, cells)
 
 
 def _cell(value: Any) -> Cell:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list):
-        return ", ".join(_text(one) for one in value)
-    return value
+    return value if isinstance(value, int | float | str | None) else str(value)
 
 
-def _text(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else np.nan
 
 
-def _is_column(value: Any) -> bool:
-    return isinstance(value, list) and len(value) > 0 and not isinstance(value[0], Mapping)
-
-
-def _several(value: Any) -> list[Any]:
+def _several(value: Any) -> Sequence[Any]:
     if value is None:
         return []
-    return list(value) if isinstance(value, list | tuple) else [value]
+    return value if isinstance(value, list | tuple) else [value]

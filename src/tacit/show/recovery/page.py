@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from tacit import __version__
+from tacit.runs.run import Run
 from tacit.show.document import Block, Document, Facts, Items, Section
 from tacit.show.recovery.data import data_section, guarantee_section, reproduce_section
 from tacit.show.recovery.findings import NAMED, top_findings
 from tacit.show.recovery.further import further_sections, words
 from tacit.show.recovery.maps import MOST_CELLS, action_maps, map_gallery
 from tacit.show.recovery.states import state_bars, state_choice, state_table
-from tacit.show.recovery.subject import RunLike, Subject
+from tacit.show.recovery.subject import Subject
 from tacit.show.recovery.weights import course, weight_tables
 from tacit.show.tables import Cell
 
 
-def recovery_document(run: RunLike) -> Document:
+def recovery_document(run: Run) -> Document:
     """The report of a run: findings, maps or bars, weights, convergence, guarantees, data.
 
     `render` turns it into one HTML page; its figures can be read by pointing and by keys.
@@ -75,7 +76,7 @@ def _title(config: Mapping[str, Any]) -> str:
     return f"What was recovered from {name}" if name else "What was recovered"
 
 
-def _facts(run: RunLike, subject: Subject) -> dict[str, Cell]:
+def _facts(run: Run, subject: Subject) -> dict[str, Cell]:
     facts: dict[str, Cell] = {
         "recovered by": run.recovery.estimator.partition("(")[0] or "an unnamed estimator",
         "states": subject.states,

@@ -1,55 +1,14 @@
-"""What a report of a recovery is about, and the tables by state that every part of it shows."""
+"""What a report is about: a recovery with names, and the tables by state that its parts show."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
 
 import numpy as np
 
 from tacit.inverse.recovery import Recovery
 from tacit.layout import Layout
-
-
-class RunLike(Protocol):
-    """A run: what was recovered, from what, and how. `tacit.runs.Run` is one."""
-
-    @property
-    def recovery(self) -> Recovery:
-        """What was recovered."""
-        ...
-
-    @property
-    def layout(self) -> Layout:
-        """How states and actions are named."""
-        ...
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The arguments of the command."""
-        ...
-
-    @property
-    def data(self) -> Mapping[str, Any]:
-        """Name -> number: what the demonstrations are."""
-        ...
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What was assumed or estimated, in sentences."""
-        ...
-
-    @property
-    def trajectories(self) -> Mapping[str, Any]:
-        """Name -> column, one entry an episode, the worst fit first."""
-        ...
-
-    @property
-    def extras(self) -> Mapping[str, Any]:
-        """Name -> further results."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
