@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tacit import features, judge, worlds
+    from tacit import export, features, judge, progress, runs, worlds
     from tacit.demonstrations import Demonstrations
     from tacit.dynamics_prior import Prior
     from tacit.errors import (
@@ -81,11 +81,14 @@ __all__ = [
     "discount_profile",
     "dynamics_uncertainty",
     "equal_weights_test",
+    "export",
     "features",
     "holdout",
     "judge",
     "price_curve",
+    "progress",
     "recover",
+    "runs",
     "simulate",
     "solve",
     "trajectory_fits",
@@ -128,11 +131,14 @@ _HOME = {
     "discount_profile": "tacit.inverse.discounts",
     "dynamics_uncertainty": "tacit.inverse.dynamics_uncertainty",
     "equal_weights_test": "tacit.inverse.groups",
+    "export": "tacit.export",
     "features": "tacit.features",
     "holdout": "tacit.inverse.holdout",
     "judge": "tacit.judge",
     "price_curve": "tacit.forward.price_curve",
+    "progress": "tacit.progress",
     "recover": "tacit.inverse.recover",
+    "runs": "tacit.runs",
     "simulate": "tacit.simulation",
     "solve": "tacit.forward.solve",
     "trajectory_fits": "tacit.inverse.fits",

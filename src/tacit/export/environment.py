@@ -1,0 +1,122 @@
+"""A Gymnasium environment with the reward and the costs of an objective."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from tacit.errors import InvalidModel
+from tacit.inverse.recovery import Recovery
+from tacit.layout import Layout
+from tacit.mdp import MDP
+from tacit.objective import Objective
+
+
+def environment(
+    mdp: MDP,
+    objective: Objective | Recovery,
+    *,
+    layout: Layout | None = None,
+    max_steps: int | None = None,
+) -> Any:
+    """A `gymnasium.Env` in which an agent lives in this world and is paid by this objective.
+
+    Observations and actions are numbers of states and actions. Every step gives the reward of the
+    state it was taken in and of the action; `info["costs"]` [K] holds what it costs each
+    constraint and `info["cost"]` their sum, as safe reinforcement learning has it. Nothing is
+    discounted: `unwrapped.discount` and `unwrapped.budgets` say what the objective asks for.
+
+    An episode terminates in a state that no action leaves and where nothing is paid or charged any
+    more; it is truncated after `max_steps`.
+
+    Args:
+        mdp: the world.
+        objective: what pays and what it costs; or a recovery of it.
+        layout: names of states and actions, given in `info` as `state` and `action`.
+        max_steps: most steps of an episode; None for no limit.
+    """
+    if max_steps is not None and (isinstance(max_steps, bool) or not max_steps >= 1):
+        raise InvalidModel(f"max_steps must be a positive integer; got {max_steps!r}")
+    return _environment_class()(mdp, objective_of(objective), layout, max_steps)
+
+
+def objective_of(given: Objective | Recovery) -> Objective:
+    """The objective itself, or the one that a recovery found."""
+    if isinstance(given, Objective):
+        return given
+    if isinstance(getattr(given, "objective", None), Objective):
+        return given.objective
+    raise InvalidModel(f"an Objective or a Recovery must be given; got {type(given).__name__}")
+
+
+def gymnasium_module() -> Any:
+    """Gymnasium, or one line that says how to get it."""
+    try:
+        return import_module("gymnasium")
+    except ImportError:
+        raise InvalidModel(
+            "this needs Gymnasium, which is not installed: pip install 'tacit[gymnasium]'"
+        ) from None
+
+
+def charges(costs: np.ndarray, state: int, action: int) -> dict[str, Any]:
+    """The entries `cost` and `costs` of an `info`, from the tables [K, S, A]."""
+    charged = np.array(costs[:, state, action])
+    return {"cost": float(charged.sum()), "costs": charged}
+
+
+@cache
+def _environment_class() -> type:
+    """The class, made when it is asked for: its parent is Gymnasium's."""
+    gymnasium = gymnasium_module()
+
+    class TacitEnvironment(gymnasium.Env):
+        """A world of tacit, paid by an objective."""
+
+        metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012
+
+        def __init__(
+            self, mdp: MDP, objective: Objective, layout: Layout | None, max_steps: int | None
+        ) -> None:
+            self.mdp, self.layout, self.max_steps = mdp, layout or Layout(), max_steps
+            self.reward, self.costs = objective.tables(mdp)
+            self.discount, self.budgets = mdp.discount, objective.budgets
+            self.observation_space = gymnasium.spaces.Discrete(mdp.states)
+            self.action_space = gymnasium.spaces.Discrete(mdp.actions)
+            self.render_mode = "ansi"
+            quiet = ~self.reward.any(axis=1) & ~self.costs.any(axis=(0, 2))
+            self._over = mdp.absorbing & quiet
+            self._likely = np.cumsum(mdp.transitions.probabilities, axis=2)
+            self._state, self._steps = 0, 0
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict]:
+            super().reset(seed=seed)
+            self._state = int(self.np_random.choice(self.mdp.states, p=self.mdp.initial))
+            self._steps = 0
+            return self._state, self._named()
+
+        def step(self, action: Any) -> tuple[int, float, bool, bool, dict]:
+            state, action = self._state, int(action)
+            if not 0 <= action < self.mdp.actions:
+                raise InvalidModel(f"an action must be in 0..{self.mdp.actions - 1}; got {action}")
+            sums = self._likely[state, action]
+            # Scaled by the true last sum: rounding may leave it below 1.
+            place = np.searchsorted(sums, self.np_random.random() * sums[-1], side="right")
+            self._state = int(self.mdp.transitions.states[state, action, place])
+            self._steps += 1
+            truncated = self.max_steps is not None and self._steps >= self.max_steps
+            info = charges(self.costs, state, action)
+            info |= self._named() | {"action": self.layout.action_name(action)}
+            reward = float(self.reward[state, action])
+            return self._state, reward, bool(self._over[self._state]), truncated, info
+
+        def render(self) -> str:
+            return self.layout.state_name(self._state)
+
+        def _named(self) -> dict[str, Any]:
+            return {"state": self.layout.state_name(self._state)}
+
+    return TacitEnvironment

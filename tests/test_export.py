@@ -1,0 +1,223 @@
+"""Out to the tools people use, and back: what they see is what tacit computed."""
+
+import warnings
+
+import numpy as np
+import polars
+import pytest
+
+import tacit
+from tacit import MDP, InvalidModel, Objective, export
+from tacit.files.arrays import read_arrays
+from tacit.layout import Layout
+from tacit.sources import Discretiser
+
+gymnasium = pytest.importorskip("gymnasium")
+
+WORLD = tacit.worlds.random(2, states=6, actions=3, constraints=2, discount=0.8, tightness=0.5)
+SOLVED = tacit.solve(WORLD.mdp, WORLD.truth)
+
+
+def lived(env, policy, episodes: int, steps: int, discount: float, state_of=int):
+    """[episodes, 1 + K] discounted reward and costs of a policy, as an agent outside collects."""
+    env.reset(seed=0)
+    rng = np.random.default_rng(1)
+    sums = []
+    for _ in range(episodes):
+        observation, _ = env.reset()
+        total = 0.0
+        for t in range(steps):
+            action = rng.choice(policy.shape[1], p=policy[state_of(observation)])
+            observation, reward, terminated, truncated, info = env.step(action)
+            assert info["cost"] == pytest.approx(info["costs"].sum(), rel=1e-12)
+            total = total + discount**t * np.array([reward, *info["costs"]])
+            if terminated or truncated:
+                break
+        sums.append(total)
+    return np.array(sums)
+
+
+def agree(sums: np.ndarray, expected) -> None:
+    """Means within four standard errors of what is expected."""
+    error = sums.std(axis=0, ddof=1) / np.sqrt(len(sums))
+    assert (np.abs(sums.mean(axis=0) - expected) <= 4 * error).all()
+    assert (error < 0.2 * np.abs(expected).max()).all()  # or the test could not fail
+
+
+def test_the_environment_passes_the_checker_of_gymnasium():
+    from gymnasium.utils.env_checker import check_env
+
+    env = export.environment(WORLD.mdp, WORLD.truth, max_steps=20)
+    with warnings.catch_warnings():
+        # Made without gymnasium.make, so the checker cannot make it again to try other modes.
+        warnings.filterwarnings("ignore", message=".*(spec|registered).*")
+        check_env(env)
+    assert env.observation_space.n == 6
+    assert env.action_space.n == 3
+    assert env.unwrapped.discount == 0.8
+    assert np.array_equal(env.unwrapped.budgets, WORLD.truth.budgets)
+
+
+def test_an_agent_collects_what_tacit_computed():
+    env = export.environment(WORLD.mdp, WORLD.truth)
+    # 40 steps leave out a part 0.8^40 = 1e-4 of everything.
+    sums = lived(env, SOLVED.policy, 500, 40, 0.8)
+    agree(sums, [SOLVED.value, *SOLVED.spent])
+
+
+def test_the_same_seed_gives_the_same_episode():
+    runs = []
+    for seed in (3, 3, 4):
+        env = export.environment(WORLD.mdp, WORLD.truth, max_steps=30)
+        trace = [env.reset(seed=seed)[0]]
+        trace += [env.step(t % 3)[0] for t in range(30)]
+        runs.append(trace)
+    assert runs[0] == runs[1] != runs[2]
+
+
+# Work pays 1 and costs 2; resting leads home, where nothing is paid; the mine pays for ever.
+NAMES = Layout(state_names=("work", "home", "mine"), action_names=("stay", "rest", "dig"))
+LIFE = MDP(np.eye(3)[[[0, 1, 2], [1, 1, 1], [2, 2, 2]]], [1, 0, 0], 0.9)
+PAY = Objective([1, 0, 5], [[2, 0, 0]], [9])
+
+
+def test_episodes_end_where_nothing_is_paid_any_more():
+    env = export.environment(LIFE, PAY, layout=NAMES, max_steps=3)
+    assert env.reset(seed=0) == (0, {"state": "work"})
+    state, reward, terminated, truncated, info = env.step(0)
+    assert (state, reward, terminated, truncated) == (0, 1.0, False, False)
+    assert (info["cost"], info["state"], info["action"]) == (2.0, "work", "stay")
+    assert env.step(1)[:4] == (1, 1.0, True, False)
+    assert env.render() == "home"
+    env.reset()
+    assert env.step(2)[2:4] == (False, False)  # nothing leaves the mine, but it goes on paying
+    assert env.step(0)[:4] == (2, 5.0, False, False)
+    assert env.step(0)[3]
+    with pytest.raises(InvalidModel, match=r"an action must be in 0\.\.2; got 7"):
+        env.step(7)
+
+
+LAKE = tacit.worlds.gymnasium(
+    "FrozenLake-v1",
+    discount=0.9,
+    costs=[np.isin(np.arange(16), [1, 2, 3, 4, 8])],
+    budgets=[2.0],
+)
+
+
+def test_the_wrapper_pays_a_foreign_environment_by_the_objective():
+    # What an agent is paid in Gymnasium's own lake is what tacit's model of it promises.
+    policy = tacit.solve(LAKE.mdp, LAKE.truth).policy
+    policy = 0.7 * policy + 0.3 / 4
+    visits = np.linalg.solve(
+        np.eye(17) - 0.9 * np.einsum("sa,sat->ts", policy, LAKE.mdp.dense()), LAKE.mdp.initial
+    )
+    table = visits[:, None] * policy
+    rng = np.random.default_rng(0)
+    prize = np.append(rng.random((16, 4)), np.zeros((1, 4)), axis=0)  # the end pays nothing
+    objective = Objective(prize, LAKE.truth.costs, LAKE.truth.budgets)
+    env = export.wrapper(gymnasium.make("FrozenLake-v1"), objective)
+    _, costs = objective.tables(LAKE.mdp)
+    sums = lived(env, policy, 600, 100, 0.9)
+    agree(sums, [(table * prize).sum(), *(table * costs).sum(axis=(1, 2))])
+
+
+def test_the_reward_is_replaced_or_told():
+    lake = gymnasium.make("FrozenLake-v1", desc=["SG"], is_slippery=False)
+    pay = Objective([[1, 2, 3, 4], [0, 0, 0, 0]], [[[0, 0, 7, 0], [0, 0, 0, 0]]], [1])
+    for replace in (True, False):
+        env = export.wrapper(lake, pay, replace_reward=replace)
+        env.reset(seed=0)
+        _, reward, terminated, _, info = env.step(2)
+        assert terminated
+        assert reward == (3.0 if replace else 1.0)
+        assert info["recovered_reward"] == 3.0
+        assert info["environment_reward"] == 1.0
+        assert info["cost"] == 7.0
+
+
+def test_a_discretiser_says_the_state_of_an_observation():
+    cart = gymnasium.make("CartPole-v1")
+    cells = Discretiser.from_edges(
+        [[-5, 0, 5], [-50, 50], [-0.5, 0, 0.5], [-50, 50]], names=["x", "v", "tilt", "w"], clip=True
+    )
+    pay = Objective(np.arange(4.0), [np.arange(4.0)], [1.0])
+    with pytest.raises(InvalidModel, match=r"state_of must say which number a value of Box"):
+        export.wrapper(cart, pay)
+    env = export.wrapper(cart, pay, state_of=cells)
+    before, _ = env.reset(seed=0)
+    _, reward, _, _, info = env.step(1)
+    assert reward == info["cost"] == cells(before) == (2 * (before[0] >= 0) + (before[2] >= 0))
+
+
+def test_a_wrapper_of_the_wrong_size_is_refused():
+    lake = gymnasium.make("FrozenLake-v1")
+    with pytest.raises(InvalidModel, match=r"knows 3 numbers, from 0; got Discrete\(16\)"):
+        export.wrapper(lake, PAY)
+    env = export.wrapper(lake, PAY, state_of=lambda observation: 3)
+    with pytest.raises(InvalidModel, match=r"state_of must give a number in 0\.\.2; got 3"):
+        env.reset(seed=0)
+    with pytest.raises(InvalidModel, match="Gymnasium environment must be given; got str"):
+        export.wrapper("FrozenLake-v1", PAY)
+    with pytest.raises(InvalidModel, match="Objective or a Recovery must be given; got MDP"):
+        export.environment(LIFE, LIFE)
+    with pytest.raises(InvalidModel, match="max_steps must be a positive integer; got 0"):
+        export.environment(LIFE, PAY, max_steps=0)
+
+
+@pytest.fixture(scope="module")
+def recovery() -> tacit.Recovery:
+    seen = tacit.simulate(WORLD.mdp, SOLVED.policy, trajectories=60, steps=30)
+    return tacit.recover(WORLD.mdp, WORLD.features, seen, estimator=tacit.Explanation())
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_recovery_as_a_table_with_names(tmp_path, recovery, ending):
+    path = tmp_path / f"what it wants.{ending}"
+    names = Layout(state_names=tuple("abcdef"), action_names=("left", "right", "wait"))
+    export.tables(recovery, path, names)
+    frame = polars.read_csv(path) if ending == "csv" else polars.read_parquet(path)
+    assert frame.columns == [
+        *("state", "state_name", "action", "action_name"),
+        *("reward", "cost_0", "cost_1", "policy", "visitation"),
+    ]
+    assert frame.row(5)[:4] == (1, "b", 2, "wait")
+    reward, costs = recovery.objective.tables(WORLD.mdp)
+    # Both formats keep every digit.
+    assert np.array_equal(frame["reward"].to_numpy().reshape(6, 3), reward)
+    for k in (0, 1):
+        assert np.array_equal(frame[f"cost_{k}"].to_numpy().reshape(6, 3), costs[k])
+    assert np.array_equal(frame["policy"].to_numpy().reshape(6, 3), recovery.solution.policy)
+    found = frame.group_by("state").agg(polars.col("visitation").sum())["visitation"].sum()
+    assert found == pytest.approx(5.0, rel=1e-6)  # 1 / (1 - discount), to the solver's tolerance
+
+
+def test_an_objective_of_states_has_one_row_a_state(tmp_path):
+    export.tables(PAY, tmp_path / "pay.csv", NAMES)
+    text = (tmp_path / "pay.csv").read_text(encoding="utf-8")
+    assert text.splitlines() == [
+        "state,state_name,reward,cost_0",
+        "0,work,1.0,2.0",
+        "1,home,0.0,0.0",
+        "2,mine,5.0,0.0",
+    ]
+
+
+def test_arrays_make_the_same_objective_again(tmp_path, recovery):
+    export.tables(recovery, tmp_path / "found.npz")
+    arrays = read_arrays(tmp_path / "found.npz")
+    again = Objective(arrays["reward"], arrays["costs"], arrays["budgets"])
+    for one, two in zip(again.tables(WORLD.mdp), recovery.objective.tables(WORLD.mdp), strict=True):
+        assert np.array_equal(one, two)
+    assert np.array_equal(arrays["cost_weights_1"], recovery.cost_weights[1], equal_nan=True)
+    assert tuple(arrays["reward_names"]) == recovery.reward_names
+
+
+def test_bad_tables_are_refused_and_leave_nothing(tmp_path, recovery):
+    with pytest.raises(InvalidModel, match=r"as \.csv, \.parquet or \.npz; got found\.xlsx"):
+        export.tables(recovery, tmp_path / "found.xlsx")
+    with pytest.raises(InvalidModel, match="must name all 6 states; it names 3"):
+        export.tables(recovery, tmp_path / "found.csv", NAMES)
+    with pytest.raises(OSError, match="nowhere"):
+        export.tables(recovery, tmp_path / "nowhere" / "found.csv")
+    assert list(tmp_path.iterdir()) == []
