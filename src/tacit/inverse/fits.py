@@ -20,7 +20,7 @@ from tacit.mdp import MDP
 from tacit.transitions import read_only
 
 # Steps looked up at a time.
-BATCH = 1 << 20
+BATCH = 1 << 18
 # Actions whose worth differs by less, relative to the largest difference of worths, tie.
 TIE = 1e-6
 # Chance below which the worst trajectory is called unusual, all trajectories being taken together.
@@ -200,13 +200,16 @@ def _unusual(
 
     certain = variance <= ROUNDING
     spread = np.sqrt(np.where(certain, 1.0, variance))
-    z_score = np.where(certain, np.where(excess < -1e-9, -np.inf, 0.0), excess / spread)
+    score = np.where(certain, 0.0, excess / spread)
     skew = np.where(certain, 0.0, third / spread**3)
-    plain = np.abs(skew) < 1e-3
-    shape = 4.0 / np.where(plain, 1.0, skew) ** 2
-    at = np.maximum(shape + np.sign(skew) * np.sqrt(shape) * z_score, 0.0)
+    normal = np.abs(skew) < 1e-3
+    shape = 4.0 / np.where(normal, 1.0, skew) ** 2
+    at = np.maximum(shape + np.sign(skew) * np.sqrt(shape) * score, 0.0)
     tail = np.where(skew < 0, gammaincc(shape, at), gammainc(shape, at))
-    return z_score, np.where(plain, np.where(certain & (z_score == 0.0), 1.0, ndtr(z_score)), tail)
+    tail = np.where(normal, ndtr(score), tail)
+    # Where every action was certain, another one is out of the question.
+    wrong = certain & (excess < -1e-9)
+    return np.where(wrong, -np.inf, score), np.where(certain, np.where(wrong, 0.0, 1.0), tail)
 
 
 def _batches(demonstrations: Demonstrations) -> Iterator[Batch]:

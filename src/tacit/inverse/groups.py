@@ -16,10 +16,16 @@ import numpy as np
 
 from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.inverse.boltzmann import Fit
 from tacit.inverse.coordinates import coordinates
 from tacit.inverse.expectations import check_task
-from tacit.inverse.inference import advantages, information, inverse_information
+from tacit.inverse.groups_law import (
+    Deck,
+    alike,
+    degrees_of_freedom,
+    fitted_apart,
+    ratio_of,
+    simulated,
+)
 from tacit.inverse.likelihood import Likelihood, Steps
 from tacit.inverse.recovery import Recovery
 from tacit.mdp import MDP
@@ -27,8 +33,6 @@ from tacit.objective import Features
 
 # Simulated likelihood ratios where there is no other law.
 DRAWS = 199
-# Episodes that every group must have for dealing them out again to say something.
-ENOUGH = 5
 LEVEL = 0.05
 # Groups named in one sentence.
 NAMED = 6
@@ -36,13 +40,14 @@ NAMED = 6
 
 @dataclass(frozen=True, eq=False)
 class EqualWeightsTest:
-    """Whether groups share reward weights, cost weights, prices and noise, and each group's own.
+    """Whether groups share reward weights, cost weights and prices, and each group's own.
 
     Attributes:
         groups: [G] their names, in order.
         episodes: [G] how many trajectories each has.
         steps: [G] how many steps.
-        ratio: likelihood ratio of the separate fits against the fit of all.
+        own_noise: whether the groups may differ in their noise; if not, that must be equal, too.
+        ratio: likelihood ratio of the separate fits against groups that are alike.
         degrees: degrees of freedom of its chi-square; NaN where its law was simulated.
         p_value: chance of a ratio this large if the groups are equal.
         draws: simulated ratios behind the chance; 0 for a chi-square.
@@ -54,6 +59,7 @@ class EqualWeightsTest:
     groups: tuple[str, ...]
     episodes: np.ndarray
     steps: np.ndarray
+    own_noise: bool
     ratio: float
     degrees: float
     p_value: float
@@ -87,7 +93,8 @@ class EqualWeightsTest:
         basis = f"likelihood ratio {self.ratio:.4g}, {shown} {self.law}"
         if self.p_value > LEVEL:
             return (f"Nothing shows that {who} differ in what they want and refuse ({basis}).",)
-        said = [f"{who} do not follow the same weights, prices and noise ({basis})."]
+        what = "weights and prices" if self.own_noise else "weights, prices and noise"
+        said = [f"{who} do not follow the same {what} ({basis})."]
         return (*said, *self._widest())
 
     def _widest(self) -> list[str]:
@@ -120,6 +127,7 @@ def equal_weights_test(
     groups: Any = None,
     *,
     estimator: Likelihood | None = None,
+    own_noise: bool = False,
     draws: int | None = None,
     seed: int = 0,
 ) -> EqualWeightsTest:
@@ -131,6 +139,7 @@ def equal_weights_test(
         demonstrations: the trajectories of all groups.
         groups: [E] the group of every episode; None takes `demonstrations.groups`.
         estimator: a `Likelihood`; its default by default.
+        own_noise: let every group have a noise of its own, so that only weights and prices count.
         draws: simulated likelihood ratios; 0 takes the chi-square law, None simulates where a
             weight sits on its bound.
         seed: of the simulation.
@@ -142,24 +151,28 @@ def equal_weights_test(
     if draws is not None and draws < 0:
         raise InvalidModel(f"draws must be at least 0; got {draws}")
     names, member = _members(demonstrations, groups)
-    deck = _Deck.of(mdp, demonstrations, member, len(names))
+    deck = Deck.of(mdp, demonstrations, member, len(names))
+    counts = deck.counts(member)
     whole = Steps.of(mdp, coordinates(mdp, features), demonstrations)
     pooled = whole.fit(options)
-    apart = _apart(whole, options, deck.counts(member), pooled)
-    ratio = _ratio(pooled, apart)
+    apart = fitted_apart(whole, options, counts, pooled)
+    model = alike(pooled, apart, mdp, own_noise=own_noise)
+    ratio = ratio_of(model, apart)
     bounded = not all(one.free.all() for one in (pooled, *apart))
     number = (DRAWS if bounded else 0) if draws is None else draws
     if number == 0:
-        degrees = _degrees(whole, pooled, deck.counts(member))
+        degrees = degrees_of_freedom(whole, pooled, counts, own_noise=own_noise)
         p_value, law = _tail(ratio, degrees), f"by a chi-square with {degrees:g} degrees of freedom"
     else:
-        degrees, (simulated, law) = np.nan, _simulated(whole, options, pooled, deck, number, seed)
+        ratios, law = simulated(whole, options, model, deck, number, own_noise=own_noise, seed=seed)
         # One more in both counts: a simulated law cannot vouch for a chance of zero.
-        p_value = (1.0 + (simulated >= ratio * (1.0 - 1e-9)).sum()) / (1.0 + number)
+        p_value = (1.0 + (ratios >= ratio * (1.0 - 1e-9)).sum()) / (1.0 + number)
+        degrees = np.nan
     return EqualWeightsTest(
         names,
         np.bincount(member, minlength=len(names)),
         np.bincount(member, weights=demonstrations.lengths, minlength=len(names)).astype(np.int64),
+        own_noise,
         ratio,
         degrees,
         float(p_value),
@@ -171,31 +184,6 @@ def equal_weights_test(
             for g in range(len(names))
         ),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Deck:
-    """The episodes, to be dealt out to groups."""
-
-    member: np.ndarray  # [E] group of each episode
-    groups: int
-    index: np.ndarray  # [N] s * A + a of every step
-    lengths: np.ndarray  # [E]
-    shape: tuple[int, int]
-    loose: bool
-
-    @classmethod
-    def of(cls, mdp: MDP, seen: Demonstrations, member: np.ndarray, groups: int) -> _Deck:
-        index = seen.states.astype(np.int64) * mdp.actions + seen.actions
-        loose = seen.episodes == seen.steps
-        return cls(member, groups, index, seen.lengths, (mdp.states, mdp.actions), loose)
-
-    def counts(self, member: np.ndarray) -> np.ndarray:
-        """[G, S, A] how often each group took each action, for the group of every episode [E]."""
-        size = self.shape[0] * self.shape[1]
-        at = np.repeat(member * size, self.lengths) + self.index
-        total = np.bincount(at, minlength=self.groups * size)
-        return total.reshape(self.groups, *self.shape).astype(np.float64)
 
 
 def _members(demonstrations: Demonstrations, groups: Any) -> tuple[tuple[str, ...], np.ndarray]:
@@ -217,62 +205,6 @@ def _members(demonstrations: Demonstrations, groups: Any) -> tuple[tuple[str, ..
             f"at least two groups are needed to compare them; got {[str(n) for n in names]}"
         )
     return tuple(str(name) for name in names), member.ravel()
-
-
-def _part(whole: Steps, counts: np.ndarray) -> Steps:
-    """The coefficients of the likelihood for some of the steps, given as counts [S, A]."""
-    start = counts.sum(axis=1) - whole.mdp.discount * whole.mdp.inflow(counts)
-    return Steps(whole.mdp, whole.space, counts, start, whole.space.pull_back(counts), None)
-
-
-def _apart(whole: Steps, options: Likelihood, counts: np.ndarray, near: Fit) -> list[Fit]:
-    """The fit of every group by itself, begun at the fit of all: never worse than that."""
-    return [_part(whole, table).fit(options, near=near) for table in counts]
-
-
-def _ratio(pooled: Fit, apart: list[Fit]) -> float:
-    return max(0.0, 2.0 * float(pooled.point.loss - sum(one.point.loss for one in apart)))
-
-
-def _simulated(
-    whole: Steps, options: Likelihood, pooled: Fit, deck: _Deck, draws: int, seed: int
-) -> tuple[np.ndarray, str]:
-    """[draws] likelihood ratios of equal groups, and how they were made."""
-    rng = np.random.default_rng(seed)
-    fewest = int(np.bincount(deck.member, minlength=deck.groups).min())
-    if fewest >= ENOUGH and not deck.loose:
-        # Exact whatever the episodes are like, if nothing but chance put them into their groups.
-        dealt = (deck.counts(rng.permutation(deck.member)) for _ in range(draws))
-        ratios = [_ratio(pooled, _apart(whole, options, table, pooled)) for table in dealt]
-        return np.array(ratios), f"by dealing the episodes out again {draws} times"
-    ratios = [
-        _ratio(both, _apart(whole, options, table, both))
-        for table in _redrawn(rng, pooled, deck, draws)
-        for both in [_part(whole, table.sum(axis=0)).fit(options, near=pooled)]
-    ]
-    return np.array(ratios), f"by drawing new actions {draws} times"
-
-
-def _redrawn(
-    rng: np.random.Generator, pooled: Fit, deck: _Deck, draws: int
-) -> Iterator[np.ndarray]:
-    """[G, S, A] counts of actions that all groups draw from the fit of all, states as they were."""
-    visits = deck.counts(deck.member).sum(axis=2).astype(np.int64)
-    policy = pooled.point.policy / pooled.point.policy.sum(axis=1, keepdims=True)
-    for _ in range(draws):
-        yield rng.multinomial(visits, policy).astype(np.float64)
-
-
-def _degrees(whole: Steps, pooled: Fit, counts: np.ndarray) -> float:
-    """Parameters that the separate fits have more than the fit of all, those seen by the data."""
-    scores = advantages(whole.mdp, whole.space, pooled)
-    policy, free = pooled.point.policy, pooled.free
-
-    def seen(visits: np.ndarray) -> int:
-        _, blind = inverse_information(information(scores, policy, visits), free)
-        return int(free.sum()) - len(blind)
-
-    return float(sum(seen(table.sum(axis=1)) for table in counts) - seen(whole.visits))
 
 
 def _tail(ratio: float, degrees: float) -> float:
