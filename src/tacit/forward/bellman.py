@@ -15,7 +15,7 @@ def greedy_values(utility: np.ndarray) -> np.ndarray:
 def soft_values(utility: np.ndarray, temperature: float) -> np.ndarray:
     """[S] temperature * logsumexp(utility / temperature) over actions, without overflow."""
     best = utility.max(axis=1)
-    return best + temperature * np.log(np.exp((utility - best[:, None]) / temperature).sum(axis=1))
+    return best + temperature * np.log(row_sums(np.exp((utility - best[:, None]) / temperature)))
 
 
 def soft_policy(utility: np.ndarray, temperature: float) -> np.ndarray:
@@ -35,7 +35,12 @@ def entropy(policy: np.ndarray) -> np.ndarray:
     """[S] entropy of the actions, in nats."""
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(policy > 0, -policy * np.log(policy), 0.0)
-    return terms.sum(axis=1)
+    return row_sums(terms)
+
+
+def row_sums(table: np.ndarray) -> np.ndarray:
+    """[S] sums over the actions of `table` [S, A], as a product: several times faster."""
+    return table @ np.ones(table.shape[1])
 
 
 def stationary_policy(
@@ -45,7 +50,7 @@ def stationary_policy(
 
     States that are never visited take the greedy action of `fallback()` [S, A], or are uniform.
     """
-    visits = visitation.sum(axis=1, keepdims=True)
+    visits = row_sums(visitation)[:, None]
     if visits.min() > 0:
         return visitation / visits
     visited = visits[:, 0] > 0

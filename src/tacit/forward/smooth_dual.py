@@ -21,7 +21,7 @@ from tacit.forward.soft_values import soft_fixed_point
 from tacit.forward.world import World
 
 # A point is evaluated to this share of its own distance from the minimum, and to `ROUGH` at worst.
-CARE, ROUGH = 1e-2, 1e-2
+CARE, ROUGH = 0.1, 0.1
 # Error of the values, as a share of the tolerance of a point.
 VALUE_CARE = 1e-3
 

@@ -14,6 +14,9 @@ from typing import Any
 
 from tacit.forward.world import World
 
+# Residual that a Newton step may leave of the one it starts from.
+INEXACT = 0.1
+
 
 def soft_fixed_point(
     world: World,
@@ -40,7 +43,7 @@ def soft_fixed_point(
     def step(state: Any) -> Any:
         values, backed, policy, error, steps, _ = state
         # As exactly as the error deserves: an early policy is about to change anyway.
-        aim = xp.maximum(0.02 * error, 0.3 * target)
+        aim = xp.maximum(INEXACT * error, 0.3 * target)
         values = values + world.solve(policy, discount, backed - values, aim)
         backed, policy = world.soft_backup(discount, temperature, reward, values)
         return values, backed, policy, xp.abs(backed - values).max(), steps + 1, error

@@ -8,7 +8,7 @@ from enum import Enum
 import numpy as np
 
 from tacit.errors import Infeasible, NotConverged
-from tacit.forward.bellman import entropy, greedy_values, soft_values, stationary_policy
+from tacit.forward.bellman import entropy, greedy_values, row_sums, soft_values, stationary_policy
 from tacit.mdp import MDP
 from tacit.objective import Objective
 
@@ -132,7 +132,7 @@ def certify(
     adding the Bellman residual / (1 - discount) to the values makes them feasible for the dual.
     """
     reward, costs = objective.tables(mdp)
-    state_visits = visitation.sum(axis=1)
+    state_visits = row_sums(visitation)
     flow = state_visits - mdp.discount * mdp.inflow(visitation) - mdp.initial
     flow_residual = np.abs(flow).sum() - np.minimum(visitation, 0.0).sum()
 
