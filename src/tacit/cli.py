@@ -43,6 +43,42 @@ class Verb:
 
 VERBS: tuple[Verb, ...] = (
     Verb(
+        "simulate",
+        "a built-in world and an expert seen in it become a problem folder",
+        "tacit.commands.simulate_arguments:Simulate",
+        "tacit.commands.simulate:command",
+    ),
+    Verb(
+        "check",
+        "what is wrong with a problem folder, where, and how to mend it",
+        "tacit.commands.check_arguments:Check",
+        "tacit.commands.check:command",
+    ),
+    Verb(
+        "solve",
+        "best policy and prices of a problem whose truth is known",
+        "tacit.commands.solve_arguments:Solve",
+        "tacit.commands.solve:command",
+    ),
+    Verb(
+        "recover",
+        "what the demonstrator of a problem wants and refuses, as a run folder",
+        "tacit.commands.recover_arguments:Recover",
+        "tacit.commands.recover:command",
+    ),
+    Verb(
+        "report",
+        "one offline HTML page about a run: what was found, and what it rests on",
+        "tacit.commands.report_arguments:Report",
+        "tacit.commands.report:command",
+    ),
+    Verb(
+        "compare",
+        "two runs side by side, or a run against the truth of a problem",
+        "tacit.commands.compare_arguments:Compare",
+        "tacit.commands.compare:command",
+    ),
+    Verb(
         "reproduce",
         "the paper's experiment over many draws, measured against the truth",
         "tacit.studies.settings:Reproduce",
@@ -68,6 +104,8 @@ def main(arguments: Sequence[str] | None = None, verbs: Sequence[Verb] = VERBS) 
                 _print(json.dumps(jsonable(answer.data), ensure_ascii=False))
             elif not quiet:
                 _show(answer.text)
+            for line in answer.errors:
+                print(f"tacit: {line}", file=sys.stderr)
         return answer.code
     except (KeyboardInterrupt, Terminated, Exception) as error:
         if "--debug" in given:

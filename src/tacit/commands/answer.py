@@ -21,11 +21,13 @@ class Answer:
             the other; None shows nothing.
         data: the same for machines, printed by `--json`. Numbers, text, lists, dicts, arrays.
         code: the exit code: 0 done, 2 bad input, 3 infeasible or not converged.
+        errors: lines for standard error, each about one thing that is wrong.
     """
 
     text: Any = None
     data: Mapping[str, Any] = field(default_factory=dict)
     code: int = 0
+    errors: tuple[str, ...] = ()
 
 
 @contextmanager

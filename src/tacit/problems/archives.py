@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tacit.errors import InvalidModel
+from tacit.evidence import ENTRIES, Evidence
 from tacit.files.arrays import read_arrays
 from tacit.layout import Layout
 from tacit.mdp import MDP, Successors
@@ -34,7 +35,7 @@ def model_arrays(mdp: MDP, layout: Layout) -> dict[str, np.ndarray]:
         arrays["state_names"] = np.array(layout.state_names, dtype=str)
     if layout.action_names:
         arrays["action_names"] = np.array(layout.action_names, dtype=str)
-    return arrays
+    return arrays if mdp.evidence is None else arrays | mdp.evidence.arrays()
 
 
 def read_model(path: Path, *, stay: bool = False) -> tuple[MDP, Layout]:
@@ -44,11 +45,12 @@ def read_model(path: Path, *, stay: bool = False) -> tuple[MDP, Layout]:
         path: of the file.
         stay: whether rows that sum to 0 stay where they are instead of being refused.
     """
-    arrays = _entries(path, MODEL, PLACES)
+    arrays = _entries(path, MODEL, PLACES + ENTRIES)
     with _naming(path):
         successors = Successors(arrays["successors"], arrays["probabilities"])
         successors = staying(successors) if stay else _not_empty(successors)
-        mdp = MDP(successors, arrays["initial"], _scalar(arrays["discount"], "discount"))
+        discount = _scalar(arrays["discount"], "discount")
+        mdp = MDP(successors, arrays["initial"], discount, Evidence.from_arrays(arrays))
         layout = Layout(
             int(_scalar(arrays.get("rows", 0), "rows")),
             int(_scalar(arrays.get("columns", 0), "columns")),

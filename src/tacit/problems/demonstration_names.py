@@ -29,8 +29,10 @@ def read_demonstrations(
             state_names=() if numbered(names.states) else names.states,
             action_names=() if numbered(names.actions) else names.actions,
         )
-        sizes = {"states": len(names.states), "actions": len(names.actions)}
-        return Demonstrations.load(path, plain, **sizes), names.actions
+        seen = Demonstrations.load(
+            path, plain, states=len(names.states), actions=len(names.actions)
+        )
+        return seen, names.actions
     demonstrations, found = Demonstrations.load_named(path)
     demonstrations = _translated(
         demonstrations, "state", found.state_names, names.states, path, source

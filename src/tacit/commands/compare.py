@@ -1,0 +1,207 @@
+"""`tacit compare`: two runs side by side, or a run against the truth of a problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tacit.commands.answer import Answer
+from tacit.commands.compare_arguments import Compare
+from tacit.commands.tables import Table
+from tacit.errors import InvalidModel
+
+if TYPE_CHECKING:
+    from tacit.inverse.recovery import Recovery
+    from tacit.problems.problem import Problem
+
+
+@dataclass(frozen=True)
+class Number:
+    """One number of an answer and how well it is known.
+
+    Attributes:
+        value: NaN where it is not known at all.
+        low: lower end of its interval.
+        high: upper end of its interval.
+    """
+
+    value: float
+    low: float = np.nan
+    high: float = np.nan
+
+    def __str__(self) -> str:
+        if np.isnan(self.value):
+            return "not known"
+        if np.isnan(self.low) or np.isnan(self.high) or self.low == self.high:
+            return f"{self.value:.4g}"
+        return f"{self.value:.4g} [{self.low:.3g}, {self.high:.3g}]"
+
+    def excludes(self, other: Number) -> bool:
+        """Whether the two intervals have nothing in common; never where one is not known."""
+        mine, its = self._range(), other._range()
+        return bool(mine[0] > its[1] or its[0] > mine[1])  # false for NaN
+
+    def _range(self) -> tuple[float, float]:
+        if np.isnan(self.low) or np.isnan(self.high):
+            return np.nan, np.nan
+        return self.low, self.high
+
+
+def command(arguments: Compare) -> Answer:
+    """Reads both folders and says where they agree."""
+    first = _run(arguments.first)
+    if not (arguments.second / "run.json").exists():
+        return _against_truth(first, arguments)
+    second = _run(arguments.second)
+    if first.solution.policy.shape != second.solution.policy.shape:
+        raise InvalidModel(
+            f"{arguments.first} and {arguments.second} must be runs of the same world; they have "
+            f"[S, A] = {first.solution.policy.shape} and {second.solution.policy.shape}"
+        )
+    from tacit.judge.behaviour import policy_distance
+
+    visits = [found.solution.visitation.sum(axis=1) for found in (first, second)]
+    shares = [
+        found.solution.visitation / found.solution.visitation.sum() for found in (first, second)
+    ]
+    distances = {
+        "policy_distance": policy_distance(
+            first.solution.policy, second.solution.policy, visits=visits[0] + visits[1]
+        ),
+        "visitation_distance": float(0.5 * np.abs(shares[0] - shares[1]).sum()),
+    }
+    titles = (str(arguments.first), str(arguments.second))
+    return _answer(
+        _numbers(first), _numbers(second), titles, distances, "behaviour, 0 for the same"
+    )
+
+
+def _run(folder: Path) -> Recovery:
+    from tacit.inverse.recovery import Recovery
+
+    return Recovery.load(folder)
+
+
+def _numbers(found: Recovery) -> dict[str, Number]:
+    """Every number of a recovery by its name."""
+    known = found.identification
+    numbers = {
+        f"reward: {name}": Number(float(weight), *map(float, ends))
+        for name, weight, ends in zip(
+            found.reward_names, found.reward_weights, known.reward_intervals, strict=True
+        )
+    }
+    for k, names in enumerate(found.cost_names):
+        pieces = zip(names, found.cost_weights[k], known.cost_intervals[k], strict=True)
+        for name, weight, ends in pieces:
+            numbers[f"cost {k}: {name}"] = Number(float(weight), *map(float, ends))
+        price, budget = known.multiplier_intervals[k], known.budget_intervals[k]
+        numbers[f"price {k}"] = Number(float(found.multipliers[k]), *map(float, price))
+        numbers[f"budget {k}"] = Number(float(found.budgets[k]), *map(float, budget))
+    return numbers | {"noise": Number(found.temperature)}
+
+
+def _answer(
+    first: dict[str, Number],
+    second: dict[str, Number],
+    titles: tuple[str, str],
+    distances: dict[str, float],
+    heading: str,
+) -> Answer:
+    nothing = Number(np.nan)
+    names = [*first, *(name for name in second if name not in first)]
+    rows, data = [], []
+    for name in names:
+        one, other = first.get(name, nothing), second.get(name, nothing)
+        apart = one.excludes(other)
+        rows.append([name, str(one), str(other), "differs" if apart else ""])
+        data.append(
+            {
+                "name": name,
+                "first": [one.value, one.low, one.high],
+                "second": [other.value, other.low, other.high],
+                "differs": apart,
+            }
+        )
+    table = Table(["", *titles, ""], rows, "weights, prices and budgets, with their intervals")
+    behaviour = Table(
+        [heading, ""],
+        [[name.replace("_", " "), float(number)] for name, number in distances.items()],
+    )
+    count = sum(entry["differs"] for entry in data)
+    said = (
+        "No interval of the one excludes that of the other."
+        if not count
+        else f"{count} of {len(data)} numbers differ: their intervals exclude each other."
+    )
+    return Answer([table, behaviour, said], {"numbers": data, **distances})
+
+
+def _against_truth(found: Recovery, arguments: Compare) -> Answer:
+    from tacit.forward.soft_dual import SoftDual
+    from tacit.judge.comparison import compare
+    from tacit.problems.problem import Problem
+
+    problem = Problem.load(arguments.second)
+    if problem.truth is None:
+        raise InvalidModel(
+            f"{arguments.second} must be a run, or a problem whose truth is known; it has no truth"
+        )
+    if found.solution.policy.shape != (problem.mdp.states, problem.mdp.actions):
+        raise InvalidModel(
+            f"{arguments.first} must be a run of {arguments.second}; they have [S, A] = "
+            f"{found.solution.policy.shape} and {(problem.mdp.states, problem.mdp.actions)}"
+        )
+    # The truth has no noise of its own: a noisy run is judged at the noise it found.
+    noise = found.temperature
+    solver = SoftDual(temperature=noise) if noise > 0 else None
+    judged = compare(
+        problem.mdp,
+        problem.truth,
+        found.objective,
+        solver=solver,
+        recovered_policy=found.solution.policy,
+        features=problem.features,
+        demonstrations=problem.demonstrations,
+    )
+    truth = {name: Number(value, value, value) for name, value in _true_numbers(problem).items()}
+    titles = (str(arguments.first), f"truth of {arguments.second}")
+    return _answer(_numbers(found), truth, titles, judged.scalars(), "judged in the true world")
+
+
+def _true_numbers(problem: Problem) -> dict[str, float]:
+    """The true weights and budgets in the gauge, where the truth is made of the features."""
+    truth, features = problem.truth, problem.features
+    assert truth is not None
+    reward, costs = truth.tables(problem.mdp)
+    weights = _weights(features.reward, reward)
+    numbers = _gauged("reward", features.reward_names, weights)
+    if truth.constraints != features.constraints:
+        return numbers
+    for k, table in enumerate(features.costs):
+        weights = _weights(table, costs[k])
+        numbers |= _gauged(f"cost {k}", features.cost_names[k], weights)
+        if weights is not None and np.abs(weights).sum() > 0:
+            numbers[f"budget {k}"] = float(truth.budgets[k] / np.abs(weights).sum())
+    return numbers
+
+
+def _weights(features: np.ndarray, table: np.ndarray) -> np.ndarray | None:
+    """[D] the weights whose sum of features is the table; None where there are none."""
+    if features.ndim == 2:
+        features = np.repeat(features[:, None, :], table.shape[1], axis=1)
+    columns = features.reshape(-1, features.shape[-1])
+    weights, _, rank, _ = np.linalg.lstsq(columns, table.ravel(), rcond=None)
+    left = np.abs(columns @ weights - table.ravel()).max()
+    made = left <= 1e-9 * max(1.0, float(np.abs(table).max())) and rank == columns.shape[1]
+    return weights if made else None
+
+
+def _gauged(kind: str, names: tuple[str, ...], weights: np.ndarray | None) -> dict[str, float]:
+    if weights is None or not np.abs(weights).sum() > 0:
+        return {}
+    scaled = weights / np.abs(weights).sum()
+    return {f"{kind}: {name}": float(w) for name, w in zip(names, scaled, strict=True)}
