@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-MOST_CELLS = 10_000  # of one lattice: more would make a page too large
-
 
 @dataclass(frozen=True)
 class Cells:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -26,12 +26,23 @@ _OPEN = re.compile(
 )
 
 
-def top_findings(subject: Subject, notes: Sequence[str]) -> list[Finding]:
-    """What was found, in plain words, most important first."""
+def top_findings(
+    subject: Subject, notes: Sequence[str] = (), asked: Mapping[str, Sequence[str]] | None = None
+) -> list[Finding]:
+    """What was found, in plain words, most important first.
+
+    Args:
+        subject: what was recovered.
+        notes: what was assumed.
+        asked: further question -> the sentences that answer it.
+    """
     found = [_wants(subject)]
     found += [_refuses(subject, k) for k in range(subject.constraints)]
+    if not subject.constraints:
+        found.append(Finding("Nothing was asked: the problem names no costs.", "What it refuses"))
     found += [_price(subject, k) for k in range(subject.constraints) if subject.identified[k]]
     found += [_sure(subject), _untold(subject)]
+    found += [Finding(" ".join(said), label) for label, said in (asked or {}).items() if said]
     if notes:
         rest = len(notes) - NAMED
         more = f"{rest} more under “What was assumed” below." if rest > 0 else ""
@@ -141,10 +152,10 @@ def _sure(subject: Subject) -> Finding:
     fine = gap <= max(NOISY * noise, 1e-9)
     text = (
         f"What it would do agrees with what was shown: they differ by {share(gap)}, where "
-        f"chance alone makes about {share(noise)}."
+        f"chance alone makes {share(noise)}."
         if fine
         else f"What it would do is not what was shown: they differ by {share(gap)}, where "
-        f"chance alone makes about {share(noise)}."
+        f"chance alone makes {share(noise)}."
     )
     if status is RecoveryStatus.NOT_CONVERGED:
         return Finding(text, label, "stopped early", Tone.CAUTION, detail)

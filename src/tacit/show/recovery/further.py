@@ -24,6 +24,14 @@ TITLES = {
     "discount_profile": "If the discount were another",
     "groups": "Do the groups differ?",
 }
+MEANING = {
+    "assumed": "discount assumed",
+    "degrees": "degrees of freedom",
+    "draws": "simulated draws",
+    "p_value": "p-value",
+    "ratio": "likelihood ratio",
+}
+BELOW = "log-likelihood below the best"
 MOST_ROWS, MOST_COLUMNS = 200, 12
 
 
@@ -37,19 +45,33 @@ def further_sections(extras: Mapping[str, Any]) -> list[Section]:
     ]
 
 
+def answers(extras: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Question -> the sentence that says most, for the further results that have some."""
+    found = {
+        TITLES[name]: [str(one) for one in _several(plain(result).get("sentences"))]
+        for name, result in extras.items()
+        if name in TITLES
+    }
+    # What was held back ends with the verdict, the others begin with it.
+    return {
+        title: said[-1:] if title == TITLES["holdout"] else said[:1]
+        for title, said in found.items()
+    }
+
+
 def blocks_of(result: Any) -> list[Block]:
     """A result as blocks: its sentences first, then what they rest on."""
     if not isinstance(result, Mapping):
         return [Items([str(one) for one in _several(result)])] if _several(result) else []
     sentences = [str(one) for one in _several(result.get("sentences"))]
     columns = result.get("columns")
-    columns = columns if isinstance(columns, Mapping) else {}
+    columns = _compared(columns) if isinstance(columns, Mapping) else {}
     if not columns and not sentences:  # a bare table
         columns = {k: v for k, v in result.items() if isinstance(v, list)}
     blocks: list[Block] = [Items(sentences)] if sentences else []
     blocks += _scores(result) + _profile(columns)
     facts: dict[str, Cell] = {
-        words(k): v
+        MEANING.get(k, words(k)): v
         for k, v in result.items()
         if isinstance(v, int | float) and not isinstance(v, bool)
     }
@@ -88,7 +110,9 @@ def _scores(result: Mapping[str, Any]) -> list[Block]:
 
 def _with_error(score: Mapping[str, Any], name: str) -> str:
     value, error = _number(score.get(name)), _number(score.get(f"{name}_error"))
-    return short(value) if np.isnan(error) else f"{short(value)} ± {short(error, digits=2)}"
+    # Rounding alone is no error.
+    known = error > 1e-9 * abs(value)
+    return f"{short(value)} ± {short(error, digits=2)}" if known else short(value)
 
 
 def _profile(columns: Mapping[str, Any]) -> list[Block]:
@@ -96,15 +120,29 @@ def _profile(columns: Mapping[str, Any]) -> list[Block]:
     across = np.array([_number(v) for v in _several(columns.get("discount"))])
     if len(across) < 2:
         return []
-    pictures: list[Block] = []
-    for name, title in (("log_likelihood", "log-likelihood"), ("share_optimal", "best actions")):
+    order = np.argsort(across)
+    for name, title in ((BELOW, BELOW), ("share_optimal", "share of best actions")):
         values = np.array([_number(v) for v in _several(columns.get(name))])
         if len(values) == len(across) and np.isfinite(values).any():
-            order = np.argsort(across)
-            pictures.append(
-                line_picture(title, across[order], values[order], "discount", point="discount")
+            picture = line_picture(
+                title, across[order], values[order], "discount", point="discount"
             )
-    return [Gallery(pictures)] if pictures else []
+            return [Gallery([picture])]
+    return []
+
+
+def _compared(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns, with a log-likelihood over several discounts told against the best of them."""
+    if "discount" not in columns or "log_likelihood" not in columns:
+        return dict(columns)
+    values = np.array([_number(v) for v in _several(columns["log_likelihood"])])
+    best = np.nanmax(values) if np.isfinite(values).any() else 0.0
+    told = {BELOW: (values - best).tolist()}
+    return {
+        key: column
+        for name, value in columns.items()
+        for key, column in (told if name == "log_likelihood" else {name: value}).items()
+    }
 
 
 def _columns(columns: Mapping[str, Any]) -> list[Block]:

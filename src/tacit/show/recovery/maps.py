@@ -18,13 +18,14 @@ from tacit.show.document import Choice, Details, Gallery, Option, Picture, Selec
 from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, limits_of
 from tacit.show.keys import draw_key
 from tacit.show.palette import COST_MAP, REWARD_MAP, VISIT_MAP
-from tacit.show.pictures import MOST_CELLS, Cells, box_of
+from tacit.show.pictures import Cells, box_of
 from tacit.show.recovery.subject import Subject
 from tacit.show.words import anchor
 
 MOST_DRAWN = 2_500  # cells of a drawing in lines; more become an image
-LARGEST_IMAGE = 90_000  # bytes of an image that has to share a page with others
-SHARPNESS = (150, 110, 80, 60)  # dots per inch to try, until an image is small enough
+MOST_TOLD = 26_000  # values that can be pointed at, all maps together
+IMAGES = 240_000  # bytes of all images of a page together
+SHARPNESS = (150, 110, 80, 60, 40)  # dots per inch to try, until an image is small enough
 
 _WIDTH = 3.0  # inches of a map
 _LEFT, _RIGHT, _TITLE, _BELOW = 0.24, 0.06, 0.26, 0.62
@@ -36,26 +37,36 @@ class Ground:
 
     Attributes:
         layout: where the states lie.
-        names: one name a cell; empty where row and column name it.
+        maps: how many there are.
     """
 
     layout: Layout
-    names: tuple[str, ...]
-
-    @classmethod
-    def of(cls, layout: Layout) -> Ground:
-        """The ground of a grid."""
-        return cls(layout, layout.state_names[: layout.rows * layout.columns])
+    maps: int
 
     @property
     def cells(self) -> int:
         """Number of cells."""
         return self.layout.rows * self.layout.columns
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name a cell; empty where row and column name it."""
+        return self.layout.state_names[: self.cells]
+
+    @property
+    def told(self) -> bool:
+        """Whether values can be pointed at, and the page stays small."""
+        return self.cells * self.maps <= MOST_TOLD
+
+
+def ground_of(subject: Subject) -> Ground:
+    """The ground of the maps of a recovery: reward, costs, policy and visits."""
+    return Ground(subject.layout, 3 + subject.constraints)
+
 
 def map_gallery(subject: Subject) -> Gallery:
     """The maps side by side; those of several costs share their colours."""
-    ground = Ground.of(subject.layout)
+    ground = ground_of(subject)
     limits = limits_of([c[: ground.cells] for c in subject.costs])
     pictures = [
         value_map(ground, subject.reward, "reward", colours=REWARD_MAP),
@@ -78,10 +89,11 @@ def map_gallery(subject: Subject) -> Gallery:
 
 def action_maps(subject: Subject) -> Details | None:
     """How likely each action is, and what it earns and costs where that depends on it."""
-    ground = Ground.of(subject.layout)
-    if subject.actions < 2 or subject.actions * ground.cells > MOST_CELLS:
-        return None
     objective = subject.recovery.objective
+    tables_each = 1 + (objective.reward.ndim == 2) + subject.constraints
+    ground = Ground(subject.layout, subject.actions * tables_each)
+    if subject.actions < 2 or ground.cells > MOST_DRAWN or not ground.told:
+        return None
     tables: list[tuple[str, np.ndarray, str, tuple[float, float]]] = [
         ("chance", subject.policy, VISIT_MAP, (0.0, 1.0))
     ]
@@ -145,7 +157,8 @@ def value_map(
         else:
             below.set_axis_off()
 
-    texts = [f"{short(v)}{unit}" for v in table] if ground.cells <= MOST_CELLS else []
+    digits = 3 if ground.cells <= MOST_DRAWN else 2
+    texts = [f"{short(v, digits=digits)}{unit}" for v in table] if ground.told else []
     return _picture(ground, title, draw, texts, _value_words(ground, table, title, unit))
 
 
@@ -158,8 +171,8 @@ def policy_map(ground: Ground, subject: Subject) -> Picture:
         mixed = bool(((policy > LEAST_SHARE).sum(axis=1) > 1).any())
         draw_key(below, layout, subject.actions, tied=False, mixed=mixed)
 
-    cells = ground.cells
-    texts = [subject.doing(s) for s in range(cells)] if cells <= MOST_CELLS else []
+    most = 3 if ground.cells <= MOST_DRAWN else 1
+    texts = [subject.doing(s, most=most) for s in range(ground.cells)] if ground.told else []
     counts = np.bincount(policy.argmax(axis=1), minlength=subject.actions)
     common = ", ".join(f"{subject.action(a)} in {counts[a]}" for a in np.argsort(-counts)[:4])
     return _picture(
@@ -189,17 +202,17 @@ def _picture(
     if texts:
         box = box_of(axes, (-0.5, layout.columns - 0.5), (-0.5, layout.rows - 0.5))
         cells.append(Cells(title, box, layout.rows, layout.columns, texts, ground.names))
-    return Picture(_image(figure, ground.cells), alt, cells=cells, name=anchor(title))
+    return Picture(_image(figure, ground), alt, cells=cells, name=anchor(title))
 
 
-def _image(figure: Figure, cells: int) -> str | bytes:
-    """The figure in lines, or as an image small enough to share its page with others."""
-    if cells <= MOST_DRAWN:
+def _image(figure: Figure, ground: Ground) -> str | bytes:
+    """The figure in lines, or as an image small enough to share its page with the others."""
+    if ground.cells <= MOST_DRAWN:
         return svg(figure)
     image = b""
     for dots in SHARPNESS:
         image = png(figure, dots_per_inch=dots)
-        if len(image) <= LARGEST_IMAGE:
+        if len(image) <= IMAGES / ground.maps:
             break
     return image
 

@@ -10,8 +10,8 @@ from tacit.runs.run import Run
 from tacit.show.document import Block, Document, Facts, Items, Section
 from tacit.show.recovery.data import data_section, guarantee_section, reproduce_section
 from tacit.show.recovery.findings import NAMED, top_findings
-from tacit.show.recovery.further import further_sections, words
-from tacit.show.recovery.maps import MOST_CELLS, action_maps, map_gallery
+from tacit.show.recovery.further import answers, further_sections, words
+from tacit.show.recovery.maps import action_maps, ground_of, map_gallery
 from tacit.show.recovery.states import state_bars, state_choice, state_table
 from tacit.show.recovery.subject import Subject
 from tacit.show.recovery.weights import course, weight_tables
@@ -38,7 +38,7 @@ def recovery_document(run: Run) -> Document:
         sections.insert(-3, Section("What was assumed", [Items(list(run.notes))]))
     return Document(
         title=_title(run.config),
-        findings=top_findings(subject, run.notes),
+        findings=top_findings(subject, run.notes, answers(run.extras)),
         sections=sections,
         lead="What a demonstrator wants and what it refuses, as far as its behaviour tells.",
         facts=Facts(_facts(run, subject)),
@@ -55,13 +55,13 @@ def _world_section(subject: Subject) -> Section:
     details = action_maps(subject)
     if details is not None:
         blocks.append(details)
-    cells = subject.layout.rows * subject.layout.columns
+    ground = ground_of(subject)
     lead = "Point at a cell, or move over a map with the arrow keys, to read its value."
-    if cells > MOST_CELLS:
-        lead = f"Maps of {cells} cells; the table below names the most visited ones."
+    if not ground.told:
+        lead = f"Maps of {ground.cells} cells; the table below names the most visited ones."
     if subject.constraints > 1:
         lead += " The maps of all costs share one colour scale."
-    off = subject.states - cells
+    off = subject.states - ground.cells
     if off > 0:
         lead += f" {off} {'state lies' if off == 1 else 'states lie'} off the grid; see the table."
     return Section("Maps", blocks, lead)

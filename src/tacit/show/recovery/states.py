@@ -8,7 +8,7 @@ from tacit.show.document import Block, Choice, Option, Paragraph, Selector
 from tacit.show.recovery.subject import Subject
 from tacit.show.tables import Bar, Cell, Column, Row, Table
 
-MOST_LISTED = 400  # rows of the table of states
+MOST_LISTED = 300  # rows of the table of states
 MOST_BARS = 15
 MOST_CHOSEN = 60  # states that can be looked at one by one
 
