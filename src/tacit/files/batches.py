@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tacit.files.columns import BadRow, Column
-from tacit.files.contents import check_size, recognised
+from tacit.files.contents import check_size, opening, recognised
 from tacit.files.delimited import blocks, explain, read_dialect, record_at, uneven
-from tacit.files.tables import check_parquet, readable
-
-ROWS = 2**20
+from tacit.files.parquet import ROWS, check_parquet, readable
 
 # Called with what is done and what there is to do, in bytes or rows.
 Progress = Callable[[int, int], Any]
@@ -22,8 +20,9 @@ Batch = tuple[int, dict[str, Any]]
 class TextTable:
     """A text table, read in blocks of whole lines."""
 
-    def __init__(self, path: Path, expected: tuple[str, ...]) -> None:
+    def __init__(self, path: Path, expected: tuple[str, ...], largest: int) -> None:
         self.path = path
+        opening(path, "a table of steps", largest=largest)
         self.dialect = read_dialect(path, expected)
         self.names = self.dialect.columns
 
@@ -91,11 +90,11 @@ class TextTable:
 class ParquetTable:
     """A Parquet file, read in slices of rows."""
 
-    def __init__(self, path: Path, head: bytes, largest: int) -> None:
+    def __init__(self, path: Path, largest: int) -> None:
         import polars
 
         self.path = path
-        check_parquet(path, head)
+        check_parquet(path, largest=largest)
         with readable(path):
             scan = polars.scan_parquet(path, glob=False)
             self.names = tuple(scan.collect_schema())

@@ -24,10 +24,8 @@ class BadRow(Exception):
 
 
 def whole(text: str) -> int | None:
-    """The integer that a text spells, or None."""
-    if not re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII):
-        return None
-    return int(text[:20])  # long enough to be out of any range
+    """The integer of at most 18 digits that a text spells, or None."""
+    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII) else None
 
 
 def distinct(series: Any) -> tuple[list[str], np.ndarray]:

@@ -58,7 +58,7 @@ def read_dialect(path: Path, expected: Sequence[str]) -> Dialect:
     first, _, _ = content[start:].partition(end)
     if not first.strip():
         raise InvalidDemonstrations(
-            f"{path} is empty; its first line must name the columns {', '.join(expected)}"
+            f"{path} is empty; its first line must name the columns {', '.join(expected[:4])}"
         )
     if len(first) == HEADER - start:
         raise InvalidDemonstrations(f"{path} must be a text table; its first line never ends")

@@ -12,9 +12,8 @@ from tacit.errors import InvalidDemonstrations
 from tacit.files.batches import ParquetTable, Progress, TextTable
 from tacit.files.choices import Book, Choices
 from tacit.files.columns import BadRow, Column, Flags, Labels, whole
-from tacit.files.contents import LARGEST, natural_order, near_column, opening
+from tacit.files.contents import LARGEST, natural_order, near_column
 from tacit.files.episodes import assemble
-from tacit.files.tables import verify_columns
 
 ORDINARY = ("episode", "step", "state", "action")
 OPTIONAL = ("group", "ended", "final_state", "partial")
@@ -62,10 +61,11 @@ class Steps:
 
 def read_steps(path: Path, reading: Reading) -> Steps:
     """The steps of a CSV or Parquet file; `InvalidDemonstrations` names the line that is wrong."""
-    head = opening(path, "a table of steps", largest=reading.largest)
     parquet = path.suffix in PARQUET
     known = (*ORDINARY, *OPTIONAL)
-    table = ParquetTable(path, head, reading.largest) if parquet else TextTable(path, known)
+    table = (
+        ParquetTable(path, reading.largest) if parquet else TextTable(path, known, reading.largest)
+    )
     notes = _check_names(path, table.names)
     state_book = Book(reading.state_names, find=reading.find, count=reading.states)
     action_book = Book(reading.action_names, find=reading.find, count=reading.actions)
@@ -88,8 +88,6 @@ def read_steps(path: Path, reading: Reading) -> Steps:
         values = {name: column.values() for name, column in columns.items()}
         if not len(values["episode"]):
             raise InvalidDemonstrations(f"{path} must hold at least one step; got none")
-        if parquet:
-            verify_columns(path, values)
         arguments, assumed = assemble(values, episodes.label)
     except BadRow as bad:
         raise InvalidDemonstrations(table.fault(bad)) from None
