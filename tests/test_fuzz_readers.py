@@ -1,7 +1,5 @@
 """Damaged files: a reader answers with a value, a `TacitError` or an `OSError`, nothing else."""
 
-import json
-
 import numpy as np
 import polars as pl
 import pytest
@@ -135,6 +133,8 @@ CASES = [
 @pytest.mark.parametrize(("name", "read"), CASES, ids=lambda case: getattr(case, "__name__", case))
 def test_a_damaged_file_is_read_or_refused_in_one_line(files, folder, name, read):
     path = folder / name
+    path.write_bytes(files[name])
+    assert survives(read, path) == "read"
     outcomes = set()
 
     @given(damage())
@@ -144,8 +144,7 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(files, folder, name, read
         outcomes.add(survives(read, path))
 
     attempt()
-    # A fuzzer that never gets past the first check, or never does any damage, tests nothing.
-    assert len(outcomes) > 1, json.dumps(sorted(outcomes))
+    assert outcomes - {"read"}  # damage that is never noticed tests nothing
 
 
 @given(st.binary(max_size=200), st.sampled_from(["csv", "parquet", "npz", "tsv", "pkl", "txt"]))
