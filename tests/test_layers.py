@@ -22,6 +22,7 @@ LAYERS = [
     "counting",
     "dynamics_prior",
     "evidence",
+    "estimation",
     "mdp",
     "objective",
     "demonstrations",

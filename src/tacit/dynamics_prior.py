@@ -26,6 +26,7 @@ class Over(Enum):
     SUCCESSORS = "successors"
     ALL = "all"
     STAY = "stay"
+    GIVEN = "given"
 
 
 class Unvisited(Enum):
@@ -45,7 +46,7 @@ class Prior:
         over: where they lead, in equal parts: the `SUCCESSORS` of the state that were seen under
             any action (of a state that was never left, itself), `ALL` states, or the state itself,
             `STAY`. Or a guess of the transitions, in any form that `MDP` takes: the imagined steps
-            then follow it.
+            then follow it (read back from a file, only that it was `GIVEN` is known).
     """
 
     strength: float = 1.0
@@ -65,6 +66,11 @@ class Prior:
             object.__setattr__(self, "over", _one_of(Over, self.over, "a prior's `over`"))
 
     @property
+    def kind(self) -> Over:
+        """Where the imagined steps lead; `GIVEN` for a guess of the transitions."""
+        return self.over if isinstance(self.over, Over) else Over.GIVEN
+
+    @property
     def sentence(self) -> str:
         """What was assumed, for people."""
         if self.strength == 0:
@@ -73,12 +79,12 @@ class Prior:
             Over.SUCCESSORS: "spread evenly over the successors seen from that state",
             Over.ALL: "spread evenly over all states",
             Over.STAY: "which stay where they are",
+            Over.GIVEN: "which follow a given guess of the transitions",
         }
-        where = places.get(self.over, "which follow a given guess of the transitions")
         one = self.strength == 1
         return (
             f"{self.strength:g} imagined step{'' if one else 's'} {'was' if one else 'were'} added "
-            f"to each pair of state and action, {where}."
+            f"to each pair of state and action, {places[self.kind]}."
         )
 
     def means(self, counts: TransitionCounts) -> Any:
@@ -89,6 +95,8 @@ class Prior:
         each = np.repeat(np.arange(size), actions)
         if not isinstance(self.over, Over):
             return _guess(self.over, size, actions)
+        if self.over is Over.GIVEN:
+            raise InvalidModel("a prior that follows a guess needs the guess: over=transitions")
         if self.over is Over.ALL:
             if size * actions * size > LARGEST:
                 raise InvalidModel(
@@ -166,7 +174,7 @@ def _one_of(kind: type[Enum], given: Any, name: str) -> Any:
     try:
         return kind(given)
     except ValueError:
-        words = ", ".join(repr(member.value) for member in kind)
+        words = ", ".join(repr(member.value) for member in kind if member is not Over.GIVEN)
         raise InvalidModel(f"{name} must be one of {words}; got {given!r:.60}") from None
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tacit.counting import count_transitions, observed_steps
-from tacit.dynamics_prior import Over, Prior, Unvisited, posterior, unvisited_rule
-from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.dynamics_prior import Over, Prior, Unvisited, unvisited_rule
+from tacit.errors import InvalidModel
 from tacit.layout import Layout
 from tacit.transitions import Successors, numbers, read_only
 
@@ -17,6 +17,8 @@ from tacit.transitions import Successors, numbers, read_only
 THIN = 5
 # Most pairs or states that one sentence lists.
 NAMED = 4
+# What a file keeps.
+ENTRIES = ("visits", "concentration", "prior_strength", "prior_over", "unvisited", "counted")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +33,7 @@ class Evidence:
         unvisited: what was done about pairs that were never seen.
         uncounted: number of steps left out since where they led was not recorded.
         episodes: number of episodes that the initial distribution was counted from; 0 if given.
+        deterministic: whether every pair seen at least twice always led to the same state.
     """
 
     visits: Any
@@ -39,10 +42,11 @@ class Evidence:
     unvisited: Unvisited = Unvisited.PRIOR
     uncounted: int = 0
     episodes: int = 0
+    deterministic: bool = False
 
     def __post_init__(self) -> None:
-        visits = np.array(self.visits, dtype=np.float64)
-        concentration = np.array(self.concentration, dtype=np.float64)
+        visits = numbers(self.visits, "visits")
+        concentration = numbers(self.concentration, "concentration")
         if visits.ndim != 2 or visits.shape != concentration.shape:
             raise InvalidModel(
                 "visits and concentration must both have shape [S, A]; "
@@ -102,6 +106,50 @@ class Evidence:
         new = np.where(moving[:, :, None], weights / np.where(total > 0, total, 1.0), mean)
         return Successors(transitions.states, new)
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The entries of a file that `from_arrays` reads back; a guess itself is not kept."""
+        return {
+            "visits": self.visits,
+            "concentration": self.concentration,
+            "prior_strength": np.array(self.prior.strength),
+            "prior_over": np.array(self.prior.kind.value),
+            "unvisited": np.array(self.unvisited.value),
+            "counted": np.array([self.uncounted, self.episodes, self.deterministic]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Evidence | None:
+        """The evidence among these arrays; None where there is none."""
+        if "visits" not in arrays:
+            return None
+        missing = [name for name in ENTRIES if name not in arrays]
+        if missing:
+            raise InvalidModel(
+                f"evidence must hold {', '.join(ENTRIES)}; {missing[0]!r} is missing"
+            )
+        for name, shape, kinds in (
+            ("prior_strength", (), "iuf"),
+            ("prior_over", (), "U"),
+            ("unvisited", (), "U"),
+            ("counted", (3,), "iu"),
+        ):
+            part = np.asarray(arrays[name])
+            if part.shape != shape or part.dtype.kind not in kinds:
+                raise InvalidModel(
+                    f"{name} must have shape {shape}, as evidence writes it; "
+                    f"got {part.dtype} {part.shape}"
+                )
+        uncounted, episodes, deterministic = (int(number) for number in arrays["counted"])
+        return cls(
+            arrays["visits"],
+            arrays["concentration"],
+            Prior(float(arrays["prior_strength"]), str(arrays["prior_over"])),
+            unvisited_rule(str(arrays["unvisited"])),
+            uncounted,
+            episodes,
+            bool(deterministic),
+        )
+
     def sentences(self, layout: Layout | None = None) -> tuple[str, ...]:
         """Plain sentences about what was counted, assumed, and left in doubt."""
         layout = layout or Layout()
@@ -129,10 +177,8 @@ class Evidence:
             )
         if len(lost := self.never_left):
             names = [layout.state_name(int(s)) for s in lost]
-            stays = self.unvisited is Unvisited.STAY or self.prior.over in (
-                Over.SUCCESSORS,
-                Over.STAY,
-            )
+            near = self.prior.kind in (Over.SUCCESSORS, Over.STAY)
+            stays = self.unvisited is Unvisited.STAY or near
             rule = "taken to stay for ever" if stays else "filled from the prior alone"
             found.append(f"No step out of {_listed(names)} was seen: {rule}.")
         if steps:
@@ -140,6 +186,11 @@ class Evidence:
                 f"{self.thin_share:.0%} of the observed steps lie in pairs seen fewer than {THIN} "
                 f"times; a step's pair was seen {self.effective_sample_size:.3g} times on average "
                 "(harmonic mean)."
+            )
+        if self.deterministic and self.prior.strength > 0:
+            found.append(
+                "Every pair seen twice or more always led to the same state: if this world is "
+                "deterministic, a prior of 0 imagined steps suits it better."
             )
         return tuple(found)
 
@@ -150,69 +201,9 @@ class Evidence:
             Over.SUCCESSORS: "each successor seen from their state is taken to be as likely",
             Over.ALL: "every state is taken to be as likely",
             Over.STAY: "they are taken to stay where they are",
+            Over.GIVEN: "the given guess of the transitions holds",
         }
-        return f"There {places.get(self.prior.over, 'the given guess of the transitions holds')}."
-
-
-def estimated(
-    states: Any,
-    actions: Any,
-    next_states: Any,
-    *,
-    n_states: int | None,
-    n_actions: int | None,
-    initial: Any,
-    prior: Prior | None,
-    unvisited: Unvisited | str,
-    absorbing: Any,
-) -> tuple[Any, Any, Evidence]:
-    """([S * A, S] transitions, [S] initial distribution, what they rest on).
-
-    The arguments are those of `MDP.from_transitions`.
-    """
-    prior, rule = prior or Prior(), unvisited_rule(unvisited)
-    starts, ends, uncounted = np.zeros(0, np.int64), np.zeros(0, np.int64), 0
-    if hasattr(states, "offsets"):
-        if actions is not None or next_states is not None:
-            raise InvalidDemonstrations("demonstrations hold their own actions and next states")
-        whole, seen = states, observed_steps(states)
-        # Steps with an unknown outcome are not counted, but their states and actions exist.
-        if n_states is None:
-            n_states = max(int(whole.states.max()), int(whole.final_states.max())) + 1
-        if n_actions is None:
-            n_actions = int(whole.actions.max()) + 1
-        starts, ends, uncounted = seen.starts, seen.ends, seen.uncounted
-        states, actions, next_states = seen.states, seen.actions, seen.next_states
-    counts = count_transitions(states, actions, next_states, n_states=n_states, n_actions=n_actions)
-    known = _absorbing(absorbing, ends, counts.states)
-    transitions, behind = posterior(counts, prior, rule, known)
-    counted = len(starts) if initial is None else 0
-    evidence = Evidence(counts.visits, behind, prior, rule, uncounted, counted)
-    return transitions, _start(initial, starts, counts.states), evidence
-
-
-def _absorbing(given: Any, ends: np.ndarray, states: int) -> np.ndarray:
-    """[S] bool, the states that are said to be left by nothing."""
-    listed = np.concatenate([np.atleast_1d(numbers(given, "absorbing", None)), ends])
-    if not np.isin(listed, np.arange(states)).all():
-        raise InvalidModel(f"absorbing must list states in 0..{states - 1}; got {given!r:.60}")
-    return np.isin(np.arange(states), listed)
-
-
-def _start(given: Any, starts: np.ndarray, states: int) -> Any:
-    """[S] the initial distribution: as given, a single state, or counted from first states."""
-    if given is None:
-        if not len(starts):
-            raise InvalidModel(
-                "initial must be given, a distribution [S] or the number of a state: no episode "
-                "was seen from its start"
-            )
-        return np.bincount(starts, minlength=states) / len(starts)
-    if isinstance(given, int | np.integer) and not isinstance(given, bool):
-        if not 0 <= given < states:
-            raise InvalidModel(f"initial must be a state in 0..{states - 1}; got {given}")
-        return np.arange(states) == given
-    return given
+        return f"There {places[self.prior.kind]}."
 
 
 def _many(count: int, noun: str) -> str:

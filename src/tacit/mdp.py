@@ -15,7 +15,8 @@ import numpy as np
 
 from tacit.dynamics_prior import Prior, Unvisited
 from tacit.errors import InvalidModel
-from tacit.evidence import Evidence, estimated
+from tacit.estimation import estimated
+from tacit.evidence import Evidence
 from tacit.transitions import (
     ROW_SUM_TOLERANCE,
     Successors,

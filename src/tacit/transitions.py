@@ -127,7 +127,10 @@ def _check_rows(states: np.ndarray, probabilities: np.ndarray) -> None:
 def _merged(states: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The rows normalised exactly, next states sorted, repeats added up, zeros dropped."""
     count, actions, width = states.shape
-    probabilities = (probabilities / probabilities.sum(axis=2, keepdims=True)).reshape(-1, width)
+    sums = probabilities.sum(axis=2, keepdims=True)
+    # A row that is off by rounding alone stays as it is: normalised again it would drift.
+    exact = np.abs(sums - 1.0) <= width * np.finfo(np.float64).eps
+    probabilities = (probabilities / np.where(exact, 1.0, sums)).reshape(-1, width)
     states = np.where(probabilities > 0, states.reshape(-1, width), count)  # padding sorts last
     order = np.argsort(states, axis=1, kind="stable")
     states = np.take_along_axis(states, order, axis=1)
