@@ -34,7 +34,8 @@ def write_bundle(
     """
     folder.mkdir(parents=True, exist_ok=True)
     settle(folder, page)
-    sums = {}
+    sums: dict[str, str] = {}
+    before = _named(folder / page)
     try:
         for name, write in files.items():
             write(_beside(folder / name))
@@ -43,15 +44,15 @@ def write_bundle(
     finally:
         # After a failure the page on the disk, whichever it is, says which files are right.
         settle(folder, page)
+    for name in before.keys() - sums.keys():
+        (folder / name).unlink(missing_ok=True)
 
 
 def settle(folder: Path, page: str) -> None:
     """Finishes what a writer left: names the files that the page means, removes all others."""
     waiting = sorted(folder.glob(f".*{NEXT}")) if folder.is_dir() else []
     if waiting:
-        named: dict[str, str] = {}
-        with contextlib.suppress(FileNotFoundError):
-            named = read_page(folder / page).get("files", {})
+        named = _named(folder / page)
         for path in waiting:
             name = path.name[1 : -len(NEXT)]
             if named.get(name) == hashlib.sha256(path.read_bytes()).hexdigest():
@@ -105,6 +106,13 @@ def read_page(path: Path, *, form: int | None = None) -> dict[str, Any]:
     if hashlib.sha256(blank).hexdigest() != total:
         raise OSError(f"{path} is damaged: it has changed since it was written")
     return page
+
+
+def _named(page: Path) -> dict[str, str]:
+    """Name -> checksum of the files that a page means; none if it cannot be read."""
+    with contextlib.suppress(OSError):
+        return read_page(page).get("files", {})
+    return {}
 
 
 def _beside(path: Path) -> Path:

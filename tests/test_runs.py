@@ -1,0 +1,230 @@
+"""Run folders: one writer, whole or absent, every changed byte noticed, and able to stand alone."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import tacit
+from tacit.files.bundle import read_page
+from tacit.inverse.fits import trajectory_fits
+from tacit.layout import Layout
+from tacit.runs import Run, claimed
+from tacit.runs import lock as locks
+from tacit.runs.identity import data_hashes, data_summary, difference, identity
+from tacit.runs.lock import LOCK, locked, started_at
+from walks import seen_by
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    mdp, features, walks = seen_by()["noisy"]
+    recovery = tacit.recover(mdp, features, walks, estimator=tacit.Likelihood())
+    return Run(
+        recovery,
+        Layout(5, 5, ((-1, 0), (1, 0), (0, -1), (0, 1)), action_names=("N", "S", "W", "E")),
+        {"seed": 0, "command": "tacit recover größe"},
+        data_summary(mdp, walks),
+        ("The transitions were estimated.",),
+        trajectory_fits(recovery, walks, mdp=mdp).columns,
+        {"holdout": {"sentences": ["So it is."], "score": [1.0, float("nan")]}},
+        seed=0,
+        hashes=data_hashes(mdp, features, walks),
+    )
+
+
+@pytest.fixture(scope="module")
+def exact() -> tacit.Recovery:
+    return tacit.recover(*seen_by()["exact"], estimator=tacit.Explanation())
+
+
+# --- what is in it --------------------------------------------------------------------------------
+
+
+def test_a_run_comes_back_whole(run, tmp_path):
+    run.save(tmp_path / "a run")
+    again = Run.load(tmp_path / "a run")
+    for name in ("layout", "config", "data", "notes", "versions", "seed", "hashes"):
+        assert getattr(again, name) == getattr(run, name), name
+    assert again.data["states_visited"] == 25
+    assert sorted(again.trajectories) == sorted(run.trajectories)
+    for name, column in run.trajectories.items():
+        assert_array_equal(again.trajectories[name], column)
+    assert again.extras["holdout"]["sentences"] == ["So it is."]
+    assert np.isnan(again.extras["holdout"]["score"][1])
+    page = json.loads((tmp_path / "a run" / "run.json").read_text(encoding="utf-8"))
+    assert page["status"] == run.recovery.status.name
+    assert set(page["files"]) == {
+        *("recovery.npz", "history.parquet", "trajectories.parquet", "extras.npz")
+    }
+    alone = tacit.Recovery.load(tmp_path / "a run")
+    assert_array_equal(alone.reward_weights, run.recovery.reward_weights)
+
+
+def test_a_recovery_saved_by_itself_is_a_run(run, tmp_path):
+    run.recovery.save(tmp_path)
+    again = Run.load(tmp_path)
+    assert again.layout == Layout()
+    assert again.extras == again.trajectories == {}
+
+
+def test_a_loaded_likelihood_answers_linear_questions(run, tmp_path):
+    run.save(tmp_path)
+    known, again = run.recovery.identification, Run.load(tmp_path).recovery.identification
+    for question in (([1.0, 0.0], []), ([1.0, -1.0], [np.arange(4.0)]), ([0.0, 0.0], [np.ones(4)])):
+        assert again.interval(*question) == known.interval(*question)
+    assert np.isfinite(again.interval([1.0, -1.0], [np.zeros(4)])).all()
+    twice = tmp_path / "twice"
+    Run.load(tmp_path).save(twice)
+    assert (twice / "recovery.npz").read_bytes() == (tmp_path / "recovery.npz").read_bytes()
+
+
+def test_a_loaded_set_answers_after_saving_twice(exact, tmp_path):
+    exact.save(tmp_path / "a")
+    tacit.Recovery.load(tmp_path / "a").save(tmp_path / "b")
+    again = tacit.Recovery.load(tmp_path / "b").identification
+    for j in range(2):
+        # Inequalities broken by 1e-9 move an end by about as much.
+        assert again.interval(np.eye(2)[j], [np.zeros(4)]) == pytest.approx(
+            tuple(exact.identification.reward_intervals[j]), abs=1e-7
+        )
+    with pytest.raises(tacit.InvalidModel, match="cost_directions"):
+        again.interval([1.0, 0.0], [])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["run.json", "recovery.npz", "history.parquet", "trajectories.parquet", "extras.npz"],
+)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_flipped_byte_of_any_file_is_noticed(run, tmp_path, name):
+    run.save(tmp_path)
+    path = tmp_path / name
+    content = path.read_bytes()
+    places = np.unique(np.linspace(0, len(content) - 1, 60).astype(int))
+    for place in places:
+        changed = bytearray(content)
+        changed[place] ^= 0x01
+        path.write_bytes(changed)
+        with pytest.raises(OSError, match=name.replace(".", r"\.")) as caught:
+            Run.load(tmp_path)
+        assert "\n" not in str(caught.value)
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(OSError, match=name.replace(".", r"\.")):
+        Run.load(tmp_path)
+    path.write_bytes(content)
+    Run.load(tmp_path)
+
+
+def test_a_new_run_over_an_old_one_leaves_nothing_of_it(run, tmp_path):
+    run.save(tmp_path)
+    replace(run, notes=("new",), trajectories={}).save(tmp_path)
+    again = Run.load(tmp_path)
+    assert (again.notes, again.trajectories) == (("new",), {})
+    assert sorted(os.listdir(tmp_path)) == sorted(
+        ["run.json", *read_page(tmp_path / "run.json")["files"]]
+    )
+
+
+# --- one writer -----------------------------------------------------------------------------------
+
+
+def test_two_writers_in_one_process_are_refused(tmp_path):
+    written_by = pytest.raises(OSError, match="is being written by")
+    with locked(tmp_path), written_by as caught, locked(tmp_path):
+        pass
+    said = str(caught.value)
+    assert f"process {os.getpid()} on {platform.node()}" in said
+    assert "\n" not in said
+    with locked(tmp_path):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_second_process_is_refused_and_a_dead_ones_lock_is_not(tmp_path):
+    script = (
+        "import sys, os, signal\n"
+        "from pathlib import Path\n"
+        "from tacit.runs.lock import locked\n"
+        "with locked(Path(sys.argv[1])):\n"
+        "    print('held', flush=True)\n"
+        "    sys.stdin.read()\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    words = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(OSError, match=f"process {other.pid}"), claimed(tmp_path, {}):
+            pass
+        other.communicate()
+    assert other.returncode == -9
+    assert (tmp_path / LOCK).exists()  # a killed process tidies nothing up
+    with claimed(tmp_path, {}):
+        assert json.loads((tmp_path / LOCK).read_text())["pid"] == os.getpid()
+
+
+GONE = 2**22 + 1  # beyond the largest process number of Linux
+MINE = {"pid": os.getpid(), "host": platform.node(), "started": started_at(os.getpid())}
+
+
+@pytest.mark.parametrize(
+    ("holder", "system", "free"),
+    [
+        (MINE | {"pid": GONE}, True, True),
+        (MINE | {"pid": GONE}, None, True),
+        (MINE | {"started": "12"}, None, True),  # the number was given to another process
+        (MINE, None, False),
+        (MINE | {"host": "elsewhere"}, True, False),  # nobody can tell from here
+        ("half a na", True, True),
+    ],
+)
+def test_a_lock_is_stale_when_its_process_is_gone(tmp_path, monkeypatch, holder, system, free):
+    (tmp_path / LOCK).write_text(holder if isinstance(holder, str) else json.dumps(holder))
+    if system is None:  # as on a file system without locks
+        monkeypatch.setattr(locks, "_system_lock", lambda descriptor: None)
+    if free:
+        with locked(tmp_path):
+            pass
+        assert not (tmp_path / LOCK).exists()
+    else:
+        with pytest.raises(OSError, match="is being written by"), locked(tmp_path):
+            pass
+        assert (tmp_path / LOCK).exists()
+
+
+# --- what it depends on ---------------------------------------------------------------------------
+
+
+def test_every_part_of_the_data_counts():
+    mdp, features, walks = seen_by()["noisy"]
+    first = data_hashes(mdp, features, walks)
+    assert first == data_hashes(mdp, features, walks)
+    other = data_hashes(replace(mdp, discount=0.8), features, walks)
+    assert [name for name in first if first[name] != other[name]] == ["mdp"]
+    named = replace(features, reward_names=["a", "b"])
+    other = data_hashes(mdp, named, walks)
+    assert [name for name in first if first[name] != other[name]] == ["features"]
+    actions = walks.actions.copy()
+    actions[-1] = (actions[-1] + 1) % 4
+    other = data_hashes(mdp, features, replace(walks, actions=actions))
+    assert [name for name in first if first[name] != other[name]] == ["demonstrations"]
+
+
+def test_differences_are_told_in_one_line(tmp_path):
+    held = identity({"seed": 0, "grid": (0.8, 0.9)}, {"mdp": "abc"})
+    assert (
+        difference(tmp_path, held, identity({"seed": 0, "grid": [0.8, 0.9]}, {"mdp": "abc"}))
+        is None
+    )
+    said = difference(tmp_path, held, identity({"seed": 1}, {"mdp": "abd"}))
+    assert said is not None
+    for part in ("data mdp: abc there, abd now", "setting seed: 0 there, 1 now", "grid"):
+        assert part in said
+    assert "\n" not in said
