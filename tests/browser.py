@@ -25,6 +25,33 @@ for copy, wanted in zip(copies, (3, 4)):
 os.execv(sys.argv[3], sys.argv[3:])
 """
 
+# The least contrast between the colour of a visible text and the first opaque colour under it.
+CONTRAST = """(() => {
+  const canvas = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
+  const rgba = colour => {
+    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = ([r, g, b]) => [r, g, b].map(c => c / 255)
+    .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const under = e => {
+    for (; e; e = e.parentElement) {
+      const colour = rgba(getComputedStyle(e).backgroundColor);
+      if (colour[3] > 250) return colour;
+    }
+    return [255, 255, 255, 255];
+  };
+  let least = 21;
+  for (const e of document.querySelectorAll("body *:not(svg *):not(option)")) {
+    const speaks = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
+    if (!speaks || !e.checkVisibility()) continue;
+    const [a, b] = [light(rgba(getComputedStyle(e).color)), light(under(e))];
+    least = Math.min(least, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05));
+  }
+  return least;
+})()"""
+
 PATIENCE = 30.0  # seconds that an answer may take on a machine that does other things as well
 
 
@@ -53,6 +80,18 @@ class Page:
         down = {"type": "keyDown", **event, **({"text": text} if text else {})}
         self.browser.send("Input.dispatchKeyEvent", down, self)
         self.browser.send("Input.dispatchKeyEvent", {"type": "keyUp", **event}, self)
+
+    def point(self, query: str, across: float = 0.5, down: float = 0.5) -> None:
+        """Moves the mouse over the first element of a query, to these shares of its size."""
+        box = self.evaluate(
+            f"(e => {{ e.scrollIntoView({{block: 'center', behavior: 'instant'}});"
+            " const b = e.getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; })"
+            f"(document.querySelector({query!r}))"
+        )
+        self.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 50)))")
+        x, y = box[0] + across * box[2], box[1] + down * box[3]
+        event = {"type": "mouseMoved", "x": x, "y": y}
+        self.browser.send("Input.dispatchMouseEvent", event, self)
 
     def screenshot(self, path: Path) -> None:
         """The whole page as an image."""

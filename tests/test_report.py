@@ -3,12 +3,12 @@
 import base64
 import hashlib
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
-from browser import browser
+from browser import CONTRAST, browser
+from outline import read
 from tacit.show import (
     Best,
     Choice,
@@ -50,52 +50,6 @@ from tacit.show.words import anchor, inline
 from tacit.worlds import hill_grid
 
 EVIL = "<script>alert(1)</script> & \"quotes\" 'single' `a<b` **x > y** $1 {braces}"
-
-# Elements that have no end tag.
-VOID = {"meta", "link", "img", "input"}
-
-
-class Outline(HTMLParser):
-    """Reads a page as a strict reader would: every tag closed, every name given once."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-
-    def handle_starttag(self, tag, attrs) -> None:
-        names = [name for name, _ in attrs]
-        assert len(names) == len(set(names)), (tag, attrs)
-        self.elements.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag) -> None:
-        assert self.open, f"</{tag}> closes nothing"
-        assert self.open.pop() == tag, f"</{tag}> closes another element"
-
-    def handle_data(self, data) -> None:
-        if not self.open or self.open[-1] not in ("style", "script"):
-            self.text += data
-
-    def every(self, tag: str, **wanted: str) -> list[dict[str, str | None]]:
-        return [
-            attributes
-            for name, attributes in self.elements
-            if name == tag and all(attributes.get(k) == v for k, v in wanted.items())
-        ]
-
-
-def read(page: str) -> Outline:
-    outline = Outline()
-    outline.feed(page)
-    outline.close()
-    assert outline.open == []
-    return outline
 
 
 def written(*blocks) -> str:
@@ -554,34 +508,6 @@ def test_the_page_in_a_browser(chrome, address, tmp_path, width, dark):
     assert page.evaluate(CONTRAST) >= 4.5
     page.screenshot(tmp_path / "page.png")
     assert (tmp_path / "page.png").stat().st_size > 50_000
-
-
-# The least contrast between the colour of a visible text and the first opaque colour under it.
-CONTRAST = """(() => {
-  const canvas = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
-  const rgba = colour => {
-    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const light = ([r, g, b]) => [r, g, b].map(c => c / 255)
-    .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-  const under = e => {
-    for (; e; e = e.parentElement) {
-      const colour = rgba(getComputedStyle(e).backgroundColor);
-      if (colour[3] > 250) return colour;
-    }
-    return [255, 255, 255, 255];
-  };
-  let least = 21;
-  for (const e of document.querySelectorAll("body *:not(svg *):not(option)")) {
-    const speaks = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
-    if (!speaks || !e.checkVisibility()) continue;
-    const [a, b] = [light(rgba(getComputedStyle(e).color)), light(under(e))];
-    least = Math.min(least, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05));
-  }
-  return least;
-})()"""
 
 
 @pytest.mark.browser

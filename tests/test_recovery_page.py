@@ -1,0 +1,480 @@
+"""The report of a run: it says what was recovered, stays small, and can be read by anyone."""
+
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pytest
+
+import tacit
+from browser import CONTRAST, browser
+from house import ROOMS, house
+from outline import read
+from tacit.cli import main
+from tacit.commands.report import command
+from tacit.commands.report_arguments import Report
+from tacit.forward.solution import Certificate, Solution, Status
+from tacit.inverse.discounts import discount_profile
+from tacit.inverse.fits import trajectory_fits
+from tacit.inverse.holdout import holdout
+from tacit.inverse.identification import unidentified
+from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
+from tacit.layout import Layout
+from tacit.runs import Run
+from tacit.show.bars import bar
+from tacit.show.digits import short
+from tacit.show.recovery.figures import figure_files
+from tacit.show.recovery.findings import top_findings
+from tacit.show.recovery.further import further_sections
+from tacit.show.recovery.maps import Ground, value_map
+from tacit.show.recovery.page import recovery_document
+from tacit.show.recovery.states import state_table
+from tacit.show.recovery.subject import Subject
+from tacit.show.report import LARGEST, render
+from tacit.show.tables import Bar
+
+EVIL = "<script>alert(1)</script> & \"quotes\" '$1'"
+CONFIG = {"command": "tacit recover house --out run", "problem": "data/house"}
+
+
+def run_of(mdp, features, demonstrations, layout, estimator=None, **more) -> Run:
+    recovery = tacit.recover(mdp, features, demonstrations, estimator=estimator, throw=False)
+    fits = trajectory_fits(recovery, demonstrations, mdp=mdp)
+    data = {"episodes": demonstrations.episodes, "steps": demonstrations.steps}
+    return Run(recovery, layout, CONFIG, data, trajectories=fits.columns, seed=3, **more)
+
+
+@pytest.fixture(scope="module")
+def rooms() -> Run:
+    mdp, features, truth, layout = house()
+    policy = tacit.solve(mdp, truth, solver=tacit.SoftDual(temperature=0.05)).policy
+    seen = tacit.simulate(mdp, policy, trajectories=120, steps=40, seed=1)
+    extras = {
+        "holdout": holdout(mdp, features, seen),
+        "discount_profile": discount_profile(mdp, features, seen, [0.7, 0.9]),
+    }
+    hashes = {"demonstrations": "ab12" * 16}
+    notes = ("The start was estimated.",)
+    return run_of(mdp, features, seen, layout, extras=extras, hashes=hashes, notes=notes)
+
+
+@pytest.fixture(scope="module")
+def grid() -> Run:
+    """The paper's grid by the paper's algorithm, which has many iterations and no intervals."""
+    world = tacit.worlds.hill_grid(seed=1, tightness=0.4).in_gauge
+    policy = tacit.solve(world.mdp, world.truth).policy
+    seen = tacit.simulate(world.mdp, policy, trajectories=30, steps=60, seed=0)
+    rules = tacit.Alternating(starts=2, max_steps=30)
+    return run_of(world.mdp, world.features, seen, world.layout, rules)
+
+
+def synthetic(states: int, layout: Layout, *, constraints: int = 1, actions: int = 4) -> Run:
+    """A run of any size whose numbers are noise: the worst case for every compression."""
+    random = np.random.default_rng(0)
+    weights = np.full(5, 0.2)
+    cost_weights = [weights] * constraints
+    solution = Solution(
+        random.dirichlet(np.full(actions, 0.3), states),
+        random.random((states, actions)),
+        *(np.zeros(states), np.full(constraints, 0.2), 1.0, np.ones(constraints), 0.1),
+        *(Status.CONVERGED, Certificate(0.0, 0.0, 0.0, 0.0)),
+    )
+    objective = tacit.Objective(
+        random.random(states), random.random((constraints, states)), np.ones(constraints)
+    )
+    recovery = Recovery(
+        *(weights, cost_weights, np.full(constraints, 0.2), np.ones(constraints), 0.1),
+        *(objective, solution, RecoveryStatus.CONVERGED, RecoveryCertificate(0.01, 0.02)),
+        *(History({}), unidentified(weights, cost_weights, active=[True] * constraints)),
+    )
+    fits = {"episode": np.arange(9_000), "share_optimal": np.linspace(0, 1, 9_000)}
+    return Run(recovery, layout, trajectories=fits)
+
+
+def said(run: Run) -> dict[str, str]:
+    """Label -> text of the findings, without the stars of what is strong."""
+    found = top_findings(Subject(run.recovery, run.layout), run.notes)
+    return {one.label: one.text.replace("**", "") for one in found}
+
+
+# ------------------------------------------------------------------------------- what it says
+
+
+def test_the_findings_say_what_was_recovered(rooms):
+    found, recovery = said(rooms), rooms.recovery
+    assert found["What it wants"] == "It wants sun."
+    heat, noise = (short(weight, digits=2) for weight in recovery.cost_weights[0])
+    refused = f"It avoids heat most (weight {heat} of 1), then noise ({noise})."
+    assert found["What it refuses"] == refused
+    price, budget = short(recovery.multipliers[0]), short(recovery.budgets[0])
+    assert f"at most {budget}." in found["At what price"]
+    assert f"would buy it {price} of reward" in found["At what price"]
+    assert found["What was assumed"] == "The start was estimated."
+    detail = top_findings(Subject(recovery, rooms.layout))[1].detail
+    assert detail.startswith("What a step costs, where it costs most: boiler room at 0.9")
+    assert "95 % interval: heat 0." in detail
+
+
+def test_what_is_not_identified_is_not_made_up(rooms):
+    known = dataclasses.replace(
+        rooms.recovery.identification,
+        cost_intervals=[np.full((2, 2), np.nan)],
+        multiplier_intervals=[[0.0, 0.5]],
+        active=[False],
+    )
+    nothing = dataclasses.replace(
+        rooms.recovery,
+        cost_weights=[np.full(2, np.nan)],
+        multipliers=[0.0],
+        budgets=[np.inf],
+        identification=known,
+    )
+    run = dataclasses.replace(rooms, recovery=nothing)
+    finding = top_findings(Subject(run.recovery, run.layout))[1]
+    assert finding.verdict == "not identified"
+    assert finding.detail == "A price above 0.5 for it is ruled out."
+    assert "At what price" not in said(run)
+    heads = [column.name for column in state_table(Subject(run.recovery, run.layout)).columns]
+    assert heads == ["State", "Time there", "What it does", "Reward"]
+    assert "weights of the cost" not in render(recovery_document(run))
+
+
+@pytest.mark.parametrize(
+    ("gap", "noise", "verdict"),
+    [
+        (0.019, 0.01, "behaviour matched"),
+        (0.021, 0.01, "behaviour not matched"),
+        (np.nan, np.nan, "not measured"),
+        (0.01, np.nan, "chance not known"),
+    ],
+)
+def test_agreement_is_judged_by_chance(rooms, gap, noise, verdict):
+    recovery = dataclasses.replace(
+        rooms.recovery, certificate=RecoveryCertificate(feature_gap=gap, sampling_noise=noise)
+    )
+    finding = next(
+        f for f in top_findings(Subject(recovery, rooms.layout)) if f.label == "How sure"
+    )
+    assert finding.verdict == verdict
+
+
+def test_an_answer_without_intervals_says_so(grid):
+    assert said(grid)["What cannot be told"].startswith("How far the weights may be off")
+    page = render(recovery_document(grid))
+    assert "This answer has no intervals." in page
+    assert "95 % interval" not in page
+
+
+def test_intervals_of_all_explanations_are_not_called_confidence():
+    world = tacit.worlds.hill_grid(seed=1, tightness=0.4).in_gauge
+    policy = tacit.solve(world.mdp, world.truth).policy
+    seen = tacit.simulate(world.mdp, policy, trajectories=30, steps=60, seed=0)
+    run = run_of(world.mdp, world.features, seen, world.layout, tacit.Explanation())
+    page = render(recovery_document(run))
+    assert "Over all explanations" in page
+    assert "95 % interval" not in page
+
+
+def test_states_are_listed_by_how_much_time_is_spent_there(rooms):
+    subject = Subject(rooms.recovery, rooms.layout)
+    rows = [row.cells for row in state_table(subject).rows]
+    time = np.asarray(rooms.recovery.solution.visitation).sum(axis=1)
+    assert [cells[0] for cells in rows] == [ROOMS[s] for s in np.argsort(-time, kind="stable")]
+    assert sum(cells[1].value for cells in rows) == pytest.approx(100, abs=0.05)  # two decimals
+    garden = next(cells for cells in rows if cells[0] == "garden")
+    assert garden[3].value == pytest.approx(float(rooms.recovery.objective.reward[4]))
+
+
+def test_the_page_has_every_part(rooms, grid):
+    headings = re.findall(r"<h2[^>]*>([^<]*)", render(recovery_document(rooms)))
+    assert headings == [
+        *("What was found", "Where", "State by state", "Weights, budgets and prices"),
+        *("On trajectories held back", "If the discount were another"),
+        *("Guarantees and findings", "Convergence", "The demonstrations", "How to reproduce"),
+    ]
+    page = read(render(recovery_document(rooms)))
+    assert CONFIG["command"] in page.text
+    assert rooms.hashes["demonstrations"] in page.text
+    for sentence in rooms.recovery.identification.findings:
+        assert sentence[1:] in page.text
+    worst = [str(e) for e in rooms.trajectories["episode"][:3]]
+    listed = re.findall(r'<th scope="row">(\d+)</th>', render(recovery_document(rooms)))
+    assert listed[:3] == worst
+    assert "Maps" in re.findall(r"<h2[^>]*>([^<]*)", render(recovery_document(grid)))
+
+
+def test_the_slider_follows_the_start_that_was_kept(grid):
+    section = next(s for s in recovery_document(grid).sections if s.title == "Convergence")
+    choice = section.blocks[-1]
+    assert choice.selectors[0].slider
+    last = choice.options[0].blocks[0]
+    weights = {row.cells[0]: row.cells[2].value for row in last.rows if row.cells[1] == "wants"}
+    history = grid.recovery.history
+    kept = [np.allclose(w, grid.recovery.reward_weights) for w in history["reward_weights"]]
+    start = history["start"][int(np.argmax(kept))]
+    rows = np.flatnonzero(history["start"] == start)
+    wanted = dict(zip(grid.recovery.reward_names, history["reward_weights"][rows[-1]], strict=True))
+    assert weights == pytest.approx(wanted)
+
+
+def test_results_that_nobody_foresaw_are_shown(rooms):
+    extras = {
+        "price_curve": {"sentences": ["It bends."], "columns": {"budget": [1, 2], "value": [3, 4]}},
+        "odd": {"level": 0.25},
+        "nothing": {},
+    }
+    sections = further_sections(extras)
+    assert [section.title for section in sections] == ["Price curve", "Odd"]
+
+
+# ------------------------------------------------------------------------------- pictures
+
+
+def test_a_map_tells_every_value_where_it_lies():
+    layout = Layout(2, 3)
+    values = np.arange(7.0)  # the last state lies off the grid
+    picture = value_map(Ground(layout, 1), values, "reward", colours="viridis")
+    cells = picture.cells[0]
+    assert (cells.rows, cells.columns) == (2, 3)
+    assert list(cells.values) == ["0", "1", "2", "3", "4", "5"]
+    left, top, width, height = cells.box
+    # The first tick labels stand left of and below the lattice, the title above it.
+    assert 0 < left < 0.15
+    assert 0 < top < 0.2
+    assert 0.8 < left + width < 1
+    assert top + height < 0.8
+    assert "Lowest 0 at (0, 0), highest 5 at (1, 2)" in picture.alt
+
+
+def test_costs_that_are_compared_share_their_colours():
+    run = synthetic(25, Layout(5, 5), constraints=2)
+    files = figure_files(recovery_document(run))
+    ticks = [
+        re.findall(r">(0\.\d+)</text>", files[name].decode().split("axes_2")[1])
+        for name in ("cost-constraint-0.svg", "cost-constraint-1.svg")
+    ]
+    assert ticks[0] == ticks[1] != []
+
+
+@pytest.mark.parametrize(
+    ("cell", "drawn"),
+    [
+        (Bar(0.5, (0, 1)), 'class="fill" x="0.0" y="2" width="50.0"'),
+        (Bar(-1.0, (-2, 2)), 'class="fill" x="25.0" y="2" width="25.0"'),
+        (Bar(0.5, (0, 1), 0.25, 0.75), 'class="span" x="25.0" y="3" width="50.0"'),
+        (Bar(0.5, (0, 1), 0.25, np.inf), 'class="span" x="25.0" y="3" width="75.0"'),
+    ],
+)
+def test_bars_are_drawn_to_scale(cell, drawn):
+    assert drawn in bar(cell)
+
+
+# ------------------------------------------------------------------------------- size and names
+
+
+@pytest.mark.parametrize(
+    ("states", "layout"),
+    [
+        (10_000, Layout(100, 100)),
+        (300_000, Layout(500, 600)),
+        (100_000, Layout(state_names=tuple(f"ward {i} of the house" for i in range(100_000)))),
+    ],
+    ids=["100 x 100", "500 x 600", "named"],
+)
+def test_a_large_world_stays_small(states, layout):
+    page = render(recovery_document(synthetic(states, layout)))
+    assert len(page.encode()) < LARGEST
+    assert f"The 300 most visited of {states} states are listed" in page
+    assert "The 300 worst of 9000 are listed" in page
+
+
+def test_many_constraints_stay_small():
+    page = render(recovery_document(synthetic(3_600, Layout(60, 60), constraints=6)))
+    assert len(page.encode()) < LARGEST
+
+
+def test_nothing_that_somebody_named_becomes_markup(rooms):
+    layout = Layout(state_names=(EVIL,) * 8, action_names=(EVIL,) * 4)
+    names = {"reward_names": (EVIL,), "cost_names": ((EVIL, EVIL),)}
+    run = dataclasses.replace(
+        rooms,
+        recovery=dataclasses.replace(rooms.recovery, **names),
+        layout=layout,
+        notes=(EVIL,),
+        config={"command": EVIL, "problem": EVIL},
+        extras={EVIL: {"sentences": [EVIL], "columns": {EVIL: [EVIL]}}},
+        data={EVIL: EVIL},
+    )
+    page = render(recovery_document(run))
+    outline = read(page)
+    assert len(outline.every("script")) == page.count("<script") == 1
+    fragment = run.recovery._repr_html_()
+    assert "<script" not in fragment
+    assert EVIL in read(fragment).text
+
+
+# ------------------------------------------------------------------------------- files
+
+
+def test_the_command_writes_the_page_and_its_figures(grid, tmp_path):
+    grid.save(tmp_path / "my run")
+    answer = command(Report(tmp_path / "my run"))
+    page = (tmp_path / "my run" / "report.html").read_bytes()
+    assert answer.data["bytes"] == len(page)
+    assert answer.data["findings"][0]["text"].startswith("It wants row most")
+    names = {file.name for file in (tmp_path / "my run" / "figures").iterdir()}
+    assert {"reward.svg", "cost.svg", "policy.svg", "visits.svg", "feature-gap.svg"} <= names
+    assert len(names) == len(answer.data["figures"])
+    json.dumps(answer.data, allow_nan=False)
+    other = tmp_path / "elsewhere.html"
+    assert command(Report(tmp_path / "my run", other)).data["figures"] == []
+    assert other.read_bytes() == page  # the same run gives the same bytes
+
+
+def test_what_cannot_be_written_or_read_is_said_in_one_line(rooms, tmp_path, capsys):
+    rooms.save(tmp_path / "run")
+    before = sorted(tmp_path.rglob("*"))
+    for words, message in (
+        (["report", str(tmp_path / "none")], "No such file or directory"),
+        (["report", str(tmp_path / "run"), "--out", str(tmp_path)], "Is a directory"),
+        (["report", str(tmp_path / "run"), "--out", str(tmp_path / "no" / "x")], "no such folder"),
+    ):
+        assert main(words) == 4
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_notebook_shows_weights_intervals_prices_and_findings(rooms):
+    fragment = rooms.recovery._repr_html_()
+    text = read(fragment).text
+    weight = rooms.recovery.cost_weights[0][0]
+    low, high = rooms.recovery.identification.cost_intervals[0][0]
+    assert f"heat{weight:.4g}{low:.4g} to {high:.4g}" in text
+    assert f"{rooms.recovery.multipliers[0]:.4g}" in text
+    assert rooms.recovery.identification.findings[0] in text
+    assert "<script" not in fragment
+
+
+# ------------------------------------------------------------------------------- in a browser
+
+
+@pytest.fixture(scope="module")
+def chrome():
+    with browser() as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def pages(rooms, grid, tmp_path_factory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("pages")
+    for name, run in (("rooms", rooms), ("grid", grid)):
+        (folder / f"{name}.html").write_text(render(recovery_document(run)), encoding="utf-8")
+    return {name: (folder / f"{name}.html").as_uri() for name in ("rooms", "grid")}
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", ["rooms", "grid"])
+def test_the_page_in_a_browser(chrome, pages, name, width, dark):
+    page = chrome.open(pages[name], width=width, dark=dark)
+    assert [url for url in page.requests if not url.startswith("data:")] == [pages[name]]
+    assert page.complaints == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    wide = page.evaluate(
+        "[...document.querySelectorAll('body *')].filter(e => e.checkVisibility()"
+        " && !e.closest('.scroll, .sheet, pre, .skip, #findings-title')"
+        " && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 80))"
+    )
+    assert wide == []
+    assert page.evaluate(CONTRAST) >= 4.5
+    assert page.evaluate(
+        "[...document.querySelectorAll('.bar')].filter(b => b.checkVisibility())"
+        ".every(b => b.getBoundingClientRect().width > 60)"
+    )
+
+
+TIP = "(t => t.hidden ? '' : t.textContent)(document.querySelector('.tip'))"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_pointing_at_a_map_tells_its_value(chrome, pages, grid, width):
+    page = chrome.open(pages["grid"], width=width)
+    assert page.evaluate(TIP) == ""
+    page.point(".cells", across=0.5, down=0.9)  # the middle cell of the last row
+    value = short(float(grid.recovery.objective.reward[22]))
+    assert page.evaluate(TIP) == f"row 4, column 2: reward {value}"
+    inside = "(b => b.left >= 0 && b.right <= innerWidth && b.top >= 0 && b.bottom <= innerHeight)"
+    assert page.evaluate(f"{inside}(document.querySelector('.tip').getBoundingClientRect())")
+    # The frame lies round that cell: a fifth of the map each way.
+    frame = page.evaluate(
+        "(([s, m]) => [(s.x - m.x) / m.width, (s.y - m.y) / m.height])"
+        "(['.spot', '.cells'].map(q => document.querySelector(q).getBBox()))"
+    )
+    assert frame == pytest.approx([0.4, 0.8], abs=0.01)
+    page.point("h1")
+    assert page.evaluate(TIP) == ""
+
+
+@pytest.mark.browser
+def test_the_arrow_keys_read_a_map(chrome, pages, grid):
+    page = chrome.open(pages["grid"], width=390)
+    page.evaluate("document.querySelector('summary').focus()")
+    page.evaluate("document.querySelectorAll('.cells')[1].focus()")
+    for key, code in (("ArrowRight", 39), ("ArrowDown", 40), ("ArrowUp", 38), ("ArrowUp", 38)):
+        page.press(key, code=code)
+    cost = short(float(grid.recovery.objective.costs[0, 1]))
+    assert page.evaluate(TIP) == f"row 0, column 1: cost {cost}"  # it does not leave the map
+    page.press("Escape", code=27)
+    assert page.evaluate(TIP) == ""
+    # A curve is read the same way.
+    page.evaluate("document.querySelector('.cells[data-label=\"feature gap\"]').focus()")
+    page.press("ArrowRight", code=39)
+    assert page.evaluate(TIP).startswith("iteration 2: feature gap ")
+
+
+@pytest.mark.browser
+def test_states_are_searched_sorted_and_chosen(chrome, pages, rooms):
+    page = chrome.open(pages["rooms"], width=390)
+    set_to = "(() => {{ const e = {}; e.value = {!r}; e.dispatchEvent(new Event('input')); }})()"
+    names = (
+        "[...document.querySelectorAll('input[type=search]')[0].closest('figure')"
+        ".querySelectorAll('tbody tr:not([hidden]) th')].map(e => e.innerText)"
+    )
+    page.evaluate(set_to.format("document.querySelector('input[type=search]')", "BOILER"))
+    assert page.evaluate(names) == ["boiler room"]
+    page.evaluate(set_to.format("document.querySelector('input[type=search]')", ""))
+    cost = np.asarray(rooms.recovery.objective.costs[0])
+    heads = "document.querySelectorAll('th[aria-sort] button')"
+    page.evaluate(f"[...{heads}].find(b => b.innerText === 'Cost').focus()")
+    page.press("Enter", code=13, text="\r")
+    assert page.evaluate(names)[0] == ROOMS[int(cost.argmax())]
+    page.press("Enter", code=13, text="\r")
+    assert cost[ROOMS.index(page.evaluate(names)[0])] == cost.min()
+    page.evaluate(f"{heads}[0].click()")
+    assert page.evaluate(names) == sorted(ROOMS)
+    # Bars of another quantity, and another state.
+    shown = (
+        "[...document.querySelectorAll('.choice')].map(c => c.querySelector('.shown')?.innerText)"
+    )
+    assert "States by reward" in page.evaluate(shown)[0]
+    page.evaluate("document.querySelectorAll('.chips input')[1].click()")
+    assert "States by cost" in page.evaluate(shown)[0]
+    page.evaluate("[...document.querySelectorAll('.chips label')].at(-1).click()")
+    assert page.evaluate(shown)[1].startswith("In ")
+
+
+@pytest.mark.browser
+def test_a_slider_goes_through_the_iterations(chrome, pages):
+    page = chrome.open(pages["grid"], width=1280)
+    slider = "document.querySelector('input[type=range]')"
+    caption = f"{slider}.closest('.choice').querySelector('.shown figcaption').innerText"
+    last = page.evaluate(caption)
+    assert re.fullmatch(r"Iteration (\d+) of \1", last)
+    page.evaluate(f"{slider}.focus()")
+    page.press("Home", code=36)
+    assert page.evaluate(caption).startswith("Iteration 1 of")
