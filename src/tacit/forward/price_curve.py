@@ -22,6 +22,8 @@ from tacit.objective import Objective
 
 # What a corner must add to the straight line between its neighbours, relative to the values.
 CORNER = 1e-9
+# Up to so many states a solve is quick enough to look for every corner.
+SMALL = 500
 
 Corner = tuple[float, float]
 
@@ -127,7 +129,8 @@ def price_curve(
         # Of all policies of least cost, the best.
         first = _with_budget(objective, constraint, ends[0])
         pair = chosen.solve(mdp, first, guess=least, throw=False), free
-        corners = _corners(mdp, objective, constraint, chosen, pair, limit=10 * points)
+        limit = points * (10 if mdp.states <= SMALL else 1)
+        corners = _corners(mdp, objective, constraint, chosen, pair, limit=limit)
         if corners is not None:
             ends = float(corners[0, 0]), float(corners[-1, 0])
     if ends[1] - ends[0] <= CORNER * max(1.0, abs(ends[1])):

@@ -10,7 +10,7 @@ from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.baselines import RewardOnly
 from tacit.inverse.expectations import check_task
-from tacit.inverse.fits import TrajectoryFits, trajectory_fits
+from tacit.inverse.fits import optimal_actions, trajectory_fits
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery
 from tacit.mdp import MDP
@@ -95,6 +95,8 @@ class Holdout:
         return first, self._verdict()
 
     def _verdict(self) -> str:
+        if len(self.held) == 1:
+            return "One episode cannot show whether that is more than chance: hold out more."
         if not _ahead(self.uniform):
             return "It does not predict unseen episodes better than random actions do."
         if len(self.recovery.cost_weights) == 0:
@@ -166,15 +168,13 @@ def holdout(
 
 def _by_episode(mdp: MDP, recovery: Recovery, demonstrations: Demonstrations) -> np.ndarray:
     """[2, E] log-likelihood and number of optimal steps of every episode, in order."""
-    fits: TrajectoryFits = trajectory_fits(recovery, demonstrations, mdp=mdp)
+    fits = trajectory_fits(recovery, demonstrations, mdp=mdp)
     table = np.stack([fits.log_likelihood, fits.share_optimal]) * fits.steps
     return table[:, np.argsort(fits.episode)]
 
 
 def _random(mdp: MDP, recovery: Recovery, demonstrations: Demonstrations) -> np.ndarray:
     """[2, E] the same for random actions, whose optimal steps are those of the recovery."""
-    from tacit.inverse.fits import optimal_actions
-
     chance = optimal_actions(recovery, mdp).mean(axis=1)[demonstrations.states]
     shares = np.add.reduceat(chance, demonstrations.offsets[:-1])
     return np.stack([-np.log(mdp.actions) * demonstrations.lengths, shares])
@@ -200,13 +200,11 @@ def _ratio(sums: np.ndarray, lengths: np.ndarray) -> tuple[float, float]:
 
 
 def _ahead(score: Score) -> bool:
-    error = 0.0 if np.isnan(score.lead_error) else score.lead_error
-    return score.lead > CLEAR * error and score.lead > 1e-9
+    return score.lead > max(CLEAR * score.lead_error, 1e-9)
 
 
 def _behind(score: Score) -> bool:
-    error = 0.0 if np.isnan(score.lead_error) else score.lead_error
-    return score.lead < -CLEAR * error and score.lead < -1e-9
+    return score.lead < -max(CLEAR * score.lead_error, 1e-9)
 
 
 def _count(number: int, noun: str) -> str:

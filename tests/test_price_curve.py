@@ -1,0 +1,182 @@
+"""Value and price against a budget: concave, priced by its slope, exact at its corners."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from numpy.testing import assert_allclose
+
+import oracles
+import tacit
+from experts import grid, tangle
+from strategies import examples, problems
+from tacit import Objective
+from tacit.forward.price_curve import price_curve
+from tacit.forward.solution import Status
+
+# Solvers meet their certificates to 1e-9 of the value; sums and differences of a few.
+CLOSE = 1e-7
+
+
+def with_budget(objective, k, budget):
+    budgets = objective.budgets.copy()
+    budgets[k] = budget
+    return Objective(objective.reward, objective.costs, budgets)
+
+
+@pytest.fixture(scope="module")
+def curve():
+    world = grid()
+    return price_curve(world.mdp, world.truth, points=15)
+
+
+def test_values_are_those_of_the_linear_program(curve):
+    world = grid()
+    for budget, value in zip(curve.budgets, curve.values, strict=True):
+        best = oracles.occupancy_program(world.mdp, with_budget(world.truth, 0, budget + 1e-9))
+        assert_allclose(value, best.value, atol=CLOSE)
+
+
+def test_the_curve_runs_from_the_least_cost_to_where_the_budget_is_slack(curve):
+    world = grid()
+    least = oracles.least_cost(world.mdp, world.truth, np.ones(1))
+    assert_allclose(curve.budgets[0], least, atol=1e-9)
+    free = tacit.solve(world.mdp, with_budget(world.truth, 0, np.inf))
+    assert_allclose(curve.values[-1], free.value, atol=1e-9)
+    # A little less would be missed.
+    less = tacit.solve(world.mdp, with_budget(world.truth, 0, curve.budgets[-1] - 1e-4))
+    assert less.value < free.value - 1e-9
+    assert_allclose(curve.spent, curve.budgets, atol=1e-9)
+
+
+def test_every_point_is_certified(curve):
+    assert len(curve.certificates) == len(curve) == 15
+    assert all(one.within(1e-9) for one in curve.certificates)
+    assert all(status is Status.CONVERGED for status in curve.statuses)
+
+
+def assert_priced_by_slope(curve):
+    """Every price supports the whole curve: value <= value_p + price_p * (budget - budget_p)."""
+    worth = curve.values + curve.noise
+    scale = max(1.0, np.abs(worth).max(), np.abs(curve.budgets).max())
+    for p, price in enumerate(curve.multipliers):
+        line = worth[p] + price * (curve.budgets - curve.budgets[p])
+        assert (worth <= line + CLOSE * scale * (1.0 + price)).all(), p
+    assert (np.diff(curve.multipliers) <= CLOSE * (1.0 + curve.multipliers[:-1])).all()
+    assert (np.diff(worth) >= -CLOSE * scale).all()
+
+
+def assert_through_corners(curve):
+    """The points lie on the straight pieces, whose slopes fall."""
+    at, value = curve.corners.T
+    scale = max(1.0, np.abs(value).max())
+    assert (np.diff(at) > 0).all()
+    assert (np.diff(curve.corner_prices) < 0).all()
+    assert (curve.corner_prices > 0).all()
+    assert_allclose(np.interp(curve.budgets, at, value), curve.values, atol=CLOSE * scale)
+
+
+def test_the_price_is_the_slope(curve):
+    assert_priced_by_slope(curve)
+    # Away from corners the price is the slope to machine precision of a difference.
+    for budget, price in zip(curve.budgets[1:-1], curve.multipliers[1:-1], strict=True):
+        if np.abs(curve.corners[:, 0] - budget).min() > 1e-5:
+            world = grid()
+            near = [
+                tacit.solve(world.mdp, with_budget(world.truth, 0, budget + step)).value
+                for step in (-1e-6, 1e-6)
+            ]
+            assert_allclose((near[1] - near[0]) / 2e-6, price, rtol=1e-5)
+
+
+def test_corners_are_all_there_is(curve):
+    assert_through_corners(curve)
+    assert len(curve.corners) > 5, "the case at hand"
+    world = grid()
+    for budget in np.random.default_rng(0).uniform(curve.budgets[0], curve.budgets[-1], 20):
+        exact = tacit.solve(world.mdp, with_budget(world.truth, 0, budget)).value
+        assert_allclose(np.interp(budget, *curve.corners.T), exact, atol=1e-9)
+
+
+@given(problem=problems())
+@examples(12)
+def test_any_problem_has_a_concave_curve(problem):
+    mdp, objective = problem.mdp, problem.objective
+    if objective.constraints == 0:
+        return
+    found = price_curve(mdp, objective, constraint=objective.constraints - 1, points=5)
+    if len(found) > 1:
+        ok = [s in (Status.CONVERGED, Status.AT_LEAST_COST) for s in found.statuses]
+        assert all(ok)
+        if found.corners is not None:
+            assert_through_corners(found)
+        # At the least cost the price may be anything above the first slope, and huge.
+        assert_priced_by_slope(found)
+
+
+def test_the_other_budgets_are_kept():
+    world = tangle()
+    for k in (0, 1):
+        found = price_curve(world.mdp, world.truth, constraint=k, points=6)
+        assert_through_corners(found)
+        for budget, value in zip(found.budgets[1:], found.values[1:], strict=True):
+            best = oracles.occupancy_program(world.mdp, with_budget(world.truth, k, budget))
+            assert_allclose(value, best.value, atol=CLOSE)
+
+
+def test_solvers_agree(curve):
+    world = grid()
+    other = price_curve(world.mdp, world.truth, points=15, solver=tacit.OccupancyLP())
+    assert_allclose(other.values, curve.values, atol=CLOSE)
+    assert_allclose(other.corners, curve.corners, atol=CLOSE)
+
+
+def test_a_noisy_expert_has_a_smooth_curve():
+    world = grid()
+    solver = tacit.SoftDual(temperature=0.0025)
+    found = price_curve(world.mdp, world.truth, points=8, solver=solver)
+    assert found.corners is None
+    assert all(one.within(1e-8) for one in found.certificates)
+    assert_priced_by_slope(found)
+    assert found.multipliers[-1] <= 1e-9
+    middle = 3
+    near = [found.budgets[middle] + step for step in (-1e-5, 1e-5)]
+    worth = []
+    for budget in near:
+        one = solver.solve(world.mdp, with_budget(world.truth, 0, budget))
+        worth.append(one.value + 0.0025 * oracles.causal_entropy(one.visitation))
+    # A central difference of a smooth curve: its own error is of second order.
+    assert_allclose((worth[1] - worth[0]) / 2e-5, found.multipliers[middle], rtol=1e-4)
+
+
+def test_too_many_corners_are_left_out():
+    world = grid()
+    full = price_curve(world.mdp, world.truth, points=2)
+    assert full.corners is None or len(full.corners) <= 20
+    assert len(full) == 2
+    assert_allclose(full.budgets[0], oracles.least_cost(world.mdp, world.truth, np.ones(1)))
+
+
+def test_a_budget_that_never_matters_is_one_point():
+    world = grid()
+    constant = Objective(world.truth.reward, np.ones((1, 25)), [100.0])
+    found = price_curve(world.mdp, constant)
+    assert len(found) == 1
+    assert found.multipliers[0] == 0.0
+    assert "never matters" in found.sentences[0]
+
+
+def test_sentences_say_the_ends(curve):
+    text = " ".join(curve.sentences)
+    assert f"{curve.budgets[0]:.4g}" in text
+    assert f"price of one unit falls from {curve.corner_prices[0]:.4g} to 0" in text
+
+
+def test_what_makes_no_curve_is_refused():
+    world = grid()
+    with pytest.raises(tacit.InvalidModel, match="constraint must be one of the 1"):
+        price_curve(world.mdp, world.truth, constraint=1)
+    with pytest.raises(tacit.InvalidModel, match="points must be at least 2"):
+        price_curve(world.mdp, world.truth, points=1)
+    two = Objective(world.truth.reward, np.stack([world.truth.costs[0]] * 2), [1.0, 1e-6])
+    with pytest.raises(tacit.Infeasible):
+        price_curve(world.mdp, two)
