@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tacit import export, features, judge, progress, runs, worlds
+    from tacit import export, features, judge, progress, runs, sources, worlds
     from tacit.demonstrations import Demonstrations
     from tacit.dynamics_prior import Prior
     from tacit.errors import (
@@ -91,6 +91,7 @@ __all__ = [
     "runs",
     "simulate",
     "solve",
+    "sources",
     "trajectory_fits",
     "worlds",
 ]
@@ -141,6 +142,7 @@ _HOME = {
     "runs": "tacit.runs",
     "simulate": "tacit.simulation",
     "solve": "tacit.forward.solve",
+    "sources": "tacit.sources",
     "trajectory_fits": "tacit.inverse.fits",
     "worlds": "tacit.worlds",
 }

@@ -1,0 +1,270 @@
+"""Demonstrations from environments, Minari datasets and imitation's trajectories."""
+
+import gc
+import shutil
+import warnings
+from types import SimpleNamespace
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import tacit
+from tacit import InvalidDemonstrations, InvalidModel
+from tacit.sources import from_imitation, from_minari, rollouts
+from tacit.sources.spaces import element, number, size
+
+LAKE = "FrozenLake-v1"
+
+
+class Corridor(gymnasium.Env):
+    """Cells 10 to 14, walked by pushing left or right or not; the last one ends the episode."""
+
+    observation_space = spaces.Discrete(5, start=10)
+    action_space = spaces.MultiDiscrete([2, 2])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.cell = 10
+        return self.cell, {}
+
+    def step(self, action):
+        left, right = (int(part) for part in action)
+        self.cell = min(max(self.cell + right - left, 10), 14)
+        return self.cell, 0.0, self.cell == 14, False, {}
+
+
+def refused(call, *words, kind=InvalidDemonstrations) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    message = str(caught.value)
+    assert "\n" not in message
+    for word in words:
+        assert word in message, message
+
+
+def test_what_the_environment_did_is_what_is_recorded():
+    # Action 1 is (0, 1): right. Action 0 is (0, 0): stay.
+    seen = rollouts(Corridor(), lambda state: 1, episodes=2)
+    assert seen.states.tolist() == [0, 1, 2, 3] * 2
+    assert seen.actions.tolist() == [1] * 8
+    assert seen.final_states.tolist() == [4, 4]
+    assert seen.ended.tolist() == [True, True]
+    assert rollouts(Corridor(), lambda state: 1, episodes=1, sink=True).final_states.tolist() == [5]
+    cut = rollouts(Corridor(), lambda state: 0, episodes=1, max_steps=3, sink=True)
+    assert cut.states.tolist() == [0, 0, 0]
+    assert (cut.ended.tolist(), cut.final_states.tolist()) == ([False], [0])
+
+
+def test_a_truncated_episode_has_not_ended():
+    environment = gymnasium.wrappers.TimeLimit(Corridor(), 2)
+    seen = rollouts(environment, lambda state: 1, episodes=3)
+    assert seen.lengths.tolist() == [2, 2, 2]
+    assert seen.final_states.tolist() == [2, 2, 2]
+    assert not seen.ended.any()
+
+
+def test_rollouts_follow_the_model_and_the_seed():
+    world = tacit.worlds.gymnasium(LAKE, discount=0.95)
+    policy = tacit.solve(world.mdp, world.truth).policy  # [17, 4]: its last row is the sink's
+    seen = rollouts(LAKE, policy, episodes=40, seed=3, sink=True)
+    again = rollouts(LAKE, policy, episodes=40, seed=3, sink=True)
+    other = rollouts(LAKE, policy, episodes=40, seed=4, sink=True)
+    assert np.array_equal(seen.states, again.states)
+    assert not np.array_equal(seen.states, other.states)
+    dense = world.mdp.dense()
+    for episode in range(seen.episodes):
+        states, actions = seen.trajectory(episode)
+        followers = [*states[1:], seen.final_states[episode]]
+        assert (dense[states, actions, followers] > 0).all()
+    assert (policy[seen.states, seen.actions] > 0).all()
+    # 40 episodes on slippery ice end in holes or at the goal, save those cut after 100 steps.
+    assert seen.ended.mean() > 0.5
+
+
+def test_a_table_is_drawn_from_in_its_proportions():
+    table = np.tile([0.1, 0.0, 0.6, 0.3], (5, 1))
+    seen = rollouts(Corridor(), table, episodes=1, max_steps=4000, seed=0)
+    share = np.bincount(seen.actions, minlength=4) / seen.steps
+    assert share[1] == 0
+    # Four standard errors of a share of 4000 draws: 4 * 0.5 / 63.
+    assert np.abs(share - table[0]).max() < 0.032
+
+
+@pytest.mark.parametrize(
+    ("space", "count"),
+    [
+        (spaces.Discrete(4, start=-2), 4),
+        (spaces.MultiDiscrete([3, 2]), 6),
+        (spaces.MultiBinary(3), 8),
+        (spaces.MultiBinary((2, 2)), 16),
+        (spaces.Tuple([spaces.Discrete(2), spaces.MultiDiscrete([2, 3])]), 12),
+        (spaces.Dict(a=spaces.Discrete(3), b=spaces.Discrete(2, start=5)), 6),
+    ],
+)
+def test_every_element_of_a_discrete_space_has_a_number(space, count):
+    assert size(space, "observations") == count
+    for index in range(count):
+        assert space.contains(element(space, index))
+        assert int(number(space, element(space, index), "observations")) == index
+    assert len({str(element(space, index)) for index in range(count)}) == count
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (
+            lambda: rollouts("MountainCar-v0", lambda state: 0),
+            InvalidDemonstrations,
+            ["observations", "discrete", "Box", "discretise first"],
+        ),
+        (
+            lambda: rollouts("NoSuchPlace-v0", lambda state: 0),
+            InvalidModel,
+            ["Gymnasium cannot make", "NoSuchPlace"],
+        ),
+        (lambda: rollouts(LAKE, np.ones((3, 4))), InvalidModel, ["(16, 4)", "(3, 4)"]),
+        (lambda: rollouts(LAKE, np.ones((16, 4))), InvalidModel, ["distributions", "state 0"]),
+        (lambda: rollouts(LAKE, lambda state: 4), InvalidModel, ["0 to 3", "4", "state 0"]),
+        (lambda: rollouts(LAKE, lambda state: 0.5), InvalidModel, ["0 to 3", "0.5"]),
+        (lambda: rollouts(LAKE, lambda state: 0, episodes=0), InvalidModel, ["episodes", "0"]),
+        (lambda: rollouts(LAKE, lambda state: 0, max_steps=0), InvalidModel, ["max_steps", "0"]),
+        (
+            lambda: size(spaces.Tuple([spaces.Discrete(2), spaces.Box(0, 1)]), "observations"),
+            InvalidDemonstrations,
+            ["observations", "discrete"],
+        ),
+        (lambda: size(spaces.MultiBinary(40), "actions"), InvalidDemonstrations, ["1099511627776"]),
+        (
+            lambda: number(spaces.Discrete(3), 3, "observations"),
+            InvalidDemonstrations,
+            ["observations", "3 elements", "3"],
+        ),
+        (
+            lambda: number(spaces.Discrete(3), 0.5, "actions"),
+            InvalidDemonstrations,
+            ["actions", "integers", "float64"],
+        ),
+    ],
+)
+def test_what_cannot_be_collected_is_said_in_one_line(call, kind, words):
+    refused(call, *words, kind=kind)
+
+
+def collected(minari, data_format: str) -> list[tuple]:
+    """Stores a tiny dataset; (observations, actions, terminated) of each of its episodes."""
+    told = []
+    environment = gymnasium.make(LAKE, max_episode_steps=6)
+    collector = minari.DataCollector(environment, data_format=data_format)
+    random = np.random.default_rng(0)
+    for episode in range(8):
+        observation, _ = collector.reset(seed=episode)
+        states, actions, over, terminated = [observation], [], False, False
+        while not over:
+            action = int(random.integers(4))
+            observation, _, terminated, truncated, _ = collector.step(action)
+            states.append(observation)
+            actions.append(action)
+            over = terminated or truncated
+        told.append((states, actions, terminated))
+    collector.create_dataset(
+        dataset_id="lake/tiny-v0",
+        algorithm_name="random",
+        author="nobody",
+        author_email="nobody@nowhere",
+        code_permalink="none",
+        description="a test",
+    )
+    collector.close()
+    return told
+
+
+@pytest.fixture(scope="module", params=["hdf5", "arrow"])
+def dataset(request, tmp_path_factory):
+    """A tiny Minari dataset of the frozen lake, and the (observations, actions) it was made of."""
+    minari = pytest.importorskip("minari")
+    patch = pytest.MonkeyPatch()
+    root = tmp_path_factory.mktemp("minari")
+    patch.setenv("MINARI_DATASETS_PATH", str(root))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Minari's own warnings and temporary folders are its
+        told = collected(minari, request.param)
+        gc.collect()
+    made = minari.load_dataset("lake/tiny-v0")
+    yield SimpleNamespace(made=made, told=told, folder=root / "lake" / "tiny-v0", root=root)
+    patch.undo()
+
+
+def test_a_minari_dataset_is_read_as_it_was_collected(dataset):
+    for source in (dataset.made, dataset.folder, str(dataset.folder / "data"), "lake/tiny-v0"):
+        seen = from_minari(source)
+        assert seen.episodes == len(dataset.told)
+        for episode, (states, actions, terminated) in enumerate(dataset.told):
+            assert seen.trajectory(episode)[0].tolist() == states[:-1]
+            assert seen.trajectory(episode)[1].tolist() == actions
+            assert seen.final_states[episode] == states[-1]
+            assert seen.ended[episode] == terminated
+    assert 0 < seen.ended.sum() < seen.episodes  # both kinds are there
+    ends = from_minari(dataset.folder, sink=True).final_states
+    assert np.array_equal(ends == 16, seen.ended)
+
+
+def test_a_minari_folder_that_cannot_be_read(dataset, tmp_path):
+    refused(lambda: from_minari(tmp_path), str(tmp_path), "metadata.json", kind=OSError)
+    refused(lambda: from_minari("no/such-v0"), "no/such-v0", "Minari", kind=OSError)
+    refused(lambda: from_minari(5), "folder", "int")
+    for damage in ("metadata.json", "data"):
+        copy = tmp_path / f"copy of {damage}"
+        shutil.copytree(dataset.folder, copy)
+        for path in copy.rglob("*"):
+            if path.is_file() and (damage == "data") == (path.suffix != ".json"):
+                path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
+        refused(lambda c=copy: from_minari(c), str(copy), "Minari", kind=OSError)
+
+
+def test_continuous_minari_data_must_be_discretised():
+    box = SimpleNamespace(
+        observation_space=spaces.Box(0, 1),
+        action_space=spaces.Discrete(2),
+        iterate_episodes=lambda: iter(()),
+    )
+    refused(lambda: from_minari(box), "observations", "Box", "discretise first")
+
+
+def test_imitation_trajectories_say_which_form_was_found():
+    longer = SimpleNamespace(
+        obs=np.array([0, 1, 2]), acts=np.array([1, 0]), infos=None, terminal=True
+    )
+    even = {"obs": [3, 4], "acts": [0, 0], "infos": [{}, {}], "terminal": False}
+    seen = from_imitation([longer, even])
+    assert seen.states.tolist() == [0, 1, 3, 4]
+    assert seen.final_states.tolist() == [2, -1]
+    assert seen.ended.tolist() == [True, False]
+    more, even_ones = seen.notes
+    assert more.startswith("1 of 2 trajectories holds one observation more than actions: ")
+    assert even_ones.startswith("1 of 2 trajectories holds as many observations as actions: ")
+    assert from_imitation([longer]).notes[0].startswith("the trajectory holds one observation more")
+    unsaid = from_imitation([{"obs": [[0], [1]], "acts": [1]}] * 2)
+    assert unsaid.notes[1] == "all trajectories hold no flag 'terminal': taken to be cut off"
+    assert not unsaid.ended.any()
+
+
+@pytest.mark.parametrize(
+    ("trajectory", "words"),
+    [
+        ({"obs": [0.5, 1.0], "acts": [0]}, ["trajectory 0", "obs", "float64", "discretise first"]),
+        ({"obs": np.zeros((3, 2), int), "acts": [0, 0]}, ["obs", "(3, 2)", "discretise first"]),
+        ({"obs": [0, 1]}, ["trajectory 0", "'acts' is missing", "dict"]),
+        ((1, 2), ["trajectory 0", "'obs' is missing", "tuple"]),
+        ({"obs": [0, 1, 2, 3], "acts": [0]}, ["trajectory 0", "4 and 1"]),
+        ({"obs": [0], "acts": []}, ["trajectory 0", "no step"]),
+        ({"obs": [[0], [1, 2]], "acts": [0]}, ["trajectory 0", "obs", "one column"]),
+    ],
+)
+def test_bad_imitation_trajectories(trajectory, words):
+    refused(lambda: from_imitation([trajectory]), *words)
+
+
+def test_no_trajectories():
+    refused(lambda: from_imitation([]), "at least one trajectory")
