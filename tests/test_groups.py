@@ -1,0 +1,192 @@
+"""Do groups want the same? Calibrated where they do, awake where they do not."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import chi2
+
+import tacit
+from experts import policy_of
+from tacit import Demonstrations
+
+EQUAL = ([1.2, 0.0], [0.8, 0.0])  # a reward and a cost weight on their bounds
+OTHER = ([1.2, 0.0], [0.0, 2.4])
+INNER = ([1.5, 1.5], [1.5, 1.5])
+FREE = tacit.Likelihood(free_reward=True)
+
+
+@cache
+def world():
+    return tacit.worlds.random(3, states=5, actions=3, constraints=1, features=2, tightness=0.5)
+
+
+def policy(reward, cost, sharpness=1.0):
+    theta = [sharpness * np.array(reward), sharpness * np.array(cost)]
+    return policy_of(world().mdp, world().features, theta)
+
+
+def drawn(policies, *, episodes=12, steps=15, seed=0):
+    """Demonstrations of several policies one after the other, and the group of each episode."""
+    parts = [
+        tacit.simulate(world().mdp, each, trajectories=episodes, steps=steps, seed=100 * seed + g)
+        for g, each in enumerate(policies)
+    ]
+    seen = Demonstrations.from_trajectories(
+        part.trajectory(e) for part in parts for e in range(episodes)
+    )
+    return seen, np.repeat([f"group {g}" for g in range(len(parts))], episodes)
+
+
+def compared(policies, *, episodes=12, steps=15, seed=0, **options):
+    seen, groups = drawn(policies, episodes=episodes, steps=steps, seed=seed)
+    return tacit.equal_weights_test(world().mdp, world().features, seen, groups, **options)
+
+
+def log_likelihood(recovery, seen) -> float:
+    return float(np.log(recovery.solution.policy[seen.states, seen.actions]).sum())
+
+
+def test_the_ratio_is_that_of_separate_and_common_fits():
+    # Level 1 keeps every constraint, as the test does.
+    keep = tacit.Likelihood(level=1.0)
+    policies = [policy(*INNER), policy(*INNER, 1.3)]
+    seen, groups = drawn(policies, episodes=40, steps=40)
+    found = tacit.equal_weights_test(
+        world().mdp, world().features, seen, groups, estimator=keep, draws=0
+    )
+    parts = [seen.select(groups == name) for name in found.groups]
+    apart = sum(log_likelihood(r, p) for r, p in zip(found.recoveries, parts, strict=True))
+    # Likelihoods of thousands of steps, each fit to 1e-9 a step.
+    assert_allclose(found.ratio, 2 * (apart - log_likelihood(found.pooled, seen)), atol=1e-4)
+    assert found.groups == ("group 0", "group 1")
+    assert_array_equal(found.episodes, [40, 40])
+    assert_array_equal(found.steps, [1600, 1600])
+
+
+def test_the_law_is_a_chi_square_where_no_bound_is_near():
+    found = compared([policy(*INNER)] * 3, episodes=60, steps=60)
+    assert found.draws == 0
+    assert found.degrees == 2 * 4  # two more groups, four parameters each
+    assert_allclose(found.p_value, chi2.sf(found.ratio, 8))
+    assert "chi-square with 8 degrees of freedom" in found.sentences[0]
+
+
+def test_the_law_is_simulated_where_a_bound_is_met():
+    found = compared([policy(*EQUAL)] * 2)
+    assert found.draws == 199
+    assert np.isnan(found.degrees)
+    assert "by dealing the episodes out again 199 times" in found.sentences[0]
+    few = compared([policy(*EQUAL)] * 2, episodes=4, draws=19)
+    assert "by drawing new actions 19 times" in few.sentences[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("episodes", "draws"), [(12, 39), (3, 39)], ids=["dealt", "redrawn"])
+def test_equal_groups_are_rarely_called_different(episodes, draws):
+    same = [policy(*EQUAL)] * 2
+    steps = 180 // episodes
+    p_values = np.array(
+        [
+            compared(same, episodes=episodes, steps=steps, seed=seed, draws=draws).p_value
+            for seed in range(40)
+        ]
+    )
+    # Of 40, 8 at most 0.2 are expected, with a standard deviation of 2.5; 2 at most 0.05, of 1.4.
+    assert 1 <= (p_values <= 0.2).sum() <= 15
+    assert (p_values <= 0.05).sum() <= 6
+    assert 0.36 < p_values.mean() < 0.64  # 0.5, standard error 0.046
+
+
+def test_different_groups_are_told_apart_and_the_difference_named():
+    found = compared([policy(*EQUAL), policy(*OTHER)], episodes=30, steps=30)
+    assert found.p_value == 1 / 200
+    assert "do not follow the same weights, prices and noise" in found.sentences[0]
+    assert "group 0 (30 episodes) and group 1 (30 episodes)" in found.sentences[0]
+    assert "cost 0 weight" in found.sentences[1]
+    assert "for group 0" in found.sentences[1]
+
+
+def test_noise_alone_is_told_from_weights():
+    # The second group is three times as sure of the same.
+    policies = [policy(*INNER), policy(*INNER, 3.0)]
+    options = {"episodes": 40, "steps": 40, "draws": 0}
+    one = compared(policies, **options)
+    own = [compared(policies, **options, own_noise=True, seed=seed) for seed in range(12)]
+    assert one.p_value < 1e-6
+    # The mean of a chi-square is its degrees of freedom, 3; the standard error of 12 is 0.7.
+    assert {each.degrees for each in own} == {one.degrees - 1}
+    assert 1.0 < np.mean([each.ratio for each in own]) < 5.8
+    assert "Nothing shows" in own[1].sentences[0]
+
+
+def test_other_weights_are_seen_whatever_the_noise():
+    found = compared([policy(*INNER), policy([3.0, 0.3], [0.3, 3.0])], episodes=40, own_noise=True)
+    assert found.p_value < 0.01
+    assert "do not follow the same weights and prices (" in found.sentences[0]
+
+
+def test_own_noise_lies_between_the_two_other_models():
+    policies = [policy(*INNER), policy(*OTHER, 2.0)]
+    seen, groups = drawn(policies, episodes=20)
+    ratios = [
+        tacit.equal_weights_test(
+            world().mdp, world().features, seen, groups, own_noise=own, draws=0
+        ).ratio
+        for own in (False, True)
+    ]
+    assert 0.0 <= ratios[1] <= ratios[0]
+
+
+def test_own_noise_is_simulated_where_a_bound_is_met():
+    found = compared([policy(*EQUAL), policy(*EQUAL, 2.0)], draws=9, own_noise=True)
+    assert "by drawing new actions 9 times" in found.law
+    assert found.p_value > 0.1
+
+
+def test_the_seed_decides():
+    one, two, other = (compared([policy(*EQUAL)] * 2, draws=29, seed=seed) for seed in (0, 0, 1))
+    assert one.p_value == two.p_value
+    assert one.ratio != other.ratio
+
+
+def test_each_group_has_its_own_numbers_with_intervals():
+    found = compared([policy(*INNER)] * 2, episodes=30, draws=0)
+    table = found.columns
+    rows = (table["group"] == "group 1") & (table["quantity"] == "cost 0")
+    own = found.recoveries[1]
+    assert_array_equal(table["value"][rows], own.cost_weights[0])
+    assert_array_equal(table["low"][rows], own.identification.cost_intervals[0][:, 0])
+    assert tuple(table["name"][rows]) == own.cost_names[0]
+    # Two reward weights, two cost weights, a price and a budget.
+    assert len(table["group"]) == 2 * 6
+
+
+def test_loose_pairs_keep_their_states():
+    seen, groups = drawn([policy(*EQUAL)] * 2, episodes=60, steps=1)
+    loose = Demonstrations.from_pairs(seen.states, seen.actions)
+    found = tacit.equal_weights_test(world().mdp, world().features, loose, groups, draws=19)
+    assert "by drawing new actions" in found.law
+
+
+def test_an_expert_without_noise_is_compared_all_the_same():
+    best = tacit.solve(world().mdp, world().truth).policy
+    found = compared([best, best], episodes=10, draws=19)
+    assert found.p_value > 0.05
+    assert np.isfinite(found.ratio)
+
+
+def test_groups_that_make_no_comparison_are_refused():
+    seen, groups = drawn([policy(*EQUAL)] * 2)
+    task = (world().mdp, world().features, seen)
+    with pytest.raises(tacit.InvalidDemonstrations, match="group"):
+        tacit.equal_weights_test(*task)
+    with pytest.raises(tacit.InvalidDemonstrations, match=r"one entry an episode \(24\); got 3"):
+        tacit.equal_weights_test(*task, groups[:3])
+    with pytest.raises(tacit.InvalidDemonstrations, match="at least two groups"):
+        tacit.equal_weights_test(*task, ["a"] * 24)
+    with pytest.raises(tacit.InvalidModel, match="use Likelihood"):
+        tacit.equal_weights_test(*task, groups, estimator=tacit.Convex())
+    with pytest.raises(tacit.InvalidModel, match="draws must be at least 0"):
+        tacit.equal_weights_test(*task, groups, draws=-1)
