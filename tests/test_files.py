@@ -1,6 +1,10 @@
 """Files are whole or absent, read back bit for bit, and damage is noticed."""
 
+import errno
 import os
+import stat
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -110,3 +114,107 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
 def test_an_unknown_ending_is_refused(tmp_path, demonstrations):
     with pytest.raises(InvalidDemonstrations, match=r"\.xlsx"):
         demonstrations.save(tmp_path / "seen.xlsx")
+
+
+class Fault:
+    """Fails one of the calls that reach the disk, and counts them all."""
+
+    def __init__(self, monkeypatch):
+        self.calls = []
+        self.failing = None
+        for name in ("write", "fsync", "close", "replace"):
+            monkeypatch.setattr(os, name, self.watched(name, getattr(os, name)))
+
+    def watched(self, name, real):
+        def call(*arguments):
+            if self.failing == len(self.calls):
+                self.failing = None
+                if name == "close":
+                    real(*arguments)  # a descriptor is gone even where closing it fails
+                raise OSError(errno.ENOSPC, "No space left on device")
+            self.calls.append(name)
+            return real(*arguments)
+
+        return call
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "npz"])
+def test_a_full_disk_at_any_call_leaves_the_old_file_or_the_new_one(
+    tmp_path, demonstrations, ending, monkeypatch
+):
+    path = tmp_path / f"seen.{ending}"
+    demonstrations.select([0]).save(path)
+    old = path.read_bytes()
+    fault = Fault(monkeypatch)
+    demonstrations.save(path)
+    calls, new = fault.calls, path.read_bytes()
+    # The file is flushed before it gets its name, the folder after.
+    ends = ["fsync", "close", "replace", "fsync", "close"]
+    assert calls[-5:] == ends
+    assert set(calls[:-5]) == {"write"}
+    for at, name in enumerate(calls):
+        path.write_bytes(old)
+        fault.calls, fault.failing = [], at
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            demonstrations.save(path)
+        assert fault.failing is None, "the fault was never met"
+        assert str(path) in str(caught.value)
+        renamed = at > calls.index("replace")
+        assert path.read_bytes() == (new if renamed else old), name
+        assert os.listdir(tmp_path) == [path.name]
+
+
+def test_short_writes_are_continued(tmp_path, monkeypatch):
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda number, content: real(number, content[:3]))
+    write_atomically(tmp_path / "file", lambda file: file.write(b"seven bytes and more"))
+    assert (tmp_path / "file").read_bytes() == b"seven bytes and more"
+
+
+def test_a_folder_that_cannot_be_flushed_is_no_failure(tmp_path, monkeypatch):
+    real = os.fsync
+
+    def unsupported(number):
+        if stat.S_ISDIR(os.fstat(number).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        real(number)
+
+    monkeypatch.setattr(os, "fsync", unsupported)
+    write_atomically(tmp_path / "file", lambda file: file.write(b"new"))
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+LIMITED = """
+import resource, sys
+import tacit
+seen = tacit.Demonstrations([0] * 20000, [1] * 20000, [0, 20000])
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+try:
+    seen.save(sys.argv[1])
+except OSError as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize("ending", ["csv", "npz"])
+def test_a_file_too_large_for_the_disk_leaves_nothing(tmp_path, ending):
+    path = tmp_path / f"seen.{ending}"
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"OSError [Errno {errno.EFBIG}] File too large: '{path}'\n"
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_may_not_be_written(tmp_path, demonstrations):
+    tmp_path.chmod(0o500)
+    with pytest.raises(PermissionError, match=r"seen\.npz"):
+        demonstrations.save(tmp_path / "seen.npz")
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path, demonstrations):
+    path = tmp_path / "nowhere" / "seen.csv"
+    with pytest.raises(FileNotFoundError) as caught:
+        demonstrations.save(path)
+    assert str(caught.value) == f"[Errno 2] No such file or directory: '{path}'"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 from collections.abc import Callable
@@ -16,20 +17,26 @@ PART = ".part"
 def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
     """Writes the file so that a full disk or a crash never leaves half of it under its name."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}{PART}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, 0o666)
     try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, 0o666)
         try:
             with io.BufferedWriter(_Descriptor(descriptor), 1 << 20) as file:
                 write(file)  # type: ignore[arg-type]
             os.fsync(descriptor)
         finally:
+            # A full disk may show only here: it must stop the renaming too.
             os.close(descriptor)
         os.replace(temporary, path)
-    except BaseException:
+        sync_folder(path.parent)
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
-        raise
-    sync_folder(path.parent)
+        if not isinstance(error, OSError):
+            raise
+        # Say the name that was asked for: the error has the temporary one, or none.
+        if error.errno is None:
+            raise OSError(f"{path} cannot be written: {error}") from None
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -44,6 +51,10 @@ def sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        # Some file systems cannot flush a folder; that is no failure of the writing.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
     finally:
         os.close(descriptor)
 
