@@ -1,51 +1,14 @@
 """Problem folders: both forms say the same, and every inconsistency is one line that says where."""
 
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tacit
+from rooms import ROOMS, changed, folder
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.problems.settings import read_settings
-
-ROOMS = {
-    "problem.toml": """
-discount = 0.9
-initial = "hall"
-[features]
-reward = ["sun"]
-costs = [["heat"]]
-""",
-    "features.csv": "state,sun,heat\nhall,0,0\nKüche,0.5,1\nsun room,1,0\n",
-    "transitions.csv": """state,action,next_state,probability
-hall,go on,Küche,0.75
-hall,go on,hall,0.25
-hall,wait,hall,1
-Küche,go on,sun room,1
-Küche,wait,Küche,1
-sun room,go on,hall,1
-sun room,wait,sun room,1
-""",
-    "demonstrations.csv": """episode,step,state,action
-0,0,hall,go on
-0,1,Küche,go on
-0,2,sun room,wait
-1,0,hall,wait
-1,1,hall,go on
-""",
-}
-
-
-def folder(path: Path, **changes: str | None) -> Path:
-    """The rooms, with files replaced or, by None, left out; `__` in a name stands for a dot."""
-    path.mkdir(parents=True, exist_ok=True)
-    files = ROOMS | {name.replace("__", "."): text for name, text in changes.items()}
-    for name, text in files.items():
-        if text is not None:
-            (path / name).write_text(text, encoding="utf-8")
-    return path
 
 
 @pytest.fixture
@@ -280,9 +243,7 @@ TEXT_FAULTS = {
 @pytest.mark.parametrize("fault", TEXT_FAULTS)
 def test_every_fault_of_the_model_is_one_line_that_says_where(fault, tmp_path):
     file, old, new, pieces = TEXT_FAULTS[fault]
-    text = ROOMS[file]
-    assert old in text
-    place = folder(tmp_path / "p", **{file.replace(".", "__"): text.replace(old, new, 1)})
+    place = changed(tmp_path / "p", file, old, new)
     with pytest.raises(InvalidModel) as caught:
         tacit.Problem.load(place)
     said = str(caught.value)

@@ -25,6 +25,10 @@ def faults(folder: Path, first: Exception) -> tuple[str, ...]:
     """
     found = [" ".join(str(first).split())]
 
+    def untold(name: str) -> bool:
+        """Whether the file is there and nothing has been said about it yet."""
+        return (folder / name).is_file() and str(folder / name) not in found[0]
+
     def attempt(read: Callable[[], Any]) -> Any:
         try:
             return read()
@@ -36,14 +40,14 @@ def faults(folder: Path, first: Exception) -> tuple[str, ...]:
 
     settings = attempt(lambda: read_settings(folder))
     states = None
-    if (folder / "features.csv").is_file():
+    if untold("features.csv"):
         table = attempt(lambda: read_feature_table(folder / "features.csv"))
         if table is not None:
             states = lookup(ordered(table.states))
             actions = lookup(ordered(table.actions))
             if settings is not None:
                 attempt(lambda: table_features(table, settings, states, actions))
-    if (folder / "transitions.csv").is_file() and states is not None:
+    if untold("transitions.csv") and states is not None:
         path = folder / "transitions.csv"
         attempt(lambda: read_transition_table(path, states, None, source="features.csv"))
     for name, read in (
@@ -52,6 +56,6 @@ def faults(folder: Path, first: Exception) -> tuple[str, ...]:
         ("truth.npz", read_truth),
         *((name, Demonstrations.load_named) for name in SEEN),
     ):
-        if (folder / name).is_file():
+        if untold(name):
             attempt(lambda read=read, name=name: read(folder / name))
     return tuple(found)

@@ -1,0 +1,160 @@
+"""`tacit check`: what it says about problems that are wrong, and about those that are only odd."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tacit
+from rooms import ROOMS, changed, folder
+from tacit import cli
+from tacit.problems.cautions import cautions, dependent_features, impossible_moves
+from tacit.problems.estimates import estimate
+
+
+def check(capsys, place, *words):
+    """(exit code, standard output, lines of standard error)."""
+    code = cli.main(["check", str(place), *words])
+    out, shown = capsys.readouterr()
+    return code, out, shown.splitlines()
+
+
+def test_a_good_problem_passes_and_is_described(tmp_path, capsys):
+    code, out, errors = check(capsys, folder(tmp_path / "the räume"))
+    assert (code, errors) == (0, [])
+    for piece in ("states          3", "sun", "cost 0 made of  heat", "tacit recover will take"):
+        assert piece in out
+    assert "ok: the problem can be used" in out
+
+
+def test_json_says_the_same_to_machines(tmp_path, capsys):
+    place = folder(tmp_path / "p")
+    code, out, _ = check(capsys, place, "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert told["ok"] is True
+    assert told["errors"] == []
+    assert told["summary"]["states"] == 3
+    assert told["problem"] == str(place)
+    low, high = told["estimate"]["seconds"]
+    assert 0 < low < high
+    assert told["estimate"]["memory_bytes"] > 0
+    assert told["estimate"]["estimator"] in ("Likelihood", "Explanation")
+
+
+def test_several_faults_are_several_lines_and_code_2(tmp_path, capsys):
+    place = folder(
+        tmp_path / "p",
+        features__csv=ROOMS["features.csv"].replace("0.5", "warm"),
+        demonstrations__csv=ROOMS["demonstrations.csv"].replace("1,1,hall", "1,3,hall"),
+    )
+    code, out, errors = check(capsys, place)
+    assert (code, out) == (2, "")
+    assert len(errors) == 2
+    assert all(line.startswith("tacit: ") for line in errors)
+    told = "\n".join(errors)
+    assert "features.csv, line 3: sun must be a finite number; got 'warm'" in told
+    assert "demonstrations.csv" in told
+    code, out, _ = check(capsys, place, "--json")
+    assert code == 2
+    assert len(json.loads(out)["errors"]) == 2
+
+
+def warned(place) -> str:
+    return "\n".join(cautions(tacit.Problem.load(place)))
+
+
+def test_impossible_moves_are_told_with_the_worst_first(tmp_path, capsys):
+    rows = [
+        *((e, 0, "hall", "wait") for e in range(9)),
+        *((e, 1, "sun room" if e < 6 else "Küche", "wait") for e in range(9)),
+    ]
+    lines = "\n".join(",".join(map(str, row)) for row in rows)
+    seen = f"episode,step,state,action\n{lines}\n"
+    place = folder(tmp_path / "p", demonstrations__csv=seen)
+    problem = tacit.Problem.load(place)
+    moves = impossible_moves(problem.mdp, problem.demonstrations, problem.layout)
+    assert moves == [("hall", "wait", "sun room", 6), ("hall", "wait", "Küche", 3)]
+    code, out, _ = check(capsys, place)
+    assert code == 0
+    assert "9 observed moves have probability 0" in out
+    assert "hall by wait to sun room, 6 times; hall by wait to Küche, 3 times" in out
+    assert "the most frequent first" in out
+    told = json.loads(check(capsys, place, "--json")[1])
+    assert told["impossible_moves"][0] == {
+        "state": "hall",
+        "action": "wait",
+        "next_state": "sun room",
+        "count": 6,
+    }
+
+
+def test_a_final_state_counts_as_a_move():
+    mdp = tacit.MDP([[[1, 0]], [[0, 1]]], [1, 0], 0.5)
+    seen = tacit.Demonstrations.from_trajectories([([0, 1], [0])])
+    assert impossible_moves(mdp, seen, tacit.worlds.Layout()) == [
+        ("state 0", "action 0", "state 1", 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "piece"),
+    [
+        ("demonstrations.csv", "0,1,Küche,go on\n0,2,sun room,wait\n", "", "never visited (Küche"),
+        ("demonstrations.csv", "1,0,hall,wait\n1,1,hall,go on\n", "", "one trajectory only"),
+        ("demonstrations.csv", "1,1,hall,go on\n", "", "1 of 2 trajectories have one step only"),
+        ("problem.toml", "0.9", "0.99", "cut off within the horizon 1 / (1 - discount) = 100"),
+        ("problem.toml", '"hall"', '"Küche"', "begin where this world never starts (hall)"),
+        ("features.csv", "0,0\nKüche,0.5,1", "0,0\nKüche,0.5,0", "heat is the same everywhere"),
+        ("features.csv", "0.5,1\nsun room,1,0", "0.5,1\nsun room,1,2", "sun and heat are the same"),
+    ],
+)
+def test_what_is_odd_is_a_warning(file, old, new, piece, tmp_path):
+    assert piece not in warned(folder(tmp_path / "before"))
+    assert piece in warned(changed(tmp_path / "after", file, old, new))
+
+
+def test_a_deterministic_expert_is_a_warning(tmp_path):
+    rows = "".join(f"{e},{t},hall,wait\n" for e in range(3) for t in range(5))
+    place = folder(tmp_path / "p", demonstrations__csv="episode,step,state,action\n" + rows)
+    assert "looks deterministic: 100%" in warned(place)
+
+
+def test_features_that_depend_on_each_other_are_told_beyond_pairs():
+    random = np.random.default_rng(0)
+    free = random.random((8, 3))
+    assert dependent_features(tacit.Features(free)) == []
+    tied = np.column_stack([free, free @ [1.0, 2.0, -1.0]])
+    (sentence,) = dependent_features(tacit.Features(tied, [free]))
+    assert "The reward has 4 features" in sentence
+    assert "only 3 are independent" in sentence
+    twins = np.column_stack([free, free[:, 0]])  # told as a pair by another sentence
+    assert dependent_features(tacit.Features(twins)) == []
+
+
+def test_a_slack_budget_of_the_truth_is_a_warning():
+    for budget, slack in ((0.9, False), (50.0, True)):
+        world = tacit.worlds.hill_grid(seed=0, budget=budget)
+        problem = tacit.Problem(world.mdp, world.features, truth=world.truth)
+        assert any("Constraint 0 is slack" in said for said in cautions(problem)) == slack
+        assert estimate(problem) is None
+
+
+def test_an_infeasible_truth_is_a_warning():
+    world = tacit.worlds.hill_grid(seed=0, budget=0.1)
+    problem = tacit.Problem(world.mdp, world.features, truth=world.truth)
+    assert any("No policy meets the budgets" in said for said in cautions(problem))
+
+
+def test_notes_about_estimated_transitions_are_shown(tmp_path, capsys):
+    code, out, _ = check(capsys, folder(tmp_path / "p", transitions__csv=None))
+    assert code == 0
+    assert "note: The transitions were estimated from" in out
+    assert "transitions     estimated from the demonstrations" in out
+
+
+def test_groups_are_shown(tmp_path, capsys):
+    lines = ROOMS["demonstrations.csv"].splitlines()
+    grouped = [lines[0] + ",group", *(f"{line},mouse {line[0]}" for line in lines[1:])]
+    place = folder(tmp_path / "p", demonstrations__csv="\n".join(grouped) + "\n")
+    assert "mouse 0, mouse 1" in check(capsys, place)[1]

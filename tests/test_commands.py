@@ -1,0 +1,374 @@
+"""The verbs on problem folders, and the faults of the model as the command line tells them."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tacit
+from rooms import ROOMS, changed, folder
+from tacit import cli
+from tacit.files.arrays import read_arrays, write_arrays
+
+
+def tell(capsys, *words):
+    """(exit code, standard output, standard error) of one command."""
+    code = cli.main([str(word) for word in words])
+    return code, *capsys.readouterr()
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory):
+    """The paper's grid as a problem folder, with a budget that binds."""
+    place = tmp_path_factory.mktemp("simulated") / "a grid"
+    words = "simulate hill-grid --tightness 0.5 --trajectories 30 --steps 60 --quiet --out"
+    assert cli.main([*words.split(), str(place)]) == 0
+    return place
+
+
+# --- simulate ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "states"),
+    [
+        ("hill-grid --size 4 --slip 0.1 --budget 5", 16),
+        ("hill_grid --hill as-written --tightness 0.3", 25),
+        ("published-figure", 25),
+        ("random --states 6 --actions 2 --constraints 2 --features 2 --temperature 0.2", 6),
+        ("FrozenLake-v1 --discount 0.95", 17),
+        ("CliffWalking-v1", 49),
+    ],
+)
+@pytest.mark.parametrize("form", ["npz", "text"])
+def test_simulate_makes_a_problem_of_any_world(words, states, form, tmp_path, capsys):
+    options = ["--out", tmp_path / "p", "--trajectories", 4, "--steps", 9, "--format", form]
+    code, out, _ = tell(capsys, "simulate", *words.split(), *options, "--json")
+    assert code == 0
+    told = json.loads(out)
+    assert told["states"] == states
+    problem = tacit.Problem.load(tmp_path / "p")
+    assert problem.mdp.states == states
+    assert problem.demonstrations.episodes == told["episodes"] == 4
+    assert problem.truth is not None
+    assert (tmp_path / "p" / ("problem.toml" if form == "text" else "mdp.npz")).exists()
+
+
+def test_simulate_is_the_same_for_the_same_seed(tmp_path, capsys):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        words = ["simulate", "random", "--seed", seed, "--steps", 20, "--out", tmp_path / name]
+        assert tell(capsys, *words)[0] == 0
+    a, b, c = (tacit.Problem.load(tmp_path / name).demonstrations.states for name in "abc")
+    np.testing.assert_array_equal(a, b)
+    assert not np.array_equal(a, c)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "piece"),
+    [
+        ("hill-grit", 2, "did you mean hill-grid?"),
+        ("FrozenLake", 2, "did you mean FrozenLake-v1?"),
+        ("Nothing-v0", 2, "Gymnasium cannot make 'Nothing-v0'"),
+        ("random --size 4", 2, "--size is no option of random"),
+        ("hill-grid --steps 0", 2, "--steps must be at least 1; got 0"),
+        ("hill-grid --discount 1", 2, "discount must be in [0, 1); got 1"),
+        ("hill-grid --temperature -1", 2, "--temperature must be a number, 0 or more"),
+        ("hill-grid --budget 0.1", 3, "no policy meets the budgets"),
+    ],
+)
+def test_simulate_refuses_what_cannot_be(words, code, piece, tmp_path, capsys):
+    got, out, shown = tell(capsys, "simulate", *words.split(), "--out", tmp_path / "p")
+    assert (got, out) == (code, "")
+    assert shown.count("\n") == 1
+    assert piece in shown
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- solve ---------------------------------------------------------------------------------------
+
+
+def test_solve_tells_value_prices_and_certificate(grid, capsys):
+    code, out, _ = tell(capsys, "solve", grid)
+    assert code == 0
+    for piece in ("converged: value", "spent", "budget", "price", "duality gap"):
+        assert piece in out
+    problem = tacit.Problem.load(grid)
+    solution = tacit.solve(problem.mdp, problem.truth)
+    told = json.loads(tell(capsys, "solve", grid, "--json")[1])
+    assert told["value"] == solution.value
+    assert told["multipliers"] == solution.multipliers.tolist()
+    assert told["status"] == "CONVERGED"
+
+
+@pytest.mark.parametrize("solver", ["column-generation", "occupancy-lp"])
+def test_exact_solvers_agree_on_the_value(solver, grid, capsys):
+    told = json.loads(tell(capsys, "solve", grid, "--solver", solver, "--json")[1])
+    problem = tacit.Problem.load(grid)
+    # Both certify a relative gap of at most 1e-7.
+    assert told["value"] == pytest.approx(tacit.solve(problem.mdp, problem.truth).value, rel=1e-6)
+
+
+def test_a_noisy_expert_is_solved_at_its_temperature(grid, capsys):
+    words = ["solve", grid, "--solver", "soft-dual", "--temperature", 0.01, "--json"]
+    assert json.loads(tell(capsys, *words)[1])["temperature"] == 0.01
+
+
+def test_the_price_curve_is_concave_and_written(grid, tmp_path, capsys):
+    out = tmp_path / "solved"
+    words = ["solve", grid, "--price-curve", 5, "--out", out, "--json"]
+    curve = json.loads(tell(capsys, *words)[1])["price_curve"]
+    slopes = np.diff(curve["values"]) / np.diff(curve["budgets"])
+    assert (np.diff(slopes) <= 1e-9).all()  # concave up to rounding
+    assert sorted(path.name for path in out.iterdir()) == [
+        "policy.csv",
+        "price_curve.csv",
+        "solution.npz",
+    ]
+    assert read_arrays(out / "solution.npz")["policy"].shape == (25, 4)
+    lines = (out / "policy.csv").read_text().splitlines()
+    assert lines[0] == "state,up,down,left,right"
+    assert len(lines) == 26
+
+
+def test_an_infeasible_budget_is_proven_in_words_and_code_3(grid, tmp_path, capsys):
+    problem = tacit.Problem.load(grid)
+    strict = tacit.Objective(problem.truth.reward, problem.truth.costs, [0.01])
+    tacit.Problem(problem.mdp, problem.features, truth=strict).save(tmp_path / "p")
+    code, out, shown = tell(capsys, "solve", tmp_path / "p", "--out", tmp_path / "solved")
+    assert (code, out) == (3, "")
+    assert "even the one that spends least of cost 0 spends" in shown
+    assert "its budget is 0.01" in shown
+    assert shown.count("\n") == 1
+    assert not (tmp_path / "solved").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "piece"),
+    [
+        ([], "must hold the truth to solve"),
+        (["--price-curve", 1], "--price-curve must be 0, or at least 2"),
+        (["--temperature", 1], "--temperature is an option of soft-dual"),
+    ],
+)
+def test_solve_refuses_what_it_cannot_do(words, piece, tmp_path, capsys):
+    code, _, shown = tell(capsys, "solve", folder(tmp_path / "p"), *words)
+    assert code == 2
+    assert piece in shown
+
+
+# --- compare -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def runs(grid, tmp_path_factory):
+    """Two recoveries of the grid."""
+    problem = tacit.Problem.load(grid)
+    place = tmp_path_factory.mktemp("runs")
+    for name, estimator in (("sets", tacit.Explanation()), ("points", tacit.Convex(ridge=1e-6))):
+        found = tacit.recover(
+            problem.mdp, problem.features, problem.demonstrations, estimator=estimator, throw=False
+        )
+        found.save(place / name)
+    return place
+
+
+def test_a_run_agrees_with_itself(runs, capsys):
+    code, out, _ = tell(capsys, "compare", runs / "sets", runs / "sets", "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert told["policy_distance"] == told["visitation_distance"] == 0
+    assert not any(entry["differs"] for entry in told["numbers"])
+
+
+def test_two_runs_stand_side_by_side(runs, capsys):
+    code, out, _ = tell(capsys, "compare", runs / "sets", runs / "points")
+    assert code == 0
+    for piece in ("reward: row", "cost 0: hill by column", "price 0", "policy distance"):
+        assert piece in out
+    told = json.loads(tell(capsys, "compare", runs / "sets", runs / "points", "--json")[1])
+    first = tacit.Recovery.load(runs / "sets")
+    assert told["numbers"][0]["first"][0] == first.reward_weights[0]
+    assert told["numbers"][0]["first"][1:] == first.identification.reward_intervals[0].tolist()
+    assert 0 < told["visitation_distance"] <= 1
+
+
+def test_a_run_stands_against_the_truth(runs, grid, capsys):
+    code, out, _ = tell(capsys, "compare", runs / "sets", grid, "--json")
+    told = json.loads(out)
+    assert code == 0
+    world = tacit.worlds.hill_grid(seed=0, tightness=0.5).in_gauge
+    true = {entry["name"]: entry["second"][0] for entry in told["numbers"]}
+    # Least squares on 25 states: exact up to rounding.
+    assert true["reward: column"] == pytest.approx(world.reward_weights[1], abs=1e-9)
+    assert true["cost 0: border by row"] == pytest.approx(world.cost_weights[0][2], abs=1e-9)
+    assert true["budget 0"] == pytest.approx(world.truth.budgets[0], rel=1e-9)
+    assert told["regret"] is not None
+
+
+def test_runs_of_other_worlds_are_refused(runs, tmp_path, capsys):
+    assert tell(capsys, "simulate", "random", "--out", tmp_path / "p", "--steps", 5)[0] == 0
+    code, _, shown = tell(capsys, "compare", runs / "sets", tmp_path / "p")
+    assert code == 2
+    assert "must be a run of" in shown
+    assert tell(capsys, "compare", tmp_path / "nowhere", runs / "sets")[0] == 4
+
+
+# --- faults, as the command line tells them ------------------------------------------------------
+
+# name: (file, what to replace, by what, pieces of the line, exit code)
+FAULTS = {
+    "discount 1": ("problem.toml", "0.9", "1", ["problem.toml", "discount", "got 1"], 2),
+    "unknown key": ("problem.toml", "initial", "intial", ["'intial'", "'initial'?"], 2),
+    "NaN": ("features.csv", "0.5", "NaN", ["features.csv, line 3", "sun", "'NaN'"], 2),
+    "infinity": ("features.csv", "0.5", "-inf", ["features.csv, line 3", "sun", "'-inf'"], 2),
+    "row sum": ("transitions.csv", "0.75", "0.7", ["'hall'", "'go on'", "0.95"], 2),
+    "state": ("demonstrations.csv", "1,0,hall", "1,0,hal", ["demonstrations.csv", "'hal'"], 2),
+    "number": ("demonstrations.csv", "1,0,hall", "1,0,7", ["demonstrations.csv", "7"], 2),
+    "negative": ("demonstrations.csv", "1,0,hall", "1,0,-1", ["demonstrations.csv", "-1"], 2),
+    "float": ("demonstrations.csv", "1,0,hall", "1,0,0.5", ["demonstrations.csv", "0.5"], 2),
+    "gap": ("demonstrations.csv", "1,1,hall", "1,2,hall", ["demonstrations.csv", "step"], 2),
+    "column": ("demonstrations.csv", "action\n", "acton\n", ["demonstrations.csv", "'action'"], 2),
+    "empty": ("demonstrations.csv", ROOMS["demonstrations.csv"], "", ["demonstrations.csv"], 2),
+}
+
+
+def everything(place) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(place)): path.read_bytes()
+        for path in sorted(place.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("verb", ["check", "solve", "recover"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_one_line_a_code_and_nothing_written(fault, verb, tmp_path, capsys):
+    file, old, new, pieces, expected = FAULTS[fault]
+    changed(tmp_path / "p", file, old, new)
+    before = everything(tmp_path)
+    words = [verb, tmp_path / "p"] + ([] if verb == "check" else ["--out", tmp_path / "new"])
+    code, out, shown = tell(capsys, *words)
+    assert code == expected
+    assert out == ""
+    assert shown.startswith("tacit: ")
+    assert shown.count("\n") == 1
+    for piece in pieces:
+        assert piece in shown
+    assert "Traceback" not in shown
+    assert everything(tmp_path) == before
+    assert "Traceback" in tell(capsys, *words, "--debug")[2] or verb == "check"
+
+
+@pytest.mark.parametrize(
+    ("content", "piece"),
+    [
+        (b"", "mdp.npz"),
+        (b"\x80\x04\x95\x05\x00\x00\x00\x00", "pickle"),
+        (b"plain text", "mdp.npz"),
+        ("truncated", "mdp.npz"),
+        ("flipped", "mdp.npz"),
+    ],
+)
+def test_a_damaged_archive_cannot_be_read(content, piece, grid, tmp_path, capsys):
+    tacit.Problem.load(grid).save(tmp_path / "p")
+    path = tmp_path / "p" / "mdp.npz"
+    good = path.read_bytes()
+    if content == "truncated":
+        content = good[: len(good) // 2]
+    elif content == "flipped":
+        content = bytearray(good)
+        content[len(good) // 2] ^= 1
+    path.write_bytes(content)
+    code, out, shown = tell(capsys, "check", tmp_path / "p")
+    assert (code, out) == (4, "")
+    assert shown.count("\n") == 1
+    assert piece in shown
+
+
+def test_terminal_rows_of_zeros_are_told_with_their_cure(grid, tmp_path, capsys):
+    tacit.Problem.load(grid).save(tmp_path / "p")
+    arrays = read_arrays(tmp_path / "p" / "mdp.npz")
+    arrays["probabilities"] = np.where(
+        np.arange(25)[:, None, None] >= 23, 0.0, arrays["probabilities"]
+    )
+    write_arrays(tmp_path / "p" / "mdp.npz", arrays)
+    code, _, shown = tell(capsys, "check", tmp_path / "p")
+    assert code == 2
+    assert "state 23, action 0) sums to 0" in shown
+    assert 'absorbing = "stay"' in shown
+    (tmp_path / "p" / "problem.toml").write_text('[transitions]\nabsorbing = "stay"\n')
+    assert tell(capsys, "check", tmp_path / "p")[0] == 0
+
+
+def test_paths_that_are_not_what_they_should_be(grid, tmp_path, capsys):
+    assert tell(capsys, "check", tmp_path / "nowhere")[0] == 4
+    (tmp_path / "file").write_text("")
+    code, _, shown = tell(capsys, "check", tmp_path / "file")
+    assert code == 4
+    assert "must be a folder" in shown
+    place = folder(tmp_path / "p", features__csv=None)
+    (place / "features.csv").mkdir()
+    code, _, shown = tell(capsys, "check", place)
+    assert code == 4
+    assert "features.csv" in shown
+    code, _, shown = tell(capsys, "simulate", "random", "--out", grid)
+    assert code == 4
+    assert "not empty" in shown
+    assert tell(capsys, "simulate", "random", "--out", tmp_path / "file")[0] == 4
+    assert tell(capsys, "simulate", "random", "--out", tmp_path / "file" / "inside")[0] == 4
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
+def test_a_folder_that_may_not_be_written_is_code_4(tmp_path):
+    (tmp_path / "locked").mkdir()
+    (tmp_path / "locked").chmod(0o555)
+    # Root may write anywhere: become nobody in a process of its own, once everything is imported.
+    code = """if True:
+        import os, sys
+        from tacit import cli
+        words = "simulate random --states 3 --steps 3 --quiet --out".split()
+        assert cli.main([*words, sys.argv[1] + "/open"]) == 0
+        os.chdir(sys.argv[1])
+        if os.getuid() == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+        sys.exit(cli.main([*words, "locked/p"]))
+    """
+    tmp_path.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    (tmp_path / "locked").chmod(0o755)
+    assert done.returncode == 4, done.stderr
+    assert "Permission denied" in done.stderr
+    assert list((tmp_path / "locked").iterdir()) == []
+
+
+def bare(*words, **environment) -> subprocess.CompletedProcess[bytes]:
+    """A command without home, terminal or locale."""
+    given = {"PATH": os.environ["PATH"], "LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0"}
+    return subprocess.run(
+        [sys.executable, "-m", "tacit", *map(str, words)],
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env=given | environment,
+        check=False,
+    )
+
+
+def test_no_home_no_terminal_and_no_locale_are_enough(tmp_path):
+    place = folder(tmp_path / "räume mit leerzeichen")
+    ascii_only = {"PYTHONIOENCODING": "ascii", "PYTHONCOERCECLOCALE": "0"}
+    done = bare("check", place, **ascii_only)
+    assert done.returncode == 0, done.stderr
+    assert b"\x1b" not in done.stdout
+    assert b"ok: the problem can be used" in done.stdout
+    assert done.stderr == b""
+    (place / "features.csv").write_text("state,sun\nKüche,heiß\n", encoding="utf-8")
+    done = bare("check", place, **ascii_only)
+    assert done.returncode == 2
+    assert done.stderr.count(b"\n") >= 1
+    assert b"Traceback" not in done.stderr
