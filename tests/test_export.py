@@ -203,6 +203,15 @@ def test_an_objective_of_states_has_one_row_a_state(tmp_path):
     ]
 
 
+def test_a_reward_of_states_is_repeated_for_each_action(tmp_path):
+    mixed = Objective([1, 2], [[[3, 4, 5], [6, 7, 8]]], [1])
+    export.tables(mixed, tmp_path / "mixed.parquet")
+    frame = polars.read_parquet(tmp_path / "mixed.parquet")
+    assert frame["reward"].to_list() == [1, 1, 1, 2, 2, 2]
+    assert frame["cost_0"].to_list() == [3, 4, 5, 6, 7, 8]
+    assert frame["action_name"].to_list() == ["action 0", "action 1", "action 2"] * 2
+
+
 def test_arrays_make_the_same_objective_again(tmp_path, recovery):
     export.tables(recovery, tmp_path / "found.npz")
     arrays = read_arrays(tmp_path / "found.npz")

@@ -174,9 +174,11 @@ def test_maps_add_multiply_scale_and_turn():
     times = features.product(sun, both)
     assert times.names == ("sun times a", "sun times b")
     assert np.array_equal(times.values, sun.values[:, None, :] * both.values)
-    wide = features.product(both, both)
-    assert wide.names[1] == "a times b"
+    wide = features.product(both, both.renamed("c", "d") + (sun + -sun))
+    assert wide.names[5] == "b times d"
+    assert wide.names[1] == "a times d"
     assert np.array_equal(wide.values[..., 1], both.values[..., 0] * both.values[..., 1])
+    assert np.array_equal(wide.values[..., 3], both.values[..., 0] * -sun.values)
     assert features.scaled(sun).values[:, 0].tolist() == [0, 0.5, 1]
     assert features.scaled(sun, -1, 1).values[:, 0].tolist() == [-1, 0, 1]
     assert (-sun).names == ("minus sun",)

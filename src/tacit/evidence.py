@@ -187,6 +187,10 @@ class Evidence:
                 f"times; a step's pair was seen {self.effective_sample_size:.3g} times on average "
                 "(harmonic mean)."
             )
+        found.append(
+            "Intervals that take these transitions for known are too narrow: "
+            "tacit.dynamics_uncertainty says by how much, and widens them."
+        )
         if self.deterministic and self.prior.strength > 0:
             found.append(
                 "Every pair seen twice or more always led to the same state: if this world is "
