@@ -118,7 +118,7 @@ def _summary(plain: Recovery, found: Sequence[Recovery], draws: int) -> Dynamics
     budgets = _deviations(plain.budgets, [r.budgets for r in found])
     active = np.mean([r.identification.active for r in found], axis=0).reshape(-1)
     known = plain.identification
-    sentence = _sentence(plain, reward, active, len(found), draws)
+    sentence = _sentence(plain, reward, costs, active, len(found), draws)
     wide = Identification(
         _widened(plain.reward_weights, known.reward_intervals, reward, len(found)),
         [
@@ -190,21 +190,29 @@ def _widened(
 
 
 def _sentence(
-    plain: Recovery, reward: np.ndarray, active: np.ndarray, draws: int, asked: int
+    plain: Recovery,
+    reward: np.ndarray,
+    costs: Sequence[np.ndarray],
+    active: np.ndarray,
+    draws: int,
+    asked: int,
 ) -> str:
+    known = plain.identification
+    moved = np.concatenate([reward, *costs])
+    names = [*plain.reward_names, *(name for part in plain.cost_names for name in part)]
+    own = np.concatenate([known.reward_standard_errors, *known.cost_standard_errors])
     text = f"The dynamics were estimated; redrawn {draws} times from what is known of them, they "
-    if np.isfinite(reward).any():
-        most = int(np.nanargmax(reward))
-        text += f"move the reward weights by up to {reward[most]:.2g} ({plain.reward_names[most]})"
+    if np.isfinite(moved).any():
+        most = int(np.nanargmax(moved))
+        text += f"move the weights by up to {moved[most]:.2g} ({names[most]})"
     else:
-        text += "leave the reward weights unknown"
-    own = plain.identification.reward_standard_errors
+        text += "leave the weights unknown"
     sure = np.isfinite(own) & (own > 0)
     if sure.any():
-        ratio = np.median(_joined(own, reward)[sure] / own[sure])
+        ratio = np.median(_joined(own, moved)[sure] / own[sure])
         text += f", which makes their standard errors {ratio:.2g} times as large (median)"
     for k, share in enumerate(active):
-        if bool(plain.identification.active[k]) and share < 1:
+        if bool(known.active[k]) and share < 1:
             text += f"; constraint {k} is active in {share:.0%} of the draws"
     if draws < asked:
         text += f"; {asked - draws} draws had no answer"
