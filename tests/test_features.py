@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import oracles
 import tacit
-from tacit import MDP, InvalidModel, features
+from tacit import MDP, InvalidModel, TacitError, features
 from tacit.layout import Layout
 
 # A line of four places; "swim" jumps from the shore into the water, which nothing leaves.
@@ -161,6 +163,27 @@ def test_columns_that_are_not_there_or_need_names(tmp_path):
         features.columns(table)
     with pytest.raises(OSError, match=r"nothing\.csv"):
         features.columns(tmp_path / "nothing.csv")
+
+
+CELLS = st.text(alphabet='ab01.,;-"\n\r\t\x00 e\ufeff', max_size=12)
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=60),
+        CELLS.map(lambda text: b"state,sun\n" + text.encode()),
+        CELLS.map(lambda text: b'"' + text.encode() + b'"\n1'),
+    )
+)
+def test_no_bytes_make_a_traceback(tmp_path_factory, content):
+    path = tmp_path_factory.getbasetemp() / "fuzzed.csv"
+    path.write_bytes(content)
+    said = "read"
+    try:
+        features.columns(path, layout=Layout(state_names=("a", "b")))
+    except (TacitError, OSError) as error:
+        said = str(error)
+    assert len(said.splitlines()) == 1  # one line, whatever the file holds
 
 
 def test_maps_add_multiply_scale_and_turn():

@@ -126,7 +126,7 @@ def _text_table(path: Path) -> _Table:
         raise InvalidModel(f"{path}, line {reader.line_num}: {error}") from None
     if not rows:
         raise InvalidModel(f"{path} is empty; its first line must name the columns")
-    head = rows[0]
+    head = [" ".join(cell.split()) for cell in rows[0]]  # names are one line
     twice = next((name for j, name in enumerate(head) if name in head[:j]), None)
     if twice is not None:
         raise InvalidModel(f"{path}, {places[0]}: the column {twice!r} is there twice")
