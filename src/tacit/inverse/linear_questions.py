@@ -9,21 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.inverse.coordinates import Coordinates
-from tacit.inverse.gauge import Split
-from tacit.inverse.inference import TWO_SIDED, Errors
+
+if TYPE_CHECKING:
+    from tacit.inverse.coordinates import Coordinates
+    from tacit.inverse.gauge import Split
+    from tacit.inverse.inference import Errors
 
 PREFIX = "question_"
 
 
 @dataclass(frozen=True, eq=False)
 class DeltaMethod:
-    """Answers by the delta method, 95 %.
+    """Answers by the delta method.
 
     Attributes:
         x: [D] the parameters, scaled.
@@ -32,14 +34,16 @@ class DeltaMethod:
         temperature: the demonstrator's noise.
         covariance: [D, D] of the parameters.
         blind: [B, D] directions in which they can move freely.
+        quantile: standard errors to either side.
     """
 
     x: np.ndarray
     scales: np.ndarray
     sizes: np.ndarray
-    temperature: float
+    temperature: Any
     covariance: np.ndarray
     blind: np.ndarray
+    quantile: Any
 
     def __call__(self, reward_direction: Any, cost_directions: Any = ()) -> tuple[float, float]:
         """The ends of the interval of the directions times the weights."""
@@ -63,14 +67,18 @@ class DeltaMethod:
         moved = np.abs(self.blind @ slope).max(initial=0.0)
         if moved > 1e-5 * np.abs(slope).max(initial=1e-300):
             return -np.inf, np.inf
-        margin = TWO_SIDED * float(np.sqrt(max(slope @ self.covariance @ slope, 0.0)))
+        margin = float(self.quantile) * float(np.sqrt(max(slope @ self.covariance @ slope, 0.0)))
         return float(scaled) - margin, float(scaled) + margin
 
 
 def delta_method(space: Coordinates, x: np.ndarray, gauge: Split, found: Errors) -> DeltaMethod:
-    """The `DeltaMethod` of a fit with parameters x [D]."""
+    """The `DeltaMethod` of a fit with parameters x [D], 95 %."""
+    # Here, not above: loading a run must not wait for an engine that it does not need.
+    from tacit.inverse.inference import TWO_SIDED
+
     sizes = np.array([block.stop - block.start for block in space.blocks])
-    return DeltaMethod(x, space.scales, sizes, gauge.temperature, found.covariance, found.blind)
+    scale, spread = gauge.temperature, found.covariance
+    return DeltaMethod(x, space.scales, sizes, scale, spread, found.blind, TWO_SIDED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,5 +152,5 @@ def restored(arrays: Mapping[str, np.ndarray]) -> Any:
     """The answerer that a file keeps, or None."""
     found = {n.removeprefix(PREFIX): part for n, part in arrays.items() if n.startswith(PREFIX)}
     if "covariance" in found:
-        return DeltaMethod(**{**found, "temperature": float(found["temperature"])})
+        return DeltaMethod(**found)
     return StoredSet(found) if found else None

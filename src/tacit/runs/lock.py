@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -29,8 +30,10 @@ def locked(folder: Path) -> Iterator[None]:
         os.pwrite(descriptor, json.dumps(_holder()).encode(), 0)
         yield
     finally:
-        # While still held: whoever opened the file before finds out that it is gone.
-        path.unlink(missing_ok=True)
+        # While still held: whoever opened the file before finds out that it is gone. Where it
+        # cannot be removed, the next one finds that nobody holds it.
+        with contextlib.suppress(OSError):
+            path.unlink()
         os.close(descriptor)
 
 
