@@ -27,7 +27,8 @@ from tacit.show.digits import short
 from tacit.show.recovery.figures import figure_files
 from tacit.show.recovery.findings import top_findings
 from tacit.show.recovery.further import further_sections
-from tacit.show.recovery.maps import Ground, value_map
+from tacit.show.recovery.ground import Ground
+from tacit.show.recovery.maps import value_map
 from tacit.show.recovery.page import recovery_document
 from tacit.show.recovery.states import state_table
 from tacit.show.recovery.subject import Subject
@@ -80,9 +81,8 @@ def synthetic(states: int, layout: Layout, *, constraints: int = 1, actions: int
         *(np.zeros(states), np.full(constraints, 0.2), 1.0, np.ones(constraints), 0.1),
         *(Status.CONVERGED, Certificate(0.0, 0.0, 0.0, 0.0)),
     )
-    objective = tacit.Objective(
-        random.random(states), random.random((constraints, states)), np.ones(constraints)
-    )
+    costs = random.random((constraints, states)) * np.arange(1, constraints + 1)[:, None]
+    objective = tacit.Objective(random.random(states), costs, np.ones(constraints))
     recovery = Recovery(
         *(weights, cost_weights, np.full(constraints, 0.2), np.ones(constraints), 0.1),
         *(objective, solution, RecoveryStatus.CONVERGED, RecoveryCertificate(0.01, 0.02)),
@@ -228,6 +228,15 @@ def test_results_that_nobody_foresaw_are_shown(rooms):
     assert [section.title for section in sections] == ["Price curve", "Odd"]
 
 
+def test_what_was_asked_is_answered_on_top(rooms):
+    found = {one.label: one.text for one in recovery_document(rooms).findings}
+    assert found["On trajectories held back"].startswith("It predicts unseen episodes")
+    told = rooms.extras["discount_profile"].sentences[0]
+    assert told.startswith("The demonstrations cannot tell the discount")
+    assert found["What cannot be told"].startswith(told)
+    assert "If the discount were another" not in found  # it is said once
+
+
 # ------------------------------------------------------------------------------- pictures
 
 
@@ -247,11 +256,28 @@ def test_a_map_tells_every_value_where_it_lies():
     assert "Lowest 0 at (0, 0), highest 5 at (1, 2)" in picture.alt
 
 
+def test_a_grid_too_fine_to_draw_is_drawn_by_means():
+    rows, columns = 300, 500
+    layout = Layout(rows, columns)
+    ground = Ground(layout, 4)
+    assert ground.factor == 4  # 300 * 500 * 4 maps / 64,000 cells is 9.4, above 3 x 3
+    values = np.arange(rows * columns, dtype=float)
+    table = values.reshape(rows, columns)
+    pooled = ground.pooled(values).reshape(75, 125)
+    assert pooled[74, 124] == pytest.approx(table[296:300, 496:500].mean())
+    both = ground.pooled(np.stack([values, -values], axis=1))
+    assert both[:, 1] == pytest.approx(-pooled.ravel())
+    assert ground.names[-1] == "rows 296 to 299, columns 496 to 499"
+    ragged = Ground(Layout(301, 501), 4)
+    assert ragged.pooled(np.ones(301 * 501)) == pytest.approx(np.ones(76 * 126))
+    assert ragged.names[-1] == "rows 300 to 300, columns 500 to 500"
+
+
 def test_costs_that_are_compared_share_their_colours():
     run = synthetic(25, Layout(5, 5), constraints=2)
     files = figure_files(recovery_document(run))
     ticks = [
-        re.findall(r">(0\.\d+)</text>", files[name].decode().split("axes_2")[1])
+        re.findall(r">([\d.]+)</text>", files[name].decode().split("axes_2")[1])
         for name in ("cost-constraint-0.svg", "cost-constraint-1.svg")
     ]
     assert ticks[0] == ticks[1] != []

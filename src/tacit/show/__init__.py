@@ -2,6 +2,8 @@
 
 comparison_figure, convergence_figure, study_figure, spread_figure, interval_figure
              data -> Figure; `svg` and `png` turn it into text and bytes
+recovery_document
+             Run -> Document, the report of a recovery
 render       Document -> one HTML page that needs no network
 """
 
@@ -24,15 +26,17 @@ from tacit.show.document import (
     Document,
     Facts,
     Finding,
+    Gallery,
     Items,
     Option,
     Paragraph,
-    Picture,
     Section,
     Selector,
     Tone,
 )
 from tacit.show.grid import draw_values
+from tacit.show.pictures import Cells, Picture
+from tacit.show.recovery.page import recovery_document
 from tacit.show.report import render
 from tacit.show.spread import (
     Group,
@@ -42,10 +46,12 @@ from tacit.show.spread import (
     interval_figure,
     spread_figure,
 )
-from tacit.show.tables import Best, Column, Kind, Row, Spread, Table
+from tacit.show.tables import Bar, Best, Column, Kind, Row, Spread, Table
 
 __all__ = [
+    "Bar",
     "Best",
+    "Cells",
     "Choice",
     "Code",
     "Column",
@@ -55,6 +61,7 @@ __all__ = [
     "Document",
     "Facts",
     "Finding",
+    "Gallery",
     "Group",
     "Interval",
     "Items",
@@ -79,6 +86,7 @@ __all__ = [
     "draw_values",
     "interval_figure",
     "png",
+    "recovery_document",
     "render",
     "share",
     "short",

@@ -41,8 +41,11 @@ def top_findings(
     if not subject.constraints:
         found.append(Finding("Nothing was asked: the problem names no costs.", "What it refuses"))
     found += [_price(subject, k) for k in range(subject.constraints) if subject.identified[k]]
-    found += [_sure(subject), _untold(subject)]
-    found += [Finding(" ".join(said), label) for label, said in (asked or {}).items() if said]
+    answers = {label: " ".join(said) for label, said in (asked or {}).items() if said}
+    open_ones = [text for text in answers.values() if _OPEN.search(text)]
+    found.append(_sure(subject))
+    found += [Finding(text, name) for name, text in answers.items() if text not in open_ones]
+    found.append(_untold(subject, open_ones))
     if notes:
         rest = len(notes) - NAMED
         more = f"{rest} more under “What was assumed” below." if rest > 0 else ""
@@ -163,16 +166,17 @@ def _sure(subject: Subject) -> Finding:
     return Finding(text, label, *verdict, detail)
 
 
-def _untold(subject: Subject) -> Finding:
+def _untold(subject: Subject, more: Sequence[str]) -> Finding:
     known, label = subject.recovery.identification, "What cannot be told"
     sentences = [capital(s) for s in known.findings if _OPEN.search(s) and "picked" not in s]
     if np.isnan(known.reward_intervals).all():
         sentences.insert(0, "How far the weights may be off: this answer has no intervals.")
+    sentences = [*more, *sentences]
     if not sentences:
         return Finding("Nothing was found that these demonstrations leave open.", label)
     rest = len(sentences) - NAMED
-    more = f"{rest} more under “Guarantees and findings” below." if rest > 0 else ""
-    return Finding(" ".join(sentences[:NAMED]), label, "", Tone.CAUTION, more)
+    detail = f"{rest} more under “Guarantees and findings” below." if rest > 0 else ""
+    return Finding(" ".join(sentences[:NAMED]), label, "", Tone.CAUTION, detail)
 
 
 def capital(sentence: str) -> str:

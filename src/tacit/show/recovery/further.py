@@ -32,6 +32,7 @@ MEANING = {
     "ratio": "likelihood ratio",
 }
 BELOW = "log-likelihood below the best"
+EDGE = -1.92  # where a likelihood ratio ends the 95 % set: half of 3.84
 MOST_ROWS, MOST_COLUMNS = 200, 12
 
 
@@ -121,11 +122,16 @@ def _profile(columns: Mapping[str, Any]) -> list[Block]:
     if len(across) < 2:
         return []
     order = np.argsort(across)
-    for name, title in ((BELOW, BELOW), ("share_optimal", "share of best actions")):
+    for name, title, level in ((BELOW, BELOW, EDGE), ("share_optimal", "best actions", None)):
         values = np.array([_number(v) for v in _several(columns.get(name))])
         if len(values) == len(across) and np.isfinite(values).any():
             picture = line_picture(
-                title, across[order], values[order], "discount", point="discount"
+                title,
+                across[order],
+                values[order],
+                across_name="discount",
+                level=level,
+                level_name="95 % set above",
             )
             return [Gallery([picture])]
     return []
@@ -137,7 +143,7 @@ def _compared(columns: Mapping[str, Any]) -> dict[str, Any]:
         return dict(columns)
     values = np.array([_number(v) for v in _several(columns["log_likelihood"])])
     best = np.nanmax(values) if np.isfinite(values).any() else 0.0
-    told = {BELOW: (values - best).tolist()}
+    told = {BELOW: np.round(values - best, 6).tolist()}  # less is rounding
     return {
         key: column
         for name, value in columns.items()

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from tacit.show.canvas import axes_at, new_figure, plain, styled, svg
 from tacit.show.curves import draw_history
 from tacit.show.digits import short
-from tacit.show.palette import series_colour, series_mark
-from tacit.show.panels import tidy_values
+from tacit.show.palette import INK, series_colour, series_mark
+from tacit.show.panels import draw_level, tidy_values
 from tacit.show.pictures import Cells, Picture, box_of
 from tacit.show.words import anchor
 
@@ -42,7 +42,13 @@ def history_picture(title: str, values: np.ndarray, level: float | None) -> Pict
 
 @styled()
 def line_picture(
-    title: str, across: np.ndarray, values: np.ndarray, across_name: str, *, point: str
+    title: str,
+    across: np.ndarray,
+    values: np.ndarray,
+    *,
+    across_name: str,
+    level: float | None = None,
+    level_name: str = "",
 ) -> Picture:
     """One number [N] against another.
 
@@ -50,12 +56,14 @@ def line_picture(
         title: what is drawn.
         across: [N] where it was measured, in rising order.
         values: [N] what was measured there.
-        across_name: what stands under the axis.
-        point: what a point is called, before its position.
+        across_name: what stands under the axis, and before the position of a point.
+        level: what it is judged by, a dashed line; None for none.
+        level_name: what stands on it.
     """
     figure, axes = _page()
     axes.plot(across, values, color=series_colour(0), marker=series_mark(0), ms=4, lw=1.3)
     axes.set_xlabel(plain(across_name))
+    draw_level(axes, level, level_name, INK)
     tidy_values(axes)
     axes.set_title(plain(title), x=-0.17)
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
@@ -69,7 +77,7 @@ def line_picture(
         1,
         len(middles),
         [short(float(values[i])) for i in nearest],
-        [f"{point} {short(float(across[i]))}" for i in nearest],
+        [f"{across_name} {short(float(across[i]))}" for i in nearest],
     )
     known = np.where(np.isfinite(values), values, -np.inf)
     alt = (

@@ -3,71 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from tacit.layout import Layout
 from tacit.show.arrows import LEAST_SHARE, draw_policy
-from tacit.show.canvas import axes_at, fitted, new_figure, plain, png, styled, svg
+from tacit.show.canvas import axes_at, fitted, new_figure, plain, styled, svg
 from tacit.show.digits import Scale, short
 from tacit.show.document import Choice, Details, Gallery, Option, Picture, Selector
 from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, limits_of
 from tacit.show.keys import draw_key
 from tacit.show.palette import COST_MAP, REWARD_MAP, VISIT_MAP
 from tacit.show.pictures import Cells, box_of
+from tacit.show.recovery.ground import Ground
 from tacit.show.recovery.subject import Subject
 from tacit.show.words import anchor
 
-MOST_DRAWN = 2_500  # cells of a drawing in lines; more become an image
-MOST_TOLD = 26_000  # values that can be pointed at, all maps together
-IMAGES = 240_000  # bytes of all images of a page together
-SHARPNESS = (150, 110, 80, 60, 40)  # dots per inch to try, until an image is small enough
+FEW = 2_500  # cells whose values are told in full
 
 _WIDTH = 3.0  # inches of a map
 _LEFT, _RIGHT, _TITLE, _BELOW = 0.24, 0.06, 0.26, 0.62
 
 
-@dataclass(frozen=True, eq=False)
-class Ground:
-    """What all maps of one world share.
-
-    Attributes:
-        layout: where the states lie.
-        maps: how many there are.
-    """
-
-    layout: Layout
-    maps: int
-
-    @property
-    def cells(self) -> int:
-        """Number of cells."""
-        return self.layout.rows * self.layout.columns
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """One name a cell; empty where row and column name it."""
-        return self.layout.state_names[: self.cells]
-
-    @property
-    def told(self) -> bool:
-        """Whether values can be pointed at, and the page stays small."""
-        return self.cells * self.maps <= MOST_TOLD
-
-
-def ground_of(subject: Subject) -> Ground:
-    """The ground of the maps of a recovery: reward, costs, policy and visits."""
-    return Ground(subject.layout, 3 + subject.constraints)
-
-
 def map_gallery(subject: Subject) -> Gallery:
     """The maps side by side; those of several costs share their colours."""
-    ground = ground_of(subject)
-    limits = limits_of([c[: ground.cells] for c in subject.costs])
+    ground = Ground.of(subject)
+    limits = limits_of([ground.pooled(cost) for cost in subject.costs])
     pictures = [
         value_map(ground, subject.reward, "reward", colours=REWARD_MAP),
         *(
@@ -92,7 +54,7 @@ def action_maps(subject: Subject) -> Details | None:
     objective = subject.recovery.objective
     tables_each = 1 + (objective.reward.ndim == 2) + subject.constraints
     ground = Ground(subject.layout, subject.actions * tables_each)
-    if subject.actions < 2 or ground.cells > MOST_DRAWN or not ground.told:
+    if subject.actions < 2 or ground.factor > 1 or not ground.told:
         return None
     tables: list[tuple[str, np.ndarray, str, tuple[float, float]]] = [
         ("chance", subject.policy, VISIT_MAP, (0.0, 1.0))
@@ -145,7 +107,7 @@ def value_map(
         unit: what follows a number.
         bar: what stands under the colour bar; the title unless given.
     """
-    layout, table = ground.layout, np.asarray(values, dtype=float)[: ground.cells]
+    layout, table = ground.drawn, ground.pooled(values)
     limits = limits_of([table]) if limits is None else limits
 
     def draw(axes: Axes, below: Axes) -> None:
@@ -157,22 +119,22 @@ def value_map(
         else:
             below.set_axis_off()
 
-    digits = 3 if ground.cells <= MOST_DRAWN else 2
+    digits = 3 if ground.cells <= FEW else 2
     texts = [f"{short(v, digits=digits)}{unit}" for v in table] if ground.told else []
     return _picture(ground, title, draw, texts, _value_words(ground, table, title, unit))
 
 
 def policy_map(ground: Ground, subject: Subject) -> Picture:
     """The picture of what is done in each cell."""
-    layout, policy = ground.layout, subject.policy[: ground.cells]
+    layout, policy = ground.drawn, ground.pooled(subject.policy)
 
     def draw(axes: Axes, below: Axes) -> None:
         draw_policy(policy, axes, layout=layout)
         mixed = bool(((policy > LEAST_SHARE).sum(axis=1) > 1).any())
         draw_key(below, layout, subject.actions, tied=False, mixed=mixed)
 
-    most = 3 if ground.cells <= MOST_DRAWN else 1
-    texts = [subject.doing(s, most=most) for s in range(ground.cells)] if ground.told else []
+    most = 3 if ground.cells <= FEW else 1
+    texts = [subject.told(chances, most=most) for chances in policy] if ground.told else []
     counts = np.bincount(policy.argmax(axis=1), minlength=subject.actions)
     common = ", ".join(f"{subject.action(a)} in {counts[a]}" for a in np.argsort(-counts)[:4])
     return _picture(
@@ -189,7 +151,7 @@ def _picture(
     alt: str,
 ) -> Picture:
     """A map with its title, something below it, and the lattice to point at."""
-    layout = ground.layout
+    layout = ground.drawn
     width = _WIDTH - _LEFT - _RIGHT
     height = float(np.clip(width * layout.rows / layout.columns, 0.3 * width, 2.2 * width))
     figure = new_figure(_WIDTH, _TITLE + height + _BELOW)
@@ -197,31 +159,23 @@ def _picture(
     below = axes_at(figure, _LEFT, _TITLE + height + 0.24, width, 0.09)
     draw(axes, below)
     axes.set_aspect("auto")
+    if ground.factor > 1:
+        for axis in (axes.xaxis, axes.yaxis):
+            places = axis.get_ticklocs()
+            axis.set_ticks(places, [f"{ground.factor * int(place)}" for place in places])
     fitted(axes.set_title(plain(title)), axes)
     cells = []
     if texts:
         box = box_of(axes, (-0.5, layout.columns - 0.5), (-0.5, layout.rows - 0.5))
         cells.append(Cells(title, box, layout.rows, layout.columns, texts, ground.names))
-    return Picture(_image(figure, ground), alt, cells=cells, name=anchor(title))
-
-
-def _image(figure: Figure, ground: Ground) -> str | bytes:
-    """The figure in lines, or as an image small enough to share its page with the others."""
-    if ground.cells <= MOST_DRAWN:
-        return svg(figure)
-    image = b""
-    for dots in SHARPNESS:
-        image = png(figure, dots_per_inch=dots)
-        if len(image) <= IMAGES / ground.maps:
-            break
-    return image
+    return Picture(svg(figure), alt, cells=cells, name=anchor(title))
 
 
 def _value_words(ground: Ground, table: np.ndarray, title: str, unit: str) -> str:
     if not np.isfinite(table).any():
         return f"Map of {title}: not identified."
     low, high = int(np.nanargmin(table)), int(np.nanargmax(table))
-    name = ground.layout.state_name
+    name = ground.names.__getitem__ if ground.names else ground.drawn.state_name
     return (
         f"Map of {title}. Lowest {short(table[low])}{unit} at {name(low)}, highest "
         f"{short(table[high])}{unit} at {name(high)}."

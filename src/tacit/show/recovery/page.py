@@ -11,7 +11,8 @@ from tacit.show.document import Block, Document, Facts, Items, Section
 from tacit.show.recovery.data import data_section, guarantee_section, reproduce_section
 from tacit.show.recovery.findings import NAMED, top_findings
 from tacit.show.recovery.further import answers, further_sections, words
-from tacit.show.recovery.maps import action_maps, ground_of, map_gallery
+from tacit.show.recovery.ground import Ground
+from tacit.show.recovery.maps import action_maps, map_gallery
 from tacit.show.recovery.states import state_bars, state_choice, state_table
 from tacit.show.recovery.subject import Subject
 from tacit.show.recovery.weights import course, weight_tables
@@ -55,13 +56,18 @@ def _world_section(subject: Subject) -> Section:
     details = action_maps(subject)
     if details is not None:
         blocks.append(details)
-    ground = ground_of(subject)
+    ground, layout = Ground.of(subject), subject.layout
     lead = "Point at a cell, or move over a map with the arrow keys, to read its value."
     if not ground.told:
-        lead = f"Maps of {ground.cells} cells; the table below names the most visited ones."
+        lead = "The table below names the cells that are visited most."
+    if ground.factor > 1:
+        lead += (
+            f" Each point is the mean over {ground.factor} x {ground.factor} of the "
+            f"{layout.rows} x {layout.columns} cells."
+        )
     if subject.constraints > 1:
         lead += " The maps of all costs share one colour scale."
-    off = subject.states - ground.cells
+    off = subject.states - layout.rows * layout.columns
     if off > 0:
         lead += f" {off} {'state lies' if off == 1 else 'states lie'} off the grid; see the table."
     return Section("Maps", blocks, lead)

@@ -10,6 +10,7 @@ from tacit.show.tables import Bar, Cell, Column, Row, Table
 
 MOST_LISTED = 300  # rows of the table of states
 MOST_BARS = 15
+NOTHING = 1e-4
 MOST_CHOSEN = 60  # states that can be looked at one by one
 
 
@@ -21,7 +22,7 @@ def state_bars(subject: Subject) -> Choice:
         for k, cost in enumerate(subject.costs)
         if subject.identified[k]
     ]
-    quantities.append(("share of its time", np.round(100.0 * subject.time, 2), " %"))
+    quantities.append(("share of its time", 100.0 * rid(subject.time), " %"))
     options = [
         Option((index,), [_bars(subject, name, values, unit)])
         for index, (name, values, unit) in enumerate(quantities)
@@ -48,9 +49,9 @@ def state_table(subject: Subject) -> Table:
     columns = [Column("State"), Column("Time there", "%"), Column("What it does")]
     columns += [Column("Reward", "of a step there")]
     columns += [Column(subject.cost_title(k).capitalize(), "of a step there") for k in known]
-    rows = []
+    rows, time = [], rid(subject.time)
     for s in order:
-        numbers = [np.round(100.0 * subject.time[s], 2), subject.reward[s]]
+        numbers = [100.0 * time[s], subject.reward[s]]
         numbers += [subject.costs[k, s] for k in known]
         bars: list[Cell] = [Bar(float(v), scale) for v, scale in zip(numbers, scales, strict=True)]
         rows.append(Row([subject.state(s), bars[0], subject.doing(s), *bars[1:]]))
@@ -78,11 +79,11 @@ def state_choice(subject: Subject) -> list[Block]:
     columns += [Column(subject.cost_title(k).capitalize()) for k in costly]
     options = []
     for index, s in enumerate(order):
-        rows = []
+        rows, chances = [], rid(subject.policy[s])
         for a in range(subject.actions):
             cells: list[Cell] = [
                 subject.action(a),
-                Bar(round(100.0 * float(subject.policy[s, a]), 2), (0, 100)),
+                Bar(100.0 * float(chances[a]), (0, 100)),
             ]
             if by_action:
                 cells.append(Bar(float(objective.reward[s, a]), scale_of(objective.reward)))
@@ -96,6 +97,11 @@ def state_choice(subject: Subject) -> list[Block]:
         text += f" The {MOST_CHOSEN} most visited of {subject.states} states."
     names = [subject.state(s) for s in order]
     return [Paragraph(text), Choice([Selector("state", names)], options)]
+
+
+def rid(shares: np.ndarray) -> np.ndarray:
+    """The shares, rid of what is nothing beside the largest: nobody needs 10⁻¹⁷ %."""
+    return np.where(shares < NOTHING * shares.max(initial=0.0), 0.0, shares)
 
 
 def scale_of(values: np.ndarray) -> tuple[float, float]:

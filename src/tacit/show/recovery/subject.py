@@ -96,7 +96,10 @@ class Subject:
 
     def doing(self, state: int, *, most: int = 3) -> str:
         """What is done in a state, in words: the likeliest actions with their shares."""
-        chances = self.policy[state]
+        return self.told(self.policy[state], most=most)
+
+    def told(self, chances: np.ndarray, *, most: int = 3) -> str:
+        """The likeliest actions in words, with their shares."""
         order = [a for a in np.argsort(-chances, kind="stable")[:most] if chances[a] >= 0.01]
         if not order or chances[order[0]] > 0.995:
             return self.action(order[0]) if order else "–"

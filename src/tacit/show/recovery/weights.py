@@ -119,7 +119,8 @@ def course(subject: Subject) -> list[Block]:
             for name, column in history.columns.items()
             if len(column) and column.ndim == 1
         )
-        return [Paragraph(f"The search keeps no record of its steps. At its end: {facts}.")]
+        at_the_end = f" At its end: {facts}." if facts else ""
+        return [Paragraph(f"The search keeps no record of its steps.{at_the_end}")]
     noise = subject.recovery.certificate.sampling_noise
     curves = [(MEANING[n], history[n][rows], noise if n == "feature_gap" else None) for n in names]
     pictures: list[Block] = [
