@@ -98,6 +98,22 @@ def test_a_loaded_set_answers_after_saving_twice(exact, tmp_path):
         again.interval([1.0, 0.0], [])
 
 
+def test_several_tasks_are_saved_together(run, tmp_path):
+    tasks = [tacit.Task(*seen_by()["noisy"])] * 2
+    joint = tacit.recover(tasks, throw=False)
+    joint.save(tmp_path / "joint")
+    again = tacit.JointRecovery.load(tmp_path / "joint")
+    assert (again.summary(), again.status) == (joint.summary(), joint.status)
+    for one, other in zip(again.recoveries, joint.recoveries, strict=True):
+        assert_array_equal(one.solution.policy, other.solution.policy)
+        assert one.identification.findings == other.identification.findings
+    with pytest.raises(OSError, match="several tasks"):
+        tacit.Recovery.load(tmp_path / "joint")
+    run.save(tmp_path / "single")
+    with pytest.raises(OSError, match="one task"):
+        tacit.JointRecovery.load(tmp_path / "single")
+
+
 @pytest.mark.parametrize(
     "name",
     ["run.json", "recovery.npz", "history.parquet", "trajectories.parquet", "extras.npz"],

@@ -67,6 +67,8 @@ def load(folder: Path) -> Recovery:
     from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
 
     page = read_page(folder / PAGE, form=FORMAT)
+    if "tasks" in page:
+        raise OSError(f"{folder} holds several tasks: load it by tacit.JointRecovery.load")
     arrays = _member(folder, page, ARRAYS, read_arrays, page["checksums"])
     columns = _member(folder, page, HISTORY, read_columns, page["history"])
     constraints = len(page["cost_names"])

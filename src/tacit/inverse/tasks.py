@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,19 @@ class JointRecovery:
         from tacit.inverse.tasks_summary import summarise
 
         return summarise(self)
+
+    def save(self, folder: str | Path) -> None:
+        """Writes a folder: `joint.npz` with all tasks, and `run.json`."""
+        from tacit.inverse.tasks_storage import save
+
+        save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> JointRecovery:
+        """The joint recovery saved in this folder, every array checked against its checksum."""
+        from tacit.inverse.tasks_storage import load
+
+        return load(Path(folder))
 
     def __repr__(self) -> str:
         weights = [np.array2string(w, precision=4, threshold=6) for w in self.cost_weights]
