@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import chi2
 
 import tacit
 from experts import grid, pairs, policy_of, spread_visits
@@ -51,8 +52,16 @@ def test_the_true_discount_is_in_the_set_and_far_ones_are_not(result):
     assert not result.inside[result.discounts == 0.96].any()
     assert result.interval[0] <= 0.8 <= result.interval[1]
     assert result.best in result.discounts[result.inside]
-    gap = 2 * (result.log_likelihood.max() - result.log_likelihood)
-    assert_array_equal(result.inside, gap <= 3.841458820694124)
+
+
+def test_the_set_ends_where_a_chi_square_says():
+    seen = tacit.simulate(*expert(0.8), trajectories=60, steps=150, seed=0)
+    fine = profile(seen, np.linspace(0.6, 0.95, 36), estimator=tacit.Likelihood())
+    gap = 2 * (fine.log_likelihood.max() - fine.log_likelihood)
+    assert_array_equal(fine.inside, gap <= chi2.ppf(0.95, 1))
+    # So fine that no neighbouring level would do.
+    assert ((gap > chi2.ppf(0.9, 1)) & fine.inside).any()
+    assert ((gap < chi2.ppf(0.99, 1)) & ~fine.inside).any()
 
 
 def test_exact_counts_put_the_top_at_the_truth():

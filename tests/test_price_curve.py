@@ -118,6 +118,7 @@ def test_the_other_budgets_are_kept():
     for k in (0, 1):
         found = price_curve(world.mdp, world.truth, constraint=k, points=6)
         assert_through_corners(found)
+        assert_allclose(found.spent, found.budgets, atol=1e-9)
         for budget, value in zip(found.budgets[1:], found.values[1:], strict=True):
             best = oracles.occupancy_program(world.mdp, with_budget(world.truth, k, budget))
             assert_allclose(value, best.value, atol=CLOSE)
@@ -163,6 +164,16 @@ def test_a_budget_that_never_matters_is_one_point():
     assert len(found) == 1
     assert found.multipliers[0] == 0.0
     assert "never matters" in found.sentences[0]
+
+
+def test_the_curve_ends_where_more_buys_nothing():
+    # Two actions earn 1, at costs of 2 and 1; a third earns and costs nothing. One step.
+    stay = tacit.MDP(np.ones((1, 3, 1)), [1.0], 0.0)
+    ties = Objective([[1.0, 1.0, 0.0]], [[[2.0, 1.0, 0.0]]], [5.0])
+    found = price_curve(stay, ties, points=3)
+    assert_allclose(found.corners, [[0.0, 0.0], [1.0, 1.0]], atol=1e-12)
+    assert_allclose(found.budgets, [0.0, 0.5, 1.0], atol=1e-12)
+    assert_allclose(found.values, [0.0, 0.5, 1.0], atol=1e-12)
 
 
 def test_sentences_say_the_ends(curve):

@@ -119,7 +119,7 @@ def simulated(
             counts = deck.counts(rng.permutation(deck.member))
             ratios.append(ratio_of(model, fitted_apart(whole, options, counts, model.pooled)))
         return np.array(ratios), f"by dealing the episodes out again {draws} times"
-    for counts in _redrawn(rng, model.policies, deck, draws):
+    for counts in redrawn(rng, model.policies, deck, draws):
         pooled = _part(whole, counts.sum(axis=0)).fit(options, near=model.pooled)
         apart = fitted_apart(whole, options, counts, pooled)
         ratios.append(ratio_of(alike(pooled, apart, whole.mdp, own_noise=own_noise), apart))
@@ -145,7 +145,7 @@ def _part(whole: Steps, counts: np.ndarray) -> Steps:
     return Steps(whole.mdp, whole.space, counts, start, whole.space.pull_back(counts), None)
 
 
-def _redrawn(
+def redrawn(
     rng: np.random.Generator, policies: np.ndarray, deck: Deck, draws: int
 ) -> Iterator[np.ndarray]:
     """[G, S, A] counts of actions drawn from the policies [G, S, A], states as they were."""
