@@ -69,6 +69,9 @@ def test_a_constraint_that_matters_is_seen_on_new_episodes(result):
     assert result.reward_only.lead > 3 * result.reward_only.lead_error
     assert "better than the best reward without constraints" in result.sentences[1]
     assert "10 episodes held out (500 steps)" in result.sentences[0]
+    typical = np.exp(result.recovered.log_likelihood)
+    assert f"typical probability of {typical:.1%}" in result.sentences[0]
+    assert "random actions 25.0%" in result.sentences[0]
 
 
 def test_random_actions_are_not_predicted():

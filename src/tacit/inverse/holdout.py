@@ -81,10 +81,10 @@ class Holdout:
         where = f"On {_count(len(self.held), 'episode')} held out ({_count(self.steps, 'step')})"
         if noisy:
             first = (
-                f"{where} the recovery gives each action a log-likelihood of "
-                f"{one.log_likelihood:.4g}{_error(one.log_likelihood_error)}; random actions have "
-                f"{other.log_likelihood:.4g}, the reward alone "
-                f"{self.reward_only.log_likelihood:.4g}."
+                f"{where} the recovery gives the actions taken a typical probability of "
+                f"{_typical(one)} (log-likelihood {one.log_likelihood:.4g} a step"
+                f"{_error(one.log_likelihood_error)}); the reward alone "
+                f"{_typical(self.reward_only)}, random actions {_typical(other)}."
             )
         else:
             first = (
@@ -211,5 +211,10 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def _typical(score: Score) -> str:
+    """The geometric mean of the probabilities, in percent."""
+    return f"{np.exp(score.log_likelihood):.1%}"
+
+
 def _error(error: float) -> str:
-    return "" if np.isnan(error) else f" (standard error {error:.2g})"
+    return "" if np.isnan(error) else f", standard error {error:.2g}"
