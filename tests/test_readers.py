@@ -78,6 +78,7 @@ def as_text(rows, separator=",", end="\n") -> str:
         as_text(ROWS[::-1]),
         as_text([ROWS[2], ROWS[0], ROWS[1]]),
         as_text([(e * 2**40, t, s, a) for e, t, s, a in ROWS]),
+        as_text([(e * 2**40, t, s, a) for e, t, s, a in ROWS[::-1]]),
         as_text([("first" if e == 0 else "second", t, s, a) for e, t, s, a in ROWS]),
         as_text([("x" if e == 0 else 7, t, s, a) for e, t, s, a in ROWS]),
         as_text([(e, t, f'"{s}"', a) for e, t, s, a in ROWS]),

@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.errors import InvalidDemonstrations
 from tacit.files.contents import LARGEST
-from tacit.files.episodes import flags, integers, join, texts
+from tacit.files.lists import flags, integers, join, texts
 from tacit.files.recorded import OPTIONAL, read_recorded, write_recorded
 from tacit.files.steps import Reading
 from tacit.layout import Layout

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from tacit.errors import InvalidDemonstrations
 from tacit.files.columns import TOP, BadRow
 
 
@@ -72,8 +71,9 @@ def _order(
     episode, step = columns["episode"], columns.get("step")
     order = None
     if not _lies_in_order(episode, step):
-        keys = (episode,) if step is None else (step, episode)
-        order = np.lexsort(keys)
+        order = _placed(episode, step) if step is not None else None
+        if order is None:
+            order = np.lexsort((episode,) if step is None else (step, episode))
         episode = episode[order]
         step = None if step is None else step[order]
     first = np.ones(len(episode), bool)
@@ -102,6 +102,30 @@ def _lies_in_order(episode: np.ndarray, step: np.ndarray | None) -> bool:
     follows = step[1:] == step[:-1] + 1
     follows |= episode[1:] != episode[:-1]
     return bool(follows.all())
+
+
+def _placed(episode: np.ndarray, step: np.ndarray) -> np.ndarray | None:
+    """The rows by episode and step, each put where it belongs; None where that takes a sort.
+
+    Steps without gaps tell their own places, so that no comparison is needed. Repeated or missing
+    ones, and episodes that are numbered far apart, are left to the sort.
+    """
+    count, least = len(episode), int(episode.min())
+    span = int(episode.max()) - least + 1
+    if span > 4 * count + 1024 or count > TOP:
+        return None
+    code = (episode - least).astype(np.int32)
+    lengths = np.bincount(code, minlength=span).astype(np.int32)
+    starts = np.cumsum(lengths, dtype=np.int32) - lengths
+    begins = np.full(span, TOP, np.int32)
+    np.minimum.at(begins, code, step)
+    place = step - begins[code]
+    if (place >= lengths[code]).any():
+        return None
+    place += starts[code]
+    order = np.full(count, -1, np.int64)
+    order[place] = np.arange(count)
+    return None if (order < 0).any() else order
 
 
 def _ended(
@@ -136,93 +160,3 @@ def _constant(
     if other.any():
         at = int(np.argmax(other))
         raise BadRow(row(at), f"{name} must be the same in all rows of an episode; here it differs")
-
-
-def join(
-    trajectories: Iterable[tuple[Any, Any]],
-    state_names: Sequence[str] = (),
-    action_names: Sequence[str] = (),
-) -> dict[str, Any]:
-    """The arguments of `Demonstrations`, from (states, actions) pairs of numbers or known names."""
-    states, actions, final = [], [], []
-    for number, trajectory in enumerate(trajectories):
-        try:
-            seen, taken = trajectory
-        except (TypeError, ValueError):
-            raise InvalidDemonstrations(
-                f"trajectory {number} must be a pair (states, actions); got {trajectory!r:.60}"
-            ) from None
-        seen = _numbered(seen, state_names, f"trajectory {number}: states")
-        taken = _numbered(taken, action_names, f"trajectory {number}: actions")
-        if len(seen) not in (len(taken), len(taken) + 1):
-            raise InvalidDemonstrations(
-                f"trajectory {number} must hold as many states as actions, or one more; "
-                f"got {len(seen)} and {len(taken)}"
-            )
-        if len(taken) == 0:
-            raise InvalidDemonstrations(f"trajectory {number} holds no step")
-        final.append(int(seen[-1]) if len(seen) > len(taken) else -1)
-        states.append(seen[: len(taken)])
-        actions.append(taken)
-    if not states:
-        raise InvalidDemonstrations("demonstrations must hold at least one trajectory; got none")
-    return {
-        "states": np.concatenate(states),
-        "actions": np.concatenate(actions),
-        "offsets": np.concatenate([[0], np.cumsum([len(taken) for taken in actions])]),
-        "final_states": final,
-    }
-
-
-def _numbered(values: Any, names: Sequence[str], what: str) -> np.ndarray:
-    """[N] the integers of a list of integers or of known names."""
-    if not names or not isinstance(values, list | tuple | np.ndarray):
-        return integers(values, what)
-    array = np.asarray(values)
-    if array.ndim != 1 or array.dtype.kind not in "UTO":
-        return integers(array, what)
-    places = {name: at for at, name in enumerate(names)}
-    strange = next((value for value in array.tolist() if value not in places), None)
-    if strange is not None:
-        raise InvalidDemonstrations(f"{what} must be names of the layout; got {strange!r:.60}")
-    return np.array([places[value] for value in array.tolist()], dtype=np.int32)
-
-
-def flags(values: Any, name: str) -> np.ndarray:
-    """[E] the column as booleans; `InvalidDemonstrations` if it is anything but true and false."""
-    array = np.array(values)
-    if array.dtype.kind in "iu" and ((array == 0) | (array == 1)).all():
-        array = array.astype(bool)
-    if array.size and array.dtype != bool:
-        raise InvalidDemonstrations(f"{name} must be true or false; got {array.dtype}")
-    return array.astype(bool)
-
-
-def texts(values: Any, name: str) -> np.ndarray:
-    """[E] the column as texts; `InvalidDemonstrations` if one is missing."""
-    array = np.asarray(values)
-    if array.dtype.kind == "O" or array.dtype.kind not in "UTiu":
-        listed = array.ravel().tolist()
-        odd = next(
-            (at for at, value in enumerate(listed) if not isinstance(value, str | int)), None
-        )
-        if odd is not None:
-            raise InvalidDemonstrations(f"{name} must be names; entry {odd} is {listed[odd]!r:.40}")
-    return array.astype(str)
-
-
-def integers(values: Any, name: str) -> np.ndarray:
-    """[N] the column as integers of at most 32 bits; `InvalidDemonstrations` if it is not."""
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise InvalidDemonstrations(f"{name} must be one column; got ragged rows") from None
-    if array.ndim != 1:
-        raise InvalidDemonstrations(f"{name} must be one column; got shape {array.shape}")
-    if len(array) and not np.issubdtype(array.dtype, np.integer):
-        raise InvalidDemonstrations(f"{name} must be integers; got {array.dtype}")
-    # Held in 32 bits: a larger number would wrap round to a state that exists.
-    if len(array) and not -TOP - 1 <= array.min() <= array.max() <= TOP:
-        row = int(np.argmax((array < -TOP - 1) | (array > TOP)))
-        raise InvalidDemonstrations(f"{name} must fit in 32 bits; row {row} is {array[row]}")
-    return array.astype(np.int32)
