@@ -28,7 +28,7 @@ from tacit.show.recovery.figures import figure_files
 from tacit.show.recovery.findings import top_findings
 from tacit.show.recovery.further import further_sections
 from tacit.show.recovery.ground import Ground
-from tacit.show.recovery.maps import value_map
+from tacit.show.recovery.maps import action_maps, value_map
 from tacit.show.recovery.page import recovery_document
 from tacit.show.recovery.states import state_table
 from tacit.show.recovery.subject import Subject
@@ -237,6 +237,14 @@ def test_what_was_asked_is_answered_on_top(rooms):
     assert "If the discount were another" not in found  # it is said once
 
 
+def test_discounts_are_compared_with_the_best_of_them():
+    columns = {"discount": [0.9, 0.5, 0.7], "log_likelihood": [-1203.5, np.nan, -1200.0]}
+    section = further_sections({"discount_profile": {"sentences": ["x"], "columns": columns}})[0]
+    gallery, table = section.blocks[1:]
+    assert [row.cells[1] for row in table.rows] == pytest.approx([-3.5, np.nan, 0], nan_ok=True)
+    assert "highest at 0.7" in gallery.blocks[0].alt
+
+
 # ------------------------------------------------------------------------------- pictures
 
 
@@ -254,6 +262,22 @@ def test_a_map_tells_every_value_where_it_lies():
     assert 0.8 < left + width < 1
     assert top + height < 0.8
     assert "Lowest 0 at (0, 0), highest 5 at (1, 2)" in picture.alt
+
+
+def test_what_depends_on_the_action_is_shown_by_action_and_on_average():
+    run = synthetic(6, Layout(2, 3, action_names=("a", "b", "c", "d")))
+    table = np.arange(24.0).reshape(6, 4)
+    objective = tacit.Objective(table, run.recovery.objective.costs, [1.0])
+    run = dataclasses.replace(run, recovery=dataclasses.replace(run.recovery, objective=objective))
+    subject = Subject(run.recovery, run.layout)
+    mean = [sum(subject.policy[s, a] * table[s, a] for a in range(4)) for s in range(6)]
+    assert subject.reward == pytest.approx(mean)
+    maps = action_maps(subject)
+    assert maps is not None
+    options = maps.blocks[0].options
+    assert [len(option.blocks[0].blocks) for option in options] == [2] * 4  # chance and reward
+    told = [option.blocks[0].blocks[1].cells[0].values for option in options]
+    assert [list(map(float, values)) for values in told] == table.T.tolist()
 
 
 def test_a_grid_too_fine_to_draw_is_drawn_by_means():
@@ -361,14 +385,16 @@ def test_the_command_writes_the_page_and_its_figures(grid, tmp_path):
 def test_what_cannot_be_written_or_read_is_said_in_one_line(rooms, tmp_path, capsys):
     rooms.save(tmp_path / "run")
     before = sorted(tmp_path.rglob("*"))
-    for words, message in (
-        (["report", str(tmp_path / "none")], "No such file or directory"),
-        (["report", str(tmp_path / "run"), "--out", str(tmp_path)], "Is a directory"),
-        (["report", str(tmp_path / "run"), "--out", str(tmp_path / "no" / "x")], "no such folder"),
+    run, out = str(tmp_path / "run"), str(tmp_path / "no" / "x")
+    for words, message, where in (
+        ([str(tmp_path / "none")], "No such file or directory", "run.json"),
+        ([run, "--out", str(tmp_path)], "Is a directory", str(tmp_path)),
+        ([run, "--out", out], "no such folder", str(tmp_path / "no")),
     ):
-        assert main(words) == 4
+        assert main(["report", *words]) == 4
         error = capsys.readouterr().err
         assert message in error
+        assert error.rstrip().endswith(where)
         assert error.count("\n") == 1
     assert sorted(tmp_path.rglob("*")) == before
 
