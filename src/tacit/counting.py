@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tacit.errors import InvalidDemonstrations
-from tacit.files.episodes import integers
+from tacit.files.lists import integers
 from tacit.transitions import read_only
 
 # Rows counted at once: their keys fit in a few dozen MiB.
