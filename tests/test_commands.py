@@ -347,6 +347,42 @@ def test_a_folder_that_may_not_be_written_is_code_4(tmp_path):
     assert list((tmp_path / "locked").iterdir()) == []
 
 
+FULL = """
+import resource, signal, sys
+from tacit import cli
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits are those of POSIX")
+@pytest.mark.parametrize("form", ["npz", "text"])
+def test_a_full_disk_is_code_4_and_leaves_nothing(form, tmp_path):
+    words = ["simulate", "hill-grid", "--format", form, "--out", tmp_path / "p"]
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, *map(str, words)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 4, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert str(tmp_path / "p") in done.stderr
+    assert ".part" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reading_is_told_only_where_it_takes_long(capsys):
+    import io
+
+    from tacit.commands.loading import reading_bar
+
+    for total, quiet, lines in ((100_000_000, False, 4), (100_000_000, True, 0), (1000, False, 0)):
+        stream = io.StringIO()
+        with reading_bar(stream, quiet=quiet) as tell:
+            for done in range(0, total + 1, total // 20):
+                tell(done, total)
+        assert stream.getvalue().count("\n") == lines
+
+
 def bare(*words, **environment) -> subprocess.CompletedProcess[bytes]:
     """A command without home, terminal or locale."""
     given = {"PATH": os.environ["PATH"], "LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0"}

@@ -51,6 +51,34 @@ WORLDS = {
 
 
 @pytest.mark.parametrize("text", [False, True], ids=["npz", "text"])
+def test_names_that_look_like_numbers_survive(text, tmp_path):
+    world = tacit.worlds.random(seed=0, states=3, actions=2, by_action=False)
+    layout = tacit.worlds.Layout(state_names=("2", "1", "30"), action_names=("1", "0"))
+    seen = tacit.Demonstrations(
+        [0, 1, 2, 1], [1, 0, 1, 1], [0, 3, 4], [True, False], [2, -1], [False, True], ["a", "b"]
+    )
+    notes = ("The transitions were guessed.",)
+    tacit.Problem(world.mdp, world.features, seen, None, layout, notes).save(
+        tmp_path / "p", text=text
+    )
+    again = tacit.Problem.load(tmp_path / "p")
+    if not text:
+        assert again.notes == notes
+    assert again.layout.state_names == layout.state_names
+    # Actions called 0 and 1 are places: their order is that of the numbers.
+    shown = [again.layout.action_name(a).removeprefix("action ") for a in range(2)]
+    renamed = {"1": 0, "0": 1}
+    np.testing.assert_array_equal(again.demonstrations.states, seen.states)
+    np.testing.assert_array_equal(
+        [renamed[shown[a]] for a in again.demonstrations.actions], seen.actions
+    )
+    order = [shown.index("1"), shown.index("0")]
+    np.testing.assert_allclose(again.mdp.dense()[:, order], world.mdp.dense(), rtol=0, atol=4e-16)
+    for name in ("offsets", "ended", "final_states", "partial", "groups"):
+        np.testing.assert_array_equal(getattr(again.demonstrations, name), getattr(seen, name))
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["npz", "text"])
 @pytest.mark.parametrize("world", WORLDS)
 def test_what_is_saved_is_loaded(world, text, tmp_path):
     world = WORLDS[world]()

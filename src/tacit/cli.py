@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None, verbs: Sequence[Verb] = VERBS) 
     try:
         with _terminable(), quietly(quiet):
             answer = _answer(words, verbs)
-            if machine:
+            if machine and answer.data:
                 _print(json.dumps(jsonable(answer.data), ensure_ascii=False))
             elif not quiet:
                 _show(answer.text)

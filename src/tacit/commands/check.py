@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.commands.answer import Answer
 from tacit.commands.check_arguments import Check
+from tacit.commands.loading import load_problem
 from tacit.commands.tables import Table
 from tacit.errors import TacitError
 
@@ -15,10 +16,8 @@ if TYPE_CHECKING:
 
 def command(arguments: Check) -> Answer:
     """Reads the folder and says everything that there is to say about it."""
-    from tacit.problems.problem import Problem
-
     try:
-        problem = Problem.load(arguments.problem)
+        problem = load_problem(arguments.problem)
     except TacitError as error:
         from tacit.problems.faults import faults
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tacit.commands.answer import Answer
 from tacit.commands.compare_arguments import Compare
+from tacit.commands.loading import load_problem
 from tacit.commands.tables import Table
 from tacit.errors import InvalidModel
 
@@ -143,9 +144,8 @@ def _answer(
 def _against_truth(found: Recovery, arguments: Compare) -> Answer:
     from tacit.forward.soft_dual import SoftDual
     from tacit.judge.comparison import compare
-    from tacit.problems.problem import Problem
 
-    problem = Problem.load(arguments.second)
+    problem = load_problem(arguments.second)
     if problem.truth is None:
         raise InvalidModel(
             f"{arguments.second} must be a run, or a problem whose truth is known; it has no truth"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit.commands.answer import Answer
+from tacit.commands.loading import load_problem
 from tacit.commands.solve_arguments import Solve
 from tacit.commands.tables import Table
 from tacit.errors import Infeasible, InvalidModel
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 def command(arguments: Solve) -> Answer:
     """Solves the problem, writes what was asked for, and says what was found."""
     from tacit.forward.solve import solve
-    from tacit.problems.problem import Problem, refuse_taken, write_folder
+    from tacit.problems.problem import refuse_taken, write_folder
 
     if arguments.out is not None:
         refuse_taken(arguments.out)
-    problem = Problem.load(arguments.problem)
+    problem = load_problem(arguments.problem)
     truth = problem.truth
     if truth is None:
         raise InvalidModel(

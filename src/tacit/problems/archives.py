@@ -16,7 +16,7 @@ from tacit.mdp import MDP, Successors
 from tacit.objective import Features, Objective
 
 MODEL = ("successors", "probabilities", "initial", "discount")
-PLACES = ("state_names", "action_names", "rows", "columns", "directions")
+PLACES = ("state_names", "action_names", "rows", "columns", "directions", "notes")
 
 
 def model_arrays(mdp: MDP, layout: Layout) -> dict[str, np.ndarray]:
@@ -38,8 +38,8 @@ def model_arrays(mdp: MDP, layout: Layout) -> dict[str, np.ndarray]:
     return arrays if mdp.evidence is None else arrays | mdp.evidence.arrays()
 
 
-def read_model(path: Path, *, stay: bool = False) -> tuple[MDP, Layout]:
-    """The model and the layout of `mdp.npz`.
+def read_model(path: Path, *, stay: bool = False) -> tuple[MDP, Layout, tuple[str, ...]]:
+    """The model, the layout and the notes of `mdp.npz`.
 
     Args:
         path: of the file.
@@ -58,7 +58,7 @@ def read_model(path: Path, *, stay: bool = False) -> tuple[MDP, Layout]:
             _names(arrays, "state_names", mdp.states),
             _names(arrays, "action_names", mdp.actions),
         )
-    return mdp, layout
+    return mdp, layout, tuple(str(note) for note in arrays.get("notes", np.array([])).ravel())
 
 
 def feature_arrays(features: Features) -> dict[str, np.ndarray]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +17,12 @@ from tacit.problems.sheets import nearest, numbered
 
 
 def read_demonstrations(
-    path: Path, names: Names, *, source: str
+    path: Path,
+    names: Names,
+    *,
+    source: str,
+    places: bool = False,
+    progress: Callable[[int, int], Any] | None = None,
 ) -> tuple[Demonstrations, tuple[str, ...]]:
     """The demonstrations of a file, and the names of all actions.
 
@@ -23,17 +30,26 @@ def read_demonstrations(
         path: of the file.
         names: of states and actions; actions may not be known yet, then they are taken from here.
         source: where the names of the states come from, for messages.
+        places: whether numbers are always places, 0 the first; else numbers may be names where
+            states or actions are called 1, 2, 3 or 10, 20, 30.
+        progress: called now and then with what is done and what there is to do.
     """
-    if names.actions and not (_odd(names.states) or _odd(names.actions)):
+    # Arrays hold places, whatever the names.
+    places = places or path.suffix == ".npz"
+    if names.actions and (places or not (_odd(names.states) or _odd(names.actions))):
         plain = Layout(
-            state_names=() if numbered(names.states) else names.states,
-            action_names=() if numbered(names.actions) else names.actions,
+            state_names=() if numbered(names.states) or _odd(names.states) else names.states,
+            action_names=() if numbered(names.actions) or _odd(names.actions) else names.actions,
         )
         seen = Demonstrations.load(
-            path, plain, states=len(names.states), actions=len(names.actions)
+            path,
+            plain,
+            states=len(names.states),
+            actions=len(names.actions),
+            progress=progress,
         )
         return seen, names.actions
-    demonstrations, found = Demonstrations.load_named(path)
+    demonstrations, found = Demonstrations.load_named(path, progress=progress)
     demonstrations = _translated(
         demonstrations, "state", found.state_names, names.states, path, source
     )

@@ -52,7 +52,7 @@ def known_names(
     settings: Settings, table: FeatureTable | None, vocabulary: Path
 ) -> tuple[Names, str]:
     """Names that are fixed before transitions are read, and where they come from."""
-    states, actions, source = settings.states, settings.actions, FILE
+    states, actions, source = ordered(settings.states), ordered(settings.actions), FILE
     if table is not None:
         source = vocabulary.name
         states = states or ordered(table.states)

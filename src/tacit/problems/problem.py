@@ -8,10 +8,14 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.files.arrays import write_arrays
+from tacit.files.atomic import PART, sync_folder
 from tacit.layout import Layout
 from tacit.mdp import MDP
 from tacit.objective import Features, Objective
@@ -73,15 +77,22 @@ class Problem:
         object.__setattr__(self, "notes", tuple(self.notes))
 
     @classmethod
-    def load(cls, folder: str | Path) -> Problem:
+    def load(
+        cls, folder: str | Path, *, progress: Callable[[int, int], Any] | None = None
+    ) -> Problem:
         """The problem of a folder: npz files, their text twins, or some of each.
 
         `tacit.InvalidModel` or `tacit.InvalidDemonstrations` says in one line which file, row and
         field is wrong; `OSError` what cannot be read.
+
+        Args:
+            folder: of the problem.
+            progress: called now and then, while demonstrations are read, with what is done and
+                what there is to do.
         """
         from tacit.problems.reading import read_problem
 
-        return cls(**read_problem(Path(folder)))
+        return cls(**read_problem(Path(folder), progress))
 
     def save(self, folder: str | Path, *, text: bool = False) -> None:
         """Writes a new folder that `load` reads back; all of it, or nothing.
@@ -98,7 +109,8 @@ class Problem:
             write_folder(Path(folder), self._write_archives)
 
     def _write_archives(self, folder: Path) -> None:
-        write_arrays(folder / "mdp.npz", model_arrays(self.mdp, self.layout))
+        notes = {"notes": np.array(self.notes, str)} if self.notes else {}
+        write_arrays(folder / "mdp.npz", model_arrays(self.mdp, self.layout) | notes)
         write_arrays(folder / "features.npz", feature_arrays(self.features))
         if self.truth is not None:
             write_arrays(folder / "truth.npz", truth_arrays(self.truth))
@@ -118,13 +130,18 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     refuse_taken(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     # A sibling, so that the last step is a rename within one file system.
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}{PART}")
     try:
         temporary.mkdir()
         write(temporary)
         os.replace(temporary, folder)
-    except BaseException:
+        sync_folder(folder.parent)
+    except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno is not None:
+            # Say the name that was asked for, not the temporary one.
+            told = str(error.filename or folder).replace(str(temporary), str(folder))
+            raise type(error)(error.errno, error.strerror, told) from None
         raise
 
 

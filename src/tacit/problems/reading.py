@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,12 @@ from tacit.problems.settings import FILE, Settings, read_settings
 from tacit.problems.start import first_states, given_start
 from tacit.problems.transition_table import read_transition_table, renumbered, successors
 
+Progress = Callable[[int, int], Any]
+
 SEEN = ("demonstrations.parquet", "demonstrations.csv", "demonstrations.npz")
 
 
-def read_problem(folder: Path) -> dict[str, Any]:
+def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, Any]:
     """The arguments of `Problem`, read from its folder."""
     if not folder.exists():
         raise FileNotFoundError(errno.ENOENT, "there is no such problem folder", str(folder))
@@ -56,9 +59,9 @@ def read_problem(folder: Path) -> dict[str, Any]:
             f"[features] of {FILE} names them again"
         )
     if archive is not None and archive.suffix == ".npz":
-        parts = _from_archive(archive, settings, seen)
+        parts = _from_archive(archive, settings, seen, progress)
     else:
-        parts = _from_text(folder, settings, archive, table, vocabulary, seen)
+        parts = _from_text(settings, archive, table, vocabulary, seen, progress)
     mdp, layout = parts["mdp"], parts["layout"]
     if table is None:
         features = read_features(vocabulary)
@@ -84,7 +87,9 @@ def one_of(folder: Path, *names: str) -> Path | None:
     return found[0] if found else None
 
 
-def _from_archive(path: Path, settings: Settings, seen: Path | None) -> dict[str, Any]:
+def _from_archive(
+    path: Path, settings: Settings, seen: Path | None, progress: Progress | None
+) -> dict[str, Any]:
     """Model, layout and demonstrations, the model from `mdp.npz`."""
     for key in ("discount", "initial", "states", "actions", "rows"):
         if getattr(settings, key):
@@ -92,24 +97,26 @@ def _from_archive(path: Path, settings: Settings, seen: Path | None) -> dict[str
                 f"{path.parent} must give each part once; {path.name} holds the model, and "
                 f"{FILE} gives {key} again"
             )
-    mdp, layout = read_model(path, stay=settings.absorbing == "stay")
+    mdp, layout, notes = read_model(path, stay=settings.absorbing == "stay")
     names = Names(
         layout.state_names or numbers(mdp.states), layout.action_names or numbers(mdp.actions)
     )
     demonstrations = None
     if seen is not None:
-        demonstrations, _ = read_demonstrations(seen, names, source=path.name)
+        demonstrations, _ = read_demonstrations(
+            seen, names, source=path.name, places=True, progress=progress
+        )
         check_against(demonstrations, mdp, seen)
-    return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations}
+    return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": notes}
 
 
 def _from_text(
-    folder: Path,
     settings: Settings,
     moves: Path | None,
     table: FeatureTable | None,
     vocabulary: Path,
     seen: Path | None,
+    progress: Progress | None,
 ) -> dict[str, Any]:
     """Model, layout, demonstrations and notes, the model from text or from the demonstrations."""
     if settings.discount is None:
@@ -118,7 +125,7 @@ def _from_text(
         raise FileNotFoundError(
             errno.ENOENT,
             "a problem needs transitions.csv, or demonstrations to estimate them from",
-            str(folder),
+            str(vocabulary.parent),
         )
     names, source = known_names(settings, table, vocabulary)
     lists = None
@@ -132,7 +139,7 @@ def _from_text(
         lists = successors(rows, (names.states, names.actions), stays)
     demonstrations = None
     if seen is not None:
-        demonstrations, actions = read_demonstrations(seen, names, source=source)
+        demonstrations, actions = read_demonstrations(seen, names, source=source, progress=progress)
         names = replace(names, actions=actions)
     layout = names.layout(settings)
     start = given_start(settings, names.states, table)

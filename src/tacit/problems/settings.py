@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tacit.errors import InvalidModel
+from tacit.files.contents import opening, recognised
 
 FILE = "problem.toml"
+LARGEST = 2**26  # bytes: names of a million states
 KEYS = {
     "": ("discount", "initial", "features", "names", "grid", "transitions", "truth"),
     "features": ("reward", "costs"),
@@ -65,6 +67,8 @@ def read_settings(folder: Path) -> Settings:
     path = folder / FILE
     if not path.exists():
         return Settings(path)
+    if found := recognised(opening(path, "TOML text", largest=LARGEST)):
+        raise OSError(f"{path} must be TOML text; it is {found}")
     try:
         given = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError as error:

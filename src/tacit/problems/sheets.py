@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import difflib
-import errno
 import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tacit.errors import InvalidModel
-from tacit.files.contents import recognised
+from tacit.files.contents import opening, recognised
 
 SEPARATORS = ",;\t"
+# Read into memory as text, cell by cell: a larger table belongs into an npz file.
+LARGEST = 2**31
 
 
 @dataclass(frozen=True)
@@ -63,13 +64,10 @@ class Sheet:
 
 def read_sheet(path: Path, needed: Sequence[str]) -> Sheet:
     """The sheet of a file, with at least the columns `needed`."""
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "must be a file, is a folder", str(path))
+    if found := recognised(opening(path, "a text table", largest=LARGEST)):
+        raise OSError(f"{path} must be a text table; it is {found}")
     try:
-        raw = path.read_bytes()
-        if found := recognised(raw[:16]):
-            raise OSError(f"{path} must be a text table; it is {found}")
-        content = raw.decode("utf-8-sig")
+        content = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidModel(
             f"{path} must be a table in UTF-8 text; byte {error.start + 1} is not"

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tacit.demonstrations import Demonstrations
 from tacit.files.arrays import write_arrays
 from tacit.files.atomic import write_atomically
+from tacit.files.tables import write_columns
 from tacit.layout import Layout
 from tacit.mdp import MDP
 from tacit.objective import Features
@@ -42,7 +44,32 @@ def write_text(problem: Problem, folder: Path) -> None:
     if problem.truth is not None:
         write_arrays(folder / "truth.npz", truth_arrays(problem.truth))
     if problem.demonstrations is not None:
-        problem.demonstrations.save(folder / "demonstrations.csv")
+        write_columns(
+            folder / "demonstrations.csv", _steps(problem.demonstrations, states, actions)
+        )
+
+
+def _steps(
+    seen: Demonstrations, states: Sequence[str], actions: Sequence[str]
+) -> dict[str, np.ndarray]:
+    """The columns of `demonstrations.csv`: names, and of whole episodes what is unusual."""
+    columns = {
+        "episode": seen.episode,
+        "step": seen.step,
+        "state": np.array(states)[seen.states],
+        "action": np.array(actions)[seen.actions],
+    }
+    final = np.array([*states, "-1"])[seen.final_states]  # -1, not recorded, is the last
+    for name, part, unusual in (
+        ("ended", seen.ended, seen.ended),
+        ("final_state", final, seen.final_states >= 0),
+        ("partial", seen.partial, seen.partial),
+    ):
+        if unusual.any():
+            columns[name] = np.repeat(part, seen.lengths)
+    if seen.groups is not None:
+        columns["group"] = np.repeat(seen.groups, seen.lengths)
+    return columns
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
