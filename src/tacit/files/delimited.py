@@ -16,8 +16,8 @@ from typing import BinaryIO
 
 from tacit.errors import InvalidDemonstrations
 from tacit.files.contents import recognised
+from tacit.files.tables import SEPARATORS
 
-SEPARATORS = ",;\t|"
 BOM = b"\xef\xbb\xbf"
 HEADER = 2**20
 BLOCK = 2**23

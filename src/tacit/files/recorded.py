@@ -11,8 +11,8 @@ import numpy as np
 from tacit.errors import InvalidDemonstrations
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.contents import near_column, opening
-from tacit.files.steps import PARQUET, TEXT, Reading, Steps, read_steps
-from tacit.files.tables import write_columns
+from tacit.files.steps import PARQUET, Reading, Steps, read_steps
+from tacit.files.tables import TEXT, write_columns
 
 NEEDED = ("states", "actions", "offsets")
 OPTIONAL = ("ended", "final_states", "partial", "groups")

@@ -17,7 +17,6 @@ from tacit.files.episodes import assemble
 
 ORDINARY = ("episode", "step", "state", "action")
 OPTIONAL = ("group", "ended", "final_state", "partial")
-TEXT = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")
 
 
