@@ -11,6 +11,6 @@ class Report:
     """One offline HTML page about a run: what was found on top, everything it rests on below."""
 
     run: Path
-    """The folder of the run, as `tacit recover` writes it."""
+    """folder of the run, as `tacit recover` writes it"""
     out: Path | None = None
-    """File of the page; RUN/report.html unless given. Figures are saved beside the latter only."""
+    """file of the page; RUN/report.html unless given, with the figures in RUN/figures"""

@@ -22,6 +22,7 @@ def table(block: Table, name: str) -> str:
         search = (
             f'<p class="search"><label for="{name}-search">Search</label> '
             f'<input type="search" id="{name}-search" data-table="{name}" '
+            f'aria-describedby="{name}-caption" '
             'autocomplete="off"> <output></output></p>'
         )
     powers = [_power(block, index) for index in range(len(block.columns))]

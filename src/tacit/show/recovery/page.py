@@ -18,6 +18,11 @@ from tacit.show.recovery.subject import Subject
 from tacit.show.recovery.weights import course, weight_tables
 from tacit.show.tables import Cell
 
+WEIGHTS = (
+    "A weight says how much one unit of a feature counts. An expected discounted cost is what the "
+    "whole way costs on average, later steps counting less; its budget is the most it accepts."
+)
+
 
 def recovery_document(run: Run) -> Document:
     """The report of a run: findings, maps or bars, weights, convergence, guarantees, data.
@@ -28,7 +33,7 @@ def recovery_document(run: Run) -> Document:
     sections = [
         _world_section(subject),
         _state_section(subject),
-        Section("Weights, budgets and prices", weight_tables(subject)),
+        Section("Weights, budgets and prices", weight_tables(subject), WEIGHTS),
         *further_sections(run.extras),
         guarantee_section(run),
         Section("Convergence", course(subject)),
