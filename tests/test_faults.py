@@ -75,6 +75,7 @@ def test_a_signal_leaves_a_run_that_can_be_gone_on_with(folder, tmp_path, way, c
     told = lives(folder, tmp_path, way)
     assert told["code"] == code
     assert told["said"].splitlines()[-1] == f"tacit: {word}"
+    assert "--resume goes on with it" in told["said"]
     assert "Traceback" not in told["said"]
     assert told["left"] == ["journal"]
     assert told["again"] == 3
@@ -275,3 +276,14 @@ def test_a_single_file_is_the_old_one_or_the_new(tmp_path, name):
     assert set(states) <= {b"old", b"new state"}
     assert states[0] == b"old"
     assert states[-1] == b"new state"
+
+
+def test_content_is_on_the_disk_before_its_name_and_the_name_before_the_end(tmp_path, monkeypatch):
+    calls = []
+    for name in ("write", "fsync", "replace"):
+        call = getattr(os, name)
+        monkeypatch.setattr(
+            os, name, lambda *a, call=call, name=name: (calls.append(name), call(*a))[1]
+        )
+    write_bytes(tmp_path / "file", b"content")
+    assert calls == ["write", "fsync", "replace", "fsync"]

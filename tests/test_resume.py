@@ -154,7 +154,8 @@ def test_a_command_goes_on_where_it_was_cut(tmp_path, asked, monkeypatch, capsys
                 code = main([*asked, "--holdout", "0.3", "--resume"])
             break
         except PowerCut:
-            assert (tmp_path / "run" / "journal" / "settings.json").exists()
+            with pytest.raises(OSError, match="not finished"):
+                Run.load(tmp_path / "run")
             assert not (tmp_path / "run" / ".lock").exists()
     assert (code, lives) == (3, len(events))
     assert sorted(p.name for p in (tmp_path / "run").iterdir()) == [

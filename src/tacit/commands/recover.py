@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,11 +44,23 @@ def command(arguments: Recover) -> Answer:
         if claim.done:
             run = Run.load(arguments.out)
         else:
-            with telling(quiet=is_quiet()) as tell, watching([tell], claim.journal):
+            bar = telling(quiet=is_quiet())
+            with _inviting(arguments), bar as tell, watching([tell], claim.journal):
                 run = _made(arguments, problem, seen, hashes)
             claim.finish(run)
         report = None if arguments.no_report else _report(arguments.out)
     return _answer(arguments, run, report)
+
+
+@contextmanager
+def _inviting(arguments: Recover) -> Iterator[None]:
+    """An interrupted run says how to go on with it."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_quiet():
+            sys.stderr.write(f"{arguments.out} keeps what was done: --resume goes on with it\n")
+        raise
 
 
 def _made(
@@ -155,7 +170,7 @@ def _extras(
 
     def computed(ask: Any) -> Any:
         with unwatched():
-            return plain(ask())
+            return plain(ask(), arrays=True)
 
     return {name: once(name, lambda ask=ask: computed(ask)) for name, ask in asked.items()}
 

@@ -13,11 +13,9 @@ from tacit.errors import TacitError
 from tacit.files.bundle import read_page, settle, write_bundle, write_page
 from tacit.inverse.storage import FORMAT, PAGE
 from tacit.runs.identity import difference
-from tacit.runs.journal import EVERY, FolderJournal
+from tacit.runs.journal import EVERY, JOURNAL, SETTINGS, FolderJournal
 from tacit.runs.lock import locked
 from tacit.runs.run import Run
-
-JOURNAL, SETTINGS = "journal", "settings.json"
 
 
 @dataclass(frozen=True, eq=False)

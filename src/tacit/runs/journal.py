@@ -21,6 +21,8 @@ from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.trees import digest, pack, unpack
 from tacit.progress import Event
 
+# Within the folder of a run; settings say what the stages depend on.
+JOURNAL, SETTINGS = "journal", "settings.json"
 CURRENT, HEAD = "current.npz", "head"
 # Seconds between two writes: what an interruption without warning may cost.
 EVERY = 2.0

@@ -16,6 +16,7 @@ from tacit.files.trees import pack, unpack
 from tacit.inverse.recovery import Recovery
 from tacit.inverse.storage import FORMAT, PAGE, contents, versions
 from tacit.layout import Layout
+from tacit.runs.journal import JOURNAL, SETTINGS
 
 TRAJECTORIES, EXTRAS = "trajectories.parquet", "extras.npz"
 
@@ -65,7 +66,7 @@ class Run:
             "layout": plain(asdict(self.layout)),
         }
         columns = {name: np.asarray(column) for name, column in self.trajectories.items()}
-        extras = pack(plain(self.extras))
+        extras = pack(plain(self.extras, arrays=True))
         files[EXTRAS] = lambda path: write_arrays(path, extras)
         if columns:
             files[TRAJECTORIES] = lambda path: write_columns(path, columns)
@@ -75,6 +76,10 @@ class Run:
     def load(cls, folder: str | Path) -> Run:
         """The run of a folder, everything checked; a recovery saved by itself is one, too."""
         folder = Path(folder)
+        if not (folder / PAGE).exists() and (folder / JOURNAL / SETTINGS).exists():
+            raise OSError(
+                f"{folder} holds a run that is not finished: tacit recover --resume goes on with it"
+            )
         page = read_page(folder / PAGE, form=FORMAT)
         recovery = Recovery.load(folder)
         extras, trajectories = {}, {}
@@ -104,22 +109,28 @@ class Run:
         )
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, *, arrays: bool = False) -> Any:
     """The value as dictionaries, lists, numbers and text: what a page and a report can hold.
 
     Of a dataclass its fields, its `sentences` and its `columns`; recoveries in it are left out,
     being runs of their own.
+
+    Args:
+        value: anything made of these.
+        arrays: leave arrays of numbers as they are.
     """
     if is_dataclass(value) and not isinstance(value, type):
         parts = {part.name: getattr(value, part.name) for part in fields(value)}
         for name in ("sentences", "columns"):
             if name not in parts and not callable(found := getattr(value, name, None)) and found:
                 parts[name] = found
-        return plain({k: v for k, v in parts.items() if not _holds_recovery(v)})
+        value = {k: v for k, v in parts.items() if not _holds_recovery(v)}
     if isinstance(value, Mapping):
-        return {str(name): plain(part) for name, part in value.items()}
+        return {str(name): plain(part, arrays=arrays) for name, part in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(part) for part in value]
+        return [plain(part, arrays=arrays) for part in value]
+    if isinstance(value, np.ndarray) and arrays and value.dtype.kind in "biuf":
+        return value
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
