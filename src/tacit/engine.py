@@ -8,6 +8,7 @@ a user's other JAX code keeps its settings.
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -20,11 +21,13 @@ import numpy as np
 def compiled_in_double(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """The function under `jax.jit`, traced and called with 64-bit numbers.
 
-    Its first argument is the world. A world on NumPy arrays runs the same function step by step.
+    Its first argument is the world. A world on NumPy arrays runs the same function step by step; a
+    world on many devices places the arguments there, by their names, and fetches the results.
     """
     if function is None:
         return functools.partial(compiled_in_double, **options)
     traced = jax.jit(function, **options)
+    names = tuple(inspect.signature(function).parameters)[1:]
 
     @functools.wraps(function)
     def call(world: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -32,6 +35,10 @@ def compiled_in_double(function: Callable[..., Any] | None = None, **options: An
             return function(world, *arguments, **keywords)
         _keep_compiled_code()
         with jax.enable_x64(True):
+            if hasattr(world, "place"):
+                placed = [world.place(n, a) for n, a in zip(names, arguments, strict=False)]
+                keywords = {n: world.place(n, a) for n, a in keywords.items()}
+                return world.fetch(traced(world, *placed, **keywords))
             # NumPy arrays come back: a stray JAX operation outside would fall to float32.
             return jax.tree.map(np.asarray, traced(world, *arguments, **keywords))
 

@@ -9,12 +9,15 @@ in compiled loops. Nothing else in the library knows which.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 from tacit.mdp import MDP
 
 # Up to this many states one dense factorisation beats any number of sparse products.
 DENSE_LIMIT = 256
+# The devices that large models are split over (`tacit.sharded`), a `jax.sharding.Mesh`.
+MESH: ContextVar[Any] = ContextVar("tacit_mesh", default=None)
 
 
 class World(Protocol):
@@ -66,14 +69,15 @@ class World(Protocol):
 
 def world_of(mdp: MDP) -> World:
     """The model's dynamics, stored as its size and the machine suggest; kept with the model."""
-    kept = mdp.__dict__.get("_world")
-    if kept is None:
-        kept = _build(mdp)
-        mdp.__dict__["_world"] = kept
+    mesh = MESH.get()
+    kept, of = mdp.__dict__.get("_world", (None, None))
+    if kept is None or of != mesh:
+        kept = _build(mdp, mesh)
+        mdp.__dict__["_world"] = (kept, mesh)
     return kept
 
 
-def _build(mdp: MDP) -> World:
+def _build(mdp: MDP, mesh: Any) -> World:
     import jax
 
     from tacit.forward.dynamics import dense, sparse
@@ -81,4 +85,8 @@ def _build(mdp: MDP) -> World:
 
     if mdp.states <= DENSE_LIMIT:
         return dense(mdp)
+    if mesh is not None:
+        from tacit.forward.sharding import sharded_world
+
+        return sharded_world(mdp, mesh)
     return Host(mdp) if jax.default_backend() == "cpu" else sparse(mdp)

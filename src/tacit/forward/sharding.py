@@ -1,0 +1,220 @@
+"""A large model over many devices, or many hosts: every device holds some of the states.
+
+Transitions, tables and vectors are split by states; so is the work. A product with the chain needs
+values of states that live elsewhere: those of the neighbours alone where every step leads to a
+state with a nearby number (a grid numbered row by row), else all values, for the moment of the
+product. The searches themselves do not know: XLA adds the sums over devices that they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+
+from tacit.forward.dynamics import Traced
+from tacit.forward.linear_systems import bicgstab, eliminated
+from tacit.forward.placement import AXIS, at_home, border_of, mesh_of, origin, spread, whole
+from tacit.forward.world import MESH
+from tacit.mdp import MDP
+
+# Which axis of the arrays of a search, by their names, counts states.
+STATE_AXES = {
+    "start": 0,
+    "base": 0,
+    "tables": 1,
+    "information": 0,
+    "values": 0,
+    "table_values": 1,
+    "policy": 0,
+    "visits": 0,
+}
+
+
+@contextmanager
+def sharded(devices: Sequence[Any] | None = None) -> Iterator[Mesh]:
+    """Soft solves and noisy recoveries inside spread large models over these devices.
+
+    All devices of the job by default, those of other processes too: under `jax.distributed` every
+    process runs the same code and gets the same answer. Models that are solved as one dense array
+    stay on one device.
+    """
+    mesh = mesh_of(devices)
+    token = MESH.set(mesh)
+    try:
+        yield mesh
+    finally:
+        MESH.reset(token)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Sharded(Traced):
+    """A large model split over the devices of a mesh, with dead states added to make it even.
+
+    Attributes:
+        states: [N, 1, W] or [N, A, W] next states, as places in the view of their device.
+        probabilities: [N, A, W]; 0 in the added states.
+        mesh: the devices.
+        count: S, the states of the model; N is the next multiple of the devices.
+        border: how many states on either side a device looks at; 0 where it looks at all.
+        gathered: whether every process gets whole NumPy arrays back.
+    """
+
+    states: Any
+    probabilities: Any
+    mesh: Mesh = field(metadata={"static": True})
+    count: int = field(metadata={"static": True})
+    border: int = field(metadata={"static": True})
+    gathered: bool = field(default=True, metadata={"static": True})
+
+    def expected_next(self, values: Any) -> Any:
+        """[..., N, A] expected value of the next state, for values [..., N]."""
+        if values.ndim > 1:
+            return jax.vmap(self.expected_next)(values)
+
+        def local(states: Any, probabilities: Any, values: Any) -> Any:
+            return (probabilities * self._view(values)[states]).sum(axis=2)
+
+        return self._everywhere(local, 3)(self.states, self.probabilities, values)
+
+    def inflow(self, table: Any) -> Any:
+        """[N] what flows into each state."""
+        return self._scatter(*self._chain(table), jnp.ones(len(table)))
+
+    def solve(
+        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
+    ) -> Any:
+        """[..., N] the values x of the policy's chain: x = right + discount * P x."""
+        guess = jnp.zeros_like(right) if guess is None else guess
+        if right.ndim > 1:
+            return jax.vmap(lambda r, t, g: self.solve(policy, discount, r, t, guess=g))(
+                right, target, guess
+            )
+        rows, weights = self._chain(policy)
+
+        def local(rows: Any, weights: Any, x: Any) -> Any:
+            return (weights * self._view(x)[rows]).sum(axis=1)
+
+        follow = self._everywhere(local, 3)
+        return bicgstab(lambda x: x - discount * follow(rows, weights, x), right, target, guess)
+
+    def solve_transposed(
+        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
+    ) -> Any:
+        """[N] the visits x of the policy's chain: x = right + discount * P' x."""
+        guess = jnp.zeros_like(right) if guess is None else guess
+        chain = self._chain(policy)
+        return bicgstab(lambda x: x - discount * self._scatter(*chain, x), right, target, guess)
+
+    def linear_solve(self, matrix: Any, right: Any) -> Any:
+        """The x of matrix x = right [n, ...], for a small matrix that needs no pivoting."""
+        # A library call on every device inside a loop waits for threads that the others hold.
+        return eliminated(matrix, right)
+
+    def place(self, name: str, value: Any) -> Any:
+        """The argument of a search, its arrays over states split over the devices."""
+        if isinstance(value, tuple):
+            fields = getattr(value, "_fields", ())
+            return type(value)(*(self.place(n, v) for n, v in zip(fields, value, strict=True)))
+        if name not in STATE_AXES or isinstance(value, jax.Array):
+            return value
+        value, axis = np.asarray(value, dtype=np.float64), STATE_AXES[name]
+        before = (slice(None),) * axis
+        return spread(
+            self.mesh,
+            value.shape,
+            lambda start, stop: value[(*before, slice(start, stop))],
+            axis=axis,
+        )
+
+    def fetch(self, value: Any, name: str = "") -> Any:
+        """The result of a search as NumPy arrays, without the added states."""
+        if isinstance(value, tuple):
+            fields = getattr(value, "_fields", ("",) * len(value))
+            parts = [self.fetch(v, n) for n, v in zip(fields, value, strict=True)]
+            return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        if name not in STATE_AXES:
+            return np.asarray(value)
+        if not self.gathered:
+            return value
+        before = (slice(None),) * STATE_AXES[name]
+        return whole(value)[(*before, slice(self.count))]
+
+    def _chain(self, table: Any) -> tuple[Any, Any]:
+        """[N, W] places and [N, W] weights when `table` [N, A] weighs the actions."""
+        if self.states.shape[1] == 1:
+            return self.states[:, 0], jnp.einsum("sa,saw->sw", table, self.probabilities)
+        size = len(self.states)
+        weights = (table[:, :, None] * self.probabilities).reshape(size, -1)
+        return self.states.reshape(size, -1), weights
+
+    def _scatter(self, rows: Any, weights: Any, x: Any) -> Any:
+        """[N] the sum of the chain's entries that lead to each state, for x [N] at their roots."""
+
+        def local(rows: Any, weights: Any, x: Any) -> Any:
+            places = self.mesh.size * len(x) if self.border == 0 else len(x) + 2 * self.border
+            return self._home(jnp.zeros(places).at[rows].add(weights * x[:, None]))
+
+        return self._everywhere(local, 3)(rows, weights, x)
+
+    def _everywhere(self, local: Callable, arguments: int) -> Callable:
+        """The function run by every device on its own states."""
+        own = PartitionSpec(AXIS)
+        return jax.shard_map(local, mesh=self.mesh, in_specs=(own,) * arguments, out_specs=own)
+
+    def _view(self, x: Any) -> Any:
+        """What this device sees of a vector: its own part x [n], and what its steps lead to."""
+        if self.border == 0:
+            return jax.lax.all_gather(x, AXIS, tiled=True)
+        left = jax.lax.ppermute(x[len(x) - self.border :], AXIS, self._rightwards)
+        right = jax.lax.ppermute(x[: self.border], AXIS, self._leftwards)
+        return jnp.concatenate([left, x, right])
+
+    def _home(self, view: Any) -> Any:
+        """[n] the sum of what all devices have in their views of this device's states."""
+        if self.border == 0:
+            return jax.lax.psum_scatter(view, AXIS, tiled=True)
+        edge, size = self.border, len(view) - 2 * self.border
+        right = jax.lax.ppermute(view[:edge], AXIS, self._leftwards)
+        left = jax.lax.ppermute(view[size + edge :], AXIS, self._rightwards)
+        own = view[edge : size + edge].at[:edge].add(left)
+        return own.at[size - edge :].add(right)
+
+    @property
+    def _rightwards(self) -> list[tuple[int, int]]:
+        return [(i, i + 1) for i in range(self.mesh.size - 1)]
+
+    @property
+    def _leftwards(self) -> list[tuple[int, int]]:
+        return [(i + 1, i) for i in range(self.mesh.size - 1)]
+
+
+def sharded_world(mdp: MDP, mesh: Mesh) -> Sharded:
+    """The model split over the devices of the mesh."""
+    layout = mdp.layout
+    every = np.arange(mdp.states, dtype=np.int32)[:, None, None]
+    states = at_home(layout.states, layout.probabilities, every)
+    border = border_of(mesh, mdp.states, int(np.abs(states - every).max()))
+
+    def places(start: int, stop: int) -> np.ndarray:
+        return states[start:stop] - origin(border, start)
+
+    with jax.enable_x64(True):
+        return Sharded(
+            spread(mesh, states.shape, places, dtype=np.int32),
+            spread(
+                mesh,
+                layout.probabilities.shape,
+                lambda start, stop: layout.probabilities[start:stop],
+            ),
+            mesh,
+            mdp.states,
+            border,
+        )
