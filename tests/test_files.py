@@ -12,6 +12,7 @@ import pytest
 from tacit import Demonstrations, InvalidDemonstrations
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import write_atomically
+from tacit.files.tables import read_columns
 
 
 @pytest.fixture
@@ -109,6 +110,15 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
         write_atomically(path, fail)
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_columns_are_read_whatever_separates_them(tmp_path, separator):
+    path = tmp_path / "features.csv"
+    path.write_text(f"\ufeffstate{separator}sun\nhall{separator}0.5\n", encoding="utf-8")
+    columns = read_columns(path)
+    assert columns["state"].tolist() == ["hall"]
+    assert columns["sun"].tolist() == [0.5]
 
 
 def test_an_unknown_ending_is_refused(tmp_path, demonstrations):

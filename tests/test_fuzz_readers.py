@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tacit
 from strategies import examples
 from tacit import Demonstrations
 from tacit.errors import TacitError
@@ -169,3 +170,68 @@ def test_any_cells_under_a_good_header(tmp_path_factory, rows, separator):
     path.write_text("\n".join(separator.join(line) for line in lines))
     survives(Demonstrations.load, path)
     survives(Demonstrations.load_named, path)
+
+
+PROBLEM = {
+    "problem.toml": """discount = 0.9
+initial = "hall"
+
+[names]
+actions = ["stay", "go"]
+
+[features]
+reward = ["sun"]
+costs = [["heat"]]
+
+[truth]
+reward = [1.0]
+costs = [[1.0]]
+budgets = [0.5]
+""",
+    "transitions.csv": """state,action,next_state,probability
+hall,stay,hall,1.0
+hall,go,garden,0.75
+hall,go,hall,0.25
+garden,stay,garden,1.0
+garden,go,hall,1.0
+""",
+    "features.csv": "state,sun,heat\nhall,0.0,0.0\ngarden,1.0,0.5\n",
+    "demonstrations.csv": """episode,step,state,action
+a,0,hall,go
+a,1,garden,stay
+b,0,hall,stay
+""",
+}
+
+
+@pytest.fixture(scope="module", params=["text", "arrays"])
+def problem(request, tmp_path_factory):
+    """The folder of a good problem, and the content of its files."""
+    folder = tmp_path_factory.mktemp("problem")
+    for name, text in PROBLEM.items():
+        (folder / name).write_text(text)
+    if request.param == "arrays":
+        saved = tmp_path_factory.mktemp("saved") / "problem"
+        tacit.Problem.load(folder).save(saved)
+        folder = saved
+    return folder, {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_problem_with_one_damaged_file_is_read_or_refused_in_one_line(problem):
+    folder, content = problem
+    names = sorted(content)
+    assert len(names) >= 3
+    outcomes = set()
+
+    @given(st.sampled_from(names), damage())
+    @examples(150)
+    def attempt(name, changes):
+        (folder / name).write_bytes(damaged(content[name], changes))
+        try:
+            outcomes.add(survives(tacit.Problem.load, folder))
+        finally:
+            (folder / name).write_bytes(content[name])
+
+    assert survives(tacit.Problem.load, folder) == "read"
+    attempt()
+    assert {"InvalidModel", "OSError"} & outcomes
