@@ -26,6 +26,8 @@ JOURNAL, SETTINGS = "journal", "settings.json"
 CURRENT, HEAD = "current.npz", "head"
 # Seconds between two writes: what an interruption without warning may cost.
 EVERY = 2.0
+# Times as long as a write takes, at least: a large state must not spend the run on being kept.
+RARELY = 20.0
 
 
 class FolderJournal:
@@ -35,7 +37,7 @@ class FolderJournal:
         self.folder, self.every = folder, every
         self._digests: dict[str, str] = {}
         self._waiting: dict[str, tuple[dict[str, Any], Any]] = {}
-        self._last = time.monotonic()
+        self._last, self._pause = time.monotonic(), every
 
     def __call__(self, event: Event) -> None:
         """Nothing: states come by `keep`."""
@@ -70,17 +72,20 @@ class FolderJournal:
         head = {"stage": stage, "inputs": self._digests[stage], "finished": finished}
         # The state itself, not a copy: states are never changed, only replaced.
         self._waiting[_file(stage) if finished else CURRENT] = (head, state)
-        if time.monotonic() - self._last >= self.every:
+        if time.monotonic() - self._last >= self._pause:
             self.flush()
 
     def flush(self) -> None:
         """Writes what has not been written yet, finished stages first."""
+        began = time.monotonic()
         self.folder.mkdir(parents=True, exist_ok=True)
         for name in sorted(self._waiting, key=lambda name: name == CURRENT):
             head, state = self._waiting[name]
             write_arrays(self.folder / name, {HEAD: np.array(json.dumps(head)), **pack(state)})
             del self._waiting[name]
         self._last = time.monotonic()
+        if self.every > 0:
+            self._pause = max(self.every, RARELY * (self._last - began))
 
 
 def checkpoint(folder: str | Path, *, every: float = EVERY) -> FolderJournal:
@@ -91,7 +96,7 @@ def checkpoint(folder: str | Path, *, every: float = EVERY) -> FolderJournal:
 
     Args:
         folder: where to keep it.
-        every: seconds between two writes; 0 writes at every step.
+        every: seconds between two writes, more where writing takes long; 0 writes at every step.
     """
     return FolderJournal(Path(folder), every=every)
 
