@@ -275,6 +275,7 @@ def test_a_tree_comes_back_bit_for_bit():
     odd = np.array([np.nan, -0.0, np.inf, 0.1 + 0.2, 5e-324])
     tree = {
         "small": odd,
+        "long": np.linspace(0.0, 1.0, 300),
         "large": np.arange(1000, dtype=np.int32).reshape(10, 100),
         "nested": [Pair(Box(None), (True, 3, 1 / 3, "text")), Colour.RED],
         "scalars": (np.float64(0.1), np.int64(7), np.array(2.5), np.bool_(True)),
@@ -284,6 +285,7 @@ def test_a_tree_comes_back_bit_for_bit():
     assert again["small"].tobytes() == odd.tobytes()
     assert again["large"].dtype == np.int32
     assert_array_equal(again["large"], tree["large"])
+    assert_array_equal(again["long"], tree["long"])
     assert again["nested"][0].right == (True, 3, 1 / 3, "text")
     assert again["nested"][0].left.inside is None
     assert again["nested"][1] is Colour.RED

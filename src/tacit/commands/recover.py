@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
     from tacit.runs import Run
 
 NOT_CONVERGED = 3
+# Word of the command line -> module and class.
+KINDS = {
+    "likelihood": ("likelihood", "Likelihood"),
+    "convex": ("convex", "Convex"),
+    "alternating": ("alternating", "Alternating"),
+    "explanation": ("explanation", "Explanation"),
+    "reward-only": ("baselines", "RewardOnly"),
+    "constraint-only": ("baselines", "ConstraintOnly"),
+}
 
 
 def command(arguments: Recover) -> Answer:
@@ -105,20 +115,12 @@ def _made(
 
 def _estimator(arguments: Recover) -> Any:
     """The estimator that was asked for, or None to pick by evidence."""
-    import tacit
-
-    kinds = {
-        "likelihood": "Likelihood",
-        "convex": "Convex",
-        "alternating": "Alternating",
-        "explanation": "Explanation",
-        "reward-only": "RewardOnly",
-        "constraint-only": "ConstraintOnly",
-    }
     if arguments.estimator == "auto":
         return None
+    module, name = KINDS[arguments.estimator]
+    kind = getattr(import_module(f"tacit.inverse.{module}"), name)
     seed = {"seed": arguments.seed} if arguments.estimator in SEEDED else {}
-    return getattr(tacit, kinds[arguments.estimator])(**arguments.given, **seed)
+    return kind(**arguments.given, **seed)
 
 
 def _extras(
