@@ -113,7 +113,9 @@ class Recover:
     @property
     def given(self) -> dict[str, Any]:
         """The options of the estimator that were given, by name."""
-        return {n: v for n in OPTIONS if (v := getattr(self, n)) not in (None, (), False)}
+        values = {name: getattr(self, name) for name in OPTIONS}
+        # By identity: a 0 that was given is not False.
+        return {n: v for n, v in values.items() if not (v is None or v is False or v == ())}
 
     @property
     def config(self) -> dict[str, Any]:

@@ -1,0 +1,146 @@
+"""`tacit recover`: its options reach the estimator, its answer is for people and for machines."""
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.cli import main
+from tacit.commands.parsing import parse
+from tacit.commands.recover import _estimator
+from tacit.commands.recover_arguments import OPTIONS, Recover
+from tacit.commands.telling import telling
+from tacit.progress import Event
+from tacit.runs import Run
+from walks import problem, seen_by
+
+ESTIMATORS = {
+    "auto": None,
+    "likelihood --level 0.01 --max-steps 7 --seed 3": tacit.Likelihood(
+        level=0.01, max_steps=7, seed=3
+    ),
+    "convex --ridge 0.5 --tolerance 1e-6 --free-reward": tacit.Convex(
+        free_reward=True, ridge=0.5, tolerance=1e-6
+    ),
+    "alternating --starts 2 --step-size 3 --band 0": tacit.Alternating(
+        starts=2, step_size=3.0, band=0.0
+    ),
+    "explanation --free-reward": tacit.Explanation(free_reward=True),
+    "reward-only --max-steps 9": tacit.RewardOnly(max_steps=9),
+    "constraint-only --reward-weights 1 2 --temperature 0.5": tacit.ConstraintOnly(
+        [1.0, 2.0], temperature=0.5
+    ),
+}
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    problem("noisy").save(tmp_path / "problem")
+    return tmp_path / "problem"
+
+
+@pytest.mark.parametrize("words", ESTIMATORS)
+def test_options_make_the_estimator(words):
+    asked = parse(Recover, ["a problem", "--estimator", *words.split()], program="tacit recover")
+    assert repr(_estimator(asked)) == repr(ESTIMATORS[words])
+    again = parse(Recover, shlex.split(asked.command)[2:], program="tacit recover")
+    assert again == asked  # the command that a run remembers asks for the same
+
+
+def test_every_option_is_one_of_the_estimators_named():
+    made = {
+        "likelihood": tacit.Likelihood,
+        "convex": tacit.Convex,
+        "alternating": tacit.Alternating,
+        "explanation": tacit.Explanation,
+        "reward-only": tacit.RewardOnly,
+        "constraint-only": tacit.ConstraintOnly,
+    }
+    for name, estimators in OPTIONS.items():
+        has = {word for word, kind in made.items() if name in kind.__dataclass_fields__}
+        assert set(estimators) == has, name
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--ridge 1", "--ridge is an option of convex; the estimator is auto"),
+        ("--estimator convex --starts 3", "--starts is an option of alternating"),
+        ("--estimator constraint-only", "--reward-weights must be given"),
+        ("--holdout 1.5", "--holdout must be in [0, 1); got 1.5"),
+        ("--discount-grid 0.9 1", "--discount-grid must be in [0, 1); got 1.0"),
+        ("--resume --overwrite", "--resume goes on, overwrite begins again"),
+        ("--seed -1", "--seed must be at least 0; got -1"),
+        ("--groups", "needs a `group` column"),
+        ("--estimator lasso", "must be one of"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(folder, capsys, words, said):
+    out = folder.parent / "run"
+    assert main(["recover", str(folder), "--out", str(out), *words.split()]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert said in told.err.splitlines()[-1]
+    assert "Traceback" not in told.err
+    assert not (out / "run.json").exists()
+
+
+def test_nothing_seen_is_nothing_to_recover_from(folder, capsys):
+    (folder / "demonstrations.parquet").unlink()
+    assert main(["recover", str(folder), "--out", str(folder.parent / "run")]) == 2
+    assert "must hold demonstrations to recover from" in capsys.readouterr().err
+    assert not (folder.parent / "run").exists()
+
+
+def test_machines_get_numbers_and_people_words(folder, capsys):
+    words = ["recover", str(folder), "--out", str(folder.parent / "run"), "--no-report"]
+    assert main([*words, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    recovery = tacit.recover(*seen_by()["noisy"])
+    assert list(data["reward_weights"].values()) == recovery.reward_weights.tolist()
+    assert data["status"] == recovery.status.name
+    assert data["data"]["steps"] == 20 * 40
+    assert data["findings"] == list(recovery.identification.findings)
+    assert main([*words, "--resume"]) == 0
+    told = capsys.readouterr().out
+    assert recovery.summary().splitlines()[0] in told
+    assert f"written: {folder.parent / 'run'}" in told
+    assert main([*words, "--resume", "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_further_questions_are_part_of_the_run(folder, capsys):
+    task = problem("noisy")
+    (folder / "demonstrations.parquet").unlink()
+    named = np.array(["day", "night"] * 10)
+    from dataclasses import replace
+
+    replace(task.demonstrations, groups=named).save(folder / "demonstrations.parquet")
+    out = folder.parent / "run"
+    words = ["recover", str(folder), "--out", str(out), "--no-report", "--estimator", "likelihood"]
+    assert main([*words, "--quiet"]) == 0
+    run = Run.load(out)
+    assert "--groups tests whether" in run.notes[-1]
+    assert run.data["groups"] == {"day": 10, "night": 10}
+    numbers = run.trajectories["episode"]
+    assert (run.trajectories["group"] == named[numbers]).all()
+    asked = ["--groups", "--discount-grid", "0.8", "0.9", "--overwrite"]
+    assert main([*words, *asked]) == 0
+    run = Run.load(out)
+    assert list(run.extras) == ["discount_profile", "groups"]
+    told = capsys.readouterr().out
+    for result in run.extras.values():
+        assert result["sentences"][0] in told
+
+
+def test_progress_is_told_in_lines_where_there_is_no_terminal(capsys):
+    with telling(quiet=False) as tell:
+        tell(Event("intervals 1", 2, {"of": 5.0, "loss": 0.25}))
+        tell(Event("intervals 1", 3, {"of": 5.0}))  # so soon after is too soon
+    assert capsys.readouterr().err == "intervals 1: step 2 of 5, loss 0.25\n"
+    with telling(quiet=True) as tell:
+        tell(Event("fit 1", 1, {}))
+    assert capsys.readouterr().err == ""
