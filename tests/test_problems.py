@@ -4,6 +4,8 @@ import shutil
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import tacit
 from rooms import ROOMS, changed, folder
@@ -300,6 +302,7 @@ def test_other_files_under_these_names_are_refused(file, content, tmp_path):
         ("probabilities", np.full((3, 2, 2), np.inf), ["mdp.npz", "state 0, action 0"]),
         ("state_names", np.array(["a", "a", "b"]), ["mdp.npz", "'a' stands twice"]),
         ("state_names", np.array(["a"]), ["mdp.npz", "3 names"]),
+        ("rows", np.array(np.nan), ["mdp.npz", "rows must be a whole number"]),
         ("dicsount", np.array(0.9), ["mdp.npz", "'dicsount'", "did you mean 'discount'?"]),
     ],
 )
@@ -316,6 +319,18 @@ def test_faults_of_an_archive_are_one_line_too(entry, value, pieces, rooms, tmp_
     assert "\n" not in str(caught.value)
 
 
+def test_an_archive_of_other_features_is_told_with_its_folder(rooms, tmp_path):
+    from tacit.files.arrays import write_arrays
+
+    tacit.Problem.load(rooms).save(tmp_path / "npz")
+    path = tmp_path / "npz" / "features.npz"
+    write_arrays(path, {"reward": np.ones((3, 1)), "reward_names": np.array("x")})
+    assert tacit.Problem.load(path.parent).features.reward_names == ("x",)
+    write_arrays(path, {"reward": np.ones((2, 1))})
+    with pytest.raises(InvalidModel, match=r"npz: reward features .* one row a state \(3\); got 2"):
+        tacit.Problem.load(path.parent)
+
+
 def test_parts_that_do_not_fit_each_other_are_refused():
     world = tacit.worlds.hill_grid(seed=0)
     other = tacit.worlds.hill_grid(seed=0, size=4)
@@ -330,3 +345,60 @@ def test_parts_that_do_not_fit_each_other_are_refused():
 
 def test_no_settings_file_is_no_error(tmp_path):
     assert read_settings(tmp_path).discount is None
+
+
+# --- any bytes under these names: an error of ours, or a problem; never a traceback ---------------
+
+
+@pytest.fixture(scope="module")
+def both_forms(tmp_path_factory):
+    place = tmp_path_factory.mktemp("fuzzed")
+    written = ROOMS["problem.toml"] + (
+        "[names]\nactions = ['go on', 'wait']\n[grid]\nrows = 1\ncolumns = 3\n"
+        "[transitions]\nprior = 1.0\nabsorbing = 'stay'\n"
+        "[truth]\nreward = [1]\ncosts = [[1]]\nbudgets = [1]\n"
+    )
+    folder(place / "text", problem__toml=written)
+    problem = tacit.Problem.load(place / "text")
+    problem.save(place / "npz")
+    return place
+
+
+PIECES = st.one_of(
+    st.binary(max_size=4),
+    st.sampled_from(
+        [b"nan", b"-1", b"1e400", b"\n", b";", b'"', b"[", b"=", b"hall", b"true", b"2"]
+    ),
+)
+EDITS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), PIECES), min_size=1, max_size=3)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "text/problem.toml",
+        "text/features.csv",
+        "text/transitions.csv",
+        "npz/mdp.npz",
+        "npz/features.npz",
+        "npz/truth.npz",
+    ],
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(edits=EDITS)
+def test_no_bytes_make_a_traceback(file, edits, both_forms):
+    path = both_forms / file
+    good = path.read_bytes()
+    bad = bytearray(good)
+    for where, length, piece in edits:
+        start = int(where * len(bad))
+        bad[start : start + length] = piece
+    said = ""
+    try:
+        path.write_bytes(bad)
+        tacit.Problem.load(path.parent)
+    except (tacit.TacitError, OSError) as error:
+        said = str(error)
+    finally:
+        path.write_bytes(good)
+    assert "\n" not in said

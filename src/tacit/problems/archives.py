@@ -52,8 +52,8 @@ def read_model(path: Path, *, stay: bool = False) -> tuple[MDP, Layout, tuple[st
         discount = _scalar(arrays["discount"], "discount")
         mdp = MDP(successors, arrays["initial"], discount, Evidence.from_arrays(arrays))
         layout = Layout(
-            int(_scalar(arrays.get("rows", 0), "rows")),
-            int(_scalar(arrays.get("columns", 0), "columns")),
+            _count(arrays.get("rows", 0), "rows"),
+            _count(arrays.get("columns", 0), "columns"),
             _directions(arrays.get("directions")),
             _names(arrays, "state_names", mdp.states),
             _names(arrays, "action_names", mdp.actions),
@@ -79,7 +79,7 @@ def read_features(path: Path) -> Features:
     _refuse_strangers(path, arrays, (*tables, *(f"{name}_names" for name in tables)))
     if "reward" not in arrays:
         raise InvalidModel(f"{path} must hold 'reward'; got {', '.join(arrays) or 'nothing'}")
-    names = [arrays.get(f"{name}_names") for name in tables]
+    names = [_flat(arrays.get(f"{name}_names")) for name in tables]
     with _naming(path):
         return Features(
             arrays["reward"], [arrays[name] for name in tables[1:]], names[0], names[1:]
@@ -161,6 +161,17 @@ def _scalar(value: Any, name: str) -> Any:
     if array.shape not in ((), (1,)) or array.dtype.kind not in "biuf":
         raise InvalidModel(f"{name} must be one number; got {array.dtype} {array.shape}")
     return array.reshape(()).item()
+
+
+def _count(value: Any, name: str) -> int:
+    array = np.asarray(value)
+    if array.shape not in ((), (1,)) or array.dtype.kind not in "iu" or array.min() < 0:
+        raise InvalidModel(f"{name} must be a whole number, 0 or more; got {value!r:.60}")
+    return int(array.reshape(()))
+
+
+def _flat(names: np.ndarray | None) -> np.ndarray | None:
+    return None if names is None else names.ravel()
 
 
 def _directions(given: np.ndarray | None) -> tuple[tuple[int, int], ...]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tacit.demonstrations import Demonstrations
-from tacit.errors import InvalidModel
+from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.arrays import write_arrays
 from tacit.files.atomic import PART, sync_folder
 from tacit.layout import Layout
@@ -92,7 +92,11 @@ class Problem:
         """
         from tacit.problems.reading import read_problem
 
-        return cls(**read_problem(Path(folder), progress))
+        parts = read_problem(Path(folder), progress)
+        try:
+            return cls(**parts)
+        except (InvalidModel, InvalidDemonstrations) as error:
+            raise type(error)(f"{folder}: {error}") from None
 
     def save(self, folder: str | Path, *, text: bool = False) -> None:
         """Writes a new folder that `load` reads back; all of it, or nothing.
