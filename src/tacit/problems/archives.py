@@ -166,7 +166,7 @@ def _scalar(value: Any, name: str) -> Any:
 def _count(value: Any, name: str) -> int:
     array = np.asarray(value)
     if array.shape not in ((), (1,)) or array.dtype.kind not in "iu" or array.min() < 0:
-        raise InvalidModel(f"{name} must be a whole number, 0 or more; got {value!r:.60}")
+        raise InvalidModel(f"{name} must be a whole number, 0 or more; got {array.tolist()!r:.60}")
     return int(array.reshape(()))
 
 
