@@ -46,7 +46,7 @@ class MDP:
     evidence: Evidence | None = None
 
     def __post_init__(self) -> None:
-        discount = _discount(self.discount)
+        discount = checked_discount(self.discount)
         initial = np.atleast_1d(numbers(self.initial, "initial"))
         successors = successor_lists(self.transitions)
         _check_initial(initial, successors.states.shape[0])
@@ -198,7 +198,8 @@ class MDP:
         )
 
 
-def _discount(discount: Any) -> float:
+def checked_discount(discount: Any) -> float:
+    """The discount as a number in [0, 1)."""
     try:
         number = float(discount)
     except (TypeError, ValueError):

@@ -30,19 +30,22 @@ class Successors:
     probabilities: Any
 
 
-def successor_lists(transitions: Any) -> Successors:
-    """Sorted, merged successor lists from any of the three forms, validated."""
+def successor_lists(transitions: Any, *, reached: int | None = None) -> Successors:
+    """Sorted, merged successor lists from any of the three forms, validated.
+
+    `reached` is the number of next states where the lists are those of some of the states only.
+    """
     if isinstance(transitions, Successors):
-        states, probabilities = _from_lists(transitions)
+        states, probabilities = _from_lists(transitions, reached)
     elif hasattr(transitions, "tocsr"):
         states, probabilities = _from_sparse(transitions.tocsr())
     else:
         states, probabilities = _from_dense(transitions)
     _check_rows(states, probabilities)
-    return Successors(*_merged(states, probabilities))
+    return Successors(*_merged(states, probabilities, reached))
 
 
-def _from_lists(given: Successors) -> tuple[np.ndarray, np.ndarray]:
+def _from_lists(given: Successors, reached: int | None) -> tuple[np.ndarray, np.ndarray]:
     states = numbers(given.states, "successor states", None)
     probabilities = numbers(given.probabilities, "successor probabilities")
     if states.ndim != 3 or states.shape != probabilities.shape:
@@ -56,11 +59,12 @@ def _from_lists(given: Successors) -> tuple[np.ndarray, np.ndarray]:
         )
     if not np.issubdtype(states.dtype, np.integer):
         raise InvalidModel(f"successor states must be integers; got {states.dtype}")
-    outside = (states < 0) | (states >= states.shape[0])
+    count = states.shape[0] if reached is None else reached
+    outside = (states < 0) | (states >= count)
     if outside.any():
         s, a, b = (int(i) for i in np.argwhere(outside)[0])
         raise InvalidModel(
-            f"successor states must be in 0..{states.shape[0] - 1}; "
+            f"successor states must be in 0..{count - 1}; "
             f"entry (state {s}, action {a}, {b}) is {states[s, a, b]}"
         )
     return states.astype(np.int32), probabilities
@@ -124,9 +128,12 @@ def _check_rows(states: np.ndarray, probabilities: np.ndarray) -> None:
         )
 
 
-def _merged(states: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _merged(
+    states: np.ndarray, probabilities: np.ndarray, reached: int | None
+) -> tuple[np.ndarray, np.ndarray]:
     """The rows normalised exactly, next states sorted, repeats added up, zeros dropped."""
-    count, actions, width = states.shape
+    rows_given, actions, width = states.shape
+    count = rows_given if reached is None else reached
     sums = probabilities.sum(axis=2, keepdims=True)
     # A row that is off by rounding alone stays as it is: normalised again it would drift.
     exact = np.abs(sums - 1.0) <= width * np.finfo(np.float64).eps
@@ -147,16 +154,17 @@ def _merged(states: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, 
     targets = np.repeat(states[:, :1], width, axis=1)
     real = states < count
     targets[np.broadcast_to(rows, states.shape)[real], slot[real]] = states[real]
-    shape = (count, actions, width)
+    shape = (rows_given, actions, width)
     return targets.reshape(shape).astype(np.int32), merged.reshape(shape)
 
 
-def shared_successors(successors: Successors) -> Successors:
+def shared_successors(successors: Successors, *, reached: int | None = None) -> Successors:
     """The same transitions with `states` [S, 1, W], if W is small enough; else as they are."""
-    count, actions, width = successors.states.shape
+    size, actions, width = successors.states.shape
     if actions == 1:
         return successors
-    flat = np.where(successors.probabilities > 0, successors.states, count).reshape(count, -1)
+    count = size if reached is None else reached
+    flat = np.where(successors.probabilities > 0, successors.states, count).reshape(size, -1)
     order = np.argsort(flat, axis=1, kind="stable")
     ordered = np.take_along_axis(flat, order, axis=1)
     first = np.ones_like(ordered, dtype=bool)
@@ -168,16 +176,16 @@ def shared_successors(successors: Successors) -> Successors:
     slot = np.minimum(np.cumsum(first, axis=1) - 1, shared - 1)
     back = np.empty_like(slot)
     np.put_along_axis(back, order, slot, axis=1)
-    rows = np.arange(count)[:, None]
+    rows = np.arange(size)[:, None]
     states = np.repeat(ordered[:, :1], shared, axis=1)
     real = ordered < count
     states[np.broadcast_to(rows, ordered.shape)[real], slot[real]] = ordered[real]
-    probabilities = np.zeros((count, actions, shared))
+    probabilities = np.zeros((size, actions, shared))
     action = np.repeat(np.arange(actions), width)[None, :]
     # Merged successors are distinct, so plain assignment of the non-zero entries loses nothing.
-    keep = successors.probabilities.reshape(count, -1) > 0
+    keep = successors.probabilities.reshape(size, -1) > 0
     index = (np.broadcast_to(rows, keep.shape)[keep], np.broadcast_to(action, keep.shape)[keep])
-    probabilities[(*index, back[keep])] = successors.probabilities.reshape(count, -1)[keep]
+    probabilities[(*index, back[keep])] = successors.probabilities.reshape(size, -1)[keep]
     return frozen(Successors(states.astype(np.int32)[:, None, :], probabilities))
 
 

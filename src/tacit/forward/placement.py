@@ -75,7 +75,8 @@ def spread(
         return block
 
     split = NamedSharding(mesh, PartitionSpec(*(None,) * axis, AXIS))
-    return jax.make_array_from_callback(padded, split, part, dtype=dtype)
+    with jax.enable_x64(True):
+        return jax.make_array_from_callback(padded, split, part, dtype=dtype)
 
 
 def whole(array: jax.Array) -> np.ndarray:

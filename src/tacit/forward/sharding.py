@@ -206,15 +206,14 @@ def sharded_world(mdp: MDP, mesh: Mesh) -> Sharded:
     def places(start: int, stop: int) -> np.ndarray:
         return states[start:stop] - origin(border, start)
 
-    with jax.enable_x64(True):
-        return Sharded(
-            spread(mesh, states.shape, places, dtype=np.int32),
-            spread(
-                mesh,
-                layout.probabilities.shape,
-                lambda start, stop: layout.probabilities[start:stop],
-            ),
+    return Sharded(
+        spread(mesh, states.shape, places, dtype=np.int32),
+        spread(
             mesh,
-            mdp.states,
-            border,
-        )
+            layout.probabilities.shape,
+            lambda start, stop: layout.probabilities[start:stop],
+        ),
+        mesh,
+        mdp.states,
+        border,
+    )
