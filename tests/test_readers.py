@@ -1,5 +1,6 @@
 """Tables of steps from anywhere: read alike however they are written, or refused in one line."""
 
+import gzip
 import io
 import os
 import pickle
@@ -180,6 +181,9 @@ def test_what_was_assumed_is_said(tmp_path):
     seen = Demonstrations.load(written(tmp_path, HEAD + "0,1,5,0\n0,2,5,0\n1,1,5,0\n"))
     assert not seen.partial.any()
     assert "count from 1" in seen.notes[0]
+    seen = Demonstrations.load(written(tmp_path, HEAD + "0,1,5,0\n0,2,5,0\n1,0,5,0\n"))
+    assert seen.partial.tolist() == [True, False]
+    assert seen.notes == ()
     seen = Demonstrations.load(written(tmp_path, "episode,step,state,action,groups\n0,0,1,1,x\n"))
     assert seen.notes == ("the column 'groups' is not read; if 'group' is meant, rename it",)
 
@@ -206,6 +210,24 @@ def test_blocks_of_any_size_give_the_same_rows_and_lines(tmp_path, monkeypatch):
     assert Demonstrations.load(path).episodes == 22
     path = written(tmp_path, HEAD + rows + "007,0,1,0\n")
     refused(lambda: Demonstrations.load(path), "episode 7 goes from step 0 to 0", "line 68")
+
+
+def test_a_fault_in_a_later_block_is_named_with_its_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(delimited.blocks, "__kwdefaults__", {"size": 64})
+    rows = [f'{e},0,1,0,"two\nlines, ""{e}"""' for e in range(30)]
+    text = "episode,step,state,action,remark\n" + "\n".join(rows) + "\n"
+    assert Demonstrations.load(written(tmp_path, text)).episodes == 30
+    for bad in ("-1", "x", "4294967296"):
+        path = written(tmp_path, text.replace("25,0,1,0", f"25,0,{bad},0"))
+        refused(lambda p=path: Demonstrations.load(p), "line 52", "state", bad)
+    path = written(tmp_path, text.replace("two\nlines", 'two"\nlines', 1))
+    refused(lambda: Demonstrations.load(path), str(path), "line")
+
+
+def test_rows_that_are_packed_are_not_unpacked(tmp_path):
+    packed = gzip.compress(b"0,0,1,0\n", mtime=0)
+    path = written(tmp_path, HEAD.encode() + packed)
+    refused(lambda: Demonstrations.load(path), str(path), "line 2")
 
 
 def test_parquet_is_read_in_slices(tmp_path, trusted, monkeypatch):
@@ -269,6 +291,10 @@ FAULTS = [
     ("episode,step,state,action,ended\n0,0,1,1,2\n", ["line 2", "ended", "'2'"]),
     (
         "episode,step,state,action,ended\n0,0,1,1,0\n0,1,1,1,1\n0,2,1,1,0\n",
+        ["line 3", "ended", "last step"],
+    ),
+    (
+        "episode,step,state,action,ended\n0,0,1,1,0\n0,1,1,1,1\n0,2,1,1,1\n",
         ["line 3", "ended", "last step"],
     ),
     ("episode,step,state,action,group\n0,0,1,1,a\n0,1,1,1,b\n", ["line 3", "group", "same"]),

@@ -13,6 +13,7 @@ from gymnasium import spaces
 import tacit
 from tacit import InvalidDemonstrations, InvalidModel
 from tacit.sources import from_imitation, from_minari, rollouts
+from tacit.sources.collect import _chooser
 from tacit.sources.spaces import element, number, size
 
 LAKE = "FrozenLake-v1"
@@ -90,6 +91,13 @@ def test_a_table_is_drawn_from_in_its_proportions():
     assert share[1] == 0
     # Four standard errors of a share of 4000 draws: 4 * 0.5 / 63.
     assert np.abs(share - table[0]).max() < 0.032
+
+
+@pytest.mark.parametrize("drawn", [0.0, np.nextafter(1.0, 0.0)])
+def test_an_impossible_action_is_never_drawn(drawn):
+    table = np.array([[0.0, 0.5, 0.5 - 1e-10, 0.0]])
+    choose = _chooser(table, 1, 4, SimpleNamespace(random=lambda: drawn))
+    assert choose(0) == (1 if drawn == 0 else 2)
 
 
 @pytest.mark.parametrize(
