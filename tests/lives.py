@@ -88,7 +88,7 @@ def killed_at_random() -> dict:
     for _ in range(MOST_LIVES):
         child = born(lambda: recover(out, "--resume"), FOLDER / "errors")
         # Longer and longer, so that it ends at last.
-        time.sleep(rng.uniform(0.0, 0.05 + 0.02 * kills))
+        time.sleep(rng.uniform(0.0, 0.1 + 0.05 * kills))
         os.kill(child, signal.SIGKILL)
         code = ended(child)
         if code != -signal.SIGKILL:
