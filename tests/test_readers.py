@@ -467,6 +467,10 @@ def test_empty_cut_off_and_foreign_files(tmp_path, ending):
     refused(lambda: Demonstrations.load(path), str(path), "read", kind=OSError)
 
 
+def test_endings_in_capitals_are_the_same(tmp_path):
+    assert columns(Demonstrations.load(written(tmp_path, as_text(ROWS), "ROWS.CSV"))) == EXPECTED
+
+
 def test_unknown_endings_and_pickles_by_name(tmp_path):
     path = written(tmp_path, "x", "seen.xlsx")
     refused(lambda: Demonstrations.load(path), ".parquet, .csv or .npz", "seen.xlsx")

@@ -20,9 +20,10 @@ OPTIONAL = ("ended", "final_states", "partial", "groups")
 
 def read_recorded(path: Path, reading: Reading) -> Steps:
     """The episodes of a .csv, .tsv, .parquet or .npz file."""
-    if path.suffix == ".npz":
+    ending = path.suffix.lower()
+    if ending == ".npz":
         return Steps(_read_npz(path, reading), (), ())
-    if path.suffix in (*TEXT, *PARQUET):
+    if ending in (*TEXT, *PARQUET):
         return read_steps(path, reading)
     opening(path, "demonstrations as .parquet, .csv or .npz")  # a folder or a pickle is named
     raise InvalidDemonstrations(
@@ -58,7 +59,9 @@ def _read_npz(path: Path, reading: Reading) -> dict[str, Any]:
     return {name: columns[name] for name in (*NEEDED, *OPTIONAL) if name in columns}
 
 
-def write_recorded(path: Path, rows: Mapping[str, Any], episodes: Mapping[str, Any]) -> None:
+def write_recorded(
+    path: Path, rows: Mapping[str, Any], episodes: Mapping[str, Any], *, first: int = 0
+) -> None:
     """Writes episodes as a table or as arrays, by the ending of the name.
 
     Args:
@@ -66,6 +69,7 @@ def write_recorded(path: Path, rows: Mapping[str, Any], episodes: Mapping[str, A
         rows: `states` and `actions`, one entry a step.
         episodes: `offsets`, and `ended`, `final_states`, `partial`, `groups` or None, one entry an
             episode. A table repeats in every row what is unusual.
+        first: number of the first episode in a table.
     """
     if path.suffix == ".npz":
         arrays = {**rows, **episodes}
@@ -75,10 +79,12 @@ def write_recorded(path: Path, rows: Mapping[str, Any], episodes: Mapping[str, A
         raise InvalidDemonstrations(
             f"demonstrations are saved as .parquet, .csv or .npz; got {path.name}"
         )
+    import polars
+
     offsets = episodes["offsets"]
     lengths = np.diff(offsets)
     columns = {
-        "episode": np.repeat(np.arange(len(lengths)), lengths),
+        "episode": np.repeat(first + np.arange(len(lengths)), lengths),
         "step": np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths),
         "state": rows["states"],
         "action": rows["actions"],
@@ -90,6 +96,10 @@ def write_recorded(path: Path, rows: Mapping[str, Any], episodes: Mapping[str, A
         ("groups", "group", None),
     ):
         part = episodes[name]
-        if part is not None and (part != usual).any():
-            columns[column] = np.repeat(part, lengths)
+        if part is None or not (part != usual).any():
+            continue
+        if part.dtype.kind == "U":
+            # NumPy would hold every row's text at the length of the longest.
+            part = polars.Series(part.tolist())
+        columns[column] = part[columns["episode"]]
     write_columns(path, columns)

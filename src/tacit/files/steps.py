@@ -60,7 +60,7 @@ class Steps:
 
 def read_steps(path: Path, reading: Reading) -> Steps:
     """The steps of a CSV or Parquet file; `InvalidDemonstrations` names the line that is wrong."""
-    parquet = path.suffix in PARQUET
+    parquet = path.suffix.lower() in PARQUET
     known = (*ORDINARY, *OPTIONAL)
     table = (
         ParquetTable(path, reading.largest) if parquet else TextTable(path, known, reading.largest)
