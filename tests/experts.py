@@ -10,6 +10,7 @@ import oracles
 import tacit
 from tacit import MDP, Demonstrations, Features
 from tacit.inverse.expectations import Expectations, pull_back
+from tacit.tallies.tally import Horizons
 
 TEMPERATURE, PRICE = 0.0025, 0.05
 
@@ -68,6 +69,7 @@ def exact(mdp: MDP, features: Features, visitation: np.ndarray) -> Expectations:
     maps = (features.reward, *features.costs)
     nothing = tuple(np.zeros(table.shape[-1]) for table in maps)
     spans = tuple(np.ptp(table.reshape(-1, table.shape[-1]), axis=0) for table in maps)
-    horizon = np.array([1.0 / (1.0 - mdp.discount)])
+    length = 1.0 / (1.0 - mdp.discount)
+    horizon = Horizons(1, length, length**2, length)
     means = pull_back(features, visitation)
     return Expectations(means, nothing, nothing, spans, horizon, visitation)

@@ -13,6 +13,7 @@ from tacit.inverse.expectations import check_task, expectations, pull_back
 from tacit.mdp import MDP
 from tacit.objective import Features
 from tacit.simulation import simulate
+from tacit.tallies.tally import Horizons
 
 # Sums of the same few thousand products in another order.
 ROUNDING = 1e-12
@@ -108,7 +109,7 @@ def test_means_are_the_pull_back_of_the_demonstrated_visitation(problem, seed):
     found = expectations(mdp, features, walks)
     for mean, back in zip(found.means, pull_back(features, found.visitation), strict=True):
         assert (mean == back).all()
-    assert found.visitation.sum() == pytest.approx(found.horizons.mean(), rel=ROUNDING)
+    assert found.visitation.sum() == pytest.approx(found.horizons.mean, rel=ROUNDING)
 
 
 @examples(30)
@@ -141,7 +142,7 @@ def test_an_episode_that_is_absorbed_is_complete():
     found = expectations(mdp, features, walks)
     assert found.reward == pytest.approx([1.0, 0.5, 0.5], abs=ROUNDING)
     assert (found.truncation[0] == 0).all()
-    assert found.horizons == pytest.approx([2.0] * 3)
+    assert found.horizons == Horizons(number=3, mean=2.0, square=4.0, longest=2.0)
     assert (found.deviations[0] == 0).all()
 
 
@@ -269,7 +270,7 @@ def test_hoeffding_and_bernstein_by_hand():
     mdp = MDP(np.full((2, 1, 2), 0.5), [0.5, 0.5], 0.0)
     walks = simulate(mdp, np.ones((2, 1)), trajectories=100, steps=10, seed=1)
     found = expectations(mdp, Features([[-1.0], [1.0]], [[[0.0, 0.5], [1.0, 0.5]]]), walks)
-    assert (found.horizons == 1.0).all()
+    assert found.horizons == Horizons(number=100, mean=1.0, square=1.0, longest=1.0)
     number = 3  # coordinates that must hold at once; the constant one has span 0
     half = np.sqrt(np.log(2 * number / 0.05) / 200)
     assert found.hoeffding()[0] == pytest.approx([2 * half])
@@ -287,7 +288,7 @@ def test_unequal_horizons_share_one_bound():
     mdp = MDP(np.full((2, 1, 2), 0.5), [0.5, 0.5], 0.5)
     walks = Demonstrations([0, 1, 0], [0, 0, 0], [0, 1, 3])
     found = expectations(mdp, Features([[0.0], [1.0]]), walks)
-    assert found.horizons == pytest.approx([1.0, 1.5])
+    assert found.horizons == Horizons(number=2, mean=1.25, square=1.625, longest=1.5)
     half = np.sqrt((1 + 1.5**2) * np.log(2 / 0.1) / 2) / 2
     assert found.hoeffding(0.9)[0] == pytest.approx([half])
 

@@ -15,6 +15,7 @@ PACKAGE = Path(tacit.__file__).parent
 LAYERS = [
     "errors",
     "progress",
+    "workers",
     "files",
     "engine",
     "layout",
@@ -26,6 +27,7 @@ LAYERS = [
     "mdp",
     "objective",
     "demonstrations",
+    "tallies",
     "sources",
     "features",
     "forward",

@@ -83,8 +83,9 @@ def write_recorded(
 
     offsets = episodes["offsets"]
     lengths = np.diff(offsets)
+    episode = np.repeat(np.arange(len(lengths)), lengths)
     columns = {
-        "episode": np.repeat(first + np.arange(len(lengths)), lengths),
+        "episode": first + episode,
         "step": np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths),
         "state": rows["states"],
         "action": rows["actions"],
@@ -101,5 +102,5 @@ def write_recorded(
         if part.dtype.kind == "U":
             # NumPy would hold every row's text at the length of the longest.
             part = polars.Series(part.tolist())
-        columns[column] = part[columns["episode"]]
+        columns[column] = part[episode]
     write_columns(path, columns)

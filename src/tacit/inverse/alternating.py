@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solve import Solver
 from tacit.inverse.alternation import Round
 from tacit.inverse.course import better, course
-from tacit.inverse.expectations import Expectations, check_task, expectations
+from tacit.inverse.expectations import Expectations, check_task, expectations_from_start
 from tacit.inverse.exponentiated import matched, yardsticks
 from tacit.inverse.recovery import History, Recovery, delivered
 from tacit.mdp import MDP
 from tacit.objective import Features
 from tacit.progress import stopped
+from tacit.tallies.observed import Observed
 
 # Rounds after which a decaying step has fallen to 1 / sqrt(2) of the first one.
 HALF_LIFE = 100.0
@@ -140,24 +140,23 @@ class Alternating:
         self,
         mdp: MDP,
         features: Features,
-        demonstrations: Demonstrations,
+        demonstrations: Observed,
         *,
         throw: bool = True,
     ) -> Recovery:
         """The recovery at the best round of all starts; its history holds every round."""
         check_task(mdp, features, demonstrations)
-        if demonstrations.partial.all():
+        seen = expectations_from_start(mdp, features, demonstrations)
+        if seen is None:
             raise InvalidDemonstrations(
                 "Alternating matches discounted sums from the start: it needs trajectories that "
                 "begin there; got partial ones only (use Likelihood)"
             )
-        whole = demonstrations.select(~demonstrations.partial)
-        seen = expectations(mdp, features, whole)
         best, history = self._best(mdp, features, seen)
 
         from tacit.inverse.alternating_report import report
 
-        return delivered(report(self, mdp, features, whole, seen, best, history), throw)
+        return delivered(report(self, mdp, features, demonstrations, seen, best, history), throw)
 
     def _best(self, mdp: MDP, features: Features, seen: Expectations) -> tuple[Round, History]:
         """The best round of all starts, and every round."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
 from tacit.forward.solution import Solution, Status
 from tacit.inverse.alternation import Round
 from tacit.inverse.expectations import Blocks, Expectations, pull_back
@@ -18,6 +17,7 @@ from tacit.inverse.round_problem import visits_of
 from tacit.inverse.twins import favourites, with_favourites
 from tacit.mdp import MDP
 from tacit.objective import Features, Objective
+from tacit.tallies.observed import Observed
 
 if TYPE_CHECKING:
     from tacit.inverse.alternating import Alternating
@@ -32,7 +32,7 @@ def report(
     rules: Alternating,
     mdp: MDP,
     features: Features,
-    demonstrations: Demonstrations,
+    demonstrations: Observed,
     seen: Expectations,
     best: Round,
     history: History,

@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.solution import conclude
 from tacit.inverse.activity import activity_p_value
 from tacit.inverse.boltzmann import LARGEST, Fit, refit
 from tacit.inverse.convex import Convex
 from tacit.inverse.coordinates import coordinates
-from tacit.inverse.expectations import check_task, expectations, pull_back
+from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
 from tacit.inverse.identification import unidentified
 from tacit.inverse.inference import advantages, information
 from tacit.inverse.likelihood import Likelihood, Steps
 from tacit.inverse.recovery import Recovery, delivered
 from tacit.mdp import MDP
 from tacit.objective import Features
+from tacit.tallies.observed import Observed
 from tacit.transitions import numbers
 
 
@@ -48,7 +48,7 @@ class RewardOnly:
         self,
         mdp: MDP,
         features: Features,
-        demonstrations: Demonstrations,
+        demonstrations: Observed,
         *,
         throw: bool = True,
     ) -> Recovery:
@@ -115,7 +115,7 @@ class ConstraintOnly:
         self,
         mdp: MDP,
         features: Features,
-        demonstrations: Demonstrations,
+        demonstrations: Observed,
         *,
         throw: bool = True,
     ) -> Recovery:
@@ -160,7 +160,7 @@ class ConstraintOnly:
 def _with_features(
     mdp: MDP,
     features: Features,
-    demonstrations: Demonstrations,
+    demonstrations: Observed,
     found: Recovery,
     reward_weights: np.ndarray,
     cost_weights: Any,
@@ -184,10 +184,10 @@ def _with_features(
         policy=old.policy,
         iterations=old.iterations,
     )
-    certificate, whole = found.certificate, ~demonstrations.partial
-    if whole.any():
+    certificate = found.certificate
+    seen = expectations_from_start(mdp, features, demonstrations)
+    if seen is not None:
         # Over all maps: the same number for every estimator.
-        seen = expectations(mdp, features, demonstrations.select(whole))
         certificate = replace(
             certificate,
             feature_gap=seen.gap(pull_back(features, old.visitation)),
@@ -209,7 +209,7 @@ def _with_features(
 
 
 def _with_known_scale(
-    options: Likelihood, mdp: MDP, one: Features, demonstrations: Demonstrations, inverse: float
+    options: Likelihood, mdp: MDP, one: Features, demonstrations: Observed, inverse: float
 ) -> Recovery:
     """The likelihood's recovery with the parameter of the one reward feature held at `inverse`."""
     from tacit.inverse.likelihood_report import report

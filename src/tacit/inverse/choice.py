@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
 from tacit.inverse.findings import ENOUGH, single_minded
 from tacit.inverse.recover import Estimator
 from tacit.mdp import MDP
 from tacit.objective import Features
+from tacit.tallies.observed import Observed, tally_of
 
 # Above this share of steps in states where the expert always does the same, noise is not seen.
 DETERMINISTIC = 0.9
 
 
-def choose(mdp: MDP, features: Features, demonstrations: Demonstrations) -> tuple[Estimator, str]:
+def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Estimator, str]:
     """The estimator picked by evidence, and the sentence that says so.
 
     An expert who varies where it could do the same is noisy, and the likelihood of its steps uses
@@ -24,10 +24,11 @@ def choose(mdp: MDP, features: Features, demonstrations: Demonstrations) -> tupl
     from tacit.inverse.explanation import Explanation
     from tacit.inverse.likelihood import Likelihood
 
-    counts = demonstrations.counts(mdp)
+    tally = tally_of(mdp, demonstrations)
+    counts = tally.counts
     share = single_minded(counts)
     known = int((counts.sum(axis=1) >= ENOUGH).sum())
-    seen = "loose pairs" if demonstrations.partial.all() else "trajectories"
+    seen = "trajectories" if tally.trajectories else "loose pairs"
     if share > DETERMINISTIC:
         reason = (
             f"Explanation was picked: {share:.0%} of the steps in the {known} states with at least "

@@ -11,11 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.boltzmann import RESCUE, Fit, expert_solution, fit, loss_of, rescued
 from tacit.inverse.coordinates import Coordinates, coordinates
-from tacit.inverse.expectations import Expectations, expectations, pull_back
+from tacit.inverse.expectations import (
+    Expectations,
+    check_task,
+    expectations_from_start,
+    pull_back,
+)
 from tacit.inverse.findings import data_findings, feature_findings
 from tacit.inverse.gauge import split
 from tacit.inverse.identification import unidentified
@@ -34,6 +38,7 @@ from tacit.inverse.recovery import (
 )
 from tacit.mdp import MDP
 from tacit.objective import Features
+from tacit.tallies.observed import Observed
 
 # Loss (nats an episode) that doubling all parameters must cost, or the expert looks deterministic.
 VISIBLE = 1e-6
@@ -59,26 +64,26 @@ class Convex:
         self,
         mdp: MDP,
         features: Features,
-        demonstrations: Demonstrations,
+        demonstrations: Observed,
         *,
         throw: bool = True,
     ) -> Recovery:
         """The recovery whose noisy expert has the demonstrations' feature expectations."""
-        if demonstrations.partial.all():
+        check_task(mdp, features, demonstrations)
+        seen = expectations_from_start(mdp, features, demonstrations)
+        if seen is None:
             raise InvalidDemonstrations(
                 "Convex matches discounted sums from the start: it needs trajectories that begin "
                 "there; got partial ones only (use Likelihood)"
             )
-        whole = demonstrations.select(~demonstrations.partial)
-        seen = expectations(mdp, features, whole)
-        return self.match(mdp, features, seen, whole, throw=throw)
+        return self.match(mdp, features, seen, demonstrations, throw=throw)
 
     def match(
         self,
         mdp: MDP,
         features: Features,
         seen: Expectations,
-        demonstrations: Demonstrations | None = None,
+        demonstrations: Observed | None = None,
         *,
         throw: bool = True,
     ) -> Recovery:

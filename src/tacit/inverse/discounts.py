@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.inverse.coordinates import coordinates
 from tacit.inverse.expectations import check_task
@@ -17,6 +16,7 @@ from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery
 from tacit.mdp import MDP
 from tacit.objective import Features
+from tacit.tallies.observed import Observed, counts_of
 from tacit.transitions import numbers
 
 # 95 % quantile of the chi-square law with one degree of freedom: the discount is one number.
@@ -154,7 +154,7 @@ class DiscountProfile:
 def discount_profile(
     mdp: MDP,
     features: Features,
-    demonstrations: Demonstrations,
+    demonstrations: Observed,
     discounts: Any,
     *,
     estimator: Estimator | None = None,
@@ -178,7 +178,7 @@ def discount_profile(
         from tacit.inverse.choice import choose
 
         estimator, _ = choose(mdp, features, demonstrations)
-    counts = demonstrations.counts(mdp)
+    counts = counts_of(mdp, demonstrations)
     recoveries, likelihood, optimal = [], [], []
     for discount in grid:
         world = replace(mdp, discount=float(discount))
@@ -199,7 +199,7 @@ def discount_profile(
 def _log_likelihood(
     mdp: MDP,
     features: Features,
-    demonstrations: Demonstrations,
+    demonstrations: Observed,
     estimator: Estimator,
     found: Recovery,
     counts: np.ndarray,

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.mdp import MDP
 from tacit.objective import Features
+from tacit.tallies.observed import Observed, check_observed, spread_of, tally_of
+from tacit.tallies.sums import known_rest
+from tacit.tallies.tally import Horizons, Tally
 
 Blocks = tuple[np.ndarray, ...]
 
@@ -28,11 +30,11 @@ class Expectations:
     Attributes:
         means: ([D], [D_1], ...) mean over trajectories of the discounted feature sums.
         deviations: ([D], [D_1], ...) standard deviation of one trajectory's sum; NaN where there is
-            a single trajectory.
+            a single trajectory, or only a tally is left.
         truncation: ([D], [D_1], ...) bound on what is missing from the means because trajectories
             were cut off.
         spans: ([D], [D_1], ...) largest minus smallest value of each feature.
-        horizons: [E] discounted steps that each trajectory covers; 1 / (1 - discount) if all.
+        horizons: discounted steps that the trajectories cover; 1 / (1 - discount) each if all.
         visitation: [S, A] mean discounted visitation of the trajectories; `means` is its pull-back.
     """
 
@@ -40,7 +42,7 @@ class Expectations:
     deviations: Blocks
     truncation: Blocks
     spans: Blocks
-    horizons: np.ndarray
+    horizons: Horizons
     visitation: np.ndarray
 
     @property
@@ -56,7 +58,7 @@ class Expectations:
     @property
     def trajectories(self) -> int:
         """E, how many trajectories there are."""
-        return len(self.horizons)
+        return self.horizons.number
 
     @property
     def standard_errors(self) -> Blocks:
@@ -69,7 +71,7 @@ class Expectations:
         Hoeffding's inequality over independent trajectories: it knows the ranges only.
         """
         chances = np.log(2 * _count(self.means) / _risk(confidence))
-        spread = np.sqrt((self.horizons**2).sum() * chances / 2) / self.trajectories
+        spread = np.sqrt(self.horizons.square * chances / (2 * self.trajectories))
         return tuple(spread * span for span in self.spans)
 
     def bernstein(self, confidence: float = 0.95) -> Blocks:
@@ -82,7 +84,7 @@ class Expectations:
         if number < 2:
             return tuple(np.full(len(part), np.inf) for part in self.means)
         chances = np.log(4 * _count(self.means) / _risk(confidence))
-        rest = 7.0 * self.horizons.max() * chances / (3.0 * (number - 1))
+        rest = 7.0 * self.horizons.longest * chances / (3.0 * (number - 1))
         return tuple(
             np.sqrt(2.0 * chances / number) * deviation + rest * span
             for deviation, span in zip(self.deviations, self.spans, strict=True)
@@ -121,56 +123,47 @@ class Expectations:
         return float(np.sqrt(np.mean(shares)))
 
 
-def expectations(mdp: MDP, features: Features, demonstrations: Demonstrations) -> Expectations:
-    """The `Expectations` of demonstrations, of any lengths.
+def expectations(mdp: MDP, features: Features, demonstrations: Observed) -> Expectations:
+    """The `Expectations` of the demonstrations that begin at the start, of any lengths.
 
     A trajectory whose last known state is one that no action leaves, with features that no action
     changes, is complete: the rest of its sum is discount^T / (1 - discount) times the features
     there. Any other is cut off after its T steps, and `truncation` bounds what is missing.
     """
     check_task(mdp, features, demonstrations)
-    lengths, discount = demonstrations.lengths, mdp.discount
-    powers = discount ** np.arange(int(lengths.max()) + 1)
-    weights = powers[demonstrations.step]
-    alike = np.ones(mdp.states, bool)
-    for table in (features.reward, *features.costs):
-        if table.ndim == 3:
-            alike &= (np.ptp(table, axis=1) == 0).all(axis=1)
-    final, tail = _tails(mdp, alike, demonstrations, powers)
-    rest = powers[lengths] / (1.0 - discount)
-    index = demonstrations.states.astype(np.int64) * mdp.actions + demonstrations.actions
+    seen = expectations_from_start(mdp, features, demonstrations)
+    if seen is None:
+        raise InvalidDemonstrations(
+            "discounted sums need trajectories that begin at the start; got partial ones only"
+        )
+    return seen
 
-    visits = discounted_visits(mdp, alike, demonstrations)
 
-    missing = float((rest - tail).mean())
+def expectations_from_start(
+    mdp: MDP, features: Features, demonstrations: Observed, tally: Tally | None = None
+) -> Expectations | None:
+    """The `Expectations` if any of the demonstrations begins at the start, else None.
+
+    `tally` is that of the demonstrations, where it was taken already.
+    """
+    tally = tally_of(mdp, demonstrations) if tally is None else tally
+    if not tally.trajectories:
+        return None
+    known = known_rest(mdp, features)
+    visits, missing = tally.visitation(known), tally.missing(known)
     maps = (features.reward, *features.costs)
-    rows = (demonstrations.states, index)
+    spread = spread_of(mdp, features, demonstrations)
+    means = pull_back(features, visits)
+    ends = np.cumsum([len(part) for part in means])
+    deviations = np.full(ends[-1], np.nan) if spread is None else spread.deviations
     return Expectations(
-        means=pull_back(features, visits),
-        deviations=tuple(
-            _deviations(table, rows, weights, demonstrations.offsets, final, tail) for table in maps
-        ),
+        means=means,
+        deviations=tuple(np.split(deviations, ends[:-1])),
         truncation=tuple(missing * np.abs(_flat(table)).max(axis=0) for table in maps),
         spans=tuple(np.ptp(_flat(table), axis=0) for table in maps),
-        horizons=1.0 / (1.0 - discount) - (rest - tail),
+        horizons=tally.horizons(known),
         visitation=visits,
     )
-
-
-def discounted_visits(mdp: MDP, alike: np.ndarray, demonstrations: Demonstrations) -> np.ndarray:
-    """[S, A] mean discounted visitation of the trajectories, with the tail of complete ones.
-
-    `alike` [S] bool says where all actions have the same features.
-    """
-    lengths, discount = demonstrations.lengths, mdp.discount
-    powers = discount ** np.arange(int(lengths.max()) + 1)
-    index = demonstrations.states.astype(np.int64) * mdp.actions + demonstrations.actions
-    visits = np.bincount(
-        index, weights=powers[demonstrations.step], minlength=mdp.states * mdp.actions
-    ).reshape(mdp.states, mdp.actions)
-    final, tail = _tails(mdp, alike, demonstrations, powers)
-    visits += np.bincount(final, weights=tail, minlength=mdp.states)[:, None] / mdp.actions
-    return visits / demonstrations.episodes
 
 
 def pull_back(features: Features, visitation: np.ndarray) -> Blocks:
@@ -185,18 +178,19 @@ def pull_back(features: Features, visitation: np.ndarray) -> Blocks:
     )
 
 
-def check_task(mdp: MDP, features: Features, demonstrations: Demonstrations) -> None:
-    """Raises `InvalidModel` or `InvalidDemonstrations` unless the three speak of the same world."""
+def check_task(
+    mdp: MDP, features: Features, demonstrations: Observed, *, in_memory: bool = False
+) -> None:
+    """Raises `InvalidModel` or `InvalidDemonstrations` unless the three speak of the same world.
+
+    `in_memory` asks for `Demonstrations`, for those who must look at single episodes again.
+    """
     for kind, given, expected in (
         ("mdp", mdp, MDP),
         ("features", features, Features),
     ):
         if not isinstance(given, expected):
             raise InvalidModel(f"{kind} must be a {expected.__name__}; got {type(given).__name__}")
-    if not isinstance(demonstrations, Demonstrations):
-        raise InvalidDemonstrations(
-            f"demonstrations must be Demonstrations; got {type(demonstrations).__name__}"
-        )
     names = ["reward features", *(f"cost features {k}" for k in range(features.constraints))]
     for name, table in zip(names, (features.reward, *features.costs), strict=True):
         if table.shape[:-1] not in ((mdp.states,), (mdp.states, mdp.actions)):
@@ -204,41 +198,7 @@ def check_task(mdp: MDP, features: Features, demonstrations: Demonstrations) -> 
                 f"{name} must have shape [S, D] or [S, A, D] with S, A = "
                 f"{(mdp.states, mdp.actions)}; got {table.shape}"
             )
-    demonstrations.check(mdp)
-
-
-def _tails(
-    mdp: MDP, alike: np.ndarray, demonstrations: Demonstrations, powers: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """[E] last known states, and [E] discounted steps that a trajectory will still spend there.
-
-    None where the features there depend on the action: which one it takes was not seen.
-    """
-    last = demonstrations.states[demonstrations.offsets[1:] - 1]
-    final = np.where(demonstrations.final_states < 0, last, demonstrations.final_states)
-    rest = powers[demonstrations.lengths] / (1.0 - mdp.discount)
-    return final, np.where((mdp.absorbing & alike)[final], rest, 0.0)
-
-
-def _deviations(
-    table: np.ndarray,
-    rows: tuple[np.ndarray, np.ndarray],
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    final: np.ndarray,
-    tail: np.ndarray,
-) -> np.ndarray:
-    """[D] standard deviations over trajectories of the discounted sums of one map's features."""
-    if len(final) < 2:
-        return np.full(table.shape[-1], np.nan)
-    found = np.empty(table.shape[-1])
-    for j in range(table.shape[-1]):  # one column at a time: [N, D] would not fit for millions
-        column = np.ascontiguousarray(table[..., j])
-        at_end = column if column.ndim == 1 else column.mean(axis=1)
-        seen = column.ravel()[rows[0] if column.ndim == 1 else rows[1]]
-        sums = np.add.reduceat(weights * seen, offsets[:-1]) + tail * at_end[final]
-        found[j] = sums.std(ddof=1)
-    return found
+    check_observed(mdp, demonstrations, in_memory=in_memory)
 
 
 def _flat(table: np.ndarray) -> np.ndarray:

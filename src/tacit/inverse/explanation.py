@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
-from tacit.inverse.expectations import check_task, expectations
+from tacit.inverse.expectations import check_task, expectations_from_start
 from tacit.inverse.explanations.cone import cone
 from tacit.inverse.explanations.imperfect import Nearest, nearest
 from tacit.inverse.explanations.points import Point, best_point
@@ -23,6 +22,7 @@ from tacit.inverse.recovery import Recovery, delivered
 from tacit.mdp import MDP
 from tacit.objective import Features
 from tacit.progress import once
+from tacit.tallies.observed import Observed, counts_of
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Explanation:
         self,
         mdp: MDP,
         features: Features,
-        demonstrations: Demonstrations,
+        demonstrations: Observed,
         *,
         throw: bool = True,
     ) -> Recovery:
@@ -54,16 +54,14 @@ class Explanation:
             raise InvalidModel(f"tolerance must be in [1e-10, 1e-3); got {self.tolerance}")
         check_task(mdp, features, demonstrations)
         words = vocabulary(mdp, features, free_reward=self.free_reward)
-        found = cone(mdp, words.tables, demonstrations.counts(mdp))
-        whole = ~demonstrations.partial
-        seen = None
-        if whole.any():
-            seen = expectations(mdp, features, demonstrations.select(whole))
+        counts = counts_of(mdp, demonstrations)
+        found = cone(mdp, words.tables, counts)
+        seen = expectations_from_start(mdp, features, demonstrations)
         evidence = Evidence(mdp, features, demonstrations, words, found, seen, repr(self))
         questions = Questions(found, words, self.tolerance)
         if len(words.tables) == 0:
             return delivered(silent(evidence), throw)
-        inputs = (mdp.transitions, mdp.discount, words.tables, demonstrations.counts(mdp))
+        inputs = (mdp.transitions, mdp.discount, words.tables, counts)
         point, programs = once(
             "explanation",
             lambda: _clearest(questions),
@@ -72,9 +70,7 @@ class Explanation:
         )
         if point is not None:
             return delivered(explained(evidence, questions, point, programs), throw)
-        least = once(
-            "nearest", lambda: nearest(found, demonstrations), inputs=inputs, kinds=(Nearest,)
-        )
+        least = once("nearest", lambda: nearest(found, counts), inputs=inputs, kinds=(Nearest,))
         return delivered(unexplained(evidence, least), throw)
 
 

@@ -56,7 +56,7 @@ class Stride:
 
 def yardsticks(seen: Expectations, band: float) -> Yardsticks:
     """The `Yardsticks` of demonstrations; without standard errors (one trajectory), no band."""
-    horizon = float(seen.horizons.max())
+    horizon = seen.horizons.longest
     return Yardsticks(
         scales=tuple(float(span.max()) * horizon or 1.0 for span in seen.spans),
         bands=tuple(band * np.nan_to_num(error) for error in seen.standard_errors),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
 from tacit.mdp import MDP
 from tacit.objective import Features
+from tacit.tallies.observed import Observed, counts_of, moves_of
 
 # Correlation beyond which two feature columns are called the same.
 SAME = 1.0 - 1e-9
@@ -14,10 +14,10 @@ SAME = 1.0 - 1e-9
 ENOUGH = 5
 
 
-def data_findings(mdp: MDP, demonstrations: Demonstrations) -> list[str]:
+def data_findings(mdp: MDP, demonstrations: Observed) -> list[str]:
     """What the demonstrations leave open by themselves."""
     sentences = impossible_moves(mdp, demonstrations)
-    counts = demonstrations.counts(mdp)
+    counts = counts_of(mdp, demonstrations)
     unseen = int((counts.sum(axis=1) == 0).sum())
     if unseen:
         sentences.append(f"{unseen} of {mdp.states} states were never visited.")
@@ -33,34 +33,26 @@ def data_findings(mdp: MDP, demonstrations: Demonstrations) -> list[str]:
     return sentences
 
 
-def impossible_moves(mdp: MDP, demonstrations: Demonstrations) -> list[str]:
+def impossible_moves(mdp: MDP, demonstrations: Observed) -> list[str]:
     """Observed moves that this world gives probability 0, and starts that it never has."""
+    found = moves_of(mdp, demonstrations)
     sentences = []
-    states, actions, step = demonstrations.states, demonstrations.actions, demonstrations.step
-    inside = np.flatnonzero(step[1:] > 0)  # rows followed by a row of the same episode
-    bad, first = 0, -1
-    for rows in np.array_split(inside, max(1, len(inside) // 1_000_000)):
-        lists = mdp.transitions.states[states[rows], actions[rows]]
-        chances = mdp.transitions.probabilities[states[rows], actions[rows]]
-        met = ((lists == states[rows + 1][:, None]) & (chances > 0)).any(axis=1)
-        if not met.all():
-            first = int(rows[~met][0]) if first < 0 else first
-            bad += int((~met).sum())
-    if bad:
-        have = "observed move has" if bad == 1 else "observed moves have"
+    if found is not None and found.move is not None:
+        episode, step, state, action, after = found.move
+        have = "observed move has" if found.impossible == 1 else "observed moves have"
         sentences.append(
-            f"{bad} {have} probability 0 in this world, the first in episode "
-            f"{demonstrations.episode[first]}, step {step[first]}: from state {states[first]} by "
-            f"action {actions[first]} to state {states[first + 1]}. Model or data are wrong."
+            f"{found.impossible} {have} probability 0 in this world, the first in episode "
+            f"{episode}, step {step}: from state {state} by action {action} to state {after}. "
+            "Model or data are wrong."
         )
-    begins = states[demonstrations.offsets[:-1]]
-    odd = np.flatnonzero((mdp.initial[begins] == 0) & ~demonstrations.partial)
-    if len(odd):
-        begin, them = ("episode begins", "it") if len(odd) == 1 else ("episodes begin", "them")
-        was = "it was" if len(odd) == 1 else "they were"
+    if found is not None and found.start is not None:
+        episode, state = found.start
+        one = found.misplaced == 1
+        begin, them = ("episode begins", "it") if one else ("episodes begin", "them")
+        was = "it was" if one else "they were"
         sentences.append(
-            f"{len(odd)} {begin} where this world never starts, the first episode {odd[0]} in "
-            f"state {begins[odd[0]]}: mark {them} as partial if {was} joined later."
+            f"{found.misplaced} {begin} where this world never starts, the first episode {episode} "
+            f"in state {state}: mark {them} as partial if {was} joined later."
         )
     return sentences
 

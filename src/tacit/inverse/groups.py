@@ -144,7 +144,7 @@ def equal_weights_test(
             weight sits on its bound.
         seed: of the simulation.
     """
-    check_task(mdp, features, demonstrations)
+    check_task(mdp, features, demonstrations, in_memory=True)
     options = Likelihood() if estimator is None else estimator
     if not isinstance(options, Likelihood):
         raise InvalidModel(f"the test compares likelihoods: use Likelihood(); got {options!r:.60}")

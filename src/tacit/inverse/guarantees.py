@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
 from tacit.inverse.expectations import Blocks, Expectations
+from tacit.tallies.observed import Observed
 
 
 def guarantee_sentences(seen: Expectations, reached: Blocks) -> list[str]:
@@ -30,7 +30,7 @@ def guarantee_sentences(seen: Expectations, reached: Blocks) -> list[str]:
 
 
 def more_data_sentence(
-    names: list[str], ends: np.ndarray, demonstrations: Demonstrations, clustered: bool
+    names: list[str], ends: np.ndarray, demonstrations: Observed, clustered: bool
 ) -> list[str]:
     """Which number is known worst, and how much more data would halve its interval.
 

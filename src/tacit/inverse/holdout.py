@@ -132,7 +132,7 @@ def holdout(
         seed: of the choice of episodes.
         recovery: from all the demonstrations by the same estimator, if there is one already.
     """
-    check_task(mdp, features, demonstrations)
+    check_task(mdp, features, demonstrations, in_memory=True)
     if not 0.0 < share < 1.0:
         raise InvalidModel(f"share must be between 0 and 1; got {share}")
     count = demonstrations.episodes

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
 from tacit.inverse.boltzmann import Fit
 from tacit.inverse.coordinates import Coordinates
 from tacit.inverse.gauge import Split
 from tacit.mdp import MDP
+from tacit.tallies.observed import Observed, scatter_of
 
 # Two-sided 95 % of the normal law, and the one-sided 95 % used where a bound cuts a side off.
 TWO_SIDED = 1.959963984540054
@@ -67,7 +67,7 @@ def errors(
     fisher: np.ndarray,
     free: np.ndarray,
     scores: np.ndarray,
-    demonstrations: Demonstrations,
+    demonstrations: Observed,
     actions: int,
 ) -> Errors:
     """The `Errors` of the free parameters, clustered by trajectory where those are many.
@@ -84,10 +84,10 @@ def errors(
     # Loose pairs are steps.
     if many < CLUSTERS * max(int(free.sum()), 1) or many == demonstrations.steps:
         return Errors(inverse, blind, False)
-    index = demonstrations.states.astype(np.int64) * actions + demonstrations.actions
-    starts = demonstrations.offsets[:-1]
-    sums = np.stack([np.add.reduceat(table.ravel()[index], starts) for table in scores])
-    scatter = sums @ sums.T * (many / (many - 1.0))
+    found = scatter_of(scores, demonstrations)
+    if found is None:
+        return Errors(inverse, blind, False)
+    scatter = found.products * (many / (many - 1.0))
     return Errors(inverse @ scatter @ inverse, blind, True, scatter)
 
 

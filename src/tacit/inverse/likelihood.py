@@ -11,16 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.inverse.activity import activity_p_value
 from tacit.inverse.boltzmann import LARGEST, Fit, fit
 from tacit.inverse.coordinates import Coordinates, coordinates
-from tacit.inverse.expectations import check_task, discounted_visits
+from tacit.inverse.expectations import check_task
 from tacit.inverse.inference import advantages, information
 from tacit.inverse.recovery import Recovery, delivered
 from tacit.mdp import MDP
 from tacit.objective import Features
+from tacit.tallies.observed import Observed, tally_of
+from tacit.tallies.tally import Tally
 
 # Ridge of the fit that a search begins from where it may matter.
 ROUGH = 1e-4
@@ -48,7 +49,7 @@ class Likelihood:
         self,
         mdp: MDP,
         features: Features,
-        demonstrations: Demonstrations,
+        demonstrations: Observed,
         *,
         throw: bool = True,
     ) -> Recovery:
@@ -113,6 +114,7 @@ class Steps:
         target: [D] sums of the features over all steps.
         discounted: [S, A] mean discounted visits of the trajectories that begin at the start, if
             there are any.
+        tally: of the demonstrations; None where there are only counts.
     """
 
     mdp: MDP
@@ -121,18 +123,19 @@ class Steps:
     start: np.ndarray
     target: np.ndarray
     discounted: np.ndarray | None
+    tally: Tally | None = None
 
     @classmethod
-    def of(cls, mdp: MDP, space: Coordinates, demonstrations: Demonstrations) -> Steps:
+    def of(cls, mdp: MDP, space: Coordinates, demonstrations: Observed) -> Steps:
         """The coefficients of these demonstrations."""
-        counts = demonstrations.counts(mdp)
+        tally = tally_of(mdp, demonstrations)
+        counts = tally.counts
         start = counts.sum(axis=1) - mdp.discount * mdp.inflow(counts)
-        whole = ~demonstrations.partial
         visits = None
-        if whole.any():
+        if tally.trajectories:
             alike = (np.ptp(space.tables, axis=2) == 0).all(axis=0)
-            visits = discounted_visits(mdp, alike, demonstrations.select(whole))
-        return cls(mdp, space, counts, start, space.pull_back(counts), visits)
+            visits = tally.visitation(mdp.absorbing & alike)
+        return cls(mdp, space, counts, start, space.pull_back(counts), visits, tally)
 
     @property
     def visits(self) -> np.ndarray:

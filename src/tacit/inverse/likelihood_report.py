@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
 from tacit.forward.visitation import visitation
 from tacit.inverse.boltzmann import RESCUE, Fit, expert_solution, rescued
-from tacit.inverse.expectations import expectations, pull_back
+from tacit.inverse.expectations import (
+    Blocks,
+    Expectations,
+    expectations_from_start,
+    pull_back,
+)
 from tacit.inverse.findings import data_findings, feature_findings
 from tacit.inverse.gauge import Split, split
 from tacit.inverse.guarantees import guarantee_sentences, more_data_sentence
@@ -30,6 +34,7 @@ from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, Recov
 from tacit.inverse.separation import forbidden_limits
 from tacit.mdp import MDP
 from tacit.objective import Features
+from tacit.tallies.observed import Observed
 
 if TYPE_CHECKING:
     from tacit.inverse.likelihood import Likelihood, Steps
@@ -63,7 +68,7 @@ def report(
     estimator: Likelihood,
     mdp: MDP,
     features: Features,
-    demonstrations: Demonstrations,
+    demonstrations: Observed,
     steps: Steps,
     full: Fit,
     kept: Fit,
@@ -73,6 +78,8 @@ def report(
     evidence = _evidence(estimator, demonstrations, steps, kept)
     gauge, fitted = evidence.gauge, evidence.fitted
     ends, spread = _numbers(estimator, demonstrations, steps, full, evidence)
+    seen = expectations_from_start(mdp, features, demonstrations, steps.tally)
+    reached = pull_back(features, visitation(mdp, fitted.point.policy))
     findings = (
         *_constraint_sentences(steps, evidence, p_values),
         *_parameter_sentences(steps, evidence),
@@ -85,7 +92,7 @@ def report(
             demonstrations,
             evidence.found.clustered,
         ),
-        *_guarantees(mdp, features, demonstrations, fitted),
+        *([] if seen is None else guarantee_sentences(seen, reached)),
     )
     objective, solution = expert_solution(mdp, features, fitted, gauge)
     return Recovery(
@@ -97,7 +104,7 @@ def report(
         objective,
         solution,
         _status(steps, evidence),
-        _certificate(mdp, features, demonstrations, steps, fitted),
+        _certificate(seen, reached, steps, fitted),
         History({"loss": [fitted.point.loss], "evaluations": [fitted.steps]}),
         replace(
             _identification(steps, gauge, ends, spread, findings),
@@ -109,9 +116,7 @@ def report(
     )
 
 
-def _evidence(
-    estimator: Likelihood, demonstrations: Demonstrations, steps: Steps, kept: Fit
-) -> Evidence:
+def _evidence(estimator: Likelihood, demonstrations: Observed, steps: Steps, kept: Fit) -> Evidence:
     """The `Evidence` of a fit, made finite by a ridge where it is not."""
     mdp, space = steps.mdp, steps.space
     fitted, boundless = rescued(mdp, kept, VISIBLE, estimator.max_steps)
@@ -133,7 +138,7 @@ def _evidence(
 
 def _numbers(
     estimator: Likelihood,
-    demonstrations: Demonstrations,
+    demonstrations: Observed,
     steps: Steps,
     full: Fit,
     evidence: Evidence,
@@ -191,14 +196,11 @@ def _status(steps: Steps, evidence: Evidence) -> RecoveryStatus:
 
 
 def _certificate(
-    mdp: MDP, features: Features, demonstrations: Demonstrations, steps: Steps, fitted: Fit
+    seen: Expectations | None, reached: Blocks, steps: Steps, fitted: Fit
 ) -> RecoveryCertificate:
     gap = noise = truncation = np.nan
-    whole = ~demonstrations.partial
-    if whole.any():
-        seen = expectations(mdp, features, demonstrations.select(whole))
-        gap = seen.gap(pull_back(features, visitation(mdp, fitted.point.policy)))
-        noise, truncation = seen.noise, seen.relative_truncation
+    if seen is not None:
+        gap, noise, truncation = seen.gap(reached), seen.noise, seen.relative_truncation
     return RecoveryCertificate(
         feature_gap=gap,
         sampling_noise=noise,
@@ -206,16 +208,6 @@ def _certificate(
         projected_gradient=fitted.projected_gradient,
         objective_gap=fitted.objective_gap if steps.convex else np.nan,
     )
-
-
-def _guarantees(
-    mdp: MDP, features: Features, demonstrations: Demonstrations, fitted: Fit
-) -> list[str]:
-    whole = ~demonstrations.partial
-    if not whole.any():
-        return []
-    seen = expectations(mdp, features, demonstrations.select(whole))
-    return guarantee_sentences(seen, pull_back(features, visitation(mdp, fitted.point.policy)))
 
 
 def _constraint_sentences(steps: Steps, evidence: Evidence, p_values: np.ndarray) -> list[str]:

@@ -40,7 +40,7 @@ class Task:
     demonstrations: Demonstrations
 
     def __post_init__(self) -> None:
-        check_task(self.mdp, self.features, self.demonstrations)
+        check_task(self.mdp, self.features, self.demonstrations, in_memory=True)
 
 
 @dataclass(frozen=True, eq=False)

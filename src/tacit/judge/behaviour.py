@@ -8,7 +8,7 @@ import numpy as np
 
 from tacit.demonstrations import Demonstrations
 from tacit.forward.visitation import check_policy
-from tacit.inverse.expectations import expectations, pull_back
+from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
 from tacit.judge.outcomes import best_values
 from tacit.mdp import MDP
 from tacit.objective import Features
@@ -109,9 +109,12 @@ def feature_gap(
 
     The Euclidean norm of (policy's - demonstrations') expected discounted features, relative to the
     norm of the demonstrations', for each feature map apart; root mean square over the maps.
-    Invariant to the unit of a whole map.
+    Invariant to the unit of a whole map. NaN where no demonstration begins at the start.
     """
-    seen = expectations(mdp, features, demonstrations)
+    check_task(mdp, features, demonstrations)
+    seen = expectations_from_start(mdp, features, demonstrations)
+    if seen is None:
+        return FeatureGap(np.nan, np.nan, np.nan)
     return FeatureGap(
         seen.gap(pull_back(features, visitation)), seen.noise, seen.relative_truncation
     )

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
 from tacit.forward.policy_iteration import best_column
 from tacit.forward.visitation import visitation
 from tacit.inverse.explanations.cone import Cone, most_worth
@@ -40,10 +39,9 @@ class Nearest:
     violation: float
 
 
-def nearest(cone: Cone, demonstrations: Demonstrations) -> Nearest:
-    """The `Nearest` of demonstrations that have no explanation."""
+def nearest(cone: Cone, counts: np.ndarray) -> Nearest:
+    """The `Nearest` of demonstrations with these counts [S, A], which have no explanation."""
     mdp, columns = cone.mdp, cone.columns
-    counts = demonstrations.counts(mdp)
     found = _least_slack(cone, counts / counts.sum(), _gains(cone, counts))
     amounts = np.maximum(found[:columns], 0.0)
     size = float(amounts.sum()) or 1.0

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.inverse.expectations import Expectations, pull_back
 from tacit.inverse.explanations.budgets import calibrated, expectation_ranges
@@ -28,6 +27,7 @@ from tacit.inverse.identification import Identification, unidentified
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
 from tacit.mdp import MDP
 from tacit.objective import Features, Objective
+from tacit.tallies.observed import Observed, counts_of
 
 # A point that breaks an inequality by more than this is not the point that was asked for.
 BROKEN = 1e-6
@@ -51,7 +51,7 @@ class Evidence:
 
     mdp: MDP
     features: Features
-    demonstrations: Demonstrations
+    demonstrations: Observed
     words: Vocabulary
     cone: Cone
     seen: Expectations | None
@@ -100,7 +100,7 @@ def explained(
 def unexplained(evidence: Evidence, found: Nearest) -> Recovery:
     """The `Recovery` of an expert that errs: the nearest objective, no intervals."""
     parts, moved = _in_gauge(evidence, found.amounts, found.values)
-    counts = evidence.demonstrations.counts(evidence.mdp)
+    counts = counts_of(evidence.mdp, evidence.demonstrations)
     visits = counts.sum(axis=1)
     size = np.abs(evidence.words.weights(found.amounts)[0]).sum() or 1.0
     by_state = np.full(len(visits), np.nan)
@@ -190,7 +190,7 @@ def _calibrated(
     wanted = np.full(len(tables), np.nan)
     if seen is not None:
         wanted = np.array([costs[k] @ seen.costs[k] for k in np.flatnonzero(active)])
-    counts = evidence.demonstrations.counts(mdp)
+    counts = counts_of(mdp, evidence.demonstrations)
     budgets[active], moved = calibrated(mdp, tables, wanted, counts, greedy)
     which = np.flatnonzero(active)[moved]
     return budgets, list(zip(which.tolist(), wanted[moved].tolist(), strict=True))

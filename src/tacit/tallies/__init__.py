@@ -1,0 +1,1 @@
+"""What demonstrations add up to: sums that can be made in parts, anywhere, and then merged."""

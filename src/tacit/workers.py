@@ -1,0 +1,60 @@
+"""Independent pieces of work on processes, or on the cluster that joblib was told of.
+
+Everything that falls into independent pieces goes through here. So one line before the call,
+`joblib.parallel_config(backend="dask")`, hands it to a cluster.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from tacit.errors import InvalidModel
+
+
+def each(
+    function: Callable[..., Any],
+    pieces: Iterable[tuple[Any, ...]],
+    *,
+    workers: int | None = None,
+    ordered: bool = True,
+) -> Iterator[Any]:
+    """The results of the function on every piece's arguments, as they are done.
+
+    Args:
+        function: of a module, so that another process can find it.
+        pieces: its arguments, piece by piece.
+        workers: processes; None for what joblib was told, or one per core if nothing. A cluster
+            decides by itself.
+        ordered: whether the results come in the order of the pieces.
+    """
+    if workers is not None and workers < 1:
+        raise InvalidModel(f"workers must be at least 1; got {workers}")
+    from joblib import Parallel, delayed
+
+    pieces = list(pieces)
+    cluster, told = cluster_is_told()
+    if workers is None and not cluster and told is None:
+        workers = min(cores(), max(1, len(pieces)))
+    # A batch holds one piece: a worker that dies loses one, and progress is seen.
+    many = Parallel(
+        n_jobs=workers,
+        return_as="generator" if ordered else "generator_unordered",
+        batch_size=1,  # pyright: ignore[reportArgumentType]
+    )
+    yield from many(delayed(function)(*piece) for piece in pieces)  # pyright: ignore[reportGeneralTypeIssues, reportReturnType]
+
+
+def cluster_is_told() -> tuple[bool, Any]:
+    """Whether joblib was told of another engine than its own processes, and of how many."""
+    from joblib._parallel_backends import LokyBackend
+    from joblib.parallel import get_active_backend
+
+    backend, told = get_active_backend()
+    return not isinstance(backend, LokyBackend), told
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
