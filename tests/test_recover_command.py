@@ -1,7 +1,9 @@
 """`tacit recover`: its options reach the estimator, its answer is for people and for machines."""
 
 import json
+import os
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from tacit.commands.recover import _estimator
 from tacit.commands.recover_arguments import OPTIONS, Recover
 from tacit.commands.telling import telling
 from tacit.progress import Event
-from tacit.runs import Run
+from tacit.runs import Run, claimed
 from walks import problem, seen_by
 
 ESTIMATORS = {
@@ -95,6 +97,24 @@ def test_nothing_seen_is_nothing_to_recover_from(folder, capsys):
     assert not (folder.parent / "run").exists()
 
 
+def test_a_folder_of_somebody_else_is_left_alone(folder, capsys):
+    before = sorted(path.name for path in folder.iterdir())
+    for out in (folder, folder.parent):
+        assert main(["recover", str(folder), "--out", str(out)]) == 4
+        told = capsys.readouterr().err
+        assert told == f"tacit: the folder holds other things than a run: {out}\n"
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_a_second_writer_is_refused(folder, capsys):
+    out = folder.parent / "run"
+    with claimed(out, {}):
+        assert main(["recover", str(folder), "--out", str(out)]) == 4
+        told = capsys.readouterr().err
+    assert told.startswith(f"tacit: {out} is being written by process {os.getpid()} on ")
+    assert told.count("\n") == 1
+
+
 def test_machines_get_numbers_and_people_words(folder, capsys):
     words = ["recover", str(folder), "--out", str(folder.parent / "run"), "--no-report"]
     assert main([*words, "--json"]) == 0
@@ -116,8 +136,6 @@ def test_further_questions_are_part_of_the_run(folder, capsys):
     task = problem("noisy")
     (folder / "demonstrations.parquet").unlink()
     named = np.array(["day", "night"] * 10)
-    from dataclasses import replace
-
     replace(task.demonstrations, groups=named).save(folder / "demonstrations.parquet")
     out = folder.parent / "run"
     words = ["recover", str(folder), "--out", str(out), "--no-report", "--estimator", "likelihood"]

@@ -148,6 +148,22 @@ def test_a_new_run_over_an_old_one_leaves_nothing_of_it(run, tmp_path):
     )
 
 
+def test_a_recovery_saved_by_itself_is_not_lost_either(run, tmp_path):
+    run.recovery.save(tmp_path)
+    with pytest.raises(tacit.TacitError, match="holds a run"), claimed(tmp_path, {"config": {}}):
+        pass
+
+
+def test_only_its_own_debris_is_removed(run, tmp_path):
+    debris = [".recovery.npz.12.part", "..recovery.npz.next.12.part", ".extras.npz.next"]
+    others = [".download.12.part", ".notes.next", "recovery.npz.bak"]
+    for name in (*debris, *others):
+        (tmp_path / name).write_text("")
+    run.save(tmp_path)
+    left = set(os.listdir(tmp_path))
+    assert left == {*others, "run.json", *read_page(tmp_path / "run.json")["files"]}
+
+
 # --- one writer -----------------------------------------------------------------------------------
 
 

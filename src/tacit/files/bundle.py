@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ def write_bundle(
         files: name -> a function that writes the file at the path it is given.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    settle(folder, page)
+    settle(folder, page, files)
     sums: dict[str, str] = {}
     before = _named(folder / page)
     try:
@@ -43,25 +43,33 @@ def write_bundle(
         write_page(folder / page, {**content, "files": sums})
     finally:
         # After a failure the page on the disk, whichever it is, says which files are right.
-        settle(folder, page)
+        settle(folder, page, files)
     for name in before.keys() - sums.keys():
         (folder / name).unlink(missing_ok=True)
 
 
-def settle(folder: Path, page: str) -> None:
-    """Finishes what a writer left: names the files that the page means, removes all others."""
-    waiting = sorted(folder.glob(f".*{NEXT}")) if folder.is_dir() else []
-    if waiting:
-        named = _named(folder / page)
-        for path in waiting:
-            name = path.name[1 : -len(NEXT)]
-            if named.get(name) == hashlib.sha256(path.read_bytes()).hexdigest():
-                os.replace(path, folder / name)
-            else:
-                path.unlink()
-        sync_folder(folder)
-    for path in folder.glob(f".*{PART}") if folder.is_dir() else []:
-        path.unlink(missing_ok=True)
+def settle(folder: Path, page: str, names: Iterable[str] = ()) -> None:
+    """Finishes what a writer left: names the files that the page means, removes what it does not.
+
+    Args:
+        folder: of the bundle.
+        page: the name of its page.
+        names: of files that a writer may have left, beside those of the page.
+    """
+    meant = _named(folder / page)
+    for name in {*meant, *names}:
+        beside = _beside(folder / name)
+        if not beside.exists():
+            continue
+        if meant.get(name) == hashlib.sha256(beside.read_bytes()).hexdigest():
+            os.replace(beside, folder / name)
+        else:
+            beside.unlink()
+    for name in {page, *meant, *names}:
+        for pattern in (f".{name}.*{PART}", f"..{name}{NEXT}.*{PART}"):
+            for path in folder.glob(pattern):
+                path.unlink(missing_ok=True)
+    sync_folder(folder)
 
 
 def member(folder: Path, page: Mapping[str, Any], name: str) -> Path:

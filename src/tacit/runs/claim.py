@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -52,8 +53,8 @@ def claimed(
 ) -> Iterator[Claim]:
     """A `Claim` on the folder, held inside.
 
-    `OSError` if another process holds it; `TacitError` if a run lies there that must not be lost,
-    or one that cannot be gone on with.
+    `OSError` if another process holds it, or something else than a run lies there; `TacitError` if
+    a run lies there that must not be lost, or one that cannot be gone on with.
 
     Args:
         folder: of the run; made if need be.
@@ -67,20 +68,23 @@ def claimed(
         raise TacitError("go on with a run, or begin again: --resume and --overwrite exclude")
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
-        settle(folder, PAGE)
         finished, under_way = _held(folder)
-        if resume:
-            held = under_way or finished
-            if held is not None and (other := difference(folder, held, identity)) is not None:
+        held = finished if under_way is None else under_way
+        if held is None:
+            if not overwrite:
+                _refuse_others(folder)
+        elif resume:
+            if (other := difference(folder, held, identity)) is not None:
                 raise TacitError(other)
-        elif not overwrite and (finished or under_way):
-            what = "an unfinished run" if under_way else "a run"
+        elif not overwrite:
+            what = "a run" if under_way is None else "an unfinished run"
             raise TacitError(
                 f"{folder} holds {what}: --resume goes on with it, --overwrite begins again"
             )
-        if not (resume and under_way):
+        settle(folder, PAGE)
+        if not resume or under_way is None:
             _forget(folder)
-        done = resume and finished is not None and not under_way
+        done = resume and finished is not None and under_way is None
         if not done:
             (folder / JOURNAL).mkdir(exist_ok=True)
             write_page(folder / JOURNAL / SETTINGS, identity)
@@ -95,6 +99,12 @@ def _held(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     if (folder / JOURNAL / SETTINGS).exists():
         under_way = read_page(folder / JOURNAL / SETTINGS)
     return finished, under_way
+
+
+def _refuse_others(folder: Path) -> None:
+    """Raises `FileExistsError` where the folder holds what is no run: it is somebody's."""
+    if any(path.name != JOURNAL and not path.name.startswith(".") for path in folder.iterdir()):
+        raise FileExistsError(errno.EEXIST, "the folder holds other things than a run", str(folder))
 
 
 def _forget(folder: Path) -> None:
