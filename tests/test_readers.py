@@ -19,6 +19,7 @@ from tacit.files import delimited
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.contents import natural_order
 from tacit.files.parquet import check_parquet
+from tacit.files.tables import read_columns
 from tacit.layout import Layout
 
 HEAD = "episode,step,state,action\n"
@@ -49,7 +50,7 @@ def columns(seen: Demonstrations) -> tuple:
 @pytest.fixture
 def trusted(monkeypatch):
     """Saves the second that a process takes to try out a Parquet file made elsewhere."""
-    monkeypatch.setattr("tacit.files.parquet._try_out", lambda path, names: None)
+    monkeypatch.setattr("tacit.files.parquet._try_out", lambda path, largest: None)
 
 
 ROWS = [(0, 0, 3, 1), (0, 1, 2, 0), (1, 0, 5, 1)]
@@ -502,12 +503,14 @@ def test_a_header_that_promises_more_than_is_there(tmp_path):
     refused(lambda: read_arrays(path), str(path), "1125899906842624", kind=OSError)
 
 
-def test_a_parquet_file_that_declares_too_many_rows(tmp_path):
+def test_a_parquet_file_that_declares_too_many_rows(tmp_path, monkeypatch):
     path = tmp_path / "many.parquet"
     frame = pl.DataFrame({"episode": np.zeros(2**20, int), "state": 0, "action": 0})
     frame.write_parquet(path)
     assert path.stat().st_size < 2**20
     refused(lambda: Demonstrations.load(path, largest=2**24), "25,165,824", kind=OSError)
+    monkeypatch.setattr(check_parquet, "__kwdefaults__", {"largest": 2**24})
+    refused(lambda: read_columns(path), "25,165,824", kind=OSError)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.files.columns import BadRow, Column
-from tacit.files.contents import check_size, opening, recognised
+from tacit.files.contents import opening, recognised
 from tacit.files.delimited import blocks, explain, read_dialect, record_at, uneven
 from tacit.files.parquet import ROWS, check_parquet, readable
 
@@ -91,16 +91,8 @@ class ParquetTable:
     """A Parquet file, read in slices of rows."""
 
     def __init__(self, path: Path, largest: int) -> None:
-        import polars
-
         self.path = path
-        check_parquet(path, largest=largest)
-        with readable(path):
-            scan = polars.scan_parquet(path, glob=False)
-            self.names = tuple(scan.collect_schema())
-            self.rows = int(scan.select(polars.len()).collect().item())
-        # The size that the file declares may be thousands of times its own: look before reading.
-        check_size(path, 8 * self.rows * len(self.names), largest)
+        self.names, self.rows = check_parquet(path, largest=largest)
 
     def batches(self, columns: Mapping[str, Column], progress: Progress | None) -> Iterator[Batch]:
         """(number of its first row, series by name) of every batch."""

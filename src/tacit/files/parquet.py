@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.files.atomic import write_atomically
-from tacit.files.contents import LARGEST, opening, recognised
+from tacit.files.contents import LARGEST, check_size, opening, recognised
 
 SEAL = "tacit.sha256"
 # A value of 64 letters after its key, as Thrift writes it.
@@ -30,14 +30,21 @@ CHUNK = 2**22
 ROWS = 2**20  # of one slice
 TRIED = 2**21  # bytes up to which a file made elsewhere is tried out
 
+# Where the engine cannot be imported there is nothing to try; a size that will be refused anyway
+# is not decoded.
 TRIAL = """
-import sys, polars
-path, size, *names = sys.argv[1:]
+import sys
+try:
+    import polars
+except ImportError:
+    sys.exit(0)
+path, size, largest = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 try:
     scan = polars.scan_parquet(path, glob=False)
     rows = scan.select(polars.len()).collect().item()
-    for row in range(0, rows, int(size)):
-        scan.select(names or polars.all()).slice(row, int(size)).collect()
+    if 8 * rows * len(scan.collect_schema()) <= largest:
+        for row in range(0, rows, size):
+            scan.slice(row, size).collect()
 except Exception as error:
     print((str(error).splitlines() or [""])[0][:160])
     sys.exit(1)
@@ -56,8 +63,10 @@ def write_parquet(path: Path, frame: Any) -> None:
     write_atomically(path, lambda file: file.write(content))
 
 
-def check_parquet(path: Path, names: tuple[str, ...] = (), *, largest: int = LARGEST) -> None:
-    """Raises `OSError` unless the engine can read the columns (none: all) without harm."""
+def check_parquet(path: Path, *, largest: int = LARGEST) -> tuple[tuple[str, ...], int]:
+    """(names of the columns, number of rows); `OSError` unless it can be read without harm."""
+    import polars
+
     head = opening(path, "a Parquet file", largest=largest)
     with open(path, "rb") as file:
         size = file.seek(0, io.SEEK_END)
@@ -69,7 +78,14 @@ def check_parquet(path: Path, names: tuple[str, ...] = (), *, largest: int = LAR
         raise OSError(f"{path} is no table that can be read: expected Parquet; {words}")
     footer = min(int.from_bytes(tail[:4], "little") + 8, size)
     if not _seal_holds(path, size - footer) and size <= TRIED:
-        _try_out(path, names)
+        _try_out(path, largest)
+    with readable(path):
+        scan = polars.scan_parquet(path, glob=False)
+        names = tuple(scan.collect_schema())
+        rows = int(scan.select(polars.len()).collect().item())
+    # What a file declares may be thousands of times its own size: look before reading.
+    check_size(path, 8 * rows * len(names), largest)
+    return names, rows
 
 
 def _seal_holds(path: Path, footer: int) -> bool:
@@ -96,11 +112,11 @@ def _seal_holds(path: Path, footer: int) -> bool:
     return True
 
 
-def _try_out(path: Path, names: tuple[str, ...]) -> None:
+def _try_out(path: Path, largest: int) -> None:
     """Decodes the file in a process of its own; `OSError` where that one fails."""
     with contextlib.suppress(subprocess.SubprocessError, PermissionError, FileNotFoundError):
         done = subprocess.run(
-            [sys.executable, "-c", TRIAL, str(path), str(ROWS), *names],
+            [sys.executable, "-P", "-c", TRIAL, str(path), str(ROWS), str(largest)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
