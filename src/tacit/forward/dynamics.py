@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tacit.forward.linear_systems import bicgstab, eliminated, solve_chain
+from tacit.forward.linear_systems import bicgstab, eliminated, largest, solve_chain, total
 from tacit.mdp import MDP
 
 
@@ -138,13 +138,16 @@ class Sparse(Traced):
     ) -> Any:
         """[S] the visits x of the policy's chain: x = right + discount * P' x."""
         _, weights = self._chain(policy)
+        # In a million states a residual that is small everywhere may still add up.
+        target = target * total(right) / jnp.maximum(largest(right), 1e-300)
         if self.predecessors.shape[1]:
-            return solve_chain(*self._reversed(weights), discount, right, target, guess)
+            return solve_chain(*self._reversed(weights), discount, right, target, guess, total)
 
         def product(x: Any) -> Any:
             return x - discount * self._scatter(weights * x[:, None])
 
-        return bicgstab(product, right, target, jnp.zeros_like(right) if guess is None else guess)
+        x = jnp.zeros_like(right) if guess is None else guess
+        return bicgstab(product, right, target, x, total)
 
     def _chain(self, table: Any) -> tuple[Any, Any]:
         """[S, W] next states and [S, W] weights when `table` [S, A] weighs the actions."""

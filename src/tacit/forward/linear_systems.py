@@ -35,30 +35,47 @@ def eliminated(matrix: Any, right: Any) -> Any:
     return table[:, size:].reshape(right.shape)
 
 
+def largest(residual: Any) -> Any:
+    """The size of a residual that matters for values: its largest entry."""
+    return jnp.abs(residual).max()
+
+
+def total(residual: Any) -> Any:
+    """The size of a residual that matters for visits, which are added up over all states."""
+    return jnp.abs(residual).sum()
+
+
 def solve_chain(
-    rows: Any, weights: Any, discount: Any, right: Any, target: Any, guess: Any = None
+    rows: Any,
+    weights: Any,
+    discount: Any,
+    right: Any,
+    target: Any,
+    guess: Any = None,
+    size: Any = largest,
 ) -> Any:
     """[S] the x of x - discount * sum_w weights[s, w] x[rows[s, w]] = right, from `guess`."""
 
     def product(x: Any) -> Any:
         return x - discount * (weights * x[rows]).sum(axis=1)
 
-    return bicgstab(product, right, target, jnp.zeros_like(right) if guess is None else guess)
+    x = jnp.zeros_like(right) if guess is None else guess
+    return bicgstab(product, right, target, x, size)
 
 
-def bicgstab(product: Any, right: Any, target: Any, x: Any) -> Any:
-    """The x of product(x) = right, to a largest true residual of `target` where that can be had."""
+def bicgstab(product: Any, right: Any, target: Any, x: Any, size: Any = largest) -> Any:
+    """The x of product(x) = right, to a true residual of size `target` where that can be had."""
 
     def restart(state: Any) -> Any:
         x, residual, spent, _ = state
         zero = jnp.zeros_like(x)
         x, *_, steps = jax.lax.while_loop(
-            lambda s: (jnp.abs(s[1]).max() > 0.5 * target) & (s[8] < PATIENCE) & (s[6] != 0.0),
+            lambda s: (size(s[1]) > 0.5 * target) & (s[8] < PATIENCE) & (s[6] != 0.0),
             some_steps,
             (x, residual, residual, zero, 1.0, 1.0, 1.0, zero, 0),
         )
         fresh = right - product(x)
-        better = jnp.abs(fresh).max() < 0.5 * jnp.abs(residual).max()
+        better = size(fresh) < 0.5 * size(residual)
         return x, fresh, spent + steps, better
 
     def some_steps(state: Any) -> Any:
@@ -67,7 +84,7 @@ def bicgstab(product: Any, right: Any, target: Any, x: Any) -> Any:
         return state
 
     def going(state: Any) -> Any:
-        return (jnp.abs(state[1]).max() > target) & (state[2] < LIMIT) & state[3]
+        return (size(state[1]) > target) & (state[2] < LIMIT) & state[3]
 
     return jax.lax.while_loop(going, restart, (x, right - product(x), 0, True))[0]
 

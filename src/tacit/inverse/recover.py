@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
-from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.recovery import Recovery, RecoveryStatus, delivered
 from tacit.mdp import MDP
 from tacit.objective import Features
 from tacit.progress import Callback, stopped, watching
+from tacit.tallies.observed import Observed
 
 if TYPE_CHECKING:
     from tacit.inverse.tasks import JointRecovery, SharedLikelihood, Task
@@ -25,7 +25,7 @@ class Estimator(Protocol):
         self,
         mdp: MDP,
         features: Features,
-        demonstrations: Demonstrations,
+        demonstrations: Observed,
         *,
         throw: bool = True,
     ) -> Recovery:
@@ -37,9 +37,10 @@ class Estimator(Protocol):
 def recover(
     mdp: MDP,
     features: Features,
-    demonstrations: Demonstrations,
+    demonstrations: Observed,
     *,
     estimator: Estimator | None = None,
+    bootstrap: int = 0,
     callbacks: Sequence[Callback] = (),
     throw: bool = True,
 ) -> Recovery: ...
@@ -63,6 +64,7 @@ def recover(
     *,
     estimator: Any = None,
     share_reward: bool = False,
+    bootstrap: int = 0,
     callbacks: Sequence[Callback] = (),
     throw: bool = True,
 ) -> Recovery | JointRecovery:
@@ -71,17 +73,21 @@ def recover(
     Args:
         mdp: the known world; or a list of tasks that share cost weights, and nothing else then.
         features: what reward and costs may be made of; one cost map per constraint.
-        demonstrations: what was seen.
+        demonstrations: what was seen: in memory, as `PartitionedDemonstrations` in files, or as a
+            `Tally` of their sums.
         estimator: how to recover; None picks by evidence, and the first finding says what and why.
         share_reward: whether several tasks share the reward weights, too.
+        bootstrap: how many times to resample the trajectories for the intervals; 0 keeps those of
+            the estimator.
         callbacks: called with a `tacit.progress.Event` on every step; one that returns True or
             raises `tacit.progress.StopEarly` ends the search, and the recovery says so.
         throw: raise `NotConverged` instead of returning a recovery that says so.
     """
+    task = (mdp, features, demonstrations, estimator)
     if not callbacks:
-        return _recovered(mdp, features, demonstrations, estimator, share_reward, throw)
+        return _resampled(_recovered(*task, share_reward, throw), *task, bootstrap, ())
     with watching(callbacks):
-        return _recovered(mdp, features, demonstrations, estimator, share_reward, throw)
+        return _resampled(_recovered(*task, share_reward, throw), *task, bootstrap, callbacks)
 
 
 def _recovered(
@@ -126,3 +132,32 @@ def _honest(recovery: Any) -> Any:
         status=RecoveryStatus.NOT_CONVERGED,
         identification=replace(known, findings=(said, *known.findings)),
     )
+
+
+def _resampled(
+    recovery: Any,
+    mdp: Any,
+    features: Any,
+    demonstrations: Any,
+    estimator: Any,
+    replicates: int,
+    callbacks: Sequence[Callback],
+) -> Any:
+    """The recovery, with intervals from so many resampled sets of trajectories."""
+    if replicates == 0:
+        return recovery
+    from tacit.inverse.batches.bootstrap import bootstrap
+    from tacit.inverse.choice import choose
+    from tacit.inverse.convex import Convex
+    from tacit.inverse.likelihood import Likelihood
+
+    if isinstance(mdp, MDP) and estimator is None:
+        estimator, _ = choose(mdp, features, demonstrations)
+    if not isinstance(estimator, Convex | Likelihood):
+        raise InvalidModel(
+            f"bootstrap works with Convex or Likelihood on one task; got {type(estimator).__name__}"
+        )
+    task = (mdp, features, demonstrations, recovery)
+    return bootstrap(
+        *task, estimator=estimator, replicates=replicates, callbacks=callbacks
+    ).recovery

@@ -1,0 +1,233 @@
+"""One compiled search for a whole batch of problems of the same shape."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tacit.engine import compiled_in_double
+from tacit.forward.smooth_dual import Problem, evaluate, minimise
+from tacit.forward.world import World
+
+# Bytes that one chunk of a batch may take, where the accelerator does not say what it has.
+ROOM = 2**30
+# Problems in one compiled call on a CPU, which does them one after the other.
+AT_ONCE = 256
+
+
+class Found(NamedTuple):
+    """Where the searches of a batch ended."""
+
+    x: Any  # [N, D]
+    loss: Any  # [N]
+    gradient: Any  # [N, D]
+    spent: Any  # [N, D] discounted sums of the tables from the initial states
+    values: Any  # [N, S]
+    residual: Any  # [N] Bellman residual left
+    doubled: Any  # [N] what twice the parameters would add to the loss, the ridge not counted
+    steps: Any  # [N] evaluations
+
+
+class Start(NamedTuple):
+    """What a search needs besides its problem."""
+
+    initial: Any  # [S] or [N, S]
+    x: Any  # [D] or [N, D]
+    values: Any  # [S] or [N, S]
+
+
+# Dimensions of one problem's fields: a field with one more has the batch in front.
+_DIMENSIONS = Problem(1, 0, 0, 2, 3, 1, 1, 1, 1, 1, 1, 1)
+_START = Start(1, 1, 1)
+
+
+def search_many(
+    world: World,
+    problem: Problem,
+    start: Start,
+    count: int,
+    *,
+    tolerance: float,
+    max_steps: int,
+    chunk: int | None = None,
+    told: Callable[[int], Any] | None = None,
+) -> Found:
+    """The minima of `count` problems that share the shape, and the world or a stack of worlds.
+
+    Args:
+        world: the dynamics; of a stack, every array has the batch in front.
+        problem: fields of one problem, shared by all, or with the batch in front.
+        start: likewise.
+        count: N.
+        tolerance: of every search.
+        max_steps: likewise.
+        chunk: problems at once; None takes as many as fit.
+        told: called with the number of problems done.
+    """
+    if world.arrays is np:
+        return _one_by_one(world, problem, start, count, tolerance, max_steps, told)
+    stacked = np.ndim(getattr(world, "matrix", np.zeros(3))) == 4
+    together = _accelerated()
+    if together and hasattr(world, "many"):
+        world = dataclasses.replace(world, many=True)  # type: ignore[type-var]
+    axes = _axes(problem, _DIMENSIONS), _axes(start, _START)
+    if chunk is None:  # a power of two: batches of about the same number share compiled code
+        chunk = min(_fitting(problem), 1 << (count - 1).bit_length()) if together else AT_ONCE
+    parts = []
+    for rows in _chunks(count, chunk):
+        parts.append(
+            _searched(
+                _taken(world, rows) if stacked else world,
+                _rows_of(problem, axes[0], rows),
+                _rows_of(start, axes[1], rows),
+                tolerance,
+                max_steps,
+                min(chunk, count - int(rows[0])),
+                axes=(0 if stacked else None, *axes),
+                chunk=chunk,
+                together=together,
+            )
+        )
+        if told is not None:
+            told(min(count, int(rows[0]) + chunk))
+    whole = (np.concatenate(field)[:count].copy() for field in zip(*parts, strict=True))
+    return Found(*whole)
+
+
+def search_some(
+    world: World, problem: Problem, start: Start, rows: np.ndarray, **settings: Any
+) -> Found:
+    """`search_many` of some rows [M] of a batch only."""
+    if np.ndim(getattr(world, "matrix", np.zeros(3))) == 4:
+        world = _taken(world, rows)
+    problem = _rows_of(problem, _axes(problem, _DIMENSIONS), rows)
+    start = _rows_of(start, _axes(start, _START), rows)
+    return search_many(world, problem, start, len(rows), **settings)
+
+
+@compiled_in_double
+def _search_one(world: World, problem: Problem, start: Start, tolerance: Any, steps: Any) -> Found:
+    return _found(world, problem, start, tolerance, steps)
+
+
+def _found(world: World, problem: Problem, start: Start, tolerance: Any, limit: Any) -> Found:
+    xp = world.arrays
+    point, steps = minimise.__wrapped__(world, problem, start.x, start.values, tolerance, limit)
+    bare = problem._replace(ridge=xp.zeros_like(problem.ridge))
+    twice = evaluate(world, bare, 2.0 * point.x, point.values, tolerance).loss
+    once = point.loss - 0.5 * problem.ridge @ (point.x * point.x)
+    return Found(
+        point.x,
+        point.loss,
+        point.gradient,
+        point.table_values @ start.initial,
+        point.values,
+        point.residual,
+        twice - once,
+        steps,
+    )
+
+
+def _batched(
+    world: World,
+    problem: Problem,
+    start: Start,
+    tolerance: Any,
+    limit: Any,
+    used: Any,
+    *,
+    axes: Any,
+    chunk: int,
+    together: bool,
+) -> Found:
+    """All searches in lockstep, or one after the other in one compiled loop.
+
+    An accelerator wants many at once. A core does not: each then works in its cache, and none waits
+    for the slowest.
+    """
+    import jax
+
+    def one(world: World, problem: Problem, start: Start) -> Found:
+        return _found(world, problem, start, tolerance, limit)
+
+    if together:
+        return jax.vmap(one, in_axes=axes)(world, problem, start)
+    world_axis, *rest = axes
+
+    def numbered(n: Any) -> Found:
+        here = world if world_axis is None else jax.tree.map(lambda part: part[n], world)
+        own = (_rows_of(part, axis, n) for part, axis in zip((problem, start), rest, strict=True))
+        return one(here, *own)
+
+    def fill(n: Any, kept: Found) -> Found:
+        return jax.tree.map(lambda part, fresh: part.at[n].set(fresh), kept, numbered(n))
+
+    shapes = jax.eval_shape(numbered, 0)
+    empty = jax.tree.map(lambda part: jax.numpy.zeros((chunk, *part.shape), part.dtype), shapes)
+    return jax.lax.fori_loop(0, used, fill, empty)
+
+
+_searched = compiled_in_double(_batched, static_argnames=("axes", "chunk", "together"))
+
+
+def _accelerated() -> bool:
+    import jax
+
+    return jax.default_backend() != "cpu"
+
+
+def _one_by_one(
+    world: World,
+    problem: Problem,
+    start: Start,
+    count: int,
+    tolerance: float,
+    max_steps: int,
+    told: Callable[[int], Any] | None,
+) -> Found:
+    """A large world on a CPU: one problem fills the machine."""
+    axes = _axes(problem, _DIMENSIONS), _axes(start, _START)
+    parts = []
+    for n in range(count):
+        single = (_rows_of(p, a, n) for p, a in zip((problem, start), axes, strict=True))
+        parts.append(_search_one(world, *single, tolerance, max_steps))
+        if told is not None:
+            told(n + 1)
+    return Found(*(np.stack(field) for field in zip(*parts, strict=True)))
+
+
+def _axes(fields: Any, dimensions: Any) -> Any:
+    """0 for every field that has the batch in front, None for the others."""
+    pairs = zip(fields, dimensions, strict=True)
+    return type(fields)(*(0 if np.ndim(part) > plain else None for part, plain in pairs))
+
+
+def _rows_of(fields: Any, axes: Any, rows: Any) -> Any:
+    pairs = zip(fields, axes, strict=True)
+    return type(fields)(*(part if axis is None else part[rows] for part, axis in pairs))
+
+
+def _taken(world: Any, rows: np.ndarray) -> Any:
+    import jax
+
+    return jax.tree.map(lambda part: part[rows], world)
+
+
+def _chunks(count: int, chunk: int) -> Iterator[np.ndarray]:
+    """[chunk] numbers of problems; the last chunk repeats its end: another shape would compile."""
+    for first in range(0, count, chunk):
+        yield np.minimum(np.arange(first, first + chunk), count - 1)
+
+
+def _fitting(problem: Problem) -> int:
+    """How many problems fit into the memory at once."""
+    import jax
+
+    size, states, actions = np.shape(problem.tables)[-3:]
+    # The elimination holds a few [S, S + D], the derivatives a few [D, S, A].
+    bytes_each = 8 * states * (6 * (states + size) + 4 * actions * (size + 1))
+    memory = (jax.devices()[0].memory_stats() or {}).get("bytes_limit", 8 * ROOM)
+    return max(1, int(memory // 8 // bytes_each))

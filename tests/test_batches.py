@@ -1,0 +1,171 @@
+"""Many recoveries in one call are the recoveries one by one, and resampling agrees with theory."""
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.forward.linear_systems import eliminated
+from tacit.inverse.batches import search
+from tacit.inverse.expectations import expectations
+
+# The same search on the same numbers: what differs is the order of a few sums.
+ROUNDING = 1e-9
+
+
+def walks(world, *, temperature=0.0025, trajectories=20, steps=200, seed=0):
+    expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=temperature))
+    return tacit.simulate(
+        world.mdp, expert.policy, trajectories=trajectories, steps=steps, seed=seed
+    )
+
+
+@pytest.fixture(scope="module")
+def world():
+    return tacit.worlds.hill_grid(seed=4, tightness=0.5)
+
+
+@pytest.fixture(scope="module")
+def many(world):
+    return [walks(world, seed=seed) for seed in range(5)]
+
+
+def assert_same(batch, alone):
+    for n, recovery in enumerate(alone):
+        np.testing.assert_allclose(
+            batch.reward_weights[n], recovery.reward_weights, atol=ROUNDING, rtol=0
+        )
+        for k, weights in enumerate(recovery.cost_weights):
+            np.testing.assert_allclose(batch.cost_weights[k][n], weights, atol=ROUNDING, rtol=0)
+        np.testing.assert_allclose(batch.multipliers[n], recovery.multipliers, atol=ROUNDING)
+        np.testing.assert_allclose(batch.budgets[n], recovery.budgets, atol=ROUNDING)
+        assert batch.temperatures[n] == pytest.approx(recovery.temperature, rel=ROUNDING)
+
+
+@pytest.mark.parametrize("chunk", [None, 2])
+def test_a_batch_is_the_recoveries_one_by_one(world, many, chunk):
+    batch = tacit.recover_many(world.mdp, world.features, many, chunk=chunk)
+    alone = [
+        tacit.recover(world.mdp, world.features, d, estimator=tacit.Convex(), throw=False)
+        for d in many
+    ]
+    assert len(batch) == len(many)
+    assert batch.converged.all()
+    assert_same(batch, alone)
+
+
+def test_a_batch_of_likelihoods_is_too(world, many):
+    batch = tacit.recover_many(world.mdp, world.features, many, estimator=tacit.Likelihood())
+    keep_all = tacit.Likelihood(level=1.0)
+    alone = [
+        tacit.recover(world.mdp, world.features, d, estimator=keep_all, throw=False) for d in many
+    ]
+    assert_same(batch, alone)
+
+
+def test_every_problem_may_have_its_own_world_and_features():
+    worlds = [tacit.worlds.hill_grid(seed=seed, tightness=0.5) for seed in range(3)]
+    many = [walks(w, trajectories=100) for w in worlds]
+    batch = tacit.recover_many([w.mdp for w in worlds], [w.features for w in worlds], many)
+    alone = [
+        tacit.recover(w.mdp, w.features, d, estimator=tacit.Convex(), throw=False)
+        for w, d in zip(worlds, many, strict=True)
+    ]
+    assert_same(batch, alone)
+
+
+def test_visitations_serve_as_well_as_demonstrations(world, many):
+    tables = np.stack([expectations(world.mdp, world.features, d).visitation for d in many])
+    given = tacit.recover_many(world.mdp, world.features, tables)
+    batch = tacit.recover_many(world.mdp, world.features, many)
+    np.testing.assert_array_equal(given.parameters, batch.parameters)
+
+
+def test_experts_without_noise_are_marked_and_held(world, many):
+    optimal = tacit.solve(world.mdp, tacit.Objective(world.truth.reward)).visitation
+    noisy = expectations(world.mdp, world.features, many[0]).visitation
+    batch = tacit.recover_many(world.mdp, world.features, np.stack([optimal, noisy]))
+    assert batch.deterministic.tolist() == [True, False]
+    assert batch.converged.all()
+    # The ridge holds what would run off to infinity, at parameters that a person can read.
+    assert np.abs(batch.parameters[0]).max() < 1000
+
+
+def test_one_accelerated_lockstep_gives_the_same(world, many, monkeypatch):
+    alone = tacit.recover_many(world.mdp, world.features, many)
+    monkeypatch.setattr(search, "_accelerated", lambda: True)
+    together = tacit.recover_many(world.mdp, world.features, many)
+    # Elimination without pivoting instead of LAPACK: rounding, times the condition of the fit.
+    np.testing.assert_allclose(together.parameters, alone.parameters, rtol=1e-6, atol=1e-7)
+
+
+def test_elimination_without_pivoting_solves_chains(world):
+    random = np.random.default_rng(0)
+    policy = random.dirichlet(np.ones(world.mdp.actions), size=world.mdp.states)
+    chain = np.einsum("sa,sat->st", policy, world.mdp.dense())
+    matrix = np.eye(world.mdp.states) - 0.99 * chain
+    right = random.normal(size=(world.mdp.states, 3))
+    import jax
+
+    with jax.enable_x64(True):
+        found = np.asarray(eliminated(jax.numpy.asarray(matrix), jax.numpy.asarray(right)))
+    np.testing.assert_allclose(found, np.linalg.solve(matrix, right), rtol=1e-10)
+
+
+def test_a_small_batch_is_one_compiled_call(world, many, monkeypatch):
+    calls = []
+    inner = search._searched
+    monkeypatch.setattr(search, "_searched", lambda *a, **k: calls.append(1) or inner(*a, **k))
+    tacit.recover_many(world.mdp, world.features, many)
+    assert len(calls) == 1
+
+
+def test_resampling_agrees_with_the_standard_errors(world):
+    seen = walks(world, trajectories=100, steps=500)
+    plain = tacit.recover(world.mdp, world.features, seen, estimator=tacit.Likelihood())
+    drawn = tacit.recover(
+        world.mdp, world.features, seen, estimator=tacit.Likelihood(), bootstrap=300
+    )
+    theory, resampled = plain.identification, drawn.identification
+    # 300 draws know a standard deviation to 4 %, 100 trajectories the law itself to about 10 %.
+    for kind in ("reward", "multiplier", "budget"):
+        ratio = getattr(resampled, f"{kind}_standard_errors") / getattr(
+            theory, f"{kind}_standard_errors"
+        )
+        assert np.all((ratio > 0.6) & (ratio < 1.6)), (kind, ratio)
+    assert "300 recoveries of resampled trajectories" in resampled.findings[-1]
+    np.testing.assert_array_equal(plain.reward_weights, drawn.reward_weights)
+
+
+def test_the_same_seed_resamples_the_same(world, many):
+    task = (world.mdp, world.features, many[0])
+    one, two = (tacit.recover(*task, estimator=tacit.Convex(), bootstrap=5) for _ in range(2))
+    np.testing.assert_array_equal(
+        one.identification.reward_intervals, two.identification.reward_intervals
+    )
+    assert "too narrow" not in one.identification.findings[-1]
+
+
+def test_progress_is_told_after_every_chunk(world, many):
+    told = []
+    tacit.recover_many(world.mdp, world.features, many, chunk=2, callbacks=[told.append])
+    assert [event.step for event in told] == [2, 4, 5]
+
+
+def test_bad_batches_are_refused_in_one_line(world, many):
+    task = (world.mdp, world.features)
+    with pytest.raises(InvalidDemonstrations, match="at least one problem"):
+        tacit.recover_many(*task, [])
+    with pytest.raises(InvalidModel, match="mdp must be one MDP, or 5 of them"):
+        tacit.recover_many([world.mdp] * 2, world.features, many)
+    with pytest.raises(InvalidModel, match="works with Convex or Likelihood; got Explanation"):
+        tacit.recover_many(*task, many, estimator=tacit.Explanation())
+    with pytest.raises(InvalidModel, match=r"\[N, S, A\]"):
+        tacit.recover_many(*task, np.ones((2, 3, 4)))
+    other = tacit.worlds.hill_grid(seed=4, discount=0.5)
+    with pytest.raises(InvalidModel, match="share states, actions and discount"):
+        tacit.recover_many([world.mdp] * 4 + [other.mdp], world.features, many)
+    with pytest.raises(InvalidModel, match="bootstrap works with Convex or Likelihood"):
+        tacit.recover(*task, many[0], estimator=tacit.Explanation(), bootstrap=10)
+    with pytest.raises(InvalidDemonstrations, match="at least two trajectories"):
+        tacit.recover(*task, many[0].select([0]), estimator=tacit.Likelihood(), bootstrap=10)
