@@ -154,6 +154,17 @@ def test_a_recovery_saved_by_itself_is_not_lost_either(run, tmp_path):
         pass
 
 
+def test_a_damaged_run_can_be_written_over(run, tmp_path):
+    run.save(tmp_path)
+    page = tmp_path / "run.json"
+    page.write_bytes(page.read_bytes().replace(b"config", b"confog"))
+    with pytest.raises(OSError, match="damaged"), claimed(tmp_path, {}, resume=True):
+        pass
+    with claimed(tmp_path, {}, overwrite=True) as claim:
+        claim.finish(run)
+    assert Run.load(tmp_path).notes == run.notes
+
+
 def test_only_its_own_debris_is_removed(run, tmp_path):
     debris = [".recovery.npz.12.part", "..recovery.npz.next.12.part", ".extras.npz.next"]
     others = [".download.12.part", ".notes.next", "recovery.npz.bak"]

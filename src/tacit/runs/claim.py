@@ -68,7 +68,8 @@ def claimed(
         raise TacitError("go on with a run, or begin again: --resume and --overwrite exclude")
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
-        finished, under_way = _held(folder)
+        # Who begins again need not be able to read what was there.
+        finished, under_way = (None, None) if overwrite else _held(folder)
         held = finished if under_way is None else under_way
         if held is None:
             if not overwrite:
@@ -76,7 +77,7 @@ def claimed(
         elif resume:
             if (other := difference(folder, held, identity)) is not None:
                 raise TacitError(other)
-        elif not overwrite:
+        else:
             what = "a run" if under_way is None else "an unfinished run"
             raise TacitError(
                 f"{folder} holds {what}: --resume goes on with it, --overwrite begins again"
