@@ -76,7 +76,8 @@ def test_every_option_is_one_of_the_estimators_named():
         ("--discount-grid 0.9 1", "--discount-grid must be in [0, 1); got 1.0"),
         ("--resume --overwrite", "--resume goes on, overwrite begins again"),
         ("--seed -1", "--seed must be at least 0; got -1"),
-        ("--groups", "needs a `group` column"),
+        ("--estimator explanation --bootstrap 5", "--bootstrap works with likelihood or convex"),
+        ("--groups", "needs demonstrations with a column `group`; got none"),
         ("--estimator lasso", "must be one of"),
     ],
 )
@@ -87,7 +88,7 @@ def test_what_makes_no_sense_is_one_line(folder, capsys, words, said):
     assert told.out == ""
     assert said in told.err.splitlines()[-1]
     assert "Traceback" not in told.err
-    assert not (out / "run.json").exists()
+    assert not out.exists()
 
 
 def test_nothing_seen_is_nothing_to_recover_from(folder, capsys):
@@ -152,6 +153,16 @@ def test_further_questions_are_part_of_the_run(folder, capsys):
     told = capsys.readouterr().out
     for result in run.extras.values():
         assert result["sentences"][0] in told
+
+
+def test_intervals_by_resampling(folder):
+    out = folder.parent / "run"
+    words = ["recover", str(folder), "--out", str(out), "--no-report", "--quiet"]
+    assert main([*words, "--estimator", "convex", "--bootstrap", "12"]) == 0
+    run = Run.load(out)
+    assert run.config["bootstrap"] == 12
+    # Convex has no intervals of its own.
+    assert np.isfinite(run.recovery.identification.reward_intervals).all()
 
 
 def test_progress_is_told_in_lines_where_there_is_no_terminal(capsys):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tacit.commands.answer import Answer, is_quiet
 from tacit.commands.recover_arguments import SEEDED, Recover
 from tacit.commands.telling import telling
-from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.errors import InvalidDemonstrations
 
 if TYPE_CHECKING:
     from tacit.demonstrations import Demonstrations
@@ -46,6 +46,10 @@ def command(arguments: Recover) -> Answer:
         raise InvalidDemonstrations(
             f"{arguments.problem} must hold demonstrations to recover from: "
             "demonstrations.parquet, .csv or .npz; it holds none"
+        )
+    if arguments.groups and seen.groups is None:
+        raise InvalidDemonstrations(
+            f"{arguments.problem}: --groups needs demonstrations with a column `group`; got none"
         )
     hashes = data_hashes(problem.mdp, problem.features, seen)
     depends = identity(arguments.config, hashes)
@@ -83,10 +87,17 @@ def _made(
     from tacit.runs.identity import data_summary
 
     estimator = _estimator(arguments)
-    recovery = recover(problem.mdp, problem.features, seen, estimator=estimator, throw=False)
+    recovery = recover(
+        problem.mdp,
+        problem.features,
+        seen,
+        estimator=estimator,
+        bootstrap=arguments.bootstrap,
+        throw=False,
+    )
     fits = trajectory_fits(recovery, seen, mdp=problem.mdp)
     columns = dict(fits.columns)
-    groups = getattr(seen, "groups", None)
+    groups = seen.groups
     notes = list(problem.notes)
     if groups is not None:
         columns = {"episode": columns.pop("episode"), "group": groups[fits.episode], **columns}
@@ -158,8 +169,6 @@ def _extras(
 
         asked["discount_profile"] = profiled
     if arguments.groups:
-        if getattr(seen, "groups", None) is None:
-            raise InvalidModel("groups needs a `group` column in the demonstrations; got none")
 
         def tested() -> Any:
             from tacit.inverse.groups import equal_weights_test

@@ -66,6 +66,8 @@ class Recover:
     """share of the episodes on which to test the recovery from the others; 0 for no test"""
     discount_grid: tuple[float, ...] = ()
     """discounts under which to recover as well, to see how the answer moves"""
+    bootstrap: int = 0
+    """times to resample the trajectories for the intervals; 0 keeps those of the estimator"""
     groups: bool = False
     """test whether the groups of the demonstrations share their weights"""
     free_reward: bool = False
@@ -107,8 +109,13 @@ class Recover:
                 raise InvalidModel(f"discount_grid must be in [0, 1); got {discount}")
         if self.resume and self.overwrite:
             raise InvalidModel("resume goes on, overwrite begins again; got both")
-        if self.seed < 0:
-            raise InvalidModel(f"seed must be at least 0; got {self.seed}")
+        if self.bootstrap and self.estimator not in ("auto", "likelihood", "convex"):
+            raise InvalidModel(
+                f"bootstrap works with likelihood or convex; the estimator is {self.estimator}"
+            )
+        for name in ("seed", "bootstrap"):
+            if getattr(self, name) < 0:
+                raise InvalidModel(f"{name} must be at least 0; got {getattr(self, name)}")
 
     @property
     def given(self) -> dict[str, Any]:
