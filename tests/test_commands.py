@@ -59,7 +59,7 @@ def test_simulate_makes_a_problem_of_any_world(words, states, form, tmp_path, ca
 
 def test_simulate_is_the_same_for_the_same_seed(tmp_path, capsys):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        words = ["simulate", "random", "--seed", seed, "--steps", 20, "--out", tmp_path / name]
+        words = ["simulate", "published-figure", "--seed", seed, "--out", tmp_path / name]
         assert tell(capsys, *words)[0] == 0
     a, b, c = (tacit.Problem.load(tmp_path / name).demonstrations.states for name in "abc")
     np.testing.assert_array_equal(a, b)
@@ -73,6 +73,7 @@ def test_simulate_is_the_same_for_the_same_seed(tmp_path, capsys):
         ("FrozenLake", 2, "did you mean FrozenLake-v1?"),
         ("Nothing-v0", 2, "Gymnasium cannot make 'Nothing-v0'"),
         ("random --size 4", 2, "--size is no option of random"),
+        ("random --states x", 2, "--states must be a whole number; got 'x'"),
         ("hill-grid --steps 0", 2, "--steps must be at least 1; got 0"),
         ("hill-grid --discount 1", 2, "discount must be in [0, 1); got 1"),
         ("hill-grid --temperature -1", 2, "--temperature must be a number, 0 or more"),
@@ -193,6 +194,11 @@ def test_two_runs_stand_side_by_side(runs, capsys):
     assert told["numbers"][0]["first"][0] == first.reward_weights[0]
     assert told["numbers"][0]["first"][1:] == first.identification.reward_intervals[0].tolist()
     assert 0 < told["visitation_distance"] <= 1
+    second = tacit.Recovery.load(runs / "points")
+    visits = (first.solution.visitation + second.solution.visitation).sum(axis=1)
+    apart = 0.5 * np.abs(first.solution.policy - second.solution.policy).sum(axis=1)
+    expected = visits @ apart / visits.sum()
+    assert told["policy_distance"] == pytest.approx(expected, rel=1e-12)  # the same sum
 
 
 def test_a_run_stands_against_the_truth(runs, grid, capsys):

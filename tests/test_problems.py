@@ -97,6 +97,30 @@ def test_what_is_saved_is_loaded(world, text, tmp_path):
         assert again.features.cost_names == world.features.cost_names
 
 
+def test_numbers_are_places_in_whatever_order_they_are_found(rooms, tmp_path):
+    tacit.Problem.load(rooms).save(tmp_path / "npz")
+    shutil.copy(tmp_path / "npz" / "features.npz", rooms)
+    (rooms / "features.csv").unlink()
+    (rooms / "demonstrations.csv").unlink()
+    (rooms / "problem.toml").write_text("discount = 0.5\ninitial = 2\n")
+    rows = "2,1,0,1\n2,0,2,1\n0,0,1,1\n0,1,0,1\n1,0,1,1\n1,1,2,1\n"
+    (rooms / "transitions.csv").write_text("state,action,next_state,probability\n" + rows)
+    problem = tacit.Problem.load(rooms)
+    assert problem.mdp.dense().argmax(axis=2).tolist() == [[1, 0], [1, 2], [2, 0]]
+    assert problem.mdp.initial.tolist() == [0, 0, 1]
+    assert problem.layout == tacit.worlds.Layout()
+
+
+def test_one_name_for_two_features_is_told_apart_in_text(tmp_path):
+    mdp = tacit.worlds.random(seed=0, states=2, actions=1).mdp
+    features = tacit.Features([[1.0], [2.0]], [[[3.0], [4.0]]], ["x"], [["x"]])
+    tacit.Problem(mdp, features).save(tmp_path / "p", text=True)
+    again = tacit.Problem.load(tmp_path / "p").features
+    assert again.reward.tolist() == [[1], [2]]
+    assert again.costs[0].tolist() == [[3], [4]]
+    assert again.cost_names == (("x (2)",),)
+
+
 def test_saving_over_something_is_refused_and_leaves_it(rooms):
     problem = tacit.Problem.load(rooms)
     before = sorted(path.name for path in rooms.iterdir())
@@ -243,7 +267,12 @@ TEXT_FAULTS = {
     "table key": ("problem.toml", "costs =", "cost =", ["[features]", "did you mean 'costs'?"]),
     "toml": ("problem.toml", "0.9", "", ["problem.toml must be TOML", "line 2"]),
     "start": ("problem.toml", '"hall"', '"hal"', ["initial", "'hal'", "did you mean 'hall'?"]),
-    "start sum": ("problem.toml", '"hall"', "{ hall = 0.5 }", ["initial", "sums to 0.5"]),
+    "start sum": (
+        "problem.toml",
+        '"hall"',
+        "{ hall = 0.5 }",
+        ["problem.toml: initial", "sums to 0.5"],
+    ),
     "column": ("problem.toml", '"sun"', '"son"', ["features.reward", "'son'", "'sun'?"]),
     "costs": ("problem.toml", '[["heat"]]', '["heat"]', ["features.costs", '[["heat"]]']),
     "nan": ("features.csv", "0.5", "nan", ["features.csv, line 3", "sun", "'nan'", "finite"]),
