@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tacit.studies.folder import FIGURES, Folder
 from tacit.studies.progress import Teller, telling
 from tacit.studies.settings import Reproduce
+from tacit.workers import cluster_is_told, cores, each
 
 FORMAT = 1  # of the units; a folder of another one is refused
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
@@ -115,37 +116,36 @@ def load(settings: Reproduce) -> Any:
 
 
 def _work(settings: Reproduce, todo: list[Task], teller: Teller) -> None:
-    """Does what is left, in processes of one thread each.
+    """Does what is left, in processes of one thread each, or on the cluster joblib was told of.
 
     Sums in linear algebra round differently with the number of threads, so a unit would depend on
     who computes it; one process is not spared that either.
     """
-    jobs = min(settings.jobs or _cores(), len(todo))
+    jobs = min(settings.jobs or cores(), len(todo))
     if not jobs:
         return
+    # Each worker writes its own units, and may stand in another folder.
+    pieces = [(replace(settings, out=settings.out.absolute()), task) for task in todo]
+    cluster, _ = cluster_is_told()
     with _single_threads():
-        for name in (_in_turn if jobs == 1 else _at_once)(settings, todo, jobs):
+        if jobs == 1 and not cluster:
+            names = _in_turn(pieces)
+        else:
+            names = each(perform, pieces, workers=jobs, ordered=False)
+        for name in names:
             teller.done(name)
 
 
-def _in_turn(settings: Reproduce, todo: list[Task], jobs: int) -> Iterator[str]:
+def _in_turn(pieces: list[tuple[Reproduce, Task]]) -> Iterator[str]:
     """The names as they are done, one after the other in one process."""
     from joblib.externals.loky import ProcessPoolExecutor
 
-    executor = ProcessPoolExecutor(max_workers=jobs)
+    executor = ProcessPoolExecutor(max_workers=1)
     try:
-        for task in todo:
-            yield executor.submit(perform, settings, task).result()
+        for piece in pieces:
+            yield executor.submit(perform, *piece).result()
     finally:
         executor.shutdown(kill_workers=True)
-
-
-def _at_once(settings: Reproduce, todo: list[Task], jobs: int) -> Iterator[str]:
-    """The names as they are done, on so many processes; each writes its own units."""
-    from joblib import Parallel, delayed
-
-    many = Parallel(n_jobs=jobs, return_as="generator_unordered")
-    yield from many(delayed(perform)(settings, task) for task in todo)  # pyright: ignore[reportReturnType]
 
 
 @contextmanager
@@ -173,7 +173,3 @@ def _report(settings: Reproduce, folder: Folder) -> Path:
     folder.write("results.json", to_text(tally(run)))
     folder.write("report.html", render(document(run, folder), largest=LARGEST))
     return folder.path / "report.html"
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,327 @@
+"""Sums made in parts are the sums of the whole, and estimators cannot tell the difference."""
+
+import joblib
+import numpy as np
+import polars
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import tacit
+from experts import hill_expert
+from strategies import examples, problems
+from tacit.demonstrations import Demonstrations
+from tacit.errors import InvalidDemonstrations
+from tacit.tallies.moves import Moves
+from tacit.tallies.observed import tally_of
+from tacit.tallies.sums import Scatter, Spread
+from tacit.tallies.tally import Tally
+
+# Of sums of some hundred numbers, each rounded to about 1e-16 of the largest.
+ROUNDING = 1e-12
+
+
+def ragged(mdp, seed: int) -> Demonstrations:
+    """Episodes of many lengths, some absorbed, some joined on their way, some moves impossible."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 9, size=rng.integers(2, 12))
+    steps, many = int(lengths.sum()), len(lengths)
+    return Demonstrations(
+        rng.integers(mdp.states, size=steps),
+        rng.integers(mdp.actions, size=steps),
+        np.concatenate([[0], np.cumsum(lengths)]),
+        final_states=np.where(rng.random(many) < 0.5, -1, rng.integers(mdp.states, size=many)),
+        partial=rng.random(many) < 0.3,
+    )
+
+
+def with_an_end(mdp) -> tacit.MDP:
+    """The same world, but its last state is never left."""
+    table = mdp.dense()
+    table[-1] = 0.0
+    table[-1, :, -1] = 1.0
+    return tacit.MDP(table, mdp.initial, mdp.discount)
+
+
+def features_of(mdp, seed: int) -> tacit.Features:
+    rng = np.random.default_rng(seed)
+    table = rng.normal(size=(mdp.states, mdp.actions, 2))
+    table[-1] = table[-1, :1]  # the state that is never left looks the same whatever one does
+    return tacit.Features(rng.normal(size=(mdp.states, 3)), [table])
+
+
+def parts_of(walks: Demonstrations, seed: int) -> list[Demonstrations]:
+    """The episodes in their order, cut into parts at random."""
+    rng = np.random.default_rng(seed)
+    cuts = np.flatnonzero(rng.random(walks.episodes - 1) < 0.5) + 1
+    return [walks.select(part) for part in np.split(np.arange(walks.episodes), cuts)]
+
+
+def added(parts):
+    first, *others = parts
+    for other in others:
+        first = first + other
+    return first
+
+
+# --- the merge is the whole -----------------------------------------------------------------------
+
+
+@examples(60)
+@given(problem=problems(max_states=8, max_constraints=0), seed=st.integers(0, 2**20))
+def test_the_merge_of_parts_is_the_whole(problem, seed):
+    mdp = with_an_end(problem.mdp)
+    features, walks = features_of(mdp, seed), ragged(mdp, seed)
+    parts = parts_of(walks, seed)
+    whole = Tally.of(mdp, walks)
+    merged = added([Tally.of(mdp, part) for part in parts])
+    # Counts are whole numbers in double precision: exact.
+    for name in ("counts", "starts", "ends", "longest", "episodes", "steps", "trajectories"):
+        assert_array_equal(getattr(merged, name), getattr(whole, name))
+    for name in ("discounted", "cut", "squares"):
+        assert_allclose(getattr(merged, name), getattr(whole, name), rtol=ROUNDING)
+    assert added([Moves.of(mdp, part) for part in parts]) == Moves.of(mdp, walks)
+    spreads = [Spread.of(mdp, features, part) for part in [walks, *parts]]
+    again = added(spreads[1:])
+    assert again.number == spreads[0].number
+    scale = 100.0  # of sums of up to ten normal numbers, squared
+    assert_allclose(again.means, spreads[0].means, atol=scale * ROUNDING)
+    assert_allclose(again.squares, spreads[0].squares, atol=scale * ROUNDING)
+    scores = np.random.default_rng(seed).normal(size=(4, mdp.states, mdp.actions))
+    scattered = [Scatter.of(scores, part) for part in [walks, *parts]]
+    again = added(scattered[1:])
+    assert again.episodes == walks.episodes
+    assert_allclose(again.products, scattered[0].products, atol=scale * walks.steps * ROUNDING)
+
+
+@examples(30)
+@given(problem=problems(max_states=8, max_constraints=0), seed=st.integers(0, 2**20))
+def test_spread_and_scatter_are_those_of_sums_taken_one_by_one(problem, seed):
+    mdp = with_an_end(problem.mdp)
+    features, walks = features_of(mdp, seed), ragged(mdp, seed)
+    scores = np.random.default_rng(seed).normal(size=(3, mdp.states, mdp.actions))
+    plain, sums = [], []
+    for e in range(walks.episodes):
+        states, actions = walks.trajectory(e)
+        plain.append(scores[:, states, actions].sum(axis=1))
+        if walks.partial[e]:
+            continue
+        rows = np.concatenate([features.reward[states], features.costs[0][states, actions]], axis=1)
+        total = mdp.discount ** np.arange(len(states)) @ rows
+        last = states[-1] if walks.final_states[e] < 0 else walks.final_states[e]
+        if mdp.absorbing[last] and np.ptp(features.costs[0][last], axis=0).max() == 0:
+            end = np.concatenate([features.reward[last], features.costs[0][last, 0]])
+            total = total + mdp.discount ** len(states) / (1 - mdp.discount) * end
+        sums.append(total)
+    assert_allclose(
+        Scatter.of(scores, walks).products,
+        np.einsum("ed,ef->df", plain, plain),
+        atol=1e-10,  # a few hundred products of order 10
+    )
+    found = Spread.of(mdp, features, walks)
+    assert found.number == len(sums)
+    if len(sums) > 1:
+        # Tails reach 1 / (1 - discount) = 1000 times a normal number.
+        assert_allclose(found.deviations, np.std(sums, axis=0, ddof=1), rtol=1e-9, atol=1e-9)
+    else:
+        assert np.isnan(found.deviations).all()
+
+
+def test_the_first_impossible_move_of_the_whole_is_named():
+    mdp = tacit.MDP([[[0, 1.0]], [[1.0, 0]]], [1, 0], 0.5)  # to and fro
+    good, bad = ([0, 1], [0, 0]), ([0, 0, 1], [0, 0, 0])
+    late = ([1, 0], [0, 0])
+    walks = Demonstrations.from_trajectories([good, good, bad, late, bad])
+    found = added([Moves.of(mdp, walks.select([e])) for e in range(5)])
+    assert found == Moves(5, 2, (2, 0, 0, 0, 0), 1, (3, 1))
+
+
+def test_tallies_of_other_worlds_are_refused():
+    mdp = tacit.MDP([[[0, 1.0]], [[1.0, 0]]], [1, 0], 0.5)
+    other = tacit.MDP([[[0, 1.0]], [[1.0, 0]]], [1, 0], 0.6)
+    walks = Demonstrations([0, 1], [0, 0], [0, 2])
+    tally = Tally.of(mdp, walks)
+    with pytest.raises(InvalidDemonstrations, match=r"same world; got .*0\.5.*0\.6"):
+        tally + Tally.of(other, walks)
+    with pytest.raises(InvalidDemonstrations, match=r"it has .*0\.5.*, the world .*0\.6"):
+        tacit.recover(other, tacit.Features([[0.0], [1.0]]), tally)
+
+
+# --- recoveries -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def walks() -> Demonstrations:
+    """A noisy expert on the grid: 120 trajectories of 60 steps, ten of them joined on their way."""
+    world = tacit.worlds.hill_grid(seed=1, tightness=0.5).in_gauge
+    policy, _ = hill_expert()
+    seen = tacit.simulate(world.mdp, policy, trajectories=120, steps=60, seed=3)
+    return Demonstrations(
+        seen.states,
+        seen.actions,
+        seen.offsets,
+        ended=seen.ended,
+        final_states=seen.final_states,
+        partial=np.arange(120) % 12 == 5,
+    )
+
+
+@pytest.fixture(scope="module")
+def task(walks):
+    world = tacit.worlds.hill_grid(seed=1, tightness=0.5).in_gauge
+    return world.mdp, world.features
+
+
+@pytest.fixture(scope="module")
+def folder(walks, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parts")
+    parts = (walks.select(part) for part in np.array_split(np.arange(120), 4))
+    assert tacit.write_partitions(parts, folder) == 4
+    return folder
+
+
+ESTIMATORS = {
+    "likelihood": tacit.Likelihood(),
+    "convex": tacit.Convex(),
+    "explanation": tacit.Explanation(),
+    "alternating": tacit.Alternating(starts=1, max_steps=3),
+    "picked": None,
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_files_read_in_parts_give_the_recovery_of_the_whole(name, task, walks, folder):
+    parts = tacit.PartitionedDemonstrations(folder, workers=1)
+    one = tacit.recover(*task, walks, estimator=ESTIMATORS[name], throw=False)
+    two = tacit.recover(*task, parts, estimator=ESTIMATORS[name], throw=False)
+    assert two.identification.findings == one.identification.findings
+    assert two.status is one.status
+    # Sums differ by rounding, searches end where gradients are below 1e-9.
+    assert_allclose(two.reward_weights, one.reward_weights, rtol=1e-9)
+    assert_allclose(two.cost_weights[0], one.cost_weights[0], rtol=1e-9)
+    for field in ("reward_standard_errors", "cost_standard_errors", "reward_intervals"):
+        mine, theirs = getattr(two.identification, field), getattr(one.identification, field)
+        assert_allclose(np.ravel(mine), np.ravel(theirs), rtol=1e-6)
+    assert two.certificate.sampling_noise == pytest.approx(one.certificate.sampling_noise)
+    assert two.certificate.truncation == pytest.approx(one.certificate.truncation)
+    if name == "likelihood":
+        assert any("trajectories as the independent" in s for s in two.identification.findings)
+        assert np.isfinite(two.identification.reward_standard_errors).all()
+
+
+def test_two_processes_find_the_same_bits_as_one(task, folder):
+    found = [
+        tacit.PartitionedDemonstrations(folder, workers=workers).tally(task[0])
+        for workers in (1, 2)
+    ]
+    for name in ("counts", "discounted", "cut", "squares"):
+        assert_array_equal(getattr(found[0], name), getattr(found[1], name))
+
+
+def test_sums_alone_are_enough_for_the_weights_and_say_what_is_lost(task, walks):
+    one = tacit.recover(*task, walks, estimator=tacit.Likelihood())
+    two = tacit.recover(*task, tally_of(task[0], walks), estimator=tacit.Likelihood())
+    assert_array_equal(two.reward_weights, one.reward_weights)
+    assert np.isnan(two.certificate.sampling_noise)
+    assert np.isfinite(one.certificate.sampling_noise)
+    assert any("steps as the independent units" in text for text in two.identification.findings)
+
+
+def test_those_who_look_at_single_episodes_ask_for_them(task, walks):
+    with pytest.raises(InvalidDemonstrations, match="in memory here; got Tally"):
+        tacit.Task(*task, Tally.of(task[0], walks))
+    with pytest.raises(InvalidDemonstrations, match="must be Demonstrations; got list"):
+        tacit.recover(*task, [1, 2])
+
+
+# --- the folder -----------------------------------------------------------------------------------
+
+
+def write(path, episode, step, state=None):
+    rows = len(episode)
+    columns = {"episode": episode, "step": step, "state": state or [0] * rows, "action": [0] * rows}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    polars.DataFrame(columns).write_parquet(path)
+
+
+def two_states() -> tacit.MDP:
+    return tacit.MDP([[[0.5, 0.5]], [[0.5, 0.5]]], [1, 0], 0.5)
+
+
+def opened(folder) -> tacit.PartitionedDemonstrations:
+    return tacit.PartitionedDemonstrations(folder, workers=1)
+
+
+def test_an_episode_in_two_files_is_an_error(tmp_path):
+    write(tmp_path / "a.parquet", [0, 0, 1, 1], [0, 1, 0, 1])
+    write(tmp_path / "b.parquet", [2, 1, 1], [0, 2, 3])
+    with pytest.raises(InvalidDemonstrations, match=r"episode 1 is in .*a\.parquet and in .*b\.p"):
+        opened(tmp_path).tally(two_states())
+
+
+def test_named_episodes_in_folders_inside_are_read(tmp_path):
+    write(tmp_path / "site=a" / "x.parquet", ["m1", "m1"], [0, 1])
+    write(tmp_path / "site=b" / "y.pq", ["m2"], [0], [1])
+    write(tmp_path / "_temporary" / "z.parquet", ["m1"], [2])
+    (tmp_path / ".hidden.parquet").write_bytes(b"")
+    found = opened(tmp_path)
+    assert (found.episodes, found.steps, len(found.files)) == (2, 3, 2)
+    assert_array_equal(found.counts(two_states()), [[2], [1]])
+
+
+def test_files_that_count_steps_differently_are_an_error(tmp_path):
+    write(tmp_path / "a.parquet", [0, 0], [0, 1])
+    write(tmp_path / "b.parquet", [1, 1], [1, 2])
+    with pytest.raises(InvalidDemonstrations, match=r"of .*b\.parquet begins at step 1, not so in"):
+        opened(tmp_path).tally(two_states())
+    (tmp_path / "a.parquet").unlink()
+    found = opened(tmp_path)
+    assert found.tally(two_states()).trajectories == 1
+    assert "count from 1" in found.notes[0]
+
+
+def test_a_state_that_does_not_exist_is_named_with_its_file_and_row(tmp_path):
+    write(tmp_path / "a.parquet", [0, 0], [0, 1])
+    write(tmp_path / "b.parquet", [1, 1], [0, 1], [0, 7])
+    with pytest.raises(InvalidDemonstrations, match=r"b\.parquet, row 2: state .*got 7"):
+        opened(tmp_path).check(two_states())
+
+
+def test_folders_that_cannot_be_read_are_named(tmp_path):
+    with pytest.raises(NotADirectoryError, match="must be a folder of Parquet files"):
+        opened(tmp_path / "missing")
+    with pytest.raises(InvalidDemonstrations, match=r"must hold \.parquet files; got none"):
+        opened(tmp_path)
+    write(tmp_path / "a.parquet", [0, 0], [0, 1])
+    found = opened(tmp_path)
+    with pytest.raises(FileExistsError, match="must hold no Parquet files yet"):
+        tacit.write_partitions([], tmp_path)
+    write(tmp_path / "a.parquet", [0, 0, 0], [0, 1, 2])
+    with pytest.raises(OSError, match=r"a\.parquet has changed since the folder was opened"):
+        found.tally(two_states())
+
+
+def test_partitions_keep_everything_that_demonstrations_hold(walks, folder):
+    # The oracle reads all files as one table.
+    files = sorted(folder.glob("*.parquet"))
+    frame = polars.concat([polars.read_parquet(path) for path in files], how="diagonal")
+    assert frame["episode"].n_unique() == 120
+    assert frame.filter(polars.col("partial"))["episode"].n_unique() == 10
+    assert_array_equal(frame["state"].to_numpy(), walks.states)
+
+
+def test_joblib_says_how_many_workers(task, folder, monkeypatch):
+    seen = []
+    plain = joblib.Parallel.__init__
+
+    def noted(self, *args, **kwargs):
+        plain(self, *args, **kwargs)
+        seen.append(self.n_jobs)
+
+    monkeypatch.setattr(joblib.Parallel, "__init__", noted)
+    with joblib.parallel_config(backend="threading", n_jobs=3):
+        tacit.PartitionedDemonstrations(folder).tally(task[0])
+    assert seen == [3]
+    with pytest.raises(tacit.InvalidModel, match="workers must be at least 1; got 0"):
+        tacit.PartitionedDemonstrations(folder, workers=0).tally(task[0])
