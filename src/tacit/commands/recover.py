@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit.commands.answer import Answer, is_quiet
+from tacit.commands.loading import load_problem
 from tacit.commands.recover_arguments import SEEDED, Recover
 from tacit.commands.telling import telling
 from tacit.errors import InvalidDemonstrations
@@ -35,12 +36,11 @@ KINDS = {
 
 def command(arguments: Recover) -> Answer:
     """Recovers, writes the run, and says what was found; 3 where it did not converge."""
-    from tacit.problems.problem import Problem
     from tacit.progress import watching
     from tacit.runs import Run, claimed
     from tacit.runs.identity import data_hashes, identity
 
-    problem = Problem.load(arguments.problem)
+    problem = load_problem(arguments.problem)
     seen = problem.demonstrations
     if seen is None:
         raise InvalidDemonstrations(
