@@ -112,11 +112,12 @@ def test_elimination_without_pivoting_solves_chains(world):
     np.testing.assert_allclose(found, np.linalg.solve(matrix, right), rtol=1e-10)
 
 
-def test_a_small_batch_is_one_compiled_call(world, many, monkeypatch):
+def test_a_small_batch_is_one_compiled_call(world, monkeypatch):
     calls = []
     inner = search._searched
     monkeypatch.setattr(search, "_searched", lambda *a, **k: calls.append(1) or inner(*a, **k))
-    tacit.recover_many(world.mdp, world.features, many)
+    seen = [walks(world, trajectories=100, steps=500, seed=seed) for seed in range(3)]
+    tacit.recover_many(world.mdp, world.features, seen)
     assert len(calls) == 1
 
 

@@ -1,5 +1,6 @@
 """The smooth dual: derivatives by differences of a plain oracle, convexity, and its minimum."""
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from scipy.optimize import minimize
 
 import oracles
 from strategies import Problem, examples
-from tacit import MDP
+from tacit import MDP, Successors
 from tacit.forward.dynamics import dense, sparse
 from tacit.forward.host import Host
 from tacit.forward.smooth_dual import Problem as Dual
@@ -272,3 +273,26 @@ def test_nothing_to_search_for_is_one_evaluation():
         point, steps = minimise(world, problem, nothing, np.zeros(STATES), TOLERANCE, 100)
         assert steps == 1
         assert point.loss == pytest.approx(plain_loss(mdp, problem, nothing), abs=1e-8)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_ring_that_defeats_krylov_steps_is_solved_by_plain_ones(transposed):
+    # Every state leads to the next: the spectrum lies on a circle, and BiCGSTAB runs wild.
+    count, discount = 400, 0.97
+    following = (np.arange(count) + 1) % count
+    mdp = MDP(
+        Successors(following[:, None, None], np.ones((count, 1, 1))),
+        np.full(count, 1 / count),
+        discount,
+    )
+    world, policy = sparse(mdp), np.ones((count, 1))
+    right = np.random.default_rng(0).normal(size=count)
+    solve = jax.jit(
+        lambda w, b: (w.solve_transposed if transposed else w.solve)(policy, discount, b, 1e-12)
+    )
+    with jax.enable_x64(True):
+        found = np.asarray(solve(world, right))
+    chain = np.zeros((count, count))
+    chain[np.arange(count), following] = discount
+    system = np.eye(count) - (chain.T if transposed else chain)
+    np.testing.assert_allclose(found, np.linalg.solve(system, right), rtol=0, atol=1e-8)
