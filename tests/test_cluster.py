@@ -1,0 +1,177 @@
+"""One line hands the work to a Dask cluster: the same results, also when a worker is killed."""
+
+import json
+import os
+import signal
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import tacit
+from experts import grid, hill_expert
+from gates import Gate, Gated, gated_tally
+from tacit.inverse import recover_each as many
+from tacit.studies import reproduce as studies
+from tacit.studies.settings import Reproduce
+from tacit.tallies import partitions
+from tacit.workers import each
+
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A real cluster on this machine: a scheduler and two worker processes of one thread."""
+    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with (
+        distributed.LocalCluster(**settings, silence_logs=50) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        assert len(pids(client)) == 2
+        assert os.getpid() not in pids(client)
+        yield client
+
+
+def pids(client) -> set[int]:
+    """The processes of the workers."""
+    return set(client.run(os.getpid).values())
+
+
+class Killer:
+    """Like `each`, but kills a worker that is busy as soon as the first result is there."""
+
+    def __init__(self, client, gate: Gate) -> None:
+        self.client, self.gate = client, gate
+        self.kills: list[tuple[int, int, int, int]] = []  # finished, pieces, unfinished, process
+
+    def __call__(self, function, pieces, **options):
+        pieces = list(pieces)
+        for finished, result in enumerate(each(function, pieces, **options), start=1):
+            if finished == 1:
+                busy = self.client.processing()
+                victim = max(busy, key=lambda worker: len(busy[worker]))
+                process = self.client.run(os.getpid, workers=[victim])[victim]
+                os.kill(process, signal.SIGKILL)
+                unfinished = sum(len(keys) for keys in self.client.processing().values())
+                self.kills.append((finished, len(pieces), unfinished, process))
+                self.gate.open()
+            yield result
+
+    def check(self) -> None:
+        """One worker died after the first result and before the last, and another took over."""
+        ((finished, pieces, unfinished, process),) = self.kills
+        assert finished == 1 < pieces
+        assert unfinished > 0
+        limit = time.monotonic() + 60
+        while len(pids(self.client)) < 2 and time.monotonic() < limit:
+            time.sleep(0.05)
+        assert len(pids(self.client) - {process}) == 2
+
+
+@pytest.fixture
+def killer(client, tmp_path, monkeypatch) -> Killer:
+    killer = Killer(client, Gate(tmp_path / "open"))
+    for module in (many, partitions, studies):
+        monkeypatch.setattr(module, "each", killer)
+    return killer
+
+
+@pytest.fixture(scope="module")
+def tasks() -> list[tacit.Task]:
+    """Noisy experts on grids of their own."""
+    found = []
+    for seed in range(1, 5):
+        world, (policy, _) = grid(seed), hill_expert(seed)
+        walks = tacit.simulate(world.mdp, policy, trajectories=100, steps=60, seed=seed)
+        found.append(tacit.Task(world.mdp, world.features, walks))
+    return found
+
+
+def test_fits_are_the_same_on_a_cluster_that_loses_a_worker(tasks, killer):
+    estimators = [tacit.Likelihood(), tacit.Convex()] * 2
+    # All but the first wait until a worker is dead: the kill comes between the results.
+    waiting = [estimators[0], *(Gated(estimator, killer.gate) for estimator in estimators[1:])]
+    with joblib.parallel_config(backend="dask"):
+        found = tacit.recover_each(tasks, estimator=waiting)
+    killer.check()
+    for task, estimator, there in zip(tasks, estimators, found, strict=True):
+        here = estimator.fit(task.mdp, task.features, task.demonstrations, throw=False)
+        assert there.status is here.status
+        assert_same(there, here)
+
+
+def assert_same(there: tacit.Recovery, here: tacit.Recovery) -> None:
+    # Arrays that have travelled lie elsewhere in memory, so that sums round differently; searches
+    # end where the gradient is below 1e-9.
+    assert_allclose(there.reward_weights, here.reward_weights, rtol=1e-9)
+    assert_allclose(there.cost_weights[0], here.cost_weights[0], rtol=1e-9)
+    assert_allclose(
+        there.identification.reward_standard_errors,
+        here.identification.reward_standard_errors,
+        rtol=1e-6,
+    )
+
+
+def test_files_are_reduced_the_same_on_a_cluster_that_loses_a_worker(tasks, tmp_path, killer):
+    mdp, walks = tasks[0].mdp, tasks[0].demonstrations
+    cuts = [1, 10, 20, 30, 40, 50]  # the first file, of one episode, does not wait
+    episodes = np.split(np.arange(walks.episodes), cuts)
+    tacit.write_partitions((walks.select(part) for part in episodes), tmp_path)
+    with joblib.parallel_config(backend="dask"):
+        there = tacit.PartitionedDemonstrations(tmp_path).reduce(
+            partial(gated_tally, killer.gate, mdp)
+        )
+    killer.check()
+    first, *others = (tacit.Tally.of(mdp, walks.select(part)) for part in episodes)
+    here = sum(others, start=first)
+    # The files are merged in their order, whoever read them: the same bits.
+    for name in ("counts", "discounted", "cut", "squares", "starts"):
+        assert_array_equal(getattr(there, name), getattr(here, name))
+
+
+def test_files_are_recovered_from_the_same_on_a_cluster(tasks, tmp_path, client):
+    mdp, features, walks = tasks[0].mdp, tasks[0].features, tasks[0].demonstrations
+    episodes = np.array_split(np.arange(walks.episodes), 5)
+    tacit.write_partitions((walks.select(part) for part in episodes), tmp_path)
+    with joblib.parallel_config(backend="dask"):
+        found = tacit.recover(
+            mdp,
+            features,
+            tacit.PartitionedDemonstrations(tmp_path),
+            estimator=tacit.Likelihood(),
+        )
+    whole = tacit.recover(mdp, features, walks, estimator=tacit.Likelihood())
+    assert_same(found, whole)
+    assert np.isfinite(found.identification.reward_standard_errors).all()
+
+
+def units(folder: Path) -> dict[str, object]:
+    """Every unit of a run, the seconds left out: all that may differ from run to run."""
+
+    def timeless(value):
+        if isinstance(value, dict):
+            return {k: timeless(v) for k, v in value.items() if k != "seconds"}
+        return [timeless(v) for v in value] if isinstance(value, list) else value
+
+    found = sorted((folder / "units").glob("*.json"))
+    return {path.name: timeless(json.loads(path.read_text())) for path in found}
+
+
+def test_the_paper_is_reproduced_the_same_on_a_cluster_that_loses_a_worker(
+    tmp_path, killer, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)  # the workers stand elsewhere
+    monkeypatch.setattr(studies, "_report", lambda settings, folder: folder.path)
+    settings = Reproduce(seeds=2, trajectories=2, steps=5, size=3, budget="binding", jobs=1)
+    with joblib.parallel_config(backend="dask"):
+        studies.reproduce(replace(settings, out=Path("there")))
+    killer.check()
+    studies.reproduce(replace(settings, out=tmp_path / "here"))
+    assert len(units(tmp_path / "here")) == 4
+    assert units(tmp_path / "there") == units(tmp_path / "here")
