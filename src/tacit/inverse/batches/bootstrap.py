@@ -14,12 +14,14 @@ from tacit.inverse.batches.batch import Batch
 from tacit.inverse.batches.recover_many import Estimator, finished, posed
 from tacit.inverse.batches.search import search_many
 from tacit.inverse.coordinates import Coordinates, coordinates
-from tacit.inverse.expectations import check_task, expectations
+from tacit.inverse.expectations import check_task
 from tacit.inverse.likelihood import Likelihood
 from tacit.inverse.recovery import Recovery
 from tacit.mdp import MDP
 from tacit.objective import Features
 from tacit.progress import Callback, Event
+from tacit.tallies.observed import tally_of
+from tacit.tallies.sums import known_rest
 
 # Fewer trajectories than this say little about how trajectories differ.
 FEW = 10
@@ -66,7 +68,7 @@ def bootstrap(
         level: of the intervals, which run between percentiles.
         callbacks: called with a `tacit.progress.Event` as replicates are done.
     """
-    check_task(mdp, features, demonstrations)
+    check_task(mdp, features, demonstrations, in_memory=True)
     if replicates < 2 or not 0.0 < level < 1.0:
         raise InvalidModel(
             f"replicates must be at least 2, level in (0, 1); got {replicates} and {level}"
@@ -77,14 +79,14 @@ def bootstrap(
         raise InvalidDemonstrations("resampling needs at least two trajectories; got one")
     space = coordinates(mdp, features)
     random = np.random.default_rng(seed)
-    tables = []
+    tables, known = [], known_rest(mdp, features)
     for _ in range(replicates):
         many = demonstrations.episodes
         drawn = demonstrations.select(random.integers(many, size=many))
         tables.append(
             drawn.counts(mdp)
             if isinstance(estimator, Likelihood)
-            else expectations(mdp, features, drawn).visitation
+            else tally_of(mdp, drawn).visitation(known)
         )
     problem, start = posed(estimator, [mdp] * replicates, [space], tables)
     kept = np.ones(space.size, bool)

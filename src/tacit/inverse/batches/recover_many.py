@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.smooth_dual import Problem
 from tacit.forward.world import world_of
@@ -16,12 +15,14 @@ from tacit.inverse.batches.search import Found, Start, search_many, search_some
 from tacit.inverse.boltzmann import LARGEST, RESCUE
 from tacit.inverse.convex import VISIBLE, Convex
 from tacit.inverse.coordinates import Coordinates, coordinates
-from tacit.inverse.expectations import check_task, expectations
+from tacit.inverse.expectations import check_task
 from tacit.inverse.likelihood import ROUGH, Likelihood
 from tacit.inverse.likelihood_report import VISIBLE as SEEN
 from tacit.mdp import MDP
 from tacit.objective import Features
 from tacit.progress import Callback, Event
+from tacit.tallies.observed import Observed, counts_of, tally_of
+from tacit.tallies.sums import known_rest
 
 Estimator = Convex | Likelihood
 
@@ -29,7 +30,7 @@ Estimator = Convex | Likelihood
 def recover_many(
     mdp: MDP | Sequence[MDP],
     features: Features | Sequence[Features],
-    demonstrations: Sequence[Demonstrations] | np.ndarray,
+    demonstrations: Sequence[Observed] | np.ndarray,
     *,
     estimator: Estimator | None = None,
     chunk: int | None = None,
@@ -165,7 +166,7 @@ def _tables(
     estimator: Estimator,
     mdps: Sequence[MDP],
     maps: Sequence[Features],
-    given: Sequence[Demonstrations] | np.ndarray,
+    given: Sequence[Observed] | np.ndarray,
 ) -> Sequence[np.ndarray]:
     """One [S, A] a problem: counts of steps for `Likelihood`, else the discounted visitation."""
     shape = (mdps[0].states, mdps[0].actions)
@@ -179,11 +180,12 @@ def _tables(
     for m, f, d in zip(mdps, maps, given, strict=True):
         check_task(m, f, d)
         if isinstance(estimator, Likelihood):
-            tables.append(d.counts(m))
-        elif d.partial.all():
+            tables.append(counts_of(m, d))
+            continue
+        tally = tally_of(m, d)
+        if not tally.trajectories:
             raise InvalidDemonstrations("Convex needs trajectories that begin at the start")
-        else:
-            tables.append(expectations(m, f, d.select(~d.partial)).visitation)
+        tables.append(tally.visitation(known_rest(m, f)))
     return tables
 
 
