@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from tacit.forward.column_generation import ColumnGeneration
     from tacit.forward.occupancy_lp import OccupancyLP
     from tacit.forward.price_curve import price_curve
+    from tacit.forward.sharded_model import ShardedMDP
+    from tacit.forward.sharded_solve import solve_sharded
+    from tacit.forward.sharding import sharded
     from tacit.forward.soft_dual import SoftDual
     from tacit.forward.solution import Certificate, Solution, Status
     from tacit.forward.solve import solve
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from tacit.inverse.likelihood import Likelihood
     from tacit.inverse.recover import recover
     from tacit.inverse.recovery import Recovery, RecoveryStatus
+    from tacit.inverse.sharded_recovery import recover_sharded
     from tacit.inverse.tasks import JointRecovery, Task
     from tacit.judge.comparison import Comparison, compare
     from tacit.mdp import MDP, Successors
@@ -71,6 +75,7 @@ __all__ = [
     "Recovery",
     "RecoveryStatus",
     "RewardOnly",
+    "ShardedMDP",
     "SoftDual",
     "Solution",
     "Status",
@@ -88,9 +93,12 @@ __all__ = [
     "price_curve",
     "progress",
     "recover",
+    "recover_sharded",
     "runs",
+    "sharded",
     "simulate",
     "solve",
+    "solve_sharded",
     "sources",
     "trajectory_fits",
     "worlds",
@@ -122,6 +130,7 @@ _HOME = {
     "Recovery": "tacit.inverse.recovery",
     "RecoveryStatus": "tacit.inverse.recovery",
     "RewardOnly": "tacit.inverse.baselines",
+    "ShardedMDP": "tacit.forward.sharded_model",
     "SoftDual": "tacit.forward.soft_dual",
     "Solution": "tacit.forward.solution",
     "Status": "tacit.forward.solution",
@@ -139,9 +148,12 @@ _HOME = {
     "price_curve": "tacit.forward.price_curve",
     "progress": "tacit.progress",
     "recover": "tacit.inverse.recover",
+    "recover_sharded": "tacit.inverse.sharded_recovery",
     "runs": "tacit.runs",
+    "sharded": "tacit.forward.sharding",
     "simulate": "tacit.simulation",
     "solve": "tacit.forward.solve",
+    "solve_sharded": "tacit.forward.sharded_solve",
     "sources": "tacit.sources",
     "trajectory_fits": "tacit.inverse.fits",
     "worlds": "tacit.worlds",

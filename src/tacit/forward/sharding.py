@@ -141,7 +141,7 @@ class Sharded(Traced):
             parts = [self.fetch(v, n) for n, v in zip(fields, value, strict=True)]
             return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
         if name not in STATE_AXES:
-            return np.asarray(value)
+            return whole(value)
         if not self.gathered:
             return value
         before = (slice(None),) * STATE_AXES[name]
