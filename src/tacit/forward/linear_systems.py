@@ -75,10 +75,13 @@ def bicgstab(product: Any, right: Any, target: Any, x: Any, size: Any = largest)
     def restart(state: Any) -> Any:
         x, residual, spent, _ = state
         zero = jnp.zeros_like(x)
+        # Uneven weights: the residual itself breaks down after one step where it is an eigenvector
+        # of the transpose, as an even start is for the visits of any policy.
+        shadow = residual * (1.0 + 0.5 * jnp.cos(jnp.arange(len(x), dtype=x.dtype)))
         found, *_, steps = jax.lax.while_loop(
             lambda s: (size(s[1]) > 0.5 * target) & (s[8] < PATIENCE) & (s[6] != 0.0),
             some_steps,
-            (x, residual, residual, zero, 1.0, 1.0, 1.0, zero, 0),
+            (x, residual, shadow, zero, 1.0, 1.0, 1.0, zero, 0),
         )
         fresh = right - product(found)
         before, after = size(residual), size(fresh)
