@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from tacit.forward.solve import solve
     from tacit.inverse.alternating import Alternating
     from tacit.inverse.baselines import ConstraintOnly, RewardOnly
+    from tacit.inverse.batches.batch import Batch
+    from tacit.inverse.batches.recover_many import recover_many
     from tacit.inverse.convex import Convex
     from tacit.inverse.discounts import discount_profile
     from tacit.inverse.dynamics_uncertainty import dynamics_uncertainty
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from tacit.inverse.holdout import holdout
     from tacit.inverse.likelihood import Likelihood
     from tacit.inverse.recover import recover
+    from tacit.inverse.recover_each import recover_each
     from tacit.inverse.recovery import Recovery, RecoveryStatus
     from tacit.inverse.sharded_recovery import recover_sharded
     from tacit.inverse.tasks import JointRecovery, Task
@@ -48,12 +51,15 @@ if TYPE_CHECKING:
     from tacit.objective import Features, Objective
     from tacit.problems.problem import Problem
     from tacit.simulation import simulate
+    from tacit.tallies.partitions import PartitionedDemonstrations, write_partitions
+    from tacit.tallies.tally import Tally
 
 __version__ = "0.1.0"
 
 __all__ = [
     "MDP",
     "Alternating",
+    "Batch",
     "Certificate",
     "ColumnGeneration",
     "Comparison",
@@ -70,6 +76,7 @@ __all__ = [
     "NotConverged",
     "Objective",
     "OccupancyLP",
+    "PartitionedDemonstrations",
     "Prior",
     "Problem",
     "Recovery",
@@ -81,6 +88,7 @@ __all__ = [
     "Status",
     "Successors",
     "TacitError",
+    "Tally",
     "Task",
     "compare",
     "discount_profile",
@@ -93,6 +101,8 @@ __all__ = [
     "price_curve",
     "progress",
     "recover",
+    "recover_each",
+    "recover_many",
     "recover_sharded",
     "runs",
     "sharded",
@@ -102,12 +112,14 @@ __all__ = [
     "sources",
     "trajectory_fits",
     "worlds",
+    "write_partitions",
 ]
 
 # Name -> the module that defines it. A public name must not be the name of a module of this
 # package other than the one it stands for: importing that module would silently replace it.
 _HOME = {
     "MDP": "tacit.mdp",
+    "Batch": "tacit.inverse.batches.batch",
     "Alternating": "tacit.inverse.alternating",
     "Certificate": "tacit.forward.solution",
     "ColumnGeneration": "tacit.forward.column_generation",
@@ -125,6 +137,7 @@ _HOME = {
     "NotConverged": "tacit.errors",
     "Objective": "tacit.objective",
     "OccupancyLP": "tacit.forward.occupancy_lp",
+    "PartitionedDemonstrations": "tacit.tallies.partitions",
     "Prior": "tacit.dynamics_prior",
     "Problem": "tacit.problems.problem",
     "Recovery": "tacit.inverse.recovery",
@@ -136,6 +149,7 @@ _HOME = {
     "Status": "tacit.forward.solution",
     "Successors": "tacit.mdp",
     "TacitError": "tacit.errors",
+    "Tally": "tacit.tallies.tally",
     "Task": "tacit.inverse.tasks",
     "compare": "tacit.judge.comparison",
     "discount_profile": "tacit.inverse.discounts",
@@ -148,6 +162,8 @@ _HOME = {
     "price_curve": "tacit.forward.price_curve",
     "progress": "tacit.progress",
     "recover": "tacit.inverse.recover",
+    "recover_each": "tacit.inverse.recover_each",
+    "recover_many": "tacit.inverse.batches.recover_many",
     "recover_sharded": "tacit.inverse.sharded_recovery",
     "runs": "tacit.runs",
     "sharded": "tacit.forward.sharding",
@@ -157,6 +173,7 @@ _HOME = {
     "sources": "tacit.sources",
     "trajectory_fits": "tacit.inverse.fits",
     "worlds": "tacit.worlds",
+    "write_partitions": "tacit.tallies.partitions",
 }
 
 
