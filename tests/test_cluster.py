@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import tempfile
 import time
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,7 @@ from tacit.studies import reproduce as studies
 from tacit.studies.settings import Reproduce
 from tacit.tallies import partitions
 from tacit.workers import each
+from test_docs import DOCS, run
 
 distributed = pytest.importorskip("distributed")
 
@@ -149,6 +151,15 @@ def test_files_are_recovered_from_the_same_on_a_cluster(tasks, tmp_path, client)
     whole = tacit.recover(mdp, features, walks, estimator=tacit.Likelihood())
     assert_same(found, whole)
     assert np.isfinite(found.identification.reward_standard_errors).all()
+
+
+def test_the_page_about_clusters_runs_on_one(client, tmp_path, monkeypatch):
+    monkeypatch.setattr(distributed, "Client", lambda address: client)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    shown = [(printed, said[2]) for said, printed in run(DOCS / "cluster.md")]
+    assert len(shown) == 3
+    for printed, said in shown:
+        assert printed == said
 
 
 def units(folder: Path) -> dict[str, object]:
