@@ -443,7 +443,7 @@ def test_budgets_are_raised_to_what_can_be_met():
 def test_an_oscillation_is_reported_and_the_best_round_kept():
     world = hill_grid(3, tightness=0.5)
     _, walks = demonstrated(world)
-    rules = Alternating(budget="calibrated", step="constant", step_size=3000.0, starts=1)
+    rules = Alternating(budget="calibrated", step="constant", step_size=300.0, starts=1)
     recovery = rules.fit(world.mdp, world.features, walks, throw=False)
     assert recovery.status is RecoveryStatus.NOT_CONVERGED
     assert recovery.history["reversed"].mean() > 0.5
