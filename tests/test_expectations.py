@@ -1,5 +1,7 @@
 """Feature expectations: against loops in plain Python, closed forms, and their own error bars."""
 
+from dataclasses import replace
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -263,6 +265,21 @@ def test_bounds_hold_more_often_than_they_promise(batches):
                 for f, bound in zip(found, bounds, strict=True)
             ]
             assert np.mean(held) >= confidence
+
+
+def test_only_trajectories_that_begin_at_the_start_are_summed():
+    mdp, features = corridor(), Features(np.eye(3))
+    walks = simulate(mdp, np.full((3, 2), 0.5), trajectories=6, steps=4, seed=0)
+    late = np.arange(6) % 2 == 1
+    mixed = replace(walks, partial=late)
+    found, kept = (
+        expectations(mdp, features, mixed),
+        expectations(mdp, features, mixed.select(~late)),
+    )
+    assert (found.reward == kept.reward).all()
+    assert found.trajectories == kept.trajectories == 3
+    with pytest.raises(InvalidDemonstrations, match="got partial ones only"):
+        expectations(mdp, features, replace(walks, partial=np.ones(6, bool)))
 
 
 def test_hoeffding_and_bernstein_by_hand():

@@ -95,6 +95,9 @@ def test_feature_gap_by_hand():
     # Going to and fro meets 2/3 of the first and nothing of the second.
     other = feature_gap(TWO, TO_AND_FRO, features=features, demonstrations=seen)
     assert other.gap == pytest.approx(np.sqrt(((5 / 3) ** 2 + 1) / 2))
+    # Loose pairs have no discounted sums from the start.
+    loose = tacit.Demonstrations.from_pairs([0, 1], [1, 0])
+    assert np.isnan(feature_gap(TWO, STAYS, features=features, demonstrations=loose).gap)
 
 
 def test_the_expert_itself_leaves_a_gap_of_the_size_of_the_noise():

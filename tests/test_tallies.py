@@ -1,5 +1,7 @@
 """Sums made in parts are the sums of the whole, and estimators cannot tell the difference."""
 
+import dataclasses
+
 import joblib
 import numpy as np
 import polars
@@ -132,9 +134,10 @@ def test_the_first_impossible_move_of_the_whole_is_named():
     mdp = tacit.MDP([[[0, 1.0]], [[1.0, 0]]], [1, 0], 0.5)  # to and fro
     good, bad = ([0, 1], [0, 0]), ([0, 0, 1], [0, 0, 0])
     late = ([1, 0], [0, 0])
-    walks = Demonstrations.from_trajectories([good, good, bad, late, bad])
-    found = added([Moves.of(mdp, walks.select([e])) for e in range(5)])
-    assert found == Moves(5, 2, (2, 0, 0, 0, 0), 1, (3, 1))
+    walks = Demonstrations.from_trajectories([good, good, bad, late, bad, late])
+    walks = dataclasses.replace(walks, partial=np.arange(6) == 5)  # the last was joined later
+    found = added([Moves.of(mdp, walks.select([e])) for e in range(6)])
+    assert found == Moves(6, 2, (2, 0, 0, 0, 0), 1, (3, 1))
 
 
 def test_tallies_of_other_worlds_are_refused():
@@ -258,6 +261,8 @@ def test_an_episode_in_two_files_is_an_error(tmp_path):
     write(tmp_path / "b.parquet", [2, 1, 1], [0, 2, 3])
     with pytest.raises(InvalidDemonstrations, match=r"episode 1 is in .*a\.parquet and in .*b\.p"):
         opened(tmp_path).tally(two_states())
+    with pytest.raises(InvalidDemonstrations, match="episode 1 is in"):
+        opened(tmp_path).episodes  # noqa: B018
 
 
 def test_named_episodes_in_folders_inside_are_read(tmp_path):
@@ -309,6 +314,23 @@ def test_partitions_keep_everything_that_demonstrations_hold(walks, folder):
     assert frame["episode"].n_unique() == 120
     assert frame.filter(polars.col("partial"))["episode"].n_unique() == 10
     assert_array_equal(frame["state"].to_numpy(), walks.states)
+
+
+def test_another_world_or_other_features_are_read_anew(task, walks, folder):
+    mdp, features = task
+    seen = []
+    parts = tacit.PartitionedDemonstrations(
+        folder, workers=1, progress=lambda done, files: seen.append((done, files))
+    )
+    patient = tacit.MDP(mdp.transitions, mdp.initial, 0.99)
+    doubled = tacit.Features(2 * features.reward, features.costs)
+    for world in (mdp, patient, mdp):
+        assert parts.tally(world).discount == world.discount
+        assert_allclose(parts.tally(world).cut, Tally.of(world, walks).cut, rtol=ROUNDING)
+    assert seen == 3 * [(1, 4), (2, 4), (3, 4), (4, 4)]  # the second answer is kept
+    for maps in (features, doubled):
+        found = parts.spread(mdp, maps).deviations
+        assert_allclose(found, Spread.of(mdp, maps, walks).deviations, rtol=1e-9)
 
 
 def test_joblib_says_how_many_workers(task, folder, monkeypatch):

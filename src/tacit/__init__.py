@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from tacit.objective import Features, Objective
     from tacit.problems.problem import Problem
     from tacit.simulation import simulate
-    from tacit.tallies.partitions import PartitionedDemonstrations, write_partitions
+    from tacit.tallies.partitions import PartitionedDemonstrations
+    from tacit.tallies.parts import write_partitions
     from tacit.tallies.tally import Tally
 
 __version__ = "0.1.0"
@@ -173,7 +174,7 @@ _HOME = {
     "sources": "tacit.sources",
     "trajectory_fits": "tacit.inverse.fits",
     "worlds": "tacit.worlds",
-    "write_partitions": "tacit.tallies.partitions",
+    "write_partitions": "tacit.tallies.parts",
 }
 
 

@@ -6,7 +6,7 @@ sum: the whole is never anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import add
@@ -18,16 +18,15 @@ import numpy as np
 from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations
 from tacit.files.contents import LARGEST
-from tacit.files.recorded import write_recorded
+from tacit.files.parquet import readable
 from tacit.layout import Layout
 from tacit.mdp import MDP
 from tacit.objective import Features
 from tacit.tallies.moves import Moves
+from tacit.tallies.parts import check_counting, check_whole, files_of, stamp_of
 from tacit.tallies.sums import Scatter, Spread
 from tacit.tallies.tally import Tally
 from tacit.workers import each
-
-FROM_ONE = "steps are taken to count from 1"
 
 
 class Part(NamedTuple):
@@ -53,12 +52,14 @@ class PartitionedDemonstrations:
         layout: names of states and actions, where the files have names instead of numbers.
         workers: processes that read; None for what joblib was told, or one per core if nothing.
         largest: most bytes of memory to take for one file.
+        progress: called after every file with how many are done and how many there are.
     """
 
     folder: Any
     layout: Layout | None = None
     workers: int | None = None
     largest: int = LARGEST
+    progress: Callable[[int, int], Any] | None = None
     _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -66,7 +67,7 @@ class PartitionedDemonstrations:
         object.__setattr__(self, "folder", folder)
         if not folder.is_dir():
             raise NotADirectoryError(f"{folder} must be a folder of Parquet files; it is none")
-        self._kept["files"] = {path: _stamp(path) for path in _files(folder)}
+        self._kept["files"] = {path: stamp_of(path) for path in files_of(folder)}
         if not self.files:
             raise InvalidDemonstrations(f"{folder} must hold .parquet files; got none")
 
@@ -127,17 +128,21 @@ class PartitionedDemonstrations:
         """
         return reduce(add, self._each(_reduced, function, mdp))
 
-    def _each(self, work: Callable[..., Any], function: Any, mdp: MDP | None) -> Iterable[Any]:
+    def _each(self, work: Callable[..., Any], function: Any, mdp: MDP | None) -> Iterator[Any]:
         """What the work makes of every file, in their order whoever is first."""
         for path, stamp in self._kept["files"].items():
-            if _stamp(path) != stamp:
+            if stamp_of(path) != stamp:
                 raise OSError(f"{path} has changed since the folder was opened: open it again")
         limits = {"states": mdp.states, "actions": mdp.actions} if mdp else {}
         # Tables travel inside `load` and `function`. As plain arguments Dask would put them on one
         # worker, and lose them with it.
         load = partial(Demonstrations.load, layout=self.layout, largest=self.largest, **limits)
         pieces = [(path, load, function) for path in self.files]
-        return each(work, pieces, workers=self.workers)
+        results = each(work, pieces, workers=self.workers)
+        for done, result in enumerate(results, start=1):
+            if self.progress is not None:
+                self.progress(done, len(pieces))
+            yield result
 
     def _first(self, mdp: MDP) -> tuple[Tally, Moves]:
         """Tally and moves of all files, read once for each model that asks in turn."""
@@ -160,58 +165,31 @@ class PartitionedDemonstrations:
 
         found = reduce(added, self._each(_first_part, mdp, mdp), None)
         assert found is not None  # there is a file
-        _check_whole(self.files, labels)
-        _check_counting(self.files, notes)
+        check_whole(self.files, labels)
+        check_counting(self.files, notes)
         self._kept["notes"] = tuple(dict.fromkeys(note for part in notes for note in part))
         self._kept["first"] = (mdp, found)
         return found
 
-    def _known(self) -> Any:
+    def _known(self) -> Tally | Size:
         """Something that knows how many episodes and steps there are."""
         if "first" in self._kept:
             return self._kept["first"][1][0]
         if "size" not in self._kept:
-            self._kept["size"] = self.reduce(_size)
+            labels, steps = zip(*self._each(_size_part, None, None), strict=True)
+            check_whole(self.files, list(labels))
+            self._kept["size"] = Size(sum(len(part) for part in labels), sum(steps))
         return self._kept["size"]
 
     def __repr__(self) -> str:
         return f"PartitionedDemonstrations({str(self.folder)!r}, files={len(self.files)})"
 
 
-def write_partitions(parts: Iterable[Demonstrations], folder: str | Path) -> int:
-    """How many files were written, one for each part, its episodes numbered on from the last's.
+class Size(NamedTuple):
+    """How much there is."""
 
-    Args:
-        parts: demonstrations, one after the other: only one of them need be in memory.
-        folder: where; made if need be. It must hold no Parquet file yet.
-    """
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    if _files(folder):
-        raise FileExistsError(f"{folder} must hold no Parquet files yet; it has some")
-    number = episodes = 0
-    for number, part in enumerate(parts, start=1):
-        whole = {
-            name: getattr(part, name)
-            for name in ("offsets", "ended", "final_states", "partial", "groups")
-        }
-        rows = {"states": part.states, "actions": part.actions}
-        path = folder / f"part-{number - 1:05d}.parquet"
-        write_recorded(path, rows, whole, first=episodes)
-        episodes += part.episodes
-    return number
-
-
-class _Size(NamedTuple):
     episodes: int
     steps: int
-
-    def __add__(self, other: Any) -> _Size:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return _Size(self.episodes + other.episodes, self.steps + other.steps)
-
-
-def _size(demonstrations: Demonstrations) -> _Size:
-    return _Size(demonstrations.episodes, demonstrations.steps)
 
 
 def _reduced(path: Path, load: Callable[[Path], Demonstrations], function: Any) -> Any:
@@ -219,50 +197,22 @@ def _reduced(path: Path, load: Callable[[Path], Demonstrations], function: Any) 
 
 
 def _first_part(path: Path, load: Callable[[Path], Demonstrations], mdp: MDP) -> Part:
+    demonstrations = load(path)
+    tally, moves = Tally.of(mdp, demonstrations), Moves.of(mdp, demonstrations)
+    return Part(_labels(path), demonstrations.notes, tally, moves)
+
+
+def _size_part(
+    path: Path, load: Callable[[Path], Demonstrations], _: Any
+) -> tuple[np.ndarray, int]:
+    steps = load(path).steps  # looks at the file before the engine does
+    return _labels(path), steps
+
+
+def _labels(path: Path) -> np.ndarray:
+    """[E] the numbers or names of the episodes in a file."""
     import polars
 
-    demonstrations = load(path)
-    column = polars.scan_parquet(path, glob=False).select("episode").collect().to_series()
-    labels = column.unique().to_numpy()
-    tally, moves = Tally.of(mdp, demonstrations), Moves.of(mdp, demonstrations)
-    return Part(labels, demonstrations.notes, tally, moves)
-
-
-def _check_whole(files: tuple[Path, ...], labels: list[np.ndarray]) -> None:
-    """Raises `InvalidDemonstrations` where an episode is in two files."""
-    home = np.repeat(np.arange(len(files)), [len(part) for part in labels])
-    every = np.concatenate(labels)
-    order = np.argsort(every, kind="stable")
-    twice = np.flatnonzero(every[order[1:]] == every[order[:-1]])
-    if len(twice):
-        first, second = order[twice[0]], order[twice[0] + 1]
-        raise InvalidDemonstrations(
-            f"every episode must be whole in one file; episode {every[first]} is in "
-            f"{files[home[first]]} and in {files[home[second]]}"
-        )
-
-
-def _check_counting(files: tuple[Path, ...], notes: list[tuple[str, ...]]) -> None:
-    """Raises `InvalidDemonstrations` where some files count steps from 1 and others from 0."""
-    from_one = [any(FROM_ONE in note for note in part) for part in notes]
-    if any(from_one) and not all(from_one):
-        raise InvalidDemonstrations(
-            "all files must count steps from 0, or all from 1; "
-            f"every episode of {files[from_one.index(True)]} begins at step 1, "
-            f"not so in {files[from_one.index(False)]}"
-        )
-
-
-def _files(folder: Path) -> list[Path]:
-    found = [path for ending in (".parquet", ".pq") for path in folder.rglob(f"*{ending}")]
-    return sorted(
-        path
-        for path in found
-        if path.is_file()
-        and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
-    )
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    with readable(path):
+        column = polars.scan_parquet(path, glob=False).select("episode").collect().to_series()
+    return column.unique().to_numpy()
