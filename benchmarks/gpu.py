@@ -118,7 +118,7 @@ def soft_solve(args: argparse.Namespace, size: int, repeats: int) -> dict[str, A
         "built_seconds": built,
         "first_seconds": seconds[0],
         "seconds": min(seconds[1:] or seconds),
-        "search_seconds": min(searches[-repeats:] or searches),
+        "search_seconds": min(searches[-max(repeats, 1) :]),
         "status": solution.status.name,
         "multiplier": float(solution.multipliers[0]),
         "value": solution.value,
@@ -222,7 +222,7 @@ def likelihood(args: argparse.Namespace, size: int) -> dict[str, Any]:
     )
     walks = tacit.simulate(mdp, expert.policy, trajectories=1000, steps=1000, seed=0)
     seconds = []
-    for _ in range(2):
+    while not seconds or (len(seconds) == 1 and seconds[0] < 60.0):  # again, without compiling
         begun = time.perf_counter()
         recovery = tacit.recover(mdp, features, walks, estimator=tacit.Likelihood(), throw=False)
         seconds.append(time.perf_counter() - begun)
@@ -234,7 +234,7 @@ def likelihood(args: argparse.Namespace, size: int) -> dict[str, Any]:
         "features": 20,
         "observed_steps": walks.steps,
         "first_seconds": seconds[0],
-        "seconds": seconds[1],
+        "seconds": seconds[-1],
         "status": recovery.status.name,
         "reward_L1": float(np.abs(recovery.reward_weights - weights[0]).sum()),
         "cost_L1": float(np.abs(recovery.cost_weights[0] - weights[1]).sum()),
@@ -256,9 +256,9 @@ def main() -> None:
         "against the cpu": against_the_cpu,
         "many recoveries": many_recoveries,
         "soft": lambda a: soft_solve(a, a.size, 5),
-        "likelihood 1e5": lambda a: likelihood(a, 316),
+        "soft, largest": lambda a: soft_solve(a, a.largest, 0),
         "likelihood 1e6": lambda a: likelihood(a, a.size),
-        "soft, largest": lambda a: soft_solve(a, a.largest, 1),
+        "likelihood 1e5": lambda a: likelihood(a, 316),
     }
     page: dict[str, Any] = {}
     if args.only and args.out.exists():
