@@ -19,7 +19,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from tacit.forward.dynamics import Traced
-from tacit.forward.linear_systems import bicgstab, eliminated
+from tacit.forward.linear_systems import bicgstab, eliminated, largest, total
 from tacit.forward.placement import AXIS, at_home, border_of, mesh_of, origin, spread, whole
 from tacit.forward.world import MESH
 from tacit.mdp import MDP
@@ -110,8 +110,14 @@ class Sharded(Traced):
     ) -> Any:
         """[N] the visits x of the policy's chain: x = right + discount * P' x."""
         guess = jnp.zeros_like(right) if guess is None else guess
+        # In a million states a residual that is small everywhere may still add up.
+        target = target * total(right) / jnp.maximum(largest(right), 1e-300)
         chain = self._chain(policy)
-        return bicgstab(lambda x: x - discount * self._scatter(*chain, x), right, target, guess)
+
+        def product(x: Any) -> Any:
+            return x - discount * self._scatter(*chain, x)
+
+        return bicgstab(product, right, target, guess, total)
 
     def linear_solve(self, matrix: Any, right: Any) -> Any:
         """The x of matrix x = right [n, ...], for a small matrix that needs no pivoting."""

@@ -255,7 +255,8 @@ class Explained(NamedTuple):
 def explained(world: Sharded, problem: Problem, point: Point, start: Any, visits: Any) -> Explained:
     """The sums over states of a fit, for the initial distribution `start` [N]."""
     discount = problem.discount
-    begun = world.solve_transposed(point.policy, discount, start, 1e-14 / (1 - discount))
+    fine = 1e-14 / (1 - discount) * jnp.abs(start).max()
+    begun = world.solve_transposed(point.policy, discount, start, fine)
     later = world.expected_next(point.table_values)
     scores = problem.tables + discount * later - point.table_values[:, :, None]
     flat = scores.reshape(len(scores), -1)
