@@ -1,7 +1,10 @@
 """Split over devices and over processes: the same answers, and each holds its part only."""
 
+import contextlib
+import io
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -11,14 +14,18 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import experts
 import shards
 import tacit
 from tacit.forward import sharded_model
 from tacit.forward.dynamics import sparse
+from tacit.forward.sharding import Sharded
+from tacit.forward.world import world_of
 
 # Every answer is exact to 1e-9 on its own; two of them are compared.
 SAME = {"rtol": 1e-9, "atol": 1e-9}
 SCRIPT = Path(shards.__file__)
+PAGE = SCRIPT.parents[1] / "docs" / "scale.md"
 
 
 def finish(processes: list[subprocess.Popen]) -> None:
@@ -107,7 +114,9 @@ def test_every_device_holds_an_eighth(simulated):
 
 def test_two_processes_answer_as_one(job, alone):
     solution, likely = alone
-    convex = tacit.Convex().match(*_matched(solution))
+    mdp, features, _ = shards.task()
+    seen = experts.exact(mdp, features, solution.visitation)
+    convex = shards.CONVEX.match(mdp, features, seen)
     for answer in job:
         assert_allclose(answer["multipliers"], solution.multipliers, **SAME)
         assert_allclose(answer["value"], solution.value, **SAME)
@@ -117,18 +126,6 @@ def test_two_processes_answer_as_one(job, alone):
         expected = [*solution.multipliers, solution.value, *solution.values]
         assert_allclose(answer["whole"], expected, **SAME)
     assert job[0]["likelihood"] == job[1]["likelihood"]  # one search, not two that agree
-
-
-def _matched(solution):
-    from tacit.inverse.expectations import Expectations, pull_back
-
-    mdp, features, _ = shards.task()
-    means = pull_back(features, solution.visitation)
-    nothing = tuple(np.zeros(len(m)) for m in means)
-    ones = tuple(np.ones(len(m)) for m in means)
-    horizons = np.array([1 / (1 - mdp.discount)])
-    seen = Expectations(means, nothing, nothing, ones, horizons, solution.visitation)
-    return mdp, features, seen
 
 
 def test_a_process_is_asked_for_its_own_states_and_holds_no_more(job):
@@ -191,6 +188,14 @@ def test_bad_rows_are_named():
         built(initial=lambda start, stop: np.array([1.0, 1.0, -1.0, 0.0]))
 
 
+def test_a_model_is_split_inside_only_and_never_for_a_batch():
+    mdp = shards.task()[0]
+    with tacit.sharded():
+        assert isinstance(world_of(mdp), Sharded)
+        assert not isinstance(world_of(mdp, whole=True), Sharded)
+    assert not isinstance(world_of(mdp), Sharded)
+
+
 def test_visits_from_an_even_start_are_found(monkeypatch):
     """An even start is an eigenvector of every chain: a Krylov method may break down on it."""
     import jax
@@ -206,3 +211,14 @@ def test_visits_from_an_even_start_are_found(monkeypatch):
     visits = np.asarray(found)
     flow = visits - mdp.discount * mdp.inflow(visits[:, None] * policy) - mdp.initial
     assert np.abs(flow).max() <= 2e-15  # the residual asked for, and rounding
+
+
+def test_the_page_prints_what_it_says():
+    """On one device, whatever the number: the blocks are those of a user with many."""
+    names, shown = {}, re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.S)
+    blocks = shown.findall(PAGE.read_text("utf-8"))
+    for code, said in blocks:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(code, str(PAGE), "exec"), names)  # our own page
+        assert printed.getvalue() == said
+    assert len(blocks) >= 3

@@ -67,9 +67,12 @@ class World(Protocol):
         ...
 
 
-def world_of(mdp: MDP) -> World:
-    """The model's dynamics, stored as its size and the machine suggest; kept with the model."""
-    mesh = MESH.get()
+def world_of(mdp: MDP, *, whole: bool = False) -> World:
+    """The model's dynamics, stored as its size and the machine suggest; kept with the model.
+
+    `whole` keeps it in one piece, inside `tacit.sharded` too: a batch is split by problems.
+    """
+    mesh = None if whole else MESH.get()
     kept, of = mdp.__dict__.get("_world", (None, None))
     if kept is None or of != mesh:
         kept = _build(mdp, mesh)

@@ -101,7 +101,7 @@ def bootstrap(
         for callback in callbacks:
             callback(Event("bootstrap", done, {"of": float(replicates)}))
 
-    world = world_of(mdp)
+    world = world_of(mdp, whole=True)
     settings = {"tolerance": estimator.tolerance, "max_steps": estimator.max_steps}
     found = search_many(world, problem, start, replicates, told=told, **settings)
     batch = finished(world, [space], problem, found, estimator, settings)

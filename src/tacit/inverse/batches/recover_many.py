@@ -62,7 +62,7 @@ def recover_many(
     made = {id(f): coordinates(m, f) for m, f in zip(mdps, maps, strict=True)}
     spaces = [*made.values()] if len(made) == 1 else [made[id(f)] for f in maps]
     tables = _tables(estimator, mdps, maps, demonstrations)
-    world = world_of(mdps[0]) if len({id(m) for m in mdps}) == 1 else _stacked(mdps)
+    world = world_of(mdps[0], whole=True) if len({id(m) for m in mdps}) == 1 else _stacked(mdps)
 
     def told(done: int) -> None:
         for callback in callbacks:
