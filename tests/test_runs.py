@@ -165,6 +165,42 @@ def test_a_damaged_run_can_be_written_over(run, tmp_path):
     assert Run.load(tmp_path).notes == run.notes
 
 
+@pytest.mark.parametrize("options", [{}, {"resume": True}, {"overwrite": True}])
+@pytest.mark.parametrize("name", ["journal/2025.md", "journal/spring.npz", "thesis.txt"])
+def test_a_folder_of_others_is_let_be(tmp_path, name, options):
+    theirs = tmp_path / name
+    theirs.parent.mkdir(exist_ok=True)
+    theirs.write_text("precious")
+    other = pytest.raises(FileExistsError, match="other things than a run")
+    with other, claimed(tmp_path, {}, **options):
+        pass
+    assert theirs.read_text() == "precious"
+    assert len(os.listdir(tmp_path)) == 1
+
+
+def test_what_others_keep_in_a_journal_outlives_the_run(run, tmp_path):
+    with claimed(tmp_path, {}) as claim:
+        (tmp_path / "journal" / "2025.md").write_text("precious")
+        claim.finish(run)
+    assert os.listdir(tmp_path / "journal") == ["2025.md"]
+
+
+def test_bad_input_leaves_no_run_to_go_on_with(tmp_path):
+    def fail(folder):
+        with claimed(folder, {}) as claim:
+            claim.journal.keep("fit 1", None, np.ones(3), finished=True)
+            claim.journal.flush()
+            raise tacit.InvalidModel("not with these data")
+
+    with pytest.raises(tacit.InvalidModel):
+        fail(tmp_path / "new")
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "old").mkdir()
+    with pytest.raises(tacit.InvalidModel):
+        fail(tmp_path / "old")
+    assert os.listdir(tmp_path / "old") == []
+
+
 def test_only_its_own_debris_is_removed(run, tmp_path):
     debris = [".recovery.npz.12.part", "..recovery.npz.next.12.part", ".extras.npz.next"]
     others = [".download.12.part", ".notes.next", "recovery.npz.bak"]
