@@ -145,6 +145,8 @@ def test_the_same_seed_resamples_the_same(world, many):
         one.identification.reward_intervals, two.identification.reward_intervals
     )
     assert "too narrow" not in one.identification.findings[-1]
+    other = tacit.recover(*task, estimator=tacit.Convex(), bootstrap=5, seed=1)
+    assert (other.identification.reward_intervals != one.identification.reward_intervals).any()
 
 
 def test_progress_is_told_after_every_chunk(world, many):

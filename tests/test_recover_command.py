@@ -91,6 +91,38 @@ def test_what_makes_no_sense_is_one_line(folder, capsys, words, said):
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--groups", "needs at least two groups; all are 'day'"),
+        ("--holdout 0.5", "--holdout needs at least 2 episodes; got 1"),
+        ("--bootstrap 5", "--bootstrap needs at least 2 episodes; got 1"),
+    ],
+)
+def test_what_the_data_cannot_answer_is_said_before_the_fit(folder, capsys, words, said):
+    (folder / "demonstrations.parquet").unlink()
+    alone = problem("noisy").demonstrations.select([0])
+    replace(alone, groups=np.array(["day"])).save(folder / "demonstrations.parquet")
+    out = folder.parent / "run"
+    assert main(["recover", str(folder), "--out", str(out), *words.split()]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1  # no line about progress
+    assert not out.exists()
+
+
+def test_the_seed_reaches_what_is_random(folder):
+    words = ["recover", str(folder), "--no-report", "--quiet", "--bootstrap", "5", "--seed"]
+    runs = []
+    for seed in ("1", "2"):
+        out = folder.parent / f"run {seed}"
+        assert main([*words, seed, "--out", str(out)]) == 0
+        runs.append(Run.load(out).recovery)
+        assert f"seed={seed}" in runs[-1].estimator
+    one, other = (run.identification.reward_intervals for run in runs)
+    assert (one != other).any()
+
+
 def test_nothing_seen_is_nothing_to_recover_from(folder, capsys):
     (folder / "demonstrations.parquet").unlink()
     assert main(["recover", str(folder), "--out", str(folder.parent / "run")]) == 2

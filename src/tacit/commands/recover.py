@@ -47,10 +47,7 @@ def command(arguments: Recover) -> Answer:
             f"{arguments.problem} must hold demonstrations to recover from: "
             "demonstrations.parquet, .csv or .npz; it holds none"
         )
-    if arguments.groups and seen.groups is None:
-        raise InvalidDemonstrations(
-            f"{arguments.problem}: --groups needs demonstrations with a column `group`; got none"
-        )
+    _answerable(arguments, problem, seen)
     hashes = data_hashes(problem.mdp, problem.features, seen)
     depends = identity(arguments.config, hashes)
     options = {"resume": arguments.resume, "overwrite": arguments.overwrite}
@@ -64,6 +61,32 @@ def command(arguments: Recover) -> Answer:
             claim.finish(run)
         report = None if arguments.no_report else _report(arguments.out)
     return _answer(arguments, run, report)
+
+
+def _answerable(arguments: Recover, problem: Problem, seen: Demonstrations) -> None:
+    """Raises, before any long fit, where these data cannot answer what is asked afterwards."""
+    if arguments.groups and seen.groups is None:
+        raise InvalidDemonstrations(
+            f"{arguments.problem}: --groups needs demonstrations with a column `group`; got none"
+        )
+    if arguments.groups and len(found := set(seen.groups.tolist())) < 2:  # type: ignore
+        raise InvalidDemonstrations(
+            f"{arguments.problem}: --groups needs at least two groups; all are {found.pop()!r}"
+        )
+    if seen.episodes < 2 and (arguments.holdout > 0 or arguments.bootstrap):
+        option = "--holdout" if arguments.holdout > 0 else "--bootstrap"
+        raise InvalidDemonstrations(
+            f"{arguments.problem}: {option} needs at least 2 episodes; got {seen.episodes}"
+        )
+    if arguments.bootstrap and arguments.estimator == "auto":
+        from tacit.inverse.choice import choose
+
+        picked, reason = choose(problem.mdp, problem.features, seen)
+        if type(picked).__name__ == "Explanation":
+            raise InvalidDemonstrations(
+                f"{arguments.problem}: --bootstrap works with likelihood or convex. {reason} "
+                "Choose one by --estimator, or leave --bootstrap out"
+            )
 
 
 @contextmanager
@@ -93,6 +116,7 @@ def _made(
         seen,
         estimator=estimator,
         bootstrap=arguments.bootstrap,
+        seed=arguments.seed,
         throw=False,
     )
     fits = trajectory_fits(recovery, seen, mdp=problem.mdp)

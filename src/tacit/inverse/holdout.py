@@ -129,7 +129,7 @@ def holdout(
         demonstrations: at least two episodes.
         estimator: how to recover; None picks by evidence.
         share: of the episodes to hold out, at least one and not all.
-        seed: of the choice of episodes.
+        seed: of the choice of episodes, and of the estimator where it is picked.
         recovery: from all the demonstrations by the same estimator, if there is one already.
     """
     check_task(mdp, features, demonstrations, in_memory=True)
@@ -143,13 +143,15 @@ def holdout(
     held[np.random.default_rng(seed).choice(count, number, replace=False)] = True
     rest, new = demonstrations.select(~held), demonstrations.select(held)
 
-    fitted = recover(mdp, features, rest, estimator=estimator, throw=False)
+    fitted = recover(mdp, features, rest, estimator=estimator, seed=seed, throw=False)
     baseline = fitted
     if features.constraints:
         options = RewardOnly(free_reward=getattr(estimator, "free_reward", False))
         baseline = options.fit(mdp, features, rest, throw=False)
     if recovery is None:
-        recovery = recover(mdp, features, demonstrations, estimator=estimator, throw=False)
+        recovery = recover(
+            mdp, features, demonstrations, estimator=estimator, seed=seed, throw=False
+        )
     fits = [_by_episode(mdp, one, new) for one in (fitted, baseline, recovery)]
     random = _random(mdp, fitted, new)
     ours, reward_only, everything = fits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
@@ -41,6 +42,7 @@ def recover(
     *,
     estimator: Estimator | None = None,
     bootstrap: int = 0,
+    seed: int = 0,
     callbacks: Sequence[Callback] = (),
     throw: bool = True,
 ) -> Recovery: ...
@@ -65,6 +67,7 @@ def recover(
     estimator: Any = None,
     share_reward: bool = False,
     bootstrap: int = 0,
+    seed: int = 0,
     callbacks: Sequence[Callback] = (),
     throw: bool = True,
 ) -> Recovery | JointRecovery:
@@ -79,19 +82,25 @@ def recover(
         share_reward: whether several tasks share the reward weights, too.
         bootstrap: how many times to resample the trajectories for the intervals; 0 keeps those of
             the estimator.
+        seed: of the resampling, and of the estimator where it is picked.
         callbacks: called with a `tacit.progress.Event` on every step; one that returns True or
             raises `tacit.progress.StopEarly` ends the search, and the recovery says so.
         throw: raise `NotConverged` instead of returning a recovery that says so.
     """
     task = (mdp, features, demonstrations, estimator)
-    if not callbacks:
-        return _resampled(_recovered(*task, share_reward, throw), *task, bootstrap, ())
-    with watching(callbacks):
-        return _resampled(_recovered(*task, share_reward, throw), *task, bootstrap, callbacks)
+    with watching(callbacks) if callbacks else nullcontext():
+        recovery = _recovered(*task, share_reward, seed, throw)
+        return _resampled(recovery, *task, bootstrap, seed, callbacks)
 
 
 def _recovered(
-    mdp: Any, features: Any, demonstrations: Any, estimator: Any, share_reward: bool, throw: bool
+    mdp: Any,
+    features: Any,
+    demonstrations: Any,
+    estimator: Any,
+    share_reward: bool,
+    seed: int,
+    throw: bool,
 ) -> Recovery | JointRecovery:
     if not isinstance(mdp, MDP) and isinstance(mdp, Iterable):
         from tacit.inverse.tasks import recover_tasks
@@ -111,13 +120,19 @@ def _recovered(
         # Asked not to throw: after an early stop there is more to be said first.
         recovery = estimator.fit(mdp, features, demonstrations, throw=False)
         return delivered(_honest(recovery), throw)
-    from tacit.inverse.choice import choose
-
-    picked, reason = choose(mdp, features, demonstrations)
+    picked, reason = _picked(mdp, features, demonstrations, seed)
     recovery = picked.fit(mdp, features, demonstrations, throw=False)
     known = recovery.identification
     known = replace(known, findings=(reason, *known.findings))
     return delivered(_honest(replace(recovery, identification=known)), throw)
+
+
+def _picked(mdp: Any, features: Any, demonstrations: Any, seed: int) -> tuple[Any, str]:
+    """The estimator picked by evidence, with this seed if it has one, and why."""
+    from tacit.inverse.choice import choose
+
+    picked, reason = choose(mdp, features, demonstrations)
+    return (replace(picked, seed=seed) if hasattr(picked, "seed") else picked), reason  # type: ignore
 
 
 def _honest(recovery: Any) -> Any:
@@ -141,23 +156,24 @@ def _resampled(
     demonstrations: Any,
     estimator: Any,
     replicates: int,
+    seed: int,
     callbacks: Sequence[Callback],
 ) -> Any:
     """The recovery, with intervals from so many resampled sets of trajectories."""
     if replicates == 0:
         return recovery
     from tacit.inverse.batches.bootstrap import bootstrap
-    from tacit.inverse.choice import choose
     from tacit.inverse.convex import Convex
     from tacit.inverse.likelihood import Likelihood
 
     if isinstance(mdp, MDP) and estimator is None:
-        estimator, _ = choose(mdp, features, demonstrations)
+        estimator, _ = _picked(mdp, features, demonstrations, seed)
     if not isinstance(estimator, Convex | Likelihood):
         raise InvalidModel(
             f"bootstrap works with Convex or Likelihood on one task; got {type(estimator).__name__}"
         )
     task = (mdp, features, demonstrations, recovery)
-    return bootstrap(
-        *task, estimator=estimator, replicates=replicates, callbacks=callbacks
-    ).recovery
+    drawn = bootstrap(
+        *task, estimator=estimator, replicates=replicates, seed=seed, callbacks=callbacks
+    )
+    return drawn.recovery
