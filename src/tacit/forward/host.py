@@ -7,16 +7,19 @@ from typing import Any
 import numpy as np
 
 from tacit.forward.compiled import compiled
+from tacit.forward.threads import row_blocks, side_by_side
 from tacit.forward.visitation import chain_solve, policy_chain
 from tacit.mdp import MDP
 
 
 @compiled
-def fused_backup(states, probabilities, discount, temperature, reward, values, backed, policy):
-    """One pass over the model: soft values into `backed` [S], Boltzmann policy into `policy`."""
-    count, actions, width = probabilities.shape
+def fused_backup(
+    states, probabilities, discount, temperature, reward, values, backed, policy, first, last
+):
+    """One pass over some rows: soft values into `backed` [S], Boltzmann policy into `policy`."""
+    _, actions, width = probabilities.shape
     shared = states.shape[1] == 1
-    for s in range(count):
+    for s in range(first, last):
         best = -np.inf
         for a in range(actions):
             lane = 0 if shared else a
@@ -72,15 +75,10 @@ class Host:
         """[S] soft values after one backup, and [S, A] the Boltzmann policy."""
         backed, policy = np.empty(self._mdp.states), np.empty(np.shape(reward))
         layout = self._mdp.layout
-        fused_backup(
-            layout.states,
-            layout.probabilities,
-            float(discount),
-            float(temperature),
-            reward,
-            values,
-            backed,
-            policy,
+        model = (layout.states, layout.probabilities, float(discount), float(temperature))
+        side_by_side(
+            lambda rows: fused_backup(*model, reward, values, backed, policy, *rows),
+            row_blocks(self._mdp.states),
         )
         return backed, policy
 
@@ -108,10 +106,12 @@ class Host:
             return chain_solve(
                 self._mdp, *chain, right, transposed=transposed, target=target, guess=guess
             )
-        solved = np.empty(right.shape)
-        for d, (b, aim) in enumerate(zip(right, target, strict=True)):
+
+        def one(d: int) -> np.ndarray:
             near = None if guess is None else guess[d]
-            solved[d] = chain_solve(
-                self._mdp, *chain, b, transposed=transposed, target=aim, guess=near
+            return chain_solve(
+                self._mdp, *chain, right[d], transposed=transposed, target=target[d], guess=near
             )
-        return solved
+
+        solved = side_by_side(one, range(len(right)))
+        return np.stack(solved) if solved else np.empty(right.shape)
