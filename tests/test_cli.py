@@ -439,6 +439,14 @@ def test_a_closed_pipe_is_quiet():
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_a_stream_that_was_closed_is_no_bug(monkeypatch, closed):
+    monkeypatch.setattr(sys, closed, None)
+    assert cli.main(["--help"]) == 0
+    assert cli.main(["check"]) == 2
+    assert getattr(sys, closed) is None
+
+
 def test_reproduce_is_a_command_and_its_help_names_every_option(capsys):
     assert cli.main(["--help"]) == 0
     assert "reproduce" in capsys.readouterr().out

@@ -254,6 +254,19 @@ def test_a_prior_is_checked_when_it_is_made():
         Prior(-1)
     with pytest.raises(InvalidModel, match="must be one of 'successors', 'all', 'stay'; got 'far'"):
         Prior(1, "far")
+    seen = ([0, 1], [0, 0], [1, 0])
+    with pytest.raises(InvalidModel, match="prior must be a Prior, or its number of imagined"):
+        MDP.from_transitions(*seen, discount=0.9, initial=0, prior="far")  # type: ignore
+
+
+def test_a_number_is_the_strength_of_a_prior():
+    seen = ([0, 0, 1, 1], [0, 1, 0, 1], [0, 1, 0, 1])
+    number, prior = (
+        MDP.from_transitions(*seen, discount=0.9, initial=0, prior=given)
+        for given in (0.5, Prior(0.5))
+    )
+    assert np.array_equal(number.dense(), prior.dense())
+    assert number.dense()[0, 0, 1] == pytest.approx(0.25 / 1.5)
 
 
 def test_an_end_that_is_left_is_refused_by_episode_and_step():

@@ -165,6 +165,23 @@ def test_numbers_that_do_not_start_at_0_are_names(tmp_path):
     np.testing.assert_array_equal(problem.demonstrations.states, [0, 1, 2, 0, 0])
 
 
+def test_numbers_may_be_padded_with_zeros(tmp_path):
+    padded = {}
+    for file, text in ROOMS.items():
+        for name, code in (("hall", "007"), ("Küche", "012"), ("sun room", "003")):
+            text = text.replace(name, code)
+        padded[file.replace(".", "__")] = text
+    plain, coded = (
+        tacit.Problem.load(folder(tmp_path / name, **files))
+        for name, files in (("a", {}), ("b", padded))
+    )
+    assert coded.layout.state_names == ("007", "012", "003")
+    np.testing.assert_array_equal(coded.demonstrations.states, plain.demonstrations.states)
+    twice = {file: text.replace("012", "7") for file, text in padded.items()}
+    with pytest.raises(InvalidDemonstrations, match=r"'007' and '7' of .* are one number"):
+        tacit.Problem.load(folder(tmp_path / "c", **twice))
+
+
 def test_dialects_of_text_are_read(tmp_path):
     odd = "\ufeff" + ROOMS["features.csv"].replace(",", ";").replace("\n", "\r\n")
     problem = tacit.Problem.load(folder(tmp_path / "a", features__csv="\r\n" + odd[1:]))

@@ -93,7 +93,12 @@ class Terminated(BaseException):
 
 def main(arguments: Sequence[str] | None = None, verbs: Sequence[Verb] = VERBS) -> int:
     """The exit code: 0 done, 1 our bug, 2 bad input, 3 not solved, 4 files, 130 / 143 stopped."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    with _streams():
+        return _done(list(sys.argv[1:] if arguments is None else arguments), verbs)
+
+
+def _done(given: list[str], verbs: Sequence[Verb]) -> int:
+    """The exit code, after doing what is asked and saying what came out."""
     words = [word for word in given if word not in ("--debug", "--json", "--quiet")]
     machine = "--json" in given
     quiet = "--quiet" in given
@@ -238,6 +243,21 @@ def _load(address: str) -> Any:
     """The object at "module:name"."""
     module, name = address.split(":")
     return getattr(import_module(module), name)
+
+
+@contextmanager
+def _streams() -> Iterator[None]:
+    """Inside, there are streams to write to: a closed one (`>&-`, some services) swallows all."""
+    before = sys.stdout, sys.stderr
+    if None not in before:
+        yield
+        return
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        sys.stdout, sys.stderr = (nowhere if stream is None else stream for stream in before)
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = before
 
 
 @contextmanager

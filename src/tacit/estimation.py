@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ def estimated(
     n_states: int | None,
     n_actions: int | None,
     initial: Any,
-    prior: Prior | None,
+    prior: Prior | float | None,
     unvisited: Unvisited | str,
     absorbing: Any,
 ) -> tuple[Any, Any, Evidence]:
@@ -29,7 +30,7 @@ def estimated(
 
     The arguments are those of `MDP.from_transitions`.
     """
-    prior, rule = prior or Prior(), unvisited_rule(unvisited)
+    prior, rule = _prior(prior), unvisited_rule(unvisited)
     starts, ends, uncounted = np.zeros(0, np.int64), np.zeros(0, np.int64), 0
     if hasattr(states, "offsets"):
         if actions is not None or next_states is not None:
@@ -51,6 +52,17 @@ def estimated(
     sure = bool((visits >= 2).any() and (ways[visits >= 2] == 1).all())
     evidence = Evidence(visits, behind, prior, rule, uncounted, counted, sure)
     return transitions, _start(initial, starts, counts.states), evidence
+
+
+def _prior(given: Any) -> Prior:
+    """The prior; a number is its strength."""
+    if given is None or isinstance(given, Prior):
+        return given or Prior()
+    if isinstance(given, bool) or not isinstance(given, Real):
+        raise InvalidModel(
+            f"prior must be a Prior, or its number of imagined steps a row; got {given!r:.60}"
+        )
+    return Prior(float(given))
 
 
 def _absorbing(given: Any, ends: np.ndarray, states: int) -> np.ndarray:

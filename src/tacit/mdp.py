@@ -70,7 +70,7 @@ class MDP:
         n_states: int | None = None,
         n_actions: int | None = None,
         initial: Any = None,
-        prior: Prior | None = None,
+        prior: Prior | float | None = None,
         unvisited: Unvisited | str = Unvisited.PRIOR,
         absorbing: Any = (),
     ) -> MDP:
@@ -91,8 +91,8 @@ class MDP:
             n_actions: A; None takes one more than the largest number seen.
             initial: [S] distribution of the first state, or its number; None counts the first
                 states of the episodes that were seen from their start.
-            prior: imagined steps added to the observed ones; None adds one to every row, spread
-                over the successors seen from its state.
+            prior: imagined steps added to the observed ones, as a `Prior` or their number; None
+                adds one to every row, spread over the successors seen from its state.
             unvisited: pairs that were never seen follow the "prior", "stay", or "refuse" to go on.
             absorbing: states known to be left by nothing.
         """

@@ -66,6 +66,21 @@ def _odd(names: tuple[str, ...]) -> bool:
     return not numbered(names) and any(name.lstrip("-").isdigit() for name in names)
 
 
+def _by_value(names: tuple[str, ...], kind: str, path: Path, source: str) -> dict[int, str]:
+    """Number -> the name that reads so: a table of 007 and 012 was read as 7 and 12."""
+    found: dict[int, str] = {}
+    for name in names:
+        if not name.isdecimal():
+            continue
+        if int(name) in found:
+            raise InvalidDemonstrations(
+                f"{path}: {found[int(name)]!r} and {name!r} of {source} are one number where every "
+                f"{kind} is a number: rename one"
+            )
+        found[int(name)] = name
+    return found
+
+
 def _translated(
     demonstrations: Demonstrations,
     kind: str,
@@ -79,6 +94,7 @@ def _translated(
         return demonstrations  # numbers, and meant as such
     columns = {"state": ("states", "final_states"), "action": ("actions",)}[kind]
     known = lookup(names)
+    padded = {} if found else _by_value(names, kind, path, source)
     translated = {}
     for column in columns:
         old = getattr(demonstrations, column)
@@ -86,7 +102,7 @@ def _translated(
         for code in np.unique(old):
             if code < 0:
                 continue  # the final state was not recorded
-            name = found[code] if found else str(code)
+            name = found[code] if found else padded.get(int(code), str(code))
             rows = old == code
             if name not in known:
                 row = int(np.argmax(rows))
