@@ -182,10 +182,23 @@ def test_the_paper_is_reproduced_the_same_on_a_cluster_that_loses_a_worker(
 ):
     monkeypatch.chdir(tmp_path)  # the workers stand elsewhere
     monkeypatch.setattr(studies, "_report", lambda settings, folder: folder.path)
-    settings = Reproduce(seeds=2, trajectories=2, steps=5, size=3, budget="binding", jobs=1)
+    settings = Reproduce(seeds=1, trajectories=2, steps=5, size=3, jobs=1)
     with joblib.parallel_config(backend="dask"):
         studies.reproduce(replace(settings, out=Path("there")))
     killer.check()
     studies.reproduce(replace(settings, out=tmp_path / "here"))
-    assert len(units(tmp_path / "here")) == 4
+    assert len(units(tmp_path / "here")) == 3
     assert units(tmp_path / "there") == units(tmp_path / "here")
+
+
+def test_each_task_has_its_recovery_in_order_without_a_cluster(tasks):
+    told = []
+    found = tacit.recover_each(tasks[:2], workers=1, callbacks=[told.append])
+    for task, recovery in zip(tasks, found, strict=False):
+        alone = tacit.recover(task.mdp, task.features, task.demonstrations)
+        assert_array_equal(recovery.reward_weights, alone.reward_weights)
+    assert [(event.step, event.numbers["of"]) for event in told] == [(1, 2.0), (2, 2.0)]
+    with pytest.raises(tacit.InvalidModel, match=r"one a task \(2\); got 3"):
+        tacit.recover_each(tasks[:2], estimator=[tacit.Convex()] * 3)
+    with pytest.raises(tacit.InvalidModel, match="must be of type Task; got int"):
+        tacit.recover_each([1])
