@@ -1,6 +1,7 @@
 # make demo   reproduces the paper and leaves a report in demo/
 # make test   format, lint, types, tests
 # make bench  the benchmarks, against the peers
+# make docs   the documentation as a site that needs no network, in site/
 # Each makes its own environment in .venv the first time.
 
 PYTHON ?= python3
@@ -8,7 +9,7 @@ WORKERS ?= 2
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test bench clean
+.PHONY: demo test bench docs clean
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
 
@@ -22,6 +23,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .venv/installed-bench: .venv/installed
 	@echo "adding the peers to .venv (once)"
 	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[test,bench]'
+	@touch $@
+
+.venv/installed-docs: .venv/installed
+	@echo "adding the documentation tools to .venv (once)"
+	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[test,docs]'
 	@touch $@
 
 demo: .venv/installed
@@ -39,6 +45,10 @@ bench: .venv/installed-bench
 		echo "benchmarks/$$study.py"; $(BIN)/python "benchmarks/$$study.py"; done
 	@echo "benchmarks/mce_irl.py needs an environment of its own: see benchmarks/README.md"
 
+docs: .venv/installed-docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "open $(CURDIR)/site/index.html in a browser"
+
 clean:
-	rm -rf .venv demo build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv demo site build dist .pytest_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,39 +1,117 @@
 """The documentation runs, prints what it says, and links to what exists.
 
-`python tests/test_docs.py` writes the outputs anew into the pages, after a change that is meant.
+Every page is a small world of its own: an empty folder and a namespace. Its blocks are taken in
+turn. A block with a title is a file, and is written. Python is executed. Of a shell block, `tacit`
+runs here and now, as the command does; a few harmless programs run as they are; `pip` and `make`
+are left to the reader. A text block that follows at once is what must have been printed.
+
+`python tests/test_docs.py` writes the outputs anew into the pages, after a change that is meant;
+with names of pages, into these alone.
 """
 
 import contextlib
+import importlib.util
 import io
+import os
 import re
 import runpy
+import shlex
+import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [DOCS / name for name in ("index.md", "theory.md", "choosing.md")]
+# Run elsewhere: a cluster needs one (test_cluster.py), the paper takes minutes (test_reproduce.py),
+# many devices need many devices (test_sharding.py).
+ELSEWHERE = {"cluster.md", "reproducing.md", "scale.md", "performance.md"}
+ALL = sorted(DOCS.glob("*.md"))
+PAGES = [page for page in ALL if page.name not in ELSEWHERE]
+NEEDS = {"sepsis.md": "icu_sepsis", "environment.md": "gymnasium", "gallery.md": "gymnasium"}
 PICTURE, SCRIPT = DOCS / "choosing.svg", DOCS / "figures" / "choosing.py"
 
-# A python block, and the text block that holds its output if one follows at once.
-BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.S)
+# A fenced block, and the text block that holds its output if one follows at once.
+BLOCK = re.compile(
+    r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.S | re.M
+)
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)")
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+WIDTH = 88  # columns of the terminal that pages show
+PROGRAMS, NOT_RUN = ("python", "head", "ls", "cat"), ("pip", "make")
 
 
-def run(page: Path):
-    """Every python block of a page with the output it prints, in one namespace as they follow."""
-    names = {"__name__": "docs"}
+class Block(NamedTuple):
+    """One block of a page: its language, what it says, the output shown (None: none), and where.
+
+    `title` is the name of the file it holds, if it is one; `line` and `span` tell where the block
+    begins and where the output lies in the text of the page.
+    """
+
+    language: str
+    code: str
+    said: str | None
+    title: str | None
+    line: int
+    span: tuple[int, int]
+
+
+def blocks(page: Path) -> Iterator[Block]:
     text = page.read_text(encoding="utf-8")
     for match in BLOCK.finditer(text):
-        # As many empty lines as stand before the block: errors then name the line of the page.
-        code = "\n" * (text[: match.start(1)].count("\n")) + match[1]
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(code, str(page), "exec"), names)  # our own pages
-        yield match, printed.getvalue()
+        line = text[: match.start(3)].count("\n")
+        yield Block(match[1], match[3], match[4], match[2], line, match.span(4))
+
+
+def run(page: Path) -> Iterator[tuple[Block, str]]:
+    """Every block that is run, with what it prints, in the order of the page."""
+    names = {"__name__": "docs"}
+    with tempfile.TemporaryDirectory(prefix="page") as folder, contextlib.chdir(folder):
+        for block in blocks(page):
+            if block.title is not None:
+                Path(block.title).parent.mkdir(parents=True, exist_ok=True)
+                Path(block.title).write_text(block.code, encoding="utf-8")
+            elif block.language == "python":
+                # As many empty lines as stand before the block: errors then name its line.
+                code = compile("\n" * block.line + block.code, str(page), "exec")
+                with contextlib.redirect_stdout(io.StringIO()) as printed:
+                    exec(code, names)  # our own pages
+                yield block, printed.getvalue()
+            elif block.language == "sh":
+                lines = block.code.replace("\\\n", " ").splitlines()
+                yield block, "".join(shell(line) for line in lines)
+
+
+def shell(line: str) -> str:
+    """What a line of a shell block prints; of a command that fails, also what it complains of."""
+    words = shlex.split(line, comments=True)
+    if not words or words[0] in NOT_RUN:
+        return ""
+    if words[0] == "tacit":
+        from tacit.cli import main
+
+        with (
+            contextlib.redirect_stdout(io.StringIO()) as printed,
+            contextlib.redirect_stderr(io.StringIO()) as complaints,
+        ):
+            try:
+                code = main(words[1:])
+            except SystemExit as stop:
+                code = stop.code
+        return printed.getvalue() + (complaints.getvalue() if code else "")
+    assert words[0] in PROGRAMS, f"a page may not run {words[0]}"
+    words[0] = sys.executable if words[0] == "python" else words[0]
+    done = subprocess.run(words, capture_output=True, text=True, encoding="utf-8", check=True)
+    return done.stdout
+
+
+def steady(text: str) -> str:
+    """The text without the size of files, which depends on the versions of what draws."""
+    return re.sub(r"\d+ kB", "some kB", text)
 
 
 def skeleton(text: str) -> list[str]:
@@ -62,24 +140,60 @@ def test_numbers_are_compared_as_strictly_as_they_are_shown():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_blocks_run_and_print_what_the_page_says(page):
-    for match, printed in run(page):
-        said = match[2]
-        assert (said is not None) == bool(printed), f"output without a text block:\n{match[1]}"
+def test_blocks_run_and_print_what_the_page_says(page, monkeypatch):
+    needed = NEEDS.get(page.name)
+    if needed is not None and importlib.util.find_spec(needed) is None:
+        pytest.skip(f"{page.name} needs {needed}, which is not installed")
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+    for block, printed in run(page):
+        said, printed = None if block.said is None else steady(block.said), steady(printed)
+        where = f"{page.name}, line {block.line}"
+        assert (said is not None) == bool(printed), f"{where}: shown and printed are not both there"
         if said is None:
             continue
-        assert skeleton(said) == skeleton(printed), "stale: run `python tests/test_docs.py`"
+        assert skeleton(said) == skeleton(printed), f"{where}: run `python tests/test_docs.py`"
         numbers = (NUMBER.findall(text) for text in (said, printed))
-        assert all(map(alike, *numbers)), f"stale numbers\n{said}\n{printed}"
+        assert all(map(alike, *numbers)), f"{where}: stale numbers\n{said}\n{printed}"
+
+
+def test_commands_that_fail_are_heard_and_strange_ones_are_not_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert shell("tacit check nowhere").startswith("tacit: ")
+    assert shell("pip install nothing  # left to the reader") == ""
+    with pytest.raises(AssertionError, match="may not run rm"):
+        shell("rm -r .")
+
+
+def test_files_of_a_page_are_written_and_outputs_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        '```toml title="a/b.toml"\nx = 1\n```\n\n```sh\ncat a/b.toml\n```\n\n```text\nx = 1\n```\n'
+    )
+    assert [(block.said, printed) for block, printed in run(page)] == [("x = 1\n", "x = 1\n")]
+    assert not Path("a").exists()
+
+
+def test_every_verb_is_shown_with_its_help():
+    """What it says is compared above; here, that no verb is forgotten."""
+    from tacit.cli import VERBS
+
+    shown = {block.code.strip() for block in blocks(DOCS / "commands.md")}
+    assert {f"tacit {verb.name} --help" for verb in VERBS} <= shown
+
+
+def test_every_page_is_run_somewhere():
+    """Pages that say they are run elsewhere are few, and known; all others are run here."""
+    assert {page.name for page in ALL} - {page.name for page in PAGES} <= ELSEWHERE
+    assert len(PAGES) >= 3
 
 
 def test_pages_have_blocks_that_check_something():
     """The derivations are held by assertions, not only by code that happens to run."""
-    blocks = [match[1] for match in BLOCK.finditer((DOCS / "theory.md").read_text("utf-8"))]
-    assert sum("assert" in block for block in blocks) == len(blocks) >= 8
+    found = [block.code for block in blocks(DOCS / "theory.md") if block.language == "python"]
+    assert sum("assert" in code for code in found) == len(found) >= 8
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", ALL, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         if target.startswith(("http://", "https://")):
@@ -106,8 +220,9 @@ def test_links_are_found():
 
 
 def test_every_page_is_reached_from_the_index():
-    linked = {link.partition("#")[0] for link in LINK.findall(PAGES[0].read_text("utf-8"))}
-    assert {page.name for page in PAGES[1:]} <= linked
+    text = (DOCS / "index.md").read_text("utf-8")
+    linked = {link.partition("#")[0] for link in LINK.findall(text)}
+    assert {page.name for page in ALL} - {"index.md"} <= linked
 
 
 def test_picture_is_what_its_script_draws(tmp_path):
@@ -126,14 +241,18 @@ def words(picture: Path) -> list[str]:
 def rewrite(page: Path) -> None:
     """Puts the outputs printed now into the page."""
     text, shift = page.read_text(encoding="utf-8"), 0
-    for match, printed in run(page):
-        if match[2] is not None:
-            printed = printed.rstrip() + "\n"
-            start, end = match.start(2) + shift, match.end(2) + shift
-            text, shift = text[:start] + printed + text[end:], shift + len(printed) - (end - start)
+    for block, printed in run(page):
+        if block.said is None:
+            if printed:
+                print(f"{page.name}, line {block.line}: no text block for\n{printed}")
+            continue
+        printed = "\n".join(line.rstrip() for line in printed.rstrip().splitlines()) + "\n"
+        start, end = (place + shift for place in block.span)
+        text, shift = text[:start] + printed + text[end:], shift + len(printed) - (end - start)
     page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
+    os.environ["COLUMNS"] = str(WIDTH)
     for chosen in [DOCS / name for name in sys.argv[1:]] or PAGES:
         rewrite(chosen)
