@@ -7,6 +7,7 @@ the name of the file.
 
 import html
 import re
+from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
@@ -14,6 +15,7 @@ from latex2mathml.converter import convert
 # What `pymdownx.arithmatex` leaves: \( ... \) in a span, \[ ... \] in a block.
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.S)
 BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.S)
+LONG = 40  # characters of LaTeX: more may be wider than a phone
 OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./([^)\s#]+)[^)]*\)")
 
 
@@ -24,11 +26,24 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def on_page_content(content: str, **_: Any) -> str:
     """The page with every formula as MathML."""
-    content = INLINE.sub(lambda found: _formula(found[1], "inline"), content)
+    content = INLINE.sub(lambda found: _inline(found[1]), content)
     return BLOCK.sub(
         lambda found: f'<div class="formula">{_formula(found[1], "block")}</div>', content
     )
 
 
+def on_post_build(config: Any, **_: Any) -> None:
+    """Removes the page for addresses that do not exist: only a server would show it."""
+    (Path(config["site_dir"]) / "404.html").unlink(missing_ok=True)
+
+
+def _inline(source: str) -> str:
+    """A formula in a line; a long one may scroll by itself on a small screen."""
+    drawn = _formula(source, "inline")
+    return f'<span class="long-formula">{drawn}</span>' if len(source) > LONG else drawn
+
+
 def _formula(source: str, display: str) -> str:
-    return convert(html.unescape(source).strip(), display=display)
+    # A prime raised once more, as a superscript, is too small and too high without a math font.
+    plain = html.unescape(source).strip().replace("'", r"{\prime}")
+    return convert(plain, display=display)

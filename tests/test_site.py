@@ -1,0 +1,126 @@
+"""The site builds without a warning, needs no network, and shows what the pages say."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import tacit
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+# What a browser would fetch by itself, unlike a link that somebody has to follow.
+FETCHED = re.compile(
+    r"""<(?:script|img|iframe|source|video|audio)\b[^>]*\bsrc=["']?(?:https?:)?//
+    |<link\b(?![^>]*rel=["']?(?:canonical|prev|next|alternate))[^>]*\bhref=["']?(?:https?:)?//
+    |url\(\s*["']?(?:https?:)?//|@import\s+["']?(?:https?:)?//""",
+    re.X | re.I,
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    pytest.importorskip("material", reason="mkdocs-material is not installed")
+    folder = tmp_path_factory.mktemp("docs") / "site"
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "http_proxy": "http://127.0.0.1:9"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    return folder
+
+
+class Settings(yaml.SafeLoader):
+    """Reads mkdocs.yml, and passes over what only mkdocs can make of it."""
+
+
+Settings.add_multi_constructor("", lambda loader, suffix, node: None)
+
+
+def listed(entry: object) -> list[str]:
+    """Every page of a navigation."""
+    if isinstance(entry, str):
+        return [entry]
+    parts = entry.values() if isinstance(entry, dict) else entry
+    return [page for part in parts for page in listed(part)]
+
+
+def test_every_page_is_in_the_navigation_once():
+    settings = yaml.load((ROOT / "mkdocs.yml").read_text("utf-8"), Settings)  # a safe loader
+    assert sorted(listed(settings["nav"])) == sorted(page.name for page in DOCS.glob("*.md"))
+
+
+def test_the_pattern_knows_what_is_fetched():
+    for text in (
+        '<script src="https://a.b/c.js">',
+        '<link rel="stylesheet" href="//a.b/c.css">',
+        "@import 'https://a.b/c.css'",
+        "src: url(https://a.b/c.woff)",
+    ):
+        assert FETCHED.search(text), text
+    for text in ('<a href="https://a.b">', '<script src="a.js">', '<link rel="icon" href="a.png">'):
+        assert not FETCHED.search(text), text
+
+
+def test_nothing_is_fetched_from_anywhere(site):
+    files = [path for path in site.rglob("*") if path.suffix in (".html", ".css")]
+    assert len(files) > len(list(DOCS.glob("*.md")))
+    for path in files:
+        found = FETCHED.search(path.read_text("utf-8"))
+        assert found is None, (path.name, found)
+
+
+def test_every_public_name_is_documented(site):
+    page = (site / "api.html").read_text("utf-8")
+    anchors = set(re.findall(r'id="(tacit\.[\w.]+)"', page))
+    # An alias has the anchor of the place where it is defined.
+    for name in tacit.__all__:
+        assert any(anchor.split(".")[-1] == name for anchor in anchors), name
+    assert "bumps" in page, "members of the modules are shown, too"
+
+
+def test_formulas_are_drawn_without_scripts(site):
+    page = (site / "theory.html").read_text("utf-8")
+    assert page.count("<math") > 100
+    assert "merror" not in page
+    assert "arithmatex" not in page, "a formula was left as LaTeX"
+
+
+def test_links_out_of_the_folder_name_the_file_instead(site):
+    page = (site / "index.html").read_text("utf-8")
+    assert 'href="../' not in page
+    assert "CHANGELOG.md" in page
+
+
+@pytest.mark.browser
+def test_pages_fit_phone_and_desktop_and_can_be_searched_from_a_folder(site):
+    from browser import browser
+
+    with browser() as opened:
+        for page in sorted(site.glob("*.html")):
+            # A page that fits a phone fits a desk; two tell that the wide form is well, too.
+            for width in (390, 1280) if page.stem in ("api", "theory") else (390,):
+                shown = opened.open(page.as_uri(), width=width)
+                assert shown.complaints == [], page.name
+                assert all(url.startswith(("file:", "data:")) for url in shown.requests)
+                wide = shown.evaluate("document.documentElement.scrollWidth")
+                assert wide <= width, (page.name, width, wide)
+        home = opened.open((site / "index.html").as_uri(), width=1280)
+        home.evaluate("document.querySelector('[data-md-component=search-query]').focus()")
+        for letter in "budget":
+            home.press(letter, code=ord(letter.upper()), text=letter)
+        results = "document.querySelectorAll('.md-search-result__item').length"
+        found = home.evaluate(
+            "new Promise(done => { let n = 0; const look = () => "
+            f"{results} || ++n > 200 ? done({results}) : setTimeout(look, 50); look(); }})"
+        )
+        assert found >= 3
+        assert home.complaints == []
