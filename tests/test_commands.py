@@ -41,6 +41,7 @@ def grid(tmp_path_factory):
         ("random --states 6 --actions 2 --constraints 2 --features 2 --temperature 0.2", 6),
         ("FrozenLake-v1 --discount 0.95", 17),
         ("CliffWalking-v1", 49),
+        ("Taxi-v4", 501),
     ],
 )
 @pytest.mark.parametrize("form", ["npz", "text"])

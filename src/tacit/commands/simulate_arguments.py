@@ -30,7 +30,7 @@ class Simulate:
     """Make a problem folder with a known truth: a built-in world, and an expert seen in it.
 
     Worlds: hill-grid (the paper's), published-figure (the one it shows), random, and Gymnasium's
-    toy-text ones by their name: FrozenLake-v1, CliffWalking-v1, Taxi-v3.
+    toy-text ones by their name: FrozenLake-v1, CliffWalking-v1, Taxi-v4.
     """
 
     world: str
@@ -94,7 +94,7 @@ class Simulate:
             return "gymnasium"
         import difflib
 
-        offered = [*[*OPTIONS][:-1], "FrozenLake-v1", "CliffWalking-v1", "Taxi-v3"]
+        offered = [*[*OPTIONS][:-1], "FrozenLake-v1", "CliffWalking-v1", "Taxi-v4"]
         folded = {name.casefold(): name for name in offered}
         near = difflib.get_close_matches(self.world.casefold(), folded, n=1, cutoff=0.5)
         hint = f", did you mean {folded[near[0]]}?" if near else ""
