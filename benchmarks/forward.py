@@ -18,6 +18,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import resource
 import shlex
 import signal
@@ -686,8 +687,16 @@ def child(job: dict[str, Any], args: Args) -> Row:
         describe(settings) or "default",
     )
     row = filled(row, timing, problem, timing.answer)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB on Linux
-    return dataclasses.replace(row, peak_gib=peak / 2**20)
+    return dataclasses.replace(row, peak_gib=peak_gib())
+
+
+def peak_gib() -> float:
+    """Peak memory of this process; on Linux not by getrusage, where it starts at the parent's."""
+    status = Path("/proc/self/status")
+    kib = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
+    if kib is None:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return int(kib[1]) / 2**20
 
 
 def soft_temperature(discount: float) -> float:

@@ -1,0 +1,140 @@
+"""How time grows with the number of problems and with the number of demonstrated steps.
+
+    python benchmarks/curves.py
+    python benchmarks/curves.py --longest 10    # leaves out what would take longer than 10 seconds
+
+Problems: `Convex` on the paper's 5 x 5 grid, from one problem on, in one `recover_many` and as a
+loop over `recover`. Steps: a Parquet file of that many steps is read and its weights recovered with
+their standard errors by `Likelihood`. Times are the best of up to three after a first call that
+compiles. A size that would take longer than `--longest`, growing linearly, is left out. Writes
+benchmarks/results/curves.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tacit
+
+RESULTS = Path(__file__).parent / "results" / "curves.json"
+PACKAGES = ("tacit", "numpy", "scipy", "jax", "numba", "polars")
+PROBLEMS = (1, 10, 100, 1_000, 10_000, 100_000)
+STEPS = (10_000, 100_000, 1_000_000, 10_000_000)
+
+
+def best_of(work: Callable[[], Any], repeats: int = 3, slow: float = 5.0) -> float:
+    """Seconds of the fastest call after one that compiles; a slow one is made once more only."""
+    times = []
+    for _ in range(1 + repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+        if len(times) > 1 and times[-1] > slow:
+            break
+    return min(times[1:])
+
+
+def grid() -> tuple[Any, Any]:
+    """The paper's grid and a noisy expert on it."""
+    world = tacit.worlds.hill_grid(seed=0, tightness=0.5)
+    return world, tacit.SoftDual(temperature=0.0025).solve(world.mdp, world.truth).policy
+
+
+def visits(world: Any, policy: np.ndarray, problems: int) -> np.ndarray:
+    """[problems, S, A] discounted visits of resampled trajectories."""
+    walks = tacit.simulate(world.mdp, policy, trajectories=100, steps=200, seed=1)
+    weight = world.mdp.discount**walks.step / (1 - world.mdp.discount**200)
+    pairs = world.mdp.states * world.mdp.actions
+    index = (walks.episode * world.mdp.states + walks.states) * world.mdp.actions + walks.actions
+    tables = np.bincount(index, weight, 100 * pairs).reshape(100, pairs)
+    draws = np.random.default_rng(0).multinomial(100, np.full(100, 0.01), problems)
+    return (draws @ tables / 100).reshape(problems, world.mdp.states, world.mdp.actions)
+
+
+def by_problems(longest: float) -> list[dict[str, Any]]:
+    world, policy = grid()
+    seen = [
+        tacit.simulate(world.mdp, policy, trajectories=100, steps=200, seed=n) for n in range(100)
+    ]
+
+    def loop(count: int) -> None:
+        for demonstrations in seen[:count]:
+            tacit.recover(
+                world.mdp, world.features, demonstrations, estimator=tacit.Convex(), throw=False
+            )
+
+    rows: list[dict[str, Any]] = []
+    for way, sizes in (("one call", PROBLEMS), ("a loop", PROBLEMS[:3])):
+        for count in sizes:
+            before = [r for r in rows if r["way"] == way]
+            if before and before[-1]["seconds"] * count / before[-1]["problems"] > longest:
+                break
+            if way == "one call":
+                every = visits(world, policy, count)
+                # A name bound now: `every` is another array in the next round.
+                work = lambda every=every: tacit.recover_many(world.mdp, world.features, every)  # noqa: E731
+            else:
+                work = lambda count=count: loop(count)  # noqa: E731
+            rows.append({"way": way, "problems": count, "seconds": best_of(work)})
+            print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+def by_steps(longest: float) -> list[dict[str, Any]]:
+    world, policy = grid()
+    rows: list[dict[str, Any]] = []
+    for steps in STEPS:
+        if rows and rows[-1]["seconds"] * 10 > longest:
+            break
+        walks = tacit.simulate(world.mdp, policy, trajectories=steps // 1000, steps=1000, seed=0)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "walks.parquet"
+            walks.save(path)
+            read = best_of(lambda path=path: tacit.Demonstrations.load(path))
+
+            def whole(path: Path = path) -> None:
+                seen = tacit.Demonstrations.load(path)
+                tacit.recover(
+                    world.mdp, world.features, seen, estimator=tacit.Likelihood(), throw=False
+                )
+
+            rows.append({"steps": steps, "read_seconds": read, "seconds": best_of(whole)})
+        print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--longest", type=float, default=60.0, help="seconds")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    args = parser.parse_args()
+    load = os.getloadavg()[0]
+    report = {
+        "command": f"python benchmarks/curves.py --longest {args.longest:g}",
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": {
+            "cpu": platform.machine(),
+            "cores": os.cpu_count(),
+            "load_at_start": round(load, 1),
+        },
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "problems": by_problems(args.longest),
+        "steps": by_steps(args.longest),
+    }
+    args.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
