@@ -154,3 +154,13 @@ def test_weights_that_do_not_fit(arguments, words):
         features.objective(*arguments)
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("size", [1e101, 1e-101])
+def test_features_beyond_what_can_be_squared_are_refused(size):
+    said = r"between 1e-100 and 1e\+100 in size; column 1 goes up to 1e[+-]101"
+    with pytest.raises(InvalidModel, match="reward features must be numbers " + said):
+        Features([[1.0, 0.0], [0.0, -size]])
+    with pytest.raises(InvalidModel, match="cost features 0 must be numbers " + said):
+        Features([[1.0], [0.0]], [[[1.0, 0.0], [0.0, size]]])
+    Features([[0.0, 1e100], [0.0, 1e-200]])  # a column counts as a whole

@@ -11,6 +11,9 @@ import numpy as np
 from tacit.errors import InvalidModel
 from tacit.transitions import numbers, read_only
 
+# Of features in size. Beyond, sums of squares overflow, or their inverses do.
+LARGEST = 1e100
+
 
 @dataclass(frozen=True, eq=False)
 class Objective:
@@ -107,7 +110,7 @@ class Features:
     cost_names: Any = None
 
     def __post_init__(self) -> None:
-        reward = _finite(self.reward, "reward features", "[S, D] or [S, A, D]", (2, 3))
+        reward = _sized(self.reward, "reward features")
         given = self.costs
         if isinstance(given, np.ndarray) and given.ndim in (2, 3) and given.dtype != object:
             raise InvalidModel(
@@ -115,7 +118,7 @@ class Features:
                 f"got one array of shape {given.shape}: write costs=[array]"
             )
         costs = tuple(
-            _finite(table, f"cost features {k}", "[S, D] or [S, A, D]", (2, 3))
+            _sized(table, f"cost features {k}")
             for k, table in enumerate(() if given is None else given)
         )
         actions = {table.shape[1] for table in (reward, *costs) if table.ndim == 3}
@@ -202,6 +205,20 @@ def _finite(array: Any, name: str, axes: str, dimensions: Sequence[int]) -> np.n
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])
         raise InvalidModel(f"{name} must be finite; entry {where} is {table[where]}")
+    return table
+
+
+def _sized(array: Any, name: str) -> np.ndarray:
+    """A feature map of which squares and their inverses are numbers, too."""
+    table = _finite(array, name, "[S, D] or [S, A, D]", (2, 3))
+    sizes = np.abs(table).max(axis=tuple(range(table.ndim - 1)))
+    bad = (sizes > LARGEST) | ((sizes > 0) & (sizes < 1.0 / LARGEST))
+    if bad.any():
+        j = int(np.argmax(bad))
+        raise InvalidModel(
+            f"{name} must be numbers between {1 / LARGEST:g} and {LARGEST:g} in size; "
+            f"column {j} goes up to {sizes[j]:g}: choose another unit"
+        )
     return table
 
 
