@@ -1,0 +1,489 @@
+"""The tables of docs/performance.md, made from the result files.
+
+    python benchmarks/tables.py    # writes them into the page
+
+The page has marks, `<!-- made: NAME -->` and `<!-- end -->`; what stands between them is made here
+and nowhere else, and a test compares. Text outside the marks holds no measured number.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+PAGE = HERE.parent / "docs" / "performance.md"
+MARKS = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
+
+Results = dict[str, Any]  # name of a result file -> what it holds
+CONSTRAINED = ("HiGHS simplex", "HiGHS interior point")
+UNCONSTRAINED = (
+    "QuantEcon",
+    "QuantEcon modified",
+    "mdpsolver",
+    "pymdptoolbox",
+    "pymdptoolbox, values",
+)
+
+
+def results(folder: Path = RESULTS) -> Results:
+    """Every result file, by its name."""
+    return {
+        path.stem: json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))
+    }
+
+
+def duration(seconds: float | None) -> str:
+    """A time with three digits and the unit it is read in."""
+    if seconds is None:
+        return "–"
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{digits(seconds / size)} {unit}"
+    return f"{digits(seconds * 1e6)} µs"
+
+
+def digits(number: float) -> str:
+    """Three digits, without an exponent."""
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def count(number: float) -> str:
+    """A whole number in groups of three."""
+    return f"{number:,.0f}".replace(",", " ")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """A Markdown table; columns after the first `left` are numbers, and stand right."""
+    rule = ["---"] * left + ["---:"] * (len(head) - left)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)) + "\n"
+
+
+# --------------------------------------------------------------------------------------------------
+# Forward solvers
+# --------------------------------------------------------------------------------------------------
+
+
+def at(rows: list[dict[str, Any]], **wanted: Any) -> dict[str, Any] | None:
+    """The row with these entries."""
+    hits = [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+    return hits[0] if hits else None
+
+
+def cell(row: dict[str, Any] | None) -> str:
+    """What a solver needed: a time, a bound where it was stopped, a dash where it did not run."""
+    if row is None or row["seconds"] is None or row["status"] not in ("done", "capped"):
+        return "–"
+    return ("> " if row["status"] == "capped" else "") + duration(row["seconds"])
+
+
+def contest(task: str, peers: Sequence[str]) -> Callable[[Results], str]:
+    """The block of one task: a line for every problem and discount, a column for every solver."""
+
+    def block(found: Results) -> str:
+        rows = found["forward"]["rows"]
+        keys = dict.fromkeys(
+            (row["discount"], row["problem"], row["states"]) for row in rows if row["task"] == task
+        )
+        lines = []
+        for discount, problem, states in sorted(keys, key=lambda k: (k[1].split()[0], k[0], k[2])):
+            here = {"task": task, "discount": discount, "problem": problem}
+            ours = at(rows, **here, solver="tacit")
+            theirs = [at(rows, **here, solver=peer) for peer in peers]
+            done = [r for r in theirs if r and r["status"] in ("done", "capped")]
+            best = min(done, key=lambda r: r["seconds"], default=None)
+            ratio = "–"
+            if best and ours:
+                bound = "> " if best["status"] == "capped" else ""
+                ratio = f"{bound}{digits(best['seconds'] / ours['seconds'])} times"
+            name = problem.split()[0]
+            lines.append(
+                [name, f"{discount:g}", count(states), cell(ours), *map(cell, theirs), ratio]
+            )
+        return table(
+            ["model", "discount", "states", "tacit", *peers, "fastest peer / tacit"], lines
+        )
+
+    return block
+
+
+def faster(found: Results) -> str:
+    """Every row in which a peer needs less time than tacit."""
+    rows = found["forward"]["rows"]
+    lines = []
+    for row in rows:
+        here = {name: row[name] for name in ("task", "discount", "problem")}
+        ours = at(rows, **here, solver="tacit")
+        if row["solver"] == "tacit" or row["status"] != "done" or not ours:
+            continue
+        if row["seconds"] < ours["seconds"]:
+            error = f"{row['errors']['values']:.0e}" if "values" in row["errors"] else "–"
+            own = f"{ours['errors']['values']:.0e}" if "values" in ours["errors"] else "–"
+            lines.append(
+                [
+                    f"{row['task']}, {row['problem']}, {row['discount']:g}",
+                    f"{row['solver']} ({row['settings']})",
+                    duration(row["seconds"]),
+                    duration(ours["seconds"]),
+                    error,
+                    own,
+                ]
+            )
+    compared = sum(r["solver"] != "tacit" and r["status"] == "done" for r in rows)
+    head = ["problem", "peer", "its time", "tacit's", "error of its values", "bound of tacit's"]
+    return f"{len(lines)} of {compared} rows:\n\n" + table(head, lines, left=2)
+
+
+def inherited(found: Results) -> bool:
+    """Whether the peaks in forward.json are those of the process that started each row's own.
+
+    Older files have them by getrusage, where a child starts at its parent's peak: then even the
+    smallest model has the peak of the largest, and each is a bound from above.
+    """
+    rows = [row for row in found["forward"]["rows"] if row["peak_gib"]]
+    small = [row["peak_gib"] for row in rows if row["states"] < 10**6]
+    return any(row["peak_gib"] in small for row in rows if row["states"] >= 10**6)
+
+
+def million(found: Results) -> str:
+    """A million states, tacit alone."""
+    rows = [row for row in found["forward"]["rows"] if row["states"] >= 10**6]
+    caution = (
+        "\nThe peak memory noted in this file is that of the process which started these rows: it "
+        "bounds theirs from above. The next section has tacit's own.\n"
+    )
+    return table(
+        ["task", "discount", "states", "time", "largest residual of the certificate"],
+        [
+            [
+                row["task"],
+                f"{row['discount']:g}",
+                count(row["states"]),
+                cell(row),
+                f"{max(map(abs, row['certificate'].values())):.0e}",
+            ]
+            for row in rows
+        ],
+    ) + (caution if inherited(found) else "")
+
+
+# --------------------------------------------------------------------------------------------------
+# Recovery, data, memory
+# --------------------------------------------------------------------------------------------------
+
+
+def gradient(found: Results) -> str:
+    lines = [
+        [
+            count(row["states"]),
+            duration(row["tacit_seconds_a_gradient_with_hessian"]),
+            duration(row["imitation_seconds_a_gradient"]),
+            f"{digits(row['ratio'])} times",
+            f"{row['tacit_against_imitation_with_discounted_policy']:.0e}",
+            f"{row['imitation_as_it_is_against_discounted_policy']:.2f}",
+        ]
+        for row in found["mce_irl"]["rows"]
+    ]
+    head = ["states", "tacit, with Hessian", "imitation", "ratio"]
+    return table([*head, "difference, same policy", "difference, imitation as it is"], lines, 0)
+
+
+def reading(found: Results) -> str:
+    lines = [
+        [
+            f"{row['table']}, {row['format']}",
+            count(row["steps"]),
+            duration(row["scan_seconds"]),
+            duration(row["load_seconds"]),
+            f"{digits(row['ratio'])} times",
+            f"{row['peak_gib']:.2f} GiB",
+        ]
+        for row in found["ingest"]["rows"]
+    ]
+    return table(["table", "steps", "Polars' scan", "tacit", "ratio", "peak memory"], lines)
+
+
+def partitions(found: Results) -> str:
+    lines = [
+        [row["case"], duration(row["seconds"]), f"{row['peak_gib']:.2f} GiB"]
+        for row in found["partitions"]["rows"]
+    ]
+    said = f"{count(found['partitions']['steps'])} steps, `Likelihood` with standard errors.\n\n"
+    return said + table(["case", "time", "peak memory"], lines)
+
+
+def growth(found: Results) -> str:
+    """By problems and by steps; a hole where a size was left out."""
+    curves = found["curves"]
+    ways = ("one call", "a loop")
+    sizes = sorted({row["problems"] for row in curves["problems"]})
+    lines = [
+        [count(size), *(cell_of(curves["problems"], way=way, problems=size) for way in ways)]
+        for size in sizes
+    ]
+    many = table(["problems", "one `recover_many`", "a loop over `recover`"], lines, 0)
+    lines = [
+        [count(row["steps"]), duration(row["read_seconds"]), duration(row["seconds"])]
+        for row in curves["steps"]
+    ]
+    steps = table(["steps", "reading", "reading and recovering"], lines, 0)
+    return f"{many}\n{steps}"
+
+
+def cell_of(rows: list[dict[str, Any]], **wanted: Any) -> str:
+    row = at(rows, **wanted)
+    return duration(row["seconds"]) if row else "–"
+
+
+def memory(found: Results) -> str:
+    """What each solver adds to the process that holds the model."""
+    rows = found["memory"]["rows"]
+    blocks = []
+    for task, peers in (("constrained", CONSTRAINED), ("unconstrained", UNCONSTRAINED)):
+        lines = []
+        for states in sorted({row["states"] for row in rows if row["task"] == task}):
+            here = [at(rows, task=task, states=states, solver=s) for s in ("tacit", *peers)]
+            held = mebibytes(here[0], "before_gib")
+            lines.append([task, count(states), held, *(mebibytes(r, "added_gib") for r in here)])
+        blocks.append(table(["task", "states", "held before", "tacit", *peers], lines))
+    return "\n".join(blocks)
+
+
+def mebibytes(row: dict[str, Any] | None, name: str) -> str:
+    if row is None or name not in row:
+        return "–"
+    amount = 1024 * row[name]
+    return f"{amount:.0f} MiB" if amount >= 10 else f"{amount:.1f} MiB"
+
+
+def explanation(found: Results) -> str:
+    scale = found["explanation_scale"]
+    lines = [
+        [
+            count(row["states"]),
+            count(row["observed_steps"]) if "observed_steps" in row else "–",
+            f"{row['intervals']}" if "intervals" in row else "–",
+            duration(row["seconds"])
+            if row["seconds"]
+            else f"> {duration(scale['limit_seconds'] + scale['grace_seconds'])}, stopped",
+            f"{row['peak_gib']:.2f} GiB" if row.get("peak_gib") else "–",
+        ]
+        for row in scale["rows"]
+    ]
+    said = (
+        f"Largest state space tried with all intervals in under "
+        f"{duration(scale['limit_seconds'])}: **{count(scale['largest_states_within_the_limit'])} "
+        f"states**.\n\n"
+    )
+    return said + table(["states", "observed steps", "intervals", "time", "peak memory"], lines, 0)
+
+
+def larger(found: Results) -> str:
+    lines = [
+        [
+            row["name"],
+            count(row["states"]),
+            count(row["observed_steps"]),
+            duration(row["seconds"]),
+            row["status"],
+        ]
+        for row in found["larger_worlds"]["rows"]
+        if row.get("seconds")
+    ]
+    return table(["world", "states", "observed steps", "time with intervals", "status"], lines)
+
+
+def accelerator(found: Results) -> str:
+    gpu, rows = found["gpu"], found["gpu"]["rows"]
+    lines = []
+    for name in ("soft", "soft, largest"):
+        row = rows[name]
+        again = row["seconds"] if row["seconds"] != row["first_seconds"] else None
+        lines.append(
+            [
+                f"soft CMDP, discount {row['discount']:g}",
+                f"{count(row['states'])} states",
+                duration(row["first_seconds"]),
+                duration(again),
+                f"{row['device_peak_gib']:.2f} GiB on the device",
+            ]
+        )
+    row = rows["many recoveries"]
+    first, after = duration(row["first_seconds"]), duration(row["seconds"])
+    lines.append(["`Convex` on 5 x 5", f"{count(row['problems'])} problems", first, after, "–"])
+    for name in ("likelihood 1e5", "likelihood 1e6"):
+        if name in rows:
+            row = rows[name]
+            lines.append(
+                [
+                    f"`Likelihood`, {count(row['observed_steps'])} steps",
+                    f"{count(row['states'])} states",
+                    duration(row["first_seconds"]),
+                    duration(row["seconds"]),
+                    f"{row['host_peak_gib']:.2f} GiB on the host",
+                ]
+            )
+    said = f"{gpu['device']}, JAX {gpu['versions']['jax']}.\n\n"
+    head = ["work", "size", "first call, compiling", "after that", "peak memory"]
+    return said + table(head, lines, 2)
+
+
+def limit(found: Results) -> str:
+    """The physical limit: bytes that must move, at the speed with which the device copies."""
+    row = found["gpu"]["rows"]["bandwidth"]
+    least = row["backup_bytes"] / row["copy_bytes_a_second"]
+    return (
+        f"One float64 soft backup at {count(row['states'])} states moves at least "
+        f"{count(row['backup_bytes'] / 1e6)} MB. The device copies "
+        f"{row['copy_bytes_a_second'] / 1e12:.2f} TB/s, measured in the same run: no backup can "
+        f"take less than {duration(least)}. Ours takes {duration(row['backup_seconds'])}, which is "
+        f"**{row['share_of_copy_bandwidth']:.0%} of the copy bandwidth**.\n"
+    )
+
+
+def same(found: Results) -> str:
+    """The accelerator's answers against the CPU's."""
+    row = found["gpu"]["rows"]["against the cpu"]
+    errors = {name: error for name, error in row.items() if name != "states"}
+    return table(
+        ["answer", "largest relative difference"],
+        [[name, f"{error:.0e}"] for name, error in errors.items()],
+    )
+
+
+def sharding(found: Results) -> str:
+    """What each process of a split model holds."""
+    if "sharding" not in found:
+        return "No result file yet.\n"
+    report, lines = found["sharding"], []
+    for processes, group in report["jobs"].items():
+        worst = max(row["solve_peak_mib"] for row in group)
+        held = max(row["model_bytes"] for row in group) / 2**20
+        slowest = max(row["first_solve_s"] for row in group)
+        lines.append([processes, f"{held:.0f} MiB", f"{worst:.0f} MiB", duration(slowest)])
+    head = ["processes", "model, a process", "peak over the start, a process", "solve, compiling"]
+    said = f"{count(report['states'])} states, all processes on the cores of one machine.\n\n"
+    return said + table(head, lines, 0)
+
+
+# --------------------------------------------------------------------------------------------------
+# Targets, sources, the page
+# --------------------------------------------------------------------------------------------------
+
+
+def judged(found: Results) -> list[tuple[str, str, str, bool]]:
+    """(work, target, measured, reached) of every promise that a result file can judge."""
+    bound = r"at most \1" if inherited(found) else r"\1"
+    lines = [
+        (
+            t["work"],
+            t["target"].replace(">=", "≥"),
+            re.sub(r"([\d.]+ GiB)", bound, t["measured"]),
+            t["reached"],
+        )
+        for t in found["forward"]["targets"]
+    ]
+    for row in found["mce_irl"]["rows"]:
+        work = f"one gradient against imitation, {row['states']} states"
+        lines.append((work, "≥ 20 times", f"{digits(row['ratio'])} times", row["ratio"] >= 20))
+    for t in found["ingest"]["targets"]:
+        work, _, target = t["target"].partition(": ")
+        lines.append((f"reading ten million steps, {work}", target, t["measured"], t["reached"]))
+    for row in found["recovery"]["rows"]:
+        if row["name"] == "timing":
+            seconds = row["best_of_5_seconds"]
+            work = "one recovery with intervals, 25 states"
+            lines.append((work, "< 0.2 s", duration(seconds), seconds < 0.2))
+    return lines + accelerator_targets(found["gpu"])
+
+
+def accelerator_targets(gpu: dict[str, Any]) -> list[tuple[str, str, str, bool]]:
+    device, rows = gpu["device"], gpu["rows"]
+    soft, large, many = rows["soft"], rows["soft, largest"], rows["many recoveries"]
+    share = rows["bandwidth"]["share_of_copy_bandwidth"]
+    errors = [error for name, error in rows["against the cpu"].items() if name != "states"]
+    ended = f"{duration(large['seconds'])}, {large['status'].lower()}"
+    lines = [
+        ("same answers as the CPU", "to 1e-9", f"to {max(errors):.0e}", max(errors) <= 1e-9),
+        ("soft CMDP, 1e6 states, 0.99", "< 1 s", duration(soft["seconds"]), soft["seconds"] < 1),
+        ("soft CMDP, 2.5e7 states", "done", ended, large["status"] == "CONVERGED"),
+        (
+            f"{count(many['problems'])} `Convex` recoveries",
+            "< 60 s",
+            duration(many["seconds"]),
+            many["seconds"] < 60,
+        ),
+        ("float64 soft backup, 1e6 states", "≥ 40 % of copying", f"{share:.0%}", share >= 0.4),
+    ]
+    if "likelihood 1e6" in rows:
+        row = rows["likelihood 1e6"]
+        seconds, work = row["seconds"], "`Likelihood` with errors, 1e6 states, 1e6 steps"
+        lines.append((work, "< 60 s", duration(seconds), seconds < 60))
+    return [(f"{device}: {work}", *rest) for work, *rest in lines]
+
+
+def targets(found: Results) -> str:
+    lines = judged(found)
+    said = f"{sum(line[3] for line in lines)} of {len(lines)} are reached.\n\n"
+    words = [[work, goal, got, "yes" if ok else "**no**"] for work, goal, got, ok in lines]
+    return said + table(["work", "target", "measured", "reached"], words, 4)
+
+
+def sources(found: Results) -> str:
+    """Where each number comes from: the command, the day, the machine."""
+    lines = []
+    for name in SOURCES:
+        if name in found:
+            report = found[name]
+            machine = report["machine"]
+            if isinstance(machine, dict):
+                load = machine.get("load_at_start")
+                load = load[0] if isinstance(load, list) else load
+                machine = f"{machine['cpu']}, {machine['cores']} cores" + (
+                    f", load {load:.1f} at the start" if load is not None else ""
+                )
+            lines.append([f"`{name}.json`", f"`{report['command']}`", report["date"][:10], machine])
+    made = table(["file", "made by", "on", "machine"], lines, 4)
+    versions = {"imitation": found["mce_irl"]["rows"][0]["imitation_version"]}
+    versions = found["forward"]["versions"] | found["ingest"]["versions"] | versions
+    peers = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return f"{made}\nVersions: {peers}.\n"
+
+
+SOURCES = (
+    "forward", "memory", "mce_irl", "recovery", "larger_worlds", "explanation_scale", "curves",
+    "ingest", "partitions", "sharding", "gpu",
+)  # fmt: skip
+BLOCKS: dict[str, Callable[[Results], str]] = {
+    "targets": targets,
+    "constrained": contest("constrained", CONSTRAINED),
+    "unconstrained": contest("unconstrained", UNCONSTRAINED),
+    "priced": contest("priced", UNCONSTRAINED),
+    "faster": faster,
+    "million": million,
+    "memory": memory,
+    "gradient": gradient,
+    "larger": larger,
+    "explanation": explanation,
+    "growth": growth,
+    "reading": reading,
+    "partitions": partitions,
+    "accelerator": accelerator,
+    "limit": limit,
+    "same": same,
+    "sharding": sharding,
+    "sources": sources,
+}
+
+
+def filled(page: str, found: Results) -> str:
+    """The page with every block made anew."""
+    return MARKS.sub(lambda m: f"{m[1]}\n{BLOCKS[m[2]](found)}\n{m[3]}", page)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text("utf-8"), results()), encoding="utf-8")

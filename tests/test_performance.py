@@ -1,0 +1,193 @@
+"""The page of measurements says what the result files say, and the regression check bites."""
+
+import copy
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "performance.md"
+
+
+def load(name):
+    """A script as a module; it is a program, so nothing else can import it."""
+    spec = importlib.util.spec_from_file_location(
+        f"benchmark_{name}", ROOT / "benchmarks" / f"{name}.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their annotations up there
+    spec.loader.exec_module(module)
+    return module
+
+
+tables, regression = load("tables"), load("regression")
+
+
+@pytest.fixture(scope="module")
+def page():
+    return PAGE.read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def found():
+    return tables.results()
+
+
+def test_the_page_shows_the_committed_results(page, found):
+    assert tables.filled(page, found) == page, "run `python benchmarks/tables.py`"
+
+
+def test_every_block_is_on_the_page_once(page):
+    assert sorted(name for _, name, _ in tables.MARKS.findall(page)) == sorted(tables.BLOCKS)
+
+
+def test_no_number_stands_outside_the_blocks(page):
+    """Such a number could not be compared with anything."""
+    prose = re.sub(r"```.*?```", "", tables.MARKS.sub("", page), flags=re.S)
+    assert not re.findall(r"\d+", prose)
+
+
+@pytest.mark.parametrize(
+    ("file", "place"),
+    [
+        ("forward", ("rows", 0, "seconds")),
+        ("mce_irl", ("rows", 1, "ratio")),
+        ("ingest", ("rows", 2, "peak_gib")),
+        ("gpu", ("rows", "soft", "seconds")),
+        ("gpu", ("rows", "bandwidth", "share_of_copy_bandwidth")),
+        ("explanation_scale", ("largest_states_within_the_limit",)),
+        ("memory", ("rows", 0, "added_gib")),
+        ("curves", ("steps", 0, "seconds")),
+    ],
+)
+def test_a_changed_result_is_seen(page, found, file, place):
+    changed = copy.deepcopy(found)
+    inner = changed[file]
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] *= 3
+    assert tables.filled(page, changed) != page
+
+
+def test_a_capped_run_is_a_bound_and_a_skipped_one_a_dash():
+    row = {"status": "capped", "seconds": 100.0}
+    assert tables.cell(row) == "> 100 s"
+    assert tables.cell({"status": "skipped", "seconds": None}) == "–"
+    assert tables.cell(None) == "–"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(1.5, "1.5 s"), (0.0123, "12.3 ms"), (4.5e-5, "45 µs"), (1234.0, "1234 s"), (None, "–")],
+)
+def test_times_are_shown_in_the_unit_they_are_read_in(seconds, shown):
+    assert tables.duration(seconds) == shown
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def test_figures_show_the_committed_results(page, found):
+    plots = load("plots")
+    for name, panels in ((name, make(found)) for name, make in plots.DRAWN.items()):
+        assert f"figures/performance-{name}.svg" in page
+        drawn = (plots.FIGURES / f"performance-{name}.svg").read_text("utf-8")
+        assert f"drawn from {plots.digest(panels)}" in drawn, "run `python benchmarks/plots.py`"
+        for panel in panels:
+            words = (panel.title, panel.across, panel.up, *(line.name for line in panel.lines))
+            assert all(f">{word}<" in drawn for word in words), f"{name}: a word is missing"
+
+
+def test_a_capped_run_is_drawn_as_a_bound(found):
+    plots = load("plots")
+    rows = [
+        {
+            "problem": "hill", "discount": 0.9, "task": "t", "solver": "peer",
+            "states": n, "seconds": s, "status": status,
+        }
+        for n, s, status in ((1, 2.0, "done"), (10, 100.0, "capped"), (100, None, "skipped"))
+    ]  # fmt: skip
+    (line,) = plots.solvers(rows, "t", 0.9)
+    assert (line.points, line.bounds) == (((1, 2.0),), ((10, 100.0),))
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def result(solver, seconds, status="done", problem="hill 5x5", task="constrained"):
+    return {
+        "problem": problem,
+        "discount": 0.95,
+        "task": task,
+        "solver": solver,
+        "seconds": seconds,
+        "status": status,
+    }
+
+
+KEY = ("hill 5x5", 0.95, "constrained", "HiGHS")
+
+
+def test_ratios_are_of_finished_rows_of_the_same_problem():
+    rows = [
+        result("tacit", 0.5),
+        result("HiGHS", 2.0),
+        result("slow", 100.0, "capped"),
+        result("absent", None, "skipped"),
+        result("HiGHS", 7.0, problem="other"),  # tacit has no row there
+    ]
+    assert regression.ratios(rows) == {KEY: 4.0}
+
+
+@pytest.mark.parametrize(("now", "fell"), [(10.0, False), (7.1, False), (6.9, True), (15.0, False)])
+def test_a_ratio_may_fall_by_three_tenths(now, fell):
+    assert bool(regression.falls({KEY: 10.0}, {KEY: now})) is fell
+
+
+def test_a_machine_twice_as_slow_is_no_regression_and_a_slower_tacit_is():
+    def rows(ours, theirs):
+        return regression.ratios([result("tacit", ours), result("HiGHS", theirs)])
+
+    assert not regression.falls(rows(0.1, 1.0), rows(0.2, 2.0))
+    (fall,) = regression.falls(rows(0.1, 1.0), rows(0.2, 1.0))
+    assert "hill 5x5, 0.95, constrained, against HiGHS" in str(fall)
+    assert "50% lost" in str(fall)
+
+
+def test_rows_known_to_one_side_only_are_not_compared():
+    assert regression.falls({KEY: 10.0}, {("new", 0.95, "t", "p"): 0.1}) == []
+
+
+def test_only_what_stays_down_counts():
+    noisy = iter([{KEY: 5.0}, {KEY: 9.0}, {KEY: 0.0}])
+    assert regression.judged({KEY: 10.0}, lambda: next(noisy)) == ([], 1)
+    assert next(noisy) == {KEY: 0.0}  # it did not go on once nothing was fallen
+    (fall,), compared = regression.judged({KEY: 10.0}, lambda: {KEY: 5.0})
+    assert (fall.now, compared) == (5.0, 1)
+
+
+def test_nothing_to_compare_is_no_success():
+    with pytest.raises(SystemExit, match="no row"):
+        regression.judged({KEY: 10.0}, dict)
+
+
+def test_a_fall_ends_the_script_with_one(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["regression.py"])
+    rows = [result("tacit", 0.1), result("HiGHS", 1.0)]
+    monkeypatch.setattr(regression, "committed", lambda path: {"rows": rows})
+    monkeypatch.setattr(regression, "quick_run", lambda: {KEY: 5.0})
+    with pytest.raises(SystemExit) as stop:
+        regression.main()
+    assert stop.value.code == 1
+    assert "against HiGHS" in capsys.readouterr().out
+    monkeypatch.setattr(regression, "quick_run", lambda: {KEY: 9.0})
+    regression.main()
+
+
+def test_quick_rows_are_in_the_committed_results(found):
+    """Otherwise the check would compare nothing at the sizes that it runs."""
+    known = {key[0] for key in regression.ratios(found["forward"]["rows"])}
+    assert {"hill 5x5", "hill 32x32", "random 300"} <= known
