@@ -1,5 +1,7 @@
 """The profile over discounts: a likelihood, a set that covers, and what moves along it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -106,6 +108,26 @@ def test_sentences_say_how_the_answer_moves(result):
     assert most > 0.05, "the case at hand"
     assert f"that of {named}" in text
     assert "Constraint 0 is active at each" in text
+
+
+@pytest.mark.parametrize(
+    ("inside", "said"),
+    [
+        ([True, False, False], "Discounts below those tried may"),
+        ([False, False, True], "Discounts above those tried may"),
+        ([True, False, True], "Discounts below and above those tried may"),
+    ],
+)
+def test_an_open_end_of_the_set_is_said(result, inside, said):
+    few = replace(
+        result,
+        discounts=result.discounts[:3],
+        log_likelihood=result.log_likelihood[:3],
+        share_optimal=result.share_optimal[:3],
+        inside=np.array(inside),
+        recoveries=result.recoveries[:3],
+    )
+    assert any(said in sentence for sentence in few.sentences)
 
 
 def test_columns_are_a_table(result):

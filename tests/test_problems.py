@@ -182,6 +182,12 @@ def test_numbers_may_be_padded_with_zeros(tmp_path):
         tacit.Problem.load(folder(tmp_path / "c", **twice))
 
 
+def test_features_of_no_use_are_told_with_their_file(tmp_path):
+    path = changed(tmp_path / "a", "features.csv", "0.5", "1e300")
+    with pytest.raises(InvalidModel, match=r"features\.csv: reward features .* up to 1e\+300"):
+        tacit.Problem.load(path)
+
+
 def test_dialects_of_text_are_read(tmp_path):
     odd = "\ufeff" + ROOMS["features.csv"].replace(",", ";").replace("\n", "\r\n")
     problem = tacit.Problem.load(folder(tmp_path / "a", features__csv="\r\n" + odd[1:]))

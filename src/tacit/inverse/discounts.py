@@ -117,7 +117,8 @@ class DiscountProfile:
             )
         said = [first]
         if few < tried and (self.inside[0] or self.inside[-1]):
-            beyond = "below" if self.inside[0] else "above"
+            ends = (("below", self.inside[0]), ("above", self.inside[-1]))
+            beyond = " and ".join(word for word, open_end in ends if open_end)
             said.append(f"Discounts {beyond} those tried may explain them as well.")
         if self.assumed in self.discounts[~self.inside]:
             said.append(f"The discount assumed, {self.assumed:g}, does not explain them as well.")

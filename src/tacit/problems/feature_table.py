@@ -131,9 +131,13 @@ def table_features(
     def stacked(names: tuple[str, ...]) -> np.ndarray:
         return np.stack([table.column(name, states, actions) for name in names], axis=-1)
 
-    return Features(
-        stacked(settings.reward),
-        [stacked(names) for names in settings.costs],
-        settings.reward,
-        settings.costs,
-    )
+    try:
+        return Features(
+            stacked(settings.reward),
+            [stacked(names) for names in settings.costs],
+            settings.reward,
+            settings.costs,
+        )
+    except InvalidModel as error:
+        said = str(error)
+        raise InvalidModel(said if str(path) in said else f"{path}: {said}") from None
