@@ -76,6 +76,7 @@ document.addEventListener("DOMContentLoaded", () => {
   tip.setAttribute("role", "status");
   tip.hidden = true;
   document.body.append(tip);
+  let follow = null; // what the keys point at stays told while the page scrolls to it
   const keys = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
   for (const cells of document.querySelectorAll(".cells")) {
     const rows = Number(cells.dataset.rows), columns = Number(cells.dataset.columns);
@@ -99,9 +100,11 @@ document.addEventListener("DOMContentLoaded", () => {
     };
     const hide = () => {
       tip.hidden = true;
+      follow = null;
       spot.setAttribute("width", 0);
     };
     const point = (event) => {
+      follow = null;
       const box = cells.getBoundingClientRect();
       column = Math.max(0, Math.min(columns - 1, Math.floor((event.clientX - box.left) / box.width * columns)));
       row = Math.max(0, Math.min(rows - 1, Math.floor((event.clientY - box.top) / box.height * rows)));
@@ -118,10 +121,11 @@ document.addEventListener("DOMContentLoaded", () => {
       event.preventDefault();
       row = Math.max(0, Math.min(rows - 1, row + keys[event.key][0]));
       column = Math.max(0, Math.min(columns - 1, column + keys[event.key][1]));
+      follow = show;
       show();
     });
   }
-  window.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
+  window.addEventListener("scroll", () => { if (follow) follow(); else tip.hidden = true; }, { passive: true });
 
   // Paper cannot be unfolded.
   let folded = [];
