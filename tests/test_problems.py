@@ -1,5 +1,6 @@
 """Problem folders: both forms say the same, and every inconsistency is one line that says where."""
 
+import os
 import shutil
 
 import numpy as np
@@ -180,6 +181,15 @@ def test_numbers_may_be_padded_with_zeros(tmp_path):
     twice = {file: text.replace("012", "7") for file, text in padded.items()}
     with pytest.raises(InvalidDemonstrations, match=r"'007' and '7' of .* are one number"):
         tacit.Problem.load(folder(tmp_path / "c", **twice))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("file", ["demonstrations.csv", "features.csv", "problem.toml"])
+def test_a_pipe_is_not_waited_for(tmp_path, file):
+    path = folder(tmp_path / "a", **{file.replace(".", "__"): None})
+    os.mkfifo(path / file)
+    with pytest.raises(OSError, match="is a pipe or a device"):
+        tacit.Problem.load(path)
 
 
 def test_features_of_no_use_are_told_with_their_file(tmp_path):

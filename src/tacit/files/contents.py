@@ -36,9 +36,11 @@ def recognised(head: bytes) -> str:
 
 
 def opening(path: Path, wanted: str, *, largest: int = LARGEST) -> bytes:
-    """The first 16 bytes of a file; `OSError` where it is a folder, too large, or a pickle."""
+    """The first 16 bytes of a file; `OSError` where it is none, too large, or a pickle."""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; expected {wanted}")
+    if path.exists() and not path.is_file():  # reading might wait, or go on, for ever
+        raise OSError(f"{path} is a pipe or a device; expected {wanted}, in a file")
     with open(path, "rb") as file:
         head = file.read(16)
     if recognised(head) == PICKLE or path.suffix in (".pkl", ".pickle"):
