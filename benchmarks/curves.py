@@ -1,13 +1,16 @@
-"""How time grows with the number of problems and with the number of demonstrated steps.
+"""How time grows with the number of problems, of demonstrated steps, and of states.
 
     python benchmarks/curves.py
-    python benchmarks/curves.py --longest 10    # leaves out what would take longer than 10 seconds
+    python benchmarks/curves.py --longest 10      # leaves out what would take longer
+    python benchmarks/curves.py --only gradient   # one of problems, steps, gradient
 
 Problems: `Convex` on the paper's 5 x 5 grid, from one problem on, in one `recover_many` and as a
 loop over `recover`. Steps: a Parquet file of that many steps is read and its weights recovered with
-their standard errors by `Likelihood`. Times are the best of up to three after a first call that
-compiles. A size that would take longer than `--longest`, growing linearly, is left out. Writes
-benchmarks/results/curves.json.
+their standard errors by `Likelihood`. Gradient: one gradient of `Convex` with its Hessian, in all
+weights of the paper's grid at discount 0.9, from 1 024 to a million states.
+
+Times are the best of up to three after a first call that compiles. A size that would take longer
+than `--longest` seconds, growing linearly, is left out. Writes benchmarks/results/curves.json.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ import tacit
 RESULTS = Path(__file__).parent / "results" / "curves.json"
 PACKAGES = ("tacit", "numpy", "scipy", "jax", "numba", "polars")
 PROBLEMS = (1, 10, 100, 1_000, 10_000, 100_000)
+SIZES = (32, 100, 316, 1000)  # grids of size x size states
 STEPS = (10_000, 100_000, 1_000_000, 10_000_000)
 
 
@@ -115,12 +119,46 @@ def by_steps(longest: float) -> list[dict[str, Any]]:
     return rows
 
 
+def by_states(longest: float) -> list[dict[str, Any]]:
+    from tacit.forward.smooth_dual import point_at
+    from tacit.forward.world import world_of
+    from tacit.inverse.boltzmann import fit
+    from tacit.inverse.coordinates import coordinates
+
+    rows: list[dict[str, Any]] = []
+    for size in SIZES:
+        if rows and rows[-1]["seconds"] * size**2 / rows[-1]["states"] > longest:
+            break
+        world = tacit.worlds.hill_grid(0, size=size, discount=0.9)
+        mdp, space = world.mdp, coordinates(world.mdp, world.features)
+        nothing, at = np.zeros(space.size), np.ones(space.size)
+        lower = space.lower(free_reward=False)
+        problem = fit(
+            mdp, space, mdp.initial, nothing, lower=lower, tolerance=1e-9, max_steps=1
+        ).problem
+        engine, start = world_of(mdp), np.zeros(mdp.states)
+        # Names bound now: each is another object in the next round.
+        work = lambda e=engine, p=problem, x=at, v=start: point_at(e, p, x, v, 1e-9)  # noqa: E731
+        row = {"states": mdp.states, "weights": space.size, "seconds": best_of(work)}
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    return rows
+
+
+STUDIES = {"problems": by_problems, "steps": by_steps, "gradient": by_states}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--longest", type=float, default=60.0, help="seconds")
+    parser.add_argument("--only", nargs="+", choices=STUDIES, default=list(STUDIES))
     parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
     load = os.getloadavg()[0]
+    kept = {}
+    if set(args.only) < set(STUDIES) and args.out.exists():
+        kept = json.loads(args.out.read_text("utf-8"))
+        load = max(load, kept["machine"]["load_at_start"])  # of the busier of the runs
     report = {
         "command": f"python benchmarks/curves.py --longest {args.longest:g}",
         "date": datetime.now(UTC).date().isoformat(),
@@ -130,9 +168,9 @@ def main() -> None:
             "load_at_start": round(load, 1),
         },
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
-        "problems": by_problems(args.longest),
-        "steps": by_steps(args.longest),
     }
+    for name, study in STUDIES.items():
+        report[name] = study(args.longest) if name in args.only else kept.get(name, [])
     args.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 

@@ -34,6 +34,7 @@ LOOKS = {
     "pymdptoolbox": 4,
     "pymdptoolbox, values": 5,
     "imitation": 1,
+    "tacit, larger grids": 5,
     "one call": 0,
     "one call, H200": 2,
     "a loop": 1,
@@ -121,6 +122,9 @@ def recoveries(found: dict[str, Any]) -> list[Panel]:
         Line(name, tuple((row["states"], row[key]) for row in gradient))
         for name, key in sides.items()
     ]
+    # Another run than the one beside the peer, so another line.
+    large = [row for row in found["curves"]["gradient"] if row["states"] > gradient[-1]["states"]]
+    lines.append(Line("tacit, larger grids", tuple((r["states"], r["seconds"]) for r in large)))
     done = tuple((row["states"], row["seconds"]) for row in scale["rows"] if row["seconds"])
     stop = scale["limit_seconds"] + scale["grace_seconds"]
     late = tuple((row["states"], stop) for row in scale["rows"] if not row["seconds"])

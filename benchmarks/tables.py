@@ -19,6 +19,7 @@ RESULTS = HERE / "results"
 PAGE = HERE.parent / "docs" / "performance.md"
 MARKS = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 
+JOIN = "\u00a0"  # a space at which no line breaks: a number stays with its unit
 Results = dict[str, Any]  # name of a result file -> what it holds
 CONSTRAINED = ("HiGHS simplex", "HiGHS interior point")
 UNCONSTRAINED = (
@@ -43,8 +44,8 @@ def duration(seconds: float | None) -> str:
         return "–"
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
-            return f"{digits(seconds / size)} {unit}"
-    return f"{digits(seconds * 1e6)} µs"
+            return f"{digits(seconds / size)}{JOIN}{unit}"
+    return f"{digits(seconds * 1e6)}{JOIN}µs"
 
 
 def digits(number: float) -> str:
@@ -54,7 +55,7 @@ def digits(number: float) -> str:
 
 def count(number: float) -> str:
     """A whole number in groups of three."""
-    return f"{number:,.0f}".replace(",", " ")
+    return f"{number:,.0f}".replace(",", JOIN)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
@@ -78,7 +79,7 @@ def cell(row: dict[str, Any] | None) -> str:
     """What a solver needed: a time, a bound where it was stopped, a dash where it did not run."""
     if row is None or row["seconds"] is None or row["status"] not in ("done", "capped"):
         return "–"
-    return ("> " if row["status"] == "capped" else "") + duration(row["seconds"])
+    return (f">{JOIN}" if row["status"] == "capped" else "") + duration(row["seconds"])
 
 
 def contest(task: str, peers: Sequence[str]) -> Callable[[Results], str]:
@@ -98,8 +99,8 @@ def contest(task: str, peers: Sequence[str]) -> Callable[[Results], str]:
             best = min(done, key=lambda r: r["seconds"], default=None)
             ratio = "–"
             if best and ours:
-                bound = "> " if best["status"] == "capped" else ""
-                ratio = f"{bound}{digits(best['seconds'] / ours['seconds'])} times"
+                bound = f">{JOIN}" if best["status"] == "capped" else ""
+                ratio = f"{bound}{digits(best['seconds'] / ours['seconds'])}{JOIN}times"
             name = problem.split()[0]
             lines.append(
                 [name, f"{discount:g}", count(states), cell(ours), *map(cell, theirs), ratio]
@@ -231,7 +232,20 @@ def growth(found: Results) -> str:
         for row in curves["steps"]
     ]
     steps = table(["steps", "reading", "reading and recovering"], lines, 0)
-    return f"{many}\n{steps}"
+    lines = [
+        [count(r["states"]), duration(r["seconds"]), duration(r["seconds"] / r["states"])]
+        for r in curves["gradient"]
+    ]
+    states = table(["states", "one gradient with Hessian", "a state"], lines, 0)
+    return f"{many}\n{steps}\n{states}"
+
+
+def gradient_growth(found: Results) -> float | None:
+    """How many times longer a state takes at a million states than at ten thousand."""
+    small, large = (at(found["curves"]["gradient"], states=n) for n in (10_000, 1_000_000))
+    if small is None or large is None:
+        return None
+    return large["seconds"] / small["seconds"] * small["states"] / large["states"]
 
 
 def cell_of(rows: list[dict[str, Any]], **wanted: Any) -> str:
@@ -257,7 +271,7 @@ def mebibytes(row: dict[str, Any] | None, name: str) -> str:
     if row is None or name not in row:
         return "–"
     amount = 1024 * row[name]
-    return f"{amount:.0f} MiB" if amount >= 10 else f"{amount:.1f} MiB"
+    return f"{amount:.{0 if amount >= 10 else 1}f}{JOIN}MiB"
 
 
 def explanation(found: Results) -> str:
@@ -398,6 +412,10 @@ def judged(found: Results) -> list[tuple[str, str, str, bool]]:
             seconds = row["best_of_5_seconds"]
             work = "one recovery with intervals, 25 states"
             lines.append((work, "< 0.2 s", duration(seconds), seconds < 0.2))
+    times = gradient_growth(found)
+    if times is not None:
+        work = "one inverse gradient, time per state from 1e4 to 1e6"
+        lines.append((work, "< 3 times", f"{times:.2f} times", times < 3))
     return lines + accelerator_targets(found["gpu"])
 
 
