@@ -54,7 +54,8 @@ bench: .venv/installed-bench
 	$(BIN)/python benchmarks/regression.py
 
 docs: .venv/installed-docs
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@# Not --quiet: with it mkdocs counts no warnings, and strict means nothing.
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build > .venv/docs.log 2>&1 || { cat .venv/docs.log; exit 1; }
 	@echo "open $(CURDIR)/site/index.html in a browser"
 
 clean:

@@ -43,7 +43,7 @@ def gymnasium(
 
     Args:
         environment: a name such as "FrozenLake-v1", an environment, or the table `P` itself:
-            P[state][action] is a list of (probability, next state, reward, done).
+            `P[state][action]` is a list of (probability, next state, reward, done).
         discount: of the model.
         initial: [S] distribution of the first state; None takes the environment's
             `initial_state_distrib`, or state 0 where there is none.
