@@ -118,6 +118,7 @@ def test_from_a_csv_to_an_honest_answer(dynamics, tmp_path):
 
     told = shell(tacit, "recover", problem.name, "--out", "a run", cwd=tmp_path)
     assert "It refuses" in told
+    assert ("redrawn 20 times" in told) == estimated  # doubt about the dynamics is counted
     shell(tacit, "report", "a run", cwd=tmp_path)
     page = (tmp_path / "a run" / "report.html").read_text(encoding="utf-8")
     assert len(page.encode()) <= 1_000_000

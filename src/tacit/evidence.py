@@ -188,8 +188,8 @@ class Evidence:
                 "(harmonic mean)."
             )
         found.append(
-            "Intervals that take these transitions for known are too narrow: "
-            "tacit.dynamics_uncertainty says by how much, and widens them."
+            "Intervals that take these transitions for known are too narrow: `tacit recover` "
+            "(--dynamics-draws) and tacit.dynamics_uncertainty widen them."
         )
         if self.deterministic and self.prior.strength > 0:
             found.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from tacit.commands.answer import Answer, is_quiet
 from tacit.commands.loading import load_problem
 from tacit.commands.recover_arguments import SEEDED, Recover
 from tacit.commands.telling import telling
-from tacit.errors import InvalidDemonstrations
+from tacit.errors import InvalidDemonstrations, TacitError
 
 if TYPE_CHECKING:
     from tacit.demonstrations import Demonstrations
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from tacit.runs import Run
 
 NOT_CONVERGED = 3
+# Draws of estimated transitions, unless told otherwise, and the state-action pairs up to which they
+# cost little.
+DRAWS, SMALL = 20, 5000
 # Word of the command line -> module and class.
 KINDS = {
     "likelihood": ("likelihood", "Likelihood"),
@@ -119,6 +122,7 @@ def _made(
         seed=arguments.seed,
         throw=False,
     )
+    recovery = _widened(arguments, problem, seen, recovery, estimator)
     fits = trajectory_fits(recovery, seen, mdp=problem.mdp)
     columns = dict(fits.columns)
     groups = seen.groups
@@ -146,6 +150,31 @@ def _made(
         seed=arguments.seed,
         hashes=hashes,
     )
+
+
+def _widened(
+    arguments: Recover, problem: Problem, seen: Demonstrations, recovery: Recovery, estimator: Any
+) -> Recovery:
+    """The recovery, its intervals widened by the doubt about transitions that were estimated."""
+    mdp, draws = problem.mdp, arguments.dynamics_draws
+    if draws is None:
+        draws = DRAWS if mdp.states * mdp.actions <= SMALL else 0
+    if mdp.evidence is None or draws == 0:
+        return recovery
+    from tacit.inverse.dynamics_uncertainty import dynamics_uncertainty
+    from tacit.progress import unwatched
+
+    options: dict[str, Any] = {"draws": max(draws, 2), "seed": arguments.seed}
+    task = (mdp, problem.features, seen)
+    try:
+        with unwatched():
+            return dynamics_uncertainty(
+                *task, estimator=estimator, recovery=recovery, **options
+            ).recovery
+    except TacitError as error:
+        known = recovery.identification
+        said = f"Intervals take the estimated transitions for known: {error}."
+        return replace(recovery, identification=replace(known, findings=(said, *known.findings)))
 
 
 def _estimator(arguments: Recover) -> Any:

@@ -68,6 +68,8 @@ class Recover:
     """discounts under which to recover as well, to see how the answer moves"""
     bootstrap: int = 0
     """times to resample the trajectories for the intervals; 0 keeps those of the estimator"""
+    dynamics_draws: int | None = None
+    """redraws of estimated transitions, which widen the intervals; by default 20 in small worlds"""
     groups: bool = False
     """test whether the groups of the demonstrations share their weights"""
     free_reward: bool = False
@@ -113,8 +115,8 @@ class Recover:
             raise InvalidModel(
                 f"bootstrap works with likelihood or convex; the estimator is {self.estimator}"
             )
-        for name in ("seed", "bootstrap"):
-            if getattr(self, name) < 0:
+        for name in ("seed", "bootstrap", "dynamics_draws"):
+            if (getattr(self, name) or 0) < 0:
                 raise InvalidModel(f"{name} must be at least 0; got {getattr(self, name)}")
 
     @property
