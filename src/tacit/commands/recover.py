@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,19 +13,16 @@ from typing import TYPE_CHECKING, Any
 from tacit.commands.answer import Answer, is_quiet
 from tacit.commands.loading import load_problem
 from tacit.commands.recover_arguments import SEEDED, Recover
+from tacit.commands.recover_questions import extras, widened
 from tacit.commands.telling import telling
-from tacit.errors import InvalidDemonstrations, TacitError
+from tacit.errors import InvalidDemonstrations
 
 if TYPE_CHECKING:
     from tacit.demonstrations import Demonstrations
-    from tacit.inverse.recovery import Recovery
     from tacit.problems.problem import Problem
     from tacit.runs import Run
 
 NOT_CONVERGED = 3
-# Draws of estimated transitions, unless told otherwise, and the state-action pairs up to which they
-# cost little.
-DRAWS, SMALL = 20, 5000
 # Word of the command line -> module and class.
 KINDS = {
     "likelihood": ("likelihood", "Likelihood"),
@@ -122,7 +119,7 @@ def _made(
         seed=arguments.seed,
         throw=False,
     )
-    recovery = _widened(arguments, problem, seen, recovery, estimator)
+    recovery = widened(arguments, problem, seen, recovery, estimator)
     fits = trajectory_fits(recovery, seen, mdp=problem.mdp)
     columns = dict(fits.columns)
     groups = seen.groups
@@ -146,35 +143,10 @@ def _made(
         data_summary(problem.mdp, seen),
         tuple(notes),
         columns,
-        _extras(arguments, problem, seen, recovery, estimator),
+        extras(arguments, problem, seen, recovery, estimator),
         seed=arguments.seed,
         hashes=hashes,
     )
-
-
-def _widened(
-    arguments: Recover, problem: Problem, seen: Demonstrations, recovery: Recovery, estimator: Any
-) -> Recovery:
-    """The recovery, its intervals widened by the doubt about transitions that were estimated."""
-    mdp, draws = problem.mdp, arguments.dynamics_draws
-    if draws is None:
-        draws = DRAWS if mdp.states * mdp.actions <= SMALL else 0
-    if mdp.evidence is None or draws == 0:
-        return recovery
-    from tacit.inverse.dynamics_uncertainty import dynamics_uncertainty
-    from tacit.progress import unwatched
-
-    options: dict[str, Any] = {"draws": max(draws, 2), "seed": arguments.seed}
-    task = (mdp, problem.features, seen)
-    try:
-        with unwatched():
-            return dynamics_uncertainty(
-                *task, estimator=estimator, recovery=recovery, **options
-            ).recovery
-    except TacitError as error:
-        known = recovery.identification
-        said = f"Intervals take the estimated transitions for known: {error}."
-        return replace(recovery, identification=replace(known, findings=(said, *known.findings)))
 
 
 def _estimator(arguments: Recover) -> Any:
@@ -185,58 +157,6 @@ def _estimator(arguments: Recover) -> Any:
     kind = getattr(import_module(f"tacit.inverse.{module}"), name)
     seed = {"seed": arguments.seed} if arguments.estimator in SEEDED else {}
     return kind(**arguments.given, **seed)
-
-
-def _extras(
-    arguments: Recover, problem: Problem, seen: Demonstrations, recovery: Recovery, estimator: Any
-) -> dict[str, Any]:
-    """Further results by name, each a stage of its own."""
-    from tacit.progress import once, unwatched
-    from tacit.runs.run import plain
-
-    mdp, features = problem.mdp, problem.features
-    asked: dict[str, Any] = {}
-    if arguments.holdout > 0:
-
-        def held_out() -> Any:
-            from tacit.inverse.holdout import holdout
-
-            return holdout(
-                mdp,
-                features,
-                seen,
-                estimator=estimator,
-                share=arguments.holdout,
-                seed=arguments.seed,
-                recovery=recovery,
-            )
-
-        asked["holdout"] = held_out
-    if arguments.discount_grid:
-
-        def profiled() -> Any:
-            from tacit.inverse.discounts import discount_profile
-
-            grid = arguments.discount_grid
-            return discount_profile(mdp, features, seen, grid, estimator=estimator)
-
-        asked["discount_profile"] = profiled
-    if arguments.groups:
-
-        def tested() -> Any:
-            from tacit.inverse.groups import equal_weights_test
-            from tacit.inverse.likelihood import Likelihood
-
-            chosen = estimator if isinstance(estimator, Likelihood) else None
-            return equal_weights_test(mdp, features, seen, estimator=chosen, seed=arguments.seed)
-
-        asked["groups"] = tested
-
-    def computed(ask: Any) -> Any:
-        with unwatched():
-            return plain(ask(), arrays=True)
-
-    return {name: once(name, lambda ask=ask: computed(ask)) for name, ask in asked.items()}
 
 
 def _report(folder: Path) -> str:
