@@ -158,3 +158,19 @@ def test_groups_are_shown(tmp_path, capsys):
     grouped = [lines[0] + ",group", *(f"{line},mouse {line[0]}" for line in lines[1:])]
     place = folder(tmp_path / "p", demonstrations__csv="\n".join(grouped) + "\n")
     assert "mouse 0, mouse 1" in check(capsys, place)[1]
+
+
+def test_a_misspelt_name_is_told_by_its_line_or_as_a_warning(tmp_path, capsys):
+    wrong = ROOMS["demonstrations.csv"].replace("Küche", "Kuche")
+    place = folder(tmp_path / "state", transitions__csv=None, demonstrations__csv=wrong)
+    code, _, shown = check(capsys, place)
+    assert code == 2
+    assert "demonstrations.csv, line 3: every state must be a name of features.csv" in shown[0]
+    rows = "".join(f"{e},{t},hall,go on\n" for e in range(2, 22) for t in range(5))
+    seen = ROOMS["demonstrations.csv"] + rows  # 'go on' 103 times, 'wait' twice
+    assert "typing error" not in warned(
+        folder(tmp_path / "right", transitions__csv=None, demonstrations__csv=seen)
+    )
+    seen = seen.replace("go on", "goon", 1)
+    place = folder(tmp_path / "action", transitions__csv=None, demonstrations__csv=seen)
+    assert "Action 'goon' was taken 1 times, 'go on' 102 times" in warned(place)

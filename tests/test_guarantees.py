@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.inverse.guarantees import more_data_sentence
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +108,11 @@ def test_a_slack_budget_has_no_upper_end():
     found = tacit.recover(world.mdp, world.features, walks, estimator=tacit.Explanation())
     assert found.identification.multiplier_intervals[0, 0] == 0.0
     assert found.identification.budget_intervals[0, 1] == np.inf
+
+
+def test_no_data_are_asked_for_what_they_cannot_tell(watched):
+    walks = watched[2]
+    ends = np.array([[0.4, 0.5], [0.0, 1.0], [0.5, np.inf]])
+    (said,) = more_data_sentence(["sun", "dark", "fire"], ends, walks, True)
+    assert said.startswith("The widest interval is that of sun; 300 more trajectories")
+    assert more_data_sentence(["dark", "fire"], ends[1:], walks, True) == []

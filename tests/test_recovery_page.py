@@ -141,18 +141,21 @@ def test_what_is_not_identified_is_not_made_up(rooms):
 
 
 @pytest.mark.parametrize(
-    ("gap", "noise", "verdict"),
+    ("gap", "noise", "truncation", "verdict"),
     [
-        (0.019, 0.01, "behaviour matched"),
-        (0.021, 0.01, "behaviour not matched"),
-        (np.nan, np.nan, "not measured"),
-        (0.01, np.nan, "chance not known"),
+        (0.019, 0.01, np.nan, "behaviour matched"),
+        (0.021, 0.01, np.nan, "behaviour not matched"),
+        (0.021, 0.01, 0.002, "cut off too early to say"),
+        (0.023, 0.01, 0.002, "behaviour not matched"),
+        (np.nan, np.nan, np.nan, "not measured"),
+        (0.01, np.nan, np.nan, "chance not known"),
     ],
 )
-def test_agreement_is_judged_by_chance(rooms, gap, noise, verdict):
-    recovery = dataclasses.replace(
-        rooms.recovery, certificate=RecoveryCertificate(feature_gap=gap, sampling_noise=noise)
-    )
+def test_agreement_is_judged_by_chance_and_by_what_was_cut_off(
+    rooms, gap, noise, truncation, verdict
+):
+    proof = RecoveryCertificate(feature_gap=gap, sampling_noise=noise, truncation=truncation)
+    recovery = dataclasses.replace(rooms.recovery, certificate=proof)
     finding = next(
         f for f in top_findings(Subject(recovery, rooms.layout)) if f.label == "How sure"
     )

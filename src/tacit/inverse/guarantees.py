@@ -41,7 +41,9 @@ def more_data_sentence(
         clustered: whether trajectories, not steps, are the independent units.
     """
     width = ends[:, 1] - ends[:, 0]
-    width = np.where(np.isfinite(width), width, -1.0)
+    # From 0 to 1 is all that a weight can be: nothing is told of it, and more of it tells no more.
+    told = np.isfinite(width) & ~((ends[:, 0] <= 0.0) & (ends[:, 1] >= 1.0))
+    width = np.where(told, width, -1.0)
     worst = int(width.argmax())
     if width[worst] <= 0:
         return []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 import numpy as np
 
 from tacit.demonstrations import Demonstrations
@@ -19,6 +21,8 @@ NAMED = 5
 QUICK = 200_000
 # Share of steps in states where the expert always does the same that looks deterministic.
 DETERMINISTIC = 0.95
+# How many times as often a similar name is taken that a name looks misspelt.
+OFTEN = 50
 
 Move = tuple[str, str, str, int]
 
@@ -62,6 +66,8 @@ def _of_demonstrations(problem: Problem, seen: Demonstrations) -> list[str]:
             f"{len(unseen)} of {mdp.states} states were never visited ({_named(unseen, layout)}): "
             "what they cost is known only as far as they were avoided."
         )
+    if mdp.evidence:
+        found += misspelt_actions(counts.sum(axis=0), layout)
     if mdp.actions == 1:
         found.append("There is only one action: nothing was chosen, so nothing can be learnt.")
     elif (share := single_minded(counts)) > DETERMINISTIC:
@@ -91,6 +97,24 @@ def _of_lengths(mdp: MDP, seen: Demonstrations) -> list[str]:
             f"1 / (1 - discount) = {horizon:.3g} steps (median {np.median(seen.lengths):g}): "
             "longer ones, or a smaller discount, would tell more."
         )
+    return found
+
+
+def misspelt_actions(counts: np.ndarray, layout: Layout) -> list[str]:
+    """Rare actions that read like a frequent one, as sentences: no other file lists the actions."""
+    found = []
+    for action, name in enumerate(layout.action_names):
+        often = {
+            other: index
+            for index, other in enumerate(layout.action_names)
+            if counts[index] > OFTEN * counts[action] > 0
+        }
+        for near in get_close_matches(name, often, n=1, cutoff=0.8):
+            found.append(
+                f"Action {name!r} was taken {counts[action]:.0f} times, {near!r} "
+                f"{counts[often[near]]:.0f} times: if that is a typing error, correct it; actions "
+                "in [names] of problem.toml lists those that there are."
+            )
     return found
 
 

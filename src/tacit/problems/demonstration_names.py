@@ -50,14 +50,10 @@ def read_demonstrations(
         )
         return seen, names.actions
     demonstrations, found = Demonstrations.load_named(path, progress=progress)
-    demonstrations = _translated(
-        demonstrations, "state", found.state_names, names.states, path, source
-    )
+    demonstrations = _translated(demonstrations, "state", found, names.states, path, source)
     if not names.actions:
         return demonstrations, found.action_names or numbers(int(demonstrations.actions.max()) + 1)
-    demonstrations = _translated(
-        demonstrations, "action", found.action_names, names.actions, path, source
-    )
+    demonstrations = _translated(demonstrations, "action", found, names.actions, path, source)
     return demonstrations, names.actions
 
 
@@ -84,12 +80,13 @@ def _by_value(names: tuple[str, ...], kind: str, path: Path, source: str) -> dic
 def _translated(
     demonstrations: Demonstrations,
     kind: str,
-    found: tuple[str, ...],
+    layout: Layout,
     names: tuple[str, ...],
     path: Path,
     source: str,
 ) -> Demonstrations:
     """The demonstrations with the numbers that these names have in the problem."""
+    found = layout.state_names if kind == "state" else layout.action_names
     if not found and not _odd(names):
         return demonstrations  # numbers, and meant as such
     columns = {"state": ("states", "final_states"), "action": ("actions",)}[kind]
@@ -112,9 +109,24 @@ def _translated(
                         f"episode {demonstrations.episode[row]}, step {demonstrations.step[row]}"
                     )
                 raise InvalidDemonstrations(
-                    f"{path}: every {kind} must be a name of {source}; "
-                    f"{where} has {name!r}{nearest(name, known)}"
+                    f"{path}, {_line(path, kind, layout, name) or where}: every {kind} must be a "
+                    f"name of {source}; got {name!r}{nearest(name, known)}"
                 )
             new[rows] = known[name]
         translated[column] = new
     return replace(demonstrations, **translated)
+
+
+def _line(path: Path, kind: str, layout: Layout, name: str) -> str:
+    """The line of the file that has this name first; empty where that cannot be told."""
+    key = f"{kind}_names"
+    others = tuple(each for each in getattr(layout, key) if each != name)
+    if not others:
+        return ""
+    try:
+        # Lines are not kept: the reader, which knows them, is asked again for all but this name.
+        Demonstrations.load(path, replace(layout, **{key: others}))
+    except InvalidDemonstrations as error:
+        place, _, told = str(error).removeprefix(f"{path}, ").partition(": ")
+        return place if repr(name) in told else ""
+    return ""

@@ -162,8 +162,17 @@ def _sure(subject: Subject) -> Finding:
     )
     if status is RecoveryStatus.NOT_CONVERGED:
         return Finding(text, label, "stopped early", Tone.CAUTION, detail)
-    verdict = ("behaviour matched", Tone.GOOD) if fine else ("behaviour not matched", Tone.CAUTION)
-    return Finding(text, label, *verdict, detail)
+    if fine:
+        return Finding(text, label, "behaviour matched", Tone.GOOD, detail)
+    if gap <= NOISY * noise + certificate.truncation:
+        # What came after the end was not shown: the gap is no evidence against the answer.
+        text = (
+            f"What it would do differs from what was shown by {share(gap)}, where chance alone "
+            f"makes {share(noise)}; but the trajectories were cut off, which may account for all "
+            "of it."
+        )
+        return Finding(text, label, "cut off too early to say", Tone.CAUTION, detail)
+    return Finding(text, label, "behaviour not matched", Tone.CAUTION, detail)
 
 
 def _untold(subject: Subject, more: Sequence[str]) -> Finding:
