@@ -202,6 +202,34 @@ def test_two_runs_stand_side_by_side(runs, capsys):
     assert told["policy_distance"] == pytest.approx(expected, rel=1e-12)  # the same sum
 
 
+def test_runs_are_compared_by_names_not_by_places(tmp_path, capsys):
+    ways = ROOMS["transitions.csv"].splitlines(keepends=True)
+    other = ways[0] + "".join(sorted(ways[1:], key=lambda line: "wait" not in line))
+    places = {
+        "first": folder(tmp_path / "first"),
+        "second": folder(tmp_path / "second", transitions__csv=other),
+        "third": folder(
+            tmp_path / "third",
+            transitions__csv=other.replace("wait", "rest"),
+            demonstrations__csv=ROOMS["demonstrations.csv"].replace("wait", "rest"),
+        ),
+    }
+    for name, place in places.items():
+        out = tmp_path / f"{name}-run"
+        words = ("--estimator", "likelihood", "--no-report")
+        assert tell(capsys, "recover", place, "--out", out, *words)[0] == 0
+    policies = [
+        tacit.Recovery.load(tmp_path / f"{n}-run").solution.policy for n in ("first", "second")
+    ]
+    assert np.abs(policies[0] - policies[1]).max() > 0.01  # the order of the actions is another
+    out = tell(capsys, "compare", tmp_path / "first-run", tmp_path / "second-run", "--json")[1]
+    # Two searches for the same optimum, each to 1e-9.
+    assert json.loads(out)["policy_distance"] < 1e-6
+    code, _, shown = tell(capsys, "compare", tmp_path / "first-run", tmp_path / "third-run")
+    assert code == 2
+    assert "action 'wait' is in the first only" in shown
+
+
 def test_a_run_stands_against_the_truth(runs, grid, capsys):
     code, out, _ = tell(capsys, "compare", runs / "sets", grid, "--json")
     told = json.loads(out)

@@ -16,7 +16,9 @@ from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
     from tacit.inverse.recovery import Recovery
+    from tacit.layout import Layout
     from tacit.problems.problem import Problem
+    from tacit.runs.run import Run
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,11 @@ class Number:
 
 def command(arguments: Compare) -> Answer:
     """Reads both folders and says where they agree."""
-    first = _run(arguments.first)
+    mine = _run(arguments.first)
     if not (arguments.second / "run.json").exists():
-        return _against_truth(first, arguments)
-    second = _run(arguments.second)
+        return _against_truth(mine, arguments)
+    its = _run(arguments.second)
+    first, second = mine.recovery, its.recovery
     if first.solution.policy.shape != second.solution.policy.shape:
         raise InvalidModel(
             f"{arguments.first} and {arguments.second} must be runs of the same world; they have "
@@ -64,13 +67,14 @@ def command(arguments: Compare) -> Answer:
         )
     from tacit.judge.behaviour import policy_distance
 
-    visits = [found.solution.visitation.sum(axis=1) for found in (first, second)]
-    shares = [
-        found.solution.visitation / found.solution.visitation.sum() for found in (first, second)
-    ]
+    # Files may name the same states and actions in another order.
+    order = np.ix_(*_orders(mine.layout, its.layout, first.solution.policy.shape, arguments))
+    visitations = [first.solution.visitation, second.solution.visitation[order]]
+    visits = [visitation.sum(axis=1) for visitation in visitations]
+    shares = [visitation / visitation.sum() for visitation in visitations]
     distances = {
         "policy_distance": policy_distance(
-            first.solution.policy, second.solution.policy, visits=visits[0] + visits[1]
+            first.solution.policy, second.solution.policy[order], visits=visits[0] + visits[1]
         ),
         "visitation_distance": float(0.5 * np.abs(shares[0] - shares[1]).sum()),
     }
@@ -80,10 +84,32 @@ def command(arguments: Compare) -> Answer:
     )
 
 
-def _run(folder: Path) -> Recovery:
-    from tacit.inverse.recovery import Recovery
+def _run(folder: Path) -> Run:
+    from tacit.runs.run import Run
 
-    return Recovery.load(folder)
+    return Run.load(folder)
+
+
+def _orders(
+    first: Layout, second: Layout, sizes: tuple[int, ...], arguments: Compare
+) -> list[np.ndarray]:
+    """For states and actions, where the second has what the first calls 0, 1, ..."""
+    orders = []
+    for kind, mine, its, size in (
+        ("state", first.state_names, second.state_names, sizes[0]),
+        ("action", first.action_names, second.action_names, sizes[1]),
+    ):
+        if mine == its or not mine or not its:  # without names numbers have to do
+            orders.append(np.arange(size))
+            continue
+        place = {name: index for index, name in enumerate(its)}
+        if missing := [name for name in mine if name not in place]:
+            raise InvalidModel(
+                f"{arguments.first} and {arguments.second} must be of the same world; "
+                f"{kind} {missing[0]!r} is in the first only"
+            )
+        orders.append(np.array([place[name] for name in mine]))
+    return orders
 
 
 def _numbers(found: Recovery) -> dict[str, Number]:
@@ -141,11 +167,11 @@ def _answer(
     return Answer([table, behaviour, said], {"numbers": data, **distances})
 
 
-def _against_truth(found: Recovery, arguments: Compare) -> Answer:
+def _against_truth(run: Run, arguments: Compare) -> Answer:
     from tacit.forward.soft_dual import SoftDual
     from tacit.judge.comparison import compare
 
-    problem = load_problem(arguments.second)
+    problem, found = load_problem(arguments.second), run.recovery
     if problem.truth is None:
         raise InvalidModel(
             f"{arguments.second} must be a run, or a problem whose truth is known; it has no truth"
@@ -154,6 +180,12 @@ def _against_truth(found: Recovery, arguments: Compare) -> Answer:
         raise InvalidModel(
             f"{arguments.first} must be a run of {arguments.second}; they have [S, A] = "
             f"{found.solution.policy.shape} and {(problem.mdp.states, problem.mdp.actions)}"
+        )
+    orders = _orders(run.layout, problem.layout, found.solution.policy.shape, arguments)
+    if any((np.diff(order) < 0).any() for order in orders):
+        raise InvalidModel(
+            f"{arguments.second} must name states and actions in the order of {arguments.first}: "
+            "give it in [names] of problem.toml, or recover again"
         )
     # The truth has no noise of its own: a noisy run is judged at the noise it found.
     noise = found.temperature
