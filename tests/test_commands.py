@@ -249,6 +249,10 @@ def test_runs_of_other_worlds_are_refused(runs, tmp_path, capsys):
     assert code == 2
     assert "must be a run of" in shown
     assert tell(capsys, "compare", tmp_path / "nowhere", runs / "sets")[0] == 4
+    code, _, shown = tell(capsys, "compare", folder(tmp_path / "rooms"), runs / "sets")
+    assert (code, "a problem, not a run; tacit recover makes one" in shown) == (4, True)
+    code, _, shown = tell(capsys, "recover", runs / "sets", "--out", tmp_path / "run")
+    assert (code, "a run, not a problem" in shown) == (4, True)
 
 
 # --- faults, as the command line tells them ------------------------------------------------------

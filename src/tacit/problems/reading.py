@@ -48,6 +48,8 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
     archive = one_of(folder, "mdp.npz", "transitions.csv")
     vocabulary = one_of(folder, "features.npz", "features.csv")
     seen = one_of(folder, *SEEN)
+    if vocabulary is None and (folder / "run.json").exists():
+        raise FileNotFoundError(errno.ENOENT, "this is a run, not a problem", str(folder))
     if vocabulary is None:
         raise FileNotFoundError(
             errno.ENOENT, "a problem needs features.csv or features.npz", str(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -79,6 +80,10 @@ class Run:
         if not (folder / PAGE).exists() and (folder / JOURNAL / SETTINGS).exists():
             raise OSError(
                 f"{folder} holds a run that is not finished: tacit recover --resume goes on with it"
+            )
+        if not (folder / PAGE).exists() and (folder / "problem.toml").exists():
+            raise FileNotFoundError(
+                errno.ENOENT, "this is a problem, not a run; tacit recover makes one", str(folder)
             )
         page = read_page(folder / PAGE, form=FORMAT)
         recovery = Recovery.load(folder)
