@@ -162,6 +162,21 @@ def test_agreement_is_judged_by_chance_and_by_what_was_cut_off(
     assert finding.verdict == verdict
 
 
+def test_a_weight_that_cannot_be_told_is_not_called_nothing(rooms):
+    known, names = rooms.recovery.identification, rooms.recovery.cost_names[0]
+    for low, high, untold in ((0.0, 0.2, False), (0.0, 1.0, True)):
+        ends = [np.array([[1.0, 1.0], [low, high]])]
+        recovery = dataclasses.replace(
+            rooms.recovery,
+            cost_weights=[np.array([1.0, 0.0])],
+            identification=dataclasses.replace(known, cost_intervals=ends),
+        )
+        finding = top_findings(Subject(recovery, rooms.layout))[1]
+        assert (f"Whether it avoids **{names[1]}** cannot be told." in finding.text) == untold
+        assert ("hardly anything else" in finding.text) == (not untold)
+        assert (finding.verdict == "not settled") == untold
+
+
 def test_an_answer_without_intervals_says_so(grid):
     assert said(grid)["What cannot be told"].startswith("How far the weights may be off")
     page = render(recovery_document(grid))

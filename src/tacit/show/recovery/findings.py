@@ -85,20 +85,29 @@ def _refuses(subject: Subject, k: int) -> Finding:
     weights, names = recovery.cost_weights[k], recovery.cost_names[k]
     ends = known.cost_intervals[k]
     barred = [j for j in range(len(weights)) if ends[j, 1] == np.inf]
-    ordinary = [j for j in range(len(weights)) if j not in barred]
+    # From 0 to 1 is all that a weight can be: 0 is then no finding.
+    untold = [
+        j
+        for j in range(len(weights))
+        if abs(weights[j]) <= LITTLE and ends[j, 0] <= 0.0 and 1.0 <= ends[j, 1] < np.inf
+    ]
+    ordinary = [j for j in range(len(weights)) if j not in barred and j not in untold]
     texts = []
     if any(weights[j] > LITTLE for j in ordinary):
         texts.append(_listed("It avoids", [names[j] for j in ordinary], weights[ordinary]))
     if barred:
         which = _joined([f"**{names[j]}**" for j in barred[:NAMED]])
         texts.append(f"It never touches {which}: a limit from below is all that can be told.")
+    if untold:
+        which = _joined([f"**{names[j]}**" for j in untold[:NAMED]])
+        texts.append(f"Whether it avoids {which} cannot be told.")
     costs = subject.costs[k]
     worst = [s for s in np.argsort(-costs, kind="stable")[:NAMED] if costs[s] > 0]
     places = _joined([f"{subject.state(s)} at {short(costs[s])}" for s in worst])
     detail = f"What a step costs, where it costs most: {places}. " if worst else ""
     detail += _ranges(subject, names, weights, ends)
     text = " ".join(texts) or "It avoids nothing in particular."
-    loose = len(ordinary) > 0 and _loose(ends[ordinary], weights[ordinary])
+    loose = bool(untold) or (len(ordinary) > 0 and _loose(ends[ordinary], weights[ordinary]))
     verdict, tone = ("not settled", Tone.CAUTION) if loose else ("", Tone.PLAIN)
     return Finding(text, label, verdict, tone, detail)
 
