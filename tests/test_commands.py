@@ -1,5 +1,6 @@
 """The verbs on problem folders, and the faults of the model as the command line tells them."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -228,6 +229,22 @@ def test_runs_are_compared_by_names_not_by_places(tmp_path, capsys):
     code, _, shown = tell(capsys, "compare", tmp_path / "first-run", tmp_path / "third-run")
     assert code == 2
     assert "action 'wait' is in the first only" in shown
+
+
+def test_costs_in_other_units_are_not_judged(runs, tmp_path, capsys):
+    found = tacit.Recovery.load(runs / "sets")
+    far = found.identification.multiplier_intervals + 100.0
+    ends = [found.cost_weights[0][:, None] + [0.0, 0.0]]
+    known = dataclasses.replace(found.identification, cost_intervals=ends, multiplier_intervals=far)
+    barred = [np.column_stack([ends[0][:, 0], np.full(len(ends[0]), np.inf)])]
+    for name, its in (("weighed", ends), ("barred", barred)):
+        changed = dataclasses.replace(known, cost_intervals=its)
+        dataclasses.replace(found, identification=changed).save(tmp_path / name)
+        told = json.loads(tell(capsys, "compare", runs / "sets", tmp_path / name, "--json")[1])
+        price = next(entry for entry in told["numbers"] if entry["name"] == "price 0")
+        assert price["differs"] == (name == "weighed")
+    out = tell(capsys, "compare", runs / "sets", tmp_path / "barred")[1]
+    assert "is forbidden in one of them only" in out
 
 
 def test_a_run_stands_against_the_truth(runs, grid, capsys):

@@ -12,12 +12,12 @@ from tacit.commands.answer import Answer
 from tacit.commands.compare_arguments import Compare
 from tacit.commands.loading import load_problem
 from tacit.commands.tables import Table
+from tacit.commands.true_numbers import true_numbers
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
     from tacit.inverse.recovery import Recovery
     from tacit.layout import Layout
-    from tacit.problems.problem import Problem
     from tacit.runs.run import Run
 
 
@@ -138,12 +138,12 @@ def _answer(
     distances: dict[str, float],
     heading: str,
 ) -> Answer:
-    nothing = Number(np.nan)
+    nothing, units = Number(np.nan), _other_units(first, second)
     names = [*first, *(name for name in second if name not in first)]
     rows, data = [], []
     for name in names:
         one, other = first.get(name, nothing), second.get(name, nothing)
-        apart = one.excludes(other)
+        apart = one.excludes(other) and _which(name) not in units
         rows.append([name, str(one), str(other), "differs" if apart else ""])
         data.append(
             {
@@ -164,7 +164,29 @@ def _answer(
         if not count
         else f"{count} of {len(data)} numbers differ: their intervals exclude each other."
     )
-    return Answer([table, behaviour, said], {"numbers": data, **distances})
+    return Answer([table, behaviour, said, *units.values()], {"numbers": data, **distances})
+
+
+def _other_units(first: dict[str, Number], second: dict[str, Number]) -> dict[str, str]:
+    """Number of a cost -> a sentence, for costs that the two give in other units.
+
+    What is forbidden stands outside the weights that sum to 1, and so changes the unit of a cost.
+    """
+    found = {}
+    for name in first:
+        barred = [np.isinf(side[name].high) for side in (first, second) if name in side]
+        if name.startswith("cost ") and any(barred) and not all(barred):
+            feature = name.partition(": ")[2]
+            found[_which(name)] = (
+                f"{feature} is forbidden in one of them only: weights, price and budget of cost "
+                f"{_which(name)} are in other units there, and are not judged."
+            )
+    return found
+
+
+def _which(name: str) -> str:
+    """The number of the cost that `cost 0: heat`, `price 0` or `budget 0` is about."""
+    return name.partition(":")[0].split()[-1]
 
 
 def _against_truth(run: Run, arguments: Compare) -> Answer:
@@ -199,41 +221,6 @@ def _against_truth(run: Run, arguments: Compare) -> Answer:
         features=problem.features,
         demonstrations=problem.demonstrations,
     )
-    truth = {name: Number(value, value, value) for name, value in _true_numbers(problem).items()}
+    truth = {name: Number(value, value, value) for name, value in true_numbers(problem).items()}
     titles = (str(arguments.first), f"truth of {arguments.second}")
     return _answer(_numbers(found), truth, titles, judged.scalars(), "judged in the true world")
-
-
-def _true_numbers(problem: Problem) -> dict[str, float]:
-    """The true weights and budgets in the gauge, where the truth is made of the features."""
-    truth, features = problem.truth, problem.features
-    assert truth is not None
-    reward, costs = truth.tables(problem.mdp)
-    weights = _weights(features.reward, reward)
-    numbers = _gauged("reward", features.reward_names, weights)
-    if truth.constraints != features.constraints:
-        return numbers
-    for k, table in enumerate(features.costs):
-        weights = _weights(table, costs[k])
-        numbers |= _gauged(f"cost {k}", features.cost_names[k], weights)
-        if weights is not None and np.abs(weights).sum() > 0:
-            numbers[f"budget {k}"] = float(truth.budgets[k] / np.abs(weights).sum())
-    return numbers
-
-
-def _weights(features: np.ndarray, table: np.ndarray) -> np.ndarray | None:
-    """[D] the weights whose sum of features is the table; None where there are none."""
-    if features.ndim == 2:
-        features = np.repeat(features[:, None, :], table.shape[1], axis=1)
-    columns = features.reshape(-1, features.shape[-1])
-    weights, _, rank, _ = np.linalg.lstsq(columns, table.ravel(), rcond=None)
-    left = np.abs(columns @ weights - table.ravel()).max()
-    made = left <= 1e-9 * max(1.0, float(np.abs(table).max())) and rank == columns.shape[1]
-    return weights if made else None
-
-
-def _gauged(kind: str, names: tuple[str, ...], weights: np.ndarray | None) -> dict[str, float]:
-    if weights is None or not np.abs(weights).sum() > 0:
-        return {}
-    scaled = weights / np.abs(weights).sum()
-    return {f"{kind}: {name}": float(w) for name, w in zip(names, scaled, strict=True)}
