@@ -71,9 +71,10 @@ class Killer:
         assert finished == 1 < pieces
         assert unfinished > 0
         limit = time.monotonic() + 60
-        while len(pids(self.client)) < 2 and time.monotonic() < limit:
+        # The scheduler may count the dead one for a moment: look for two others, once.
+        while len(alive := pids(self.client) - {process}) < 2 and time.monotonic() < limit:
             time.sleep(0.05)
-        assert len(pids(self.client) - {process}) == 2
+        assert len(alive) == 2
 
 
 @pytest.fixture
