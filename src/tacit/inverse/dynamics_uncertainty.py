@@ -118,7 +118,7 @@ def _summary(plain: Recovery, found: Sequence[Recovery], draws: int) -> Dynamics
     budgets = _deviations(plain.budgets, [r.budgets for r in found])
     active = np.mean([r.identification.active for r in found], axis=0).reshape(-1)
     known = plain.identification
-    sentence = _sentence(plain, reward, costs, active, len(found), draws)
+    sentence = _sentence(plain, reward, costs, prices, active, len(found), draws)
     wide = Identification(
         _widened(plain.reward_weights, known.reward_intervals, reward, len(found)),
         [
@@ -193,6 +193,7 @@ def _sentence(
     plain: Recovery,
     reward: np.ndarray,
     costs: Sequence[np.ndarray],
+    moved_prices: np.ndarray,
     active: np.ndarray,
     draws: int,
     asked: int,
@@ -210,7 +211,12 @@ def _sentence(
     sure = np.isfinite(own) & (own > 0)
     if sure.any():
         ratio = np.median(_joined(own, moved)[sure] / own[sure])
-        text += f", which makes their standard errors {ratio:.2g} times as large (median)"
+        grown = f"{ratio:.2g} times as large" if ratio > 1.05 else "hardly larger"
+        text += f", which makes their standard errors {grown} (median)"
+    prices = np.asarray(known.multiplier_standard_errors, float)
+    wider = _joined(prices, moved_prices) / np.where(prices > 0, prices, np.nan)
+    if np.isfinite(wider).any():
+        text += f", and those of the prices up to {np.nanmax(wider):.2g} times"
     for k, share in enumerate(active):
         if bool(known.active[k]) and share < 1:
             text += f"; constraint {k} is active in {share:.0%} of the draws"
