@@ -17,7 +17,7 @@ from tacit.forward.solve import solve
 from tacit.forward.visitation import visitation_recursion
 from tacit.inverse.alternating import Alternating, Bound, Budget, Step, _history
 from tacit.inverse.alternating_report import report
-from tacit.inverse.alternation import alternate
+from tacit.inverse.alternation import rounds
 from tacit.inverse.course import row
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.exponentiated import first_weights, gradients, stride, yardsticks
@@ -296,8 +296,8 @@ def test_rounds_are_ranked_feasible_then_resting_then_matched_then_near():
     world = hill_grid(3, tightness=0.5)
     seen = expectations(world.mdp, world.features, demonstrated(world)[1])
     rules = Alternating(starts=1, max_steps=1)
-    any_round = next(
-        alternate(world.mdp, world.features, seen, yardsticks(seen, 2.0), rules, start=0)
+    any_round, _ = next(
+        rounds(world.mdp, world.features, seen, yardsticks(seen, 2.0), rules, start=0)
     )
 
     def rank(infeasible, change, gap, distance):
@@ -383,7 +383,7 @@ def test_a_constraint_that_binds_by_chance_is_set_aside():
     rules = Alternating()
     sticks = yardsticks(seen, rules.band)
     for start in range(12):
-        *_, last = alternate(mdp, features, seen, sticks, rules, start=start)
+        *_, (last, _) = rounds(mdp, features, seen, sticks, rules, start=start)
         if last.rests(rules.tolerance) and last.multipliers[0] > 0:
             break
     assert last.multipliers[0] > 0
@@ -640,7 +640,7 @@ def test_ties_go_to_what_was_demonstrated():
         rules = Alternating(band=0.0, max_steps=30)
         sticks = yardsticks(seen, 0.0)
         other = sum(twins) - kept
-        for made in alternate(mdp, world.features, seen, sticks, rules, start=0):
+        for made, _ in rounds(mdp, world.features, seen, sticks, rules, start=0):
             assert made.solution.policy[corner, other] == 0.0
             # Nothing else has changed: the arrays still make the certificate.
             w_r, w_c = made.weights

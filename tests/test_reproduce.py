@@ -20,9 +20,10 @@ from tacit.show.document import Tone
 from tacit.studies import draws as drawing
 from tacit.studies import reproduce as studies
 from tacit.studies.estimators import CALIBRATED, RANDOM, RULES, available
-from tacit.studies.findings import findings, published_correlations
+from tacit.studies.findings import findings
 from tacit.studies.folder import Folder
 from tacit.studies.markdown import number_tables
+from tacit.studies.printed import published_correlations
 from tacit.studies.progress import telling
 from tacit.studies.records import Point, Score, Sweep, draw_of, sweep_of, to_json
 from tacit.studies.settings import BINDING, PUBLISHED, Reproduce

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from tacit.workers import cores as allowed_cores
+
 Item = TypeVar("Item")
 
 # Rows below which handing out work costs more than it saves.
@@ -23,9 +25,7 @@ def cores() -> int:
     asked = os.environ.get("OMP_NUM_THREADS", "")
     if asked.isdigit() and int(asked) > 0:
         return int(asked)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return allowed_cores()
 
 
 def row_blocks(count: int) -> list[tuple[int, int]]:

@@ -105,21 +105,6 @@ class Ahead:
     guess: Solution
 
 
-def alternate(
-    mdp: MDP,
-    features: Features,
-    seen: Expectations,
-    sticks: Yardsticks,
-    rules: Alternating,
-    *,
-    start: int,
-    free: bool = False,
-) -> Iterator[Round]:
-    """The rounds of one start, until the weights rest or `rules.max_steps` are made."""
-    for made, _ in rounds(mdp, features, seen, sticks, rules, start=start, free=free):
-        yield made
-
-
 def rounds(
     mdp: MDP,
     features: Features,

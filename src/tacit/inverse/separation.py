@@ -6,6 +6,8 @@ limit that the data do set and no upper one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tacit.inverse.boltzmann import LARGEST, Fit, loss_of, refit
@@ -55,12 +57,13 @@ def _limit(mdp: MDP, fitted: Fit, j: int, ceiling: float) -> float:
         return loss_of(mdp, fitted, near.point.x) > ceiling
 
     # With the others fixed a value costs more: the cheap search first, then the true limit below.
-    high = _bisect(lambda value: too_low(value, False), 0.0, float(x[j]), 30)
-    return _bisect(lambda value: too_low(value, True), 0.0, high, 8)
+    high = bisected(lambda value: too_low(value, False), float(x[j]), 30)
+    return bisected(lambda value: too_low(value, True), high, 8)
 
 
-def _bisect(fails, low: float, high: float, steps: int) -> float:
+def bisected(fails: Callable[[float], bool], high: float, steps: int) -> float:
     """The upper end of the last bracket of where `fails` turns false; 0 where it never fails."""
+    low = 0.0
     if not fails(low):
         return low
     for _ in range(steps):

@@ -7,7 +7,7 @@ every task that pays for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,7 @@ from tacit.inverse.inference import (
     undecided,
 )
 from tacit.inverse.intervals import intervals
-from tacit.inverse.separation import FLAT, SUSPICIOUS
+from tacit.inverse.separation import FLAT, SUSPICIOUS, bisected
 from tacit.inverse.tasks_search import directions
 from tacit.inverse.tasks_stack import Stack, StackFit
 
@@ -191,16 +191,5 @@ def _forbidden(stack: Stack, fitted: StackFit) -> np.ndarray:
                 return stack.minimise(shape.settled(mine, value), start, near).loss > ceiling
 
             # With the others fixed a value costs more: the cheap search first.
-            limits[j] = _bisect(adapting, _bisect(fixed, float(z[j]), 30), 8)
+            limits[j] = bisected(adapting, bisected(fixed, float(z[j]), 30), 8)
     return limits
-
-
-def _bisect(fails: Callable[[float], bool], high: float, steps: int) -> float:
-    """The upper end of the last bracket of where `fails` turns false; 0 where it never fails."""
-    low = 0.0
-    if not fails(low):
-        return low
-    for _ in range(steps):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if fails(middle) else (low, middle)
-    return high

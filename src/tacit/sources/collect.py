@@ -9,7 +9,7 @@ import numpy as np
 
 from tacit.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
-from tacit.sources.spaces import element, number, size
+from tacit.sources.spaces import element, made, number, size
 from tacit.transitions import ROW_SUM_TOLERANCE
 
 
@@ -39,7 +39,7 @@ def rollouts(
         sink: whether a terminated episode ends in an added state, number S, as the world of
             `tacit.worlds.gymnasium` has it; else in the state that was observed last.
     """
-    environment = _made(environment) if isinstance(environment, str) else environment
+    environment = made(environment) if isinstance(environment, str) else environment
     states = size(environment.observation_space, "observations")
     actions = size(environment.action_space, "actions")
     for name, value in (("episodes", episodes), ("max_steps", max_steps)):
@@ -105,17 +105,3 @@ def _chooser(
         return min(chosen, int(last[state]))
 
     return draw
-
-
-def _made(name: str) -> Any:
-    try:
-        import gymnasium
-    except ImportError:
-        raise InvalidModel(
-            f"{name!r} needs Gymnasium, which is not installed: pip install 'tacit[gymnasium]'"
-        ) from None
-    try:
-        return gymnasium.make(name)
-    except gymnasium.error.Error as error:
-        reason = " ".join(str(error).split())
-        raise InvalidModel(f"Gymnasium cannot make {name!r}: {reason:.120}") from None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.errors import InvalidDemonstrations
+from tacit.errors import InvalidDemonstrations, InvalidModel
 
 MOST = 2**31 - 1
 
@@ -91,3 +91,18 @@ def _raveled(parts: list[np.ndarray], counts: list[int], value: Any, what: str) 
             f"{what} must lie in their space, of {math.prod(map(int, counts))} elements; "
             f"got {value!r:.60}"
         ) from None
+
+
+def made(name: str) -> Any:
+    """The Gymnasium environment of that name."""
+    try:
+        import gymnasium
+    except ImportError:
+        raise InvalidModel(
+            f"{name!r} needs Gymnasium, which is not installed: pip install 'tacit[gymnasium]'"
+        ) from None
+    try:
+        return gymnasium.make(name)
+    except gymnasium.error.Error as error:
+        reason = " ".join(str(error).split())
+        raise InvalidModel(f"Gymnasium cannot make {name!r}: {reason:.120}") from None

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tacit.judge.tables import correlation
 from tacit.show.document import Finding, Tone
-from tacit.studies.draws import FIGURE
 from tacit.studies.estimators import CALIBRATED, EXPLANATION, LIKELIHOOD, MATCHING, RANDOM, RULES
+from tacit.studies.printed import published_correlations, published_spread
 from tacit.studies.records import Draw
 from tacit.studies.settings import BINDING, PUBLISHED
 from tacit.studies.tally import NEAR, Run, recovered, values
-from tacit.worlds.published import published_values
 
 NOISE_FACTOR = 1.3  # a mean feature gap up to this many times its sampling noise is no error
 
@@ -241,10 +239,7 @@ def _spread(run: Run) -> Finding | None:
     if not len(ratios):
         return None
     less = int((ratios < 1.0).sum())
-    printed = published_values()
-    figure = float(
-        np.linalg.norm(printed.recovered_reward_weights) / np.linalg.norm(printed.reward_weights)
-    )
+    figure = published_spread()
     return Finding(
         f"The recovered reward varies less over the grid than the true one in {less} of "
         f"{len(ratios)} recoveries; in the published figure its standard deviation is "
@@ -254,30 +249,6 @@ def _spread(run: Run) -> Finding | None:
         detail="The paper says it does. Since weights sum to 1, largest less smallest reward is "
         "the same for all of them; what can differ is the standard deviation.",
     )
-
-
-def published_correlations() -> tuple[float, float]:
-    """Correlation of the published recovered reward and cost with the published true ones."""
-    printed = published_values()
-    row, column = np.divmod(np.arange(len(printed.cost)), 5)
-    places = np.stack([row, column], axis=1)
-    reward = correlation(places @ printed.reward_weights, places @ printed.recovered_reward_weights)
-    return reward, correlation(printed.cost, printed.recovered_cost)
-
-
-def published_row(draw: Draw) -> dict[str, float]:
-    """The metrics that the published figure allows to compute."""
-    assert draw.seed == FIGURE
-    printed = published_values()
-    reward, cost = published_correlations()
-    gaps = np.abs(printed.recovered_reward_weights - printed.reward_weights)
-    return {
-        "reward_error": float(gaps.sum()),
-        "reward_correlation": reward,
-        "cost_correlation": cost,
-        "cells": 1.0,
-        "peak": float(printed.cost[int(printed.recovered_cost.argmax())] >= printed.cost.max()),
-    }
 
 
 def _study(run: Run, estimator: str, length: int) -> float:

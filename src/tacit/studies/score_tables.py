@@ -9,7 +9,7 @@ import numpy as np
 from tacit.show.document import Details
 from tacit.show.tables import Best, Column, Kind, Row, Spread, Table
 from tacit.studies.estimators import RANDOM
-from tacit.studies.findings import published_row
+from tacit.studies.printed import published_row
 from tacit.studies.records import Draw
 from tacit.studies.tally import Run, recovered, values
 

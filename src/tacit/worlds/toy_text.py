@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from tacit.errors import InvalidModel
 from tacit.layout import Layout
 from tacit.mdp import MDP, Successors
 from tacit.objective import Features
+from tacit.sources.spaces import made
 from tacit.worlds.world import World, recipe
 
 # Action names and directions by the environment's class; its table does not tell them.
@@ -67,7 +67,7 @@ def gymnasium(
 def _table(environment: Any) -> tuple[Any, Any, str]:
     """The table P, the environment it is from (None if it is given itself), and its name."""
     name = environment if isinstance(environment, str) else ""
-    environment = _made(environment) if name else environment
+    environment = made(environment) if name else environment
     source = getattr(environment, "unwrapped", environment)
     table = getattr(source, "P", None)
     if table is None and isinstance(environment, dict | list | tuple):
@@ -86,20 +86,6 @@ def _table(environment: Any) -> tuple[Any, Any, str]:
     if not len(table) or not len(table[0]):
         raise InvalidModel("P must hold at least one state and one action; got none")
     return table, source, name
-
-
-def _made(name: str) -> Any:
-    try:
-        gymnasium = import_module("gymnasium")
-    except ImportError:
-        raise InvalidModel(
-            f"{name!r} needs Gymnasium, which is not installed: pip install 'tacit[gymnasium]'"
-        ) from None
-    try:
-        return gymnasium.make(name)
-    except gymnasium.error.Error as error:
-        reason = " ".join(str(error).split())
-        raise InvalidModel(f"Gymnasium cannot make {name!r}: {reason:.120}") from None
 
 
 def _outcomes(table: Any) -> tuple[Successors, np.ndarray]:
