@@ -16,6 +16,7 @@ LAYERS = [
     "errors",
     "progress",
     "workers",
+    "threads",
     "files",
     "engine",
     "layout",

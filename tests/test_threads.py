@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.forward import threads
+from tacit import threads
 from tacit.forward.host import Host
 
 
@@ -21,17 +21,22 @@ def test_what_is_no_number_is_ignored(monkeypatch, asked):
 
 
 def test_blocks_cover_all_rows_once(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    monkeypatch.setattr(threads, "WORTH", 5)
+    monkeypatch.setattr(threads, "BLOCK", 4)
     blocks = threads.row_blocks(10)
     assert len(blocks) == 3
-    assert [row for first, last in blocks for row in range(first, last)] == list(range(10))
-    assert threads.row_blocks(4) == [(0, 4)]
+    assert [row for block in blocks for row in range(10)[block]] == list(range(10))
+    assert threads.row_blocks(4) == [slice(0, 4)]
 
 
 def test_answers_come_in_the_order_of_the_items(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
     assert threads.side_by_side(lambda n: n * n, range(20)) == [n * n for n in range(20)]
+
+
+def test_work_inside_work_does_not_wait_for_itself(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    inner = lambda n: threads.side_by_side(lambda m: n * m, range(3))  # noqa: E731
+    assert threads.side_by_side(inner, range(4)) == [[0, n, 2 * n] for n in range(4)]
 
 
 def test_an_error_in_a_thread_is_raised_here(monkeypatch):
@@ -45,12 +50,13 @@ def test_backups_and_solves_do_not_depend_on_the_number_of_threads(monkeypatch):
     random = np.random.default_rng(0)
     reward, values = random.random((400, 4)), random.random(400)
     right, aims = random.random((3, 400)), np.full(3, 1e-12)
-    monkeypatch.setattr(threads, "WORTH", 1)
+    monkeypatch.setattr(threads, "BLOCK", 7)
     found = []
     for asked in ("1", "3"):
         monkeypatch.setenv("OMP_NUM_THREADS", asked)
         host = Host(world.mdp)
         backed, policy = host.soft_backup(0.9, 0.1, reward, values)
-        found.append((backed, policy, host.solve(policy, 0.9, right, aims)))
+        maps = host.expected_next(right), host.inflow(reward)
+        found.append((backed, policy, *maps, host.solve(policy, 0.9, right, aims)))
     for one, several in zip(*found, strict=True):
         np.testing.assert_array_equal(one, several)

@@ -17,6 +17,7 @@ from tacit.dynamics_prior import Prior, Unvisited
 from tacit.errors import InvalidModel
 from tacit.estimation import estimated
 from tacit.evidence import Evidence
+from tacit.threads import row_blocks, side_by_side
 from tacit.transitions import (
     ROW_SUM_TOLERANCE,
     Successors,
@@ -144,11 +145,22 @@ class MDP:
         """[S, A] expected value of the next state, for `values` [S]."""
         if self._matrix is not None:
             return (self._matrix @ values).reshape(self.states, self.actions)
-        layout = self.layout
-        if layout.states.shape[1] == 1:  # one gather for all actions
-            gathered = values[layout.states[:, 0, :]]
-            return np.matmul(layout.probabilities, gathered[:, :, None])[:, :, 0]
-        return np.einsum("saw,saw->sa", layout.probabilities, values[layout.states])
+        later = np.empty((self.states, self.actions))
+
+        def some(rows: slice) -> None:
+            later[rows] = self.expected_next_of(rows, values)
+
+        side_by_side(some, row_blocks(self.states))
+        return later
+
+    def expected_next_of(self, rows: slice, values: np.ndarray) -> np.ndarray:
+        """[R, A] the same for some of the states, those of `rows`."""
+        if self._matrix is not None:
+            return self.expected_next(values)[rows]
+        chances = self.layout.probabilities[rows]
+        # One gather serves all actions where they share their next states.
+        gathered = np.broadcast_to(values[self.layout.states[rows]], chances.shape)
+        return np.einsum("saw,saw->sa", chances, gathered)
 
     def inflow(self, table: np.ndarray) -> np.ndarray:
         """[S] what flows into each state when `table` [S, A] flows out.
@@ -157,12 +169,25 @@ class MDP:
         """
         if self._matrix is not None:
             return table.ravel() @ self._matrix
-        layout = self.layout
-        if layout.states.shape[1] == 1:
-            weights = np.matmul(table[:, None, :], layout.probabilities)[:, 0, :]
-        else:
-            weights = table[:, :, None] * layout.probabilities
-        return np.bincount(layout.states.ravel(), weights=weights.ravel(), minlength=self.states)
+        reached = self.layout.states
+        weights = self.layout_weights(table)
+        return np.bincount(reached.ravel(), weights=weights.ravel(), minlength=self.states)
+
+    def layout_weights(self, table: np.ndarray) -> np.ndarray:
+        """The weights of the layout's next states when `table` [S, A] weighs the actions.
+
+        [S, W] where actions share their next states, [S, A, W] where they do not.
+        """
+        chances = self.layout.probabilities
+        if self.layout.states.shape[1] > 1:
+            return table[:, :, None] * chances
+        weights = np.empty((self.states, chances.shape[2]))
+
+        def some(rows: slice) -> None:
+            np.einsum("sa,saw->sw", table[rows], chances[rows], out=weights[rows])
+
+        side_by_side(some, row_blocks(self.states))
+        return weights
 
     @cached_property
     def _matrix(self) -> np.ndarray | None:

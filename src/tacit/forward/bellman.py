@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -9,12 +10,12 @@ import numpy as np
 
 def greedy_values(utility: np.ndarray) -> np.ndarray:
     """[S] the best action's value, for action values `utility` [S, A]."""
-    return utility.max(axis=1)
+    return row_maxima(utility)
 
 
 def soft_values(utility: np.ndarray, temperature: float) -> np.ndarray:
     """[S] temperature * logsumexp(utility / temperature) over actions, without overflow."""
-    best = utility.max(axis=1)
+    best = row_maxima(utility)
     return best + temperature * np.log(row_sums(np.exp((utility - best[:, None]) / temperature)))
 
 
@@ -41,6 +42,19 @@ def entropy(policy: np.ndarray) -> np.ndarray:
 def row_sums(table: np.ndarray) -> np.ndarray:
     """[S] sums over the actions of `table` [S, A], as a product: several times faster."""
     return table @ np.ones(table.shape[1])
+
+
+def row_maxima(table: np.ndarray) -> np.ndarray:
+    """[S] maxima over the actions of `table` [S, A], column by column where those are few."""
+    states, actions = table.shape
+    if states < 1000 or actions > 16:
+        return table.max(axis=1)
+    return functools.reduce(np.maximum, table.T)
+
+
+def largest_entry(table: np.ndarray) -> float:
+    """The largest absolute value of a table, without a table of absolute values."""
+    return max(float(table.max()), -float(table.min()))
 
 
 def stationary_policy(

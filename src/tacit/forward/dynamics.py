@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tacit.forward.linear_systems import bicgstab, eliminated, largest, solve_chain, total
+from tacit.forward.linear_systems import bicgstab, eliminated, solve_chain, total
 from tacit.mdp import MDP
 
 
@@ -138,8 +138,6 @@ class Sparse(Traced):
     ) -> Any:
         """[S] the visits x of the policy's chain: x = right + discount * P' x."""
         _, weights = self._chain(policy)
-        # In a million states a residual that is small everywhere may still add up.
-        target = target * total(right) / jnp.maximum(largest(right), 1e-300)
         if self.predecessors.shape[1]:
             return solve_chain(*self._reversed(weights), discount, right, target, guess, total)
 

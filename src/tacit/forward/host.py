@@ -6,35 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tacit.forward.compiled import compiled
-from tacit.forward.threads import row_blocks, side_by_side
+from tacit.forward.kernels.soft_backup import fused_backup
 from tacit.forward.visitation import chain_solve, policy_chain
 from tacit.mdp import MDP
-
-
-@compiled
-def fused_backup(
-    states, probabilities, discount, temperature, reward, values, backed, policy, first, last
-):
-    """One pass over some rows: soft values into `backed` [S], Boltzmann policy into `policy`."""
-    _, actions, width = probabilities.shape
-    shared = states.shape[1] == 1
-    for s in range(first, last):
-        best = -np.inf
-        for a in range(actions):
-            lane = 0 if shared else a
-            total = 0.0
-            for w in range(width):
-                total += probabilities[s, a, w] * values[states[s, lane, w]]
-            policy[s, a] = (reward[s, a] + discount * total) / temperature
-            best = max(best, policy[s, a])
-        mass = 0.0
-        for a in range(actions):
-            policy[s, a] = np.exp(policy[s, a] - best)
-            mass += policy[s, a]
-        for a in range(actions):
-            policy[s, a] /= mass
-        backed[s] = temperature * (best + np.log(mass))
+from tacit.threads import row_blocks, side_by_side
 
 
 class Host:
@@ -59,10 +34,12 @@ class Host:
         """[..., S, A] expected value of the next state, for values [..., S]."""
         if values.ndim == 1:
             return self._mdp.expected_next(values)
-        shape = (len(values), self._mdp.states, self._mdp.actions)
-        later = np.empty(shape)
-        for column, value in zip(later, values, strict=True):
-            column[:] = self._mdp.expected_next(value)
+        later = np.empty((len(values), self._mdp.states, self._mdp.actions))
+
+        def one(d: int) -> None:
+            later[d] = self._mdp.expected_next(values[d])
+
+        side_by_side(one, range(len(values)))
         return later
 
     def inflow(self, table: Any) -> Any:
@@ -77,7 +54,9 @@ class Host:
         layout = self._mdp.layout
         model = (layout.states, layout.probabilities, float(discount), float(temperature))
         side_by_side(
-            lambda rows: fused_backup(*model, reward, values, backed, policy, *rows),
+            lambda rows: fused_backup(
+                *model, reward, values, backed, policy, rows.start, rows.stop
+            ),
             row_blocks(self._mdp.states),
         )
         return backed, policy

@@ -43,7 +43,7 @@ def largest(residual: Any) -> Any:
 
 
 def total(residual: Any) -> Any:
-    """The size of a residual that matters for visits, which are added up over all states."""
+    """The size of a residual that matters for visits: in a million states small ones add up."""
     return jnp.abs(residual).sum()
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from tacit.forward.dynamics import Traced
-from tacit.forward.linear_systems import bicgstab, eliminated, largest, total
+from tacit.forward.linear_systems import bicgstab, eliminated, total
 from tacit.forward.placement import AXIS, at_home, border_of, mesh_of, origin, spread, whole
 from tacit.forward.world import MESH
 from tacit.mdp import MDP
@@ -110,8 +110,6 @@ class Sharded(Traced):
     ) -> Any:
         """[N] the visits x of the policy's chain: x = right + discount * P' x."""
         guess = jnp.zeros_like(right) if guess is None else guess
-        # In a million states a residual that is small everywhere may still add up.
-        target = target * total(right) / jnp.maximum(largest(right), 1e-300)
         chain = self._chain(policy)
 
         def product(x: Any) -> Any:

@@ -20,10 +20,15 @@ from tacit.engine import compiled_in_double
 from tacit.forward.soft_values import soft_fixed_point
 from tacit.forward.world import World
 
-# A point is evaluated to this share of its own distance from the minimum, and to `ROUGH` at worst.
+# A point is evaluated to this share of the last one's distance from the minimum, to the square of
+# that distance where Newton's steps square it, and to `ROUGH` at worst.
 CARE, ROUGH = 0.1, 0.1
+# Newton's step is stretched after one that left this share of the slope along itself.
+SHORT, LONGER = 0.4, 2.0
 # Error of the values, as a share of the tolerance of a point.
-VALUE_CARE = 1e-3
+VALUE_CARE = 1e-2
+# What the visits may create or lose, likewise.
+VISIT_CARE = 1e-1
 
 
 class Problem(NamedTuple):
@@ -120,19 +125,24 @@ def _advanced(
         # At the minimum, as far as a rough look can tell: look again, from where it is.
         move = xp.where(missed > 0.1 * tolerance, length * direction, 0.0)
         trial = xp.clip(point.x + move, problem.lower, problem.upper)
-        guess = point.values + (trial - point.x) @ point.table_values
+        move = trial - point.x
+        guess = point.values + move @ point.table_values
         # Far from the minimum a rough look will do: the next step is only as good as its model.
-        rough = xp.where(steps == 0, ROUGH, xp.minimum(ROUGH, CARE * missed))
+        rough = xp.minimum(ROUGH, xp.minimum(CARE, missed) * missed)
+        rough = xp.where(steps == 0, ROUGH, rough)
         precision = xp.maximum(tolerance, rough) if len(problem.target) else tolerance
         fresh = evaluate(world, problem, trial, guess, precision, near=point)
-        slope = xp.minimum(point.gradient @ (trial - point.x), 0.0)
+        slope = xp.minimum(point.gradient @ move, 0.0)
         rounding = 1e-13 * (xp.abs(point.loss) + xp.abs(point.x) @ xp.abs(problem.target))
         doubt = VALUE_CARE * (precision + known) * xp.abs(problem.start).sum()
         accept = (steps == 0) | (fresh.loss <= point.loss + 1e-4 * slope + rounding + doubt)
+        # Much of the slope is left where the curvature falls: the next step will fall short too.
+        short = fresh.gradient @ move < SHORT * slope
         point = world.select(accept, fresh, point)
         if len(problem.target):
             direction = xp.where(accept, _direction(world, problem, point), direction)
-        length, known = xp.where(accept, 1.0, 0.25 * length), xp.where(accept, precision, known)
+        length = xp.where(accept, xp.where(short, LONGER, 1.0), 0.25 * length)
+        known = xp.where(accept, precision, known)
         return Search(point, direction, length, steps + 1, known)
 
     def distance(point: Point) -> Any:
@@ -151,7 +161,8 @@ def _advanced(
 @compiled_in_double
 def loss_at(world: World, problem: Problem, x: Any, values: Any, tolerance: Any) -> Any:
     """The objective at x, found from the values of a point nearby."""
-    return evaluate(world, problem, x, values, tolerance).loss
+    values, *_ = _expert(world, problem, x, values, tolerance)
+    return _loss(problem, x, values)
 
 
 @compiled_in_double
@@ -182,19 +193,13 @@ def evaluate(
 
     The solves begin from the values `guess` [S] and from what they found at the point `near`.
     """
-    xp, discount, temperature = world.arrays, problem.discount, problem.temperature
-    reward = problem.base + xp.tensordot(x, problem.tables, 1)
-    size = xp.abs(reward).max() + temperature * xp.log(1.0 + reward.shape[1])
-    # A residual e moves the values by e / (1 - discount): aim well below the tolerance, but not
-    # below what rounding leaves.
-    precision = xp.maximum(VALUE_CARE * tolerance * (1 - discount), 4e-16 / (1 - discount) * size)
-    values, policy, residual = soft_fixed_point(
-        world, discount, temperature, reward, guess, precision
-    )
+    xp, discount = world.arrays, problem.discount
+    values, policy, residual = _expert(world, problem, x, guess, tolerance)
     fine = xp.maximum(1e-14 / (1 - discount), 1e-2 * tolerance * (1 - discount))
-    largest = xp.abs(problem.start).max()
     seen, known = (None, None) if near is None else (near.visits, near.table_values)
-    visits = world.solve_transposed(policy, discount, problem.start, fine * largest, guess=seen)
+    # The visits weigh the curvature and nothing else: they need not be so exact.
+    enough = VISIT_CARE * tolerance * xp.abs(problem.start).sum()
+    visits = world.solve_transposed(policy, discount, problem.start, enough, guess=seen)
     average = (policy * problem.tables).sum(axis=2)
     aim = fine * xp.abs(average).max(axis=1, initial=0.0) + 1e-300
     table_values = world.solve(policy, discount, average, aim, guess=known)
@@ -216,15 +221,33 @@ def evaluate(
     curvature = weighted.reshape(flat) @ advantages.reshape(flat).T if len(x) else xp.zeros((0, 0))
     return Point(
         x,
-        problem.start @ values - x @ problem.target + 0.5 * problem.ridge @ (x * x),
+        _loss(problem, x, values),
         gradient + problem.ridge * x,
-        curvature / temperature + xp.diag(problem.ridge),
+        curvature / problem.temperature + xp.diag(problem.ridge),
         values,
         table_values,
         policy,
         visits,
         residual,
     )
+
+
+def _expert(
+    world: World, problem: Problem, x: Any, guess: Any, tolerance: Any
+) -> tuple[Any, Any, Any]:
+    """[S] values and [S, A] policy of the noisy expert at x, and the Bellman residual left."""
+    xp, discount, temperature = world.arrays, problem.discount, problem.temperature
+    reward = problem.base + xp.tensordot(x, problem.tables, 1)
+    size = xp.abs(reward).max() + temperature * xp.log(1.0 + reward.shape[1])
+    # A residual e moves the values by e / (1 - discount): aim well below the tolerance, but not
+    # below what rounding leaves.
+    precision = xp.maximum(VALUE_CARE * tolerance * (1 - discount), 4e-16 / (1 - discount) * size)
+    return soft_fixed_point(world, discount, temperature, reward, guess, precision)
+
+
+def _loss(problem: Problem, x: Any, values: Any) -> Any:
+    """The objective at x, given the values [S] there."""
+    return problem.start @ values - x @ problem.target + 0.5 * problem.ridge @ (x * x)
 
 
 def _direction(world: World, problem: Problem, point: Point) -> Any:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit.errors import InvalidModel
+from tacit.forward.bellman import largest_entry
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solution import Solution, Status, conclude, delivered
 from tacit.mdp import MDP
@@ -68,7 +69,8 @@ class SoftDual:
         if guess is not None and guess.values.shape == values.shape:
             values, prices = guess.values, guess.multipliers[bounded]
         costs, budgets = costs[bounded], objective.budgets[bounded]
-        largest = np.abs(reward).max() + self.temperature * np.log(mdp.actions + 1.0)
+        dearest = np.array([largest_entry(cost) for cost in costs])
+        largest = largest_entry(reward) + self.temperature * np.log(mdp.actions + 1.0)
         nothing = np.zeros(len(budgets))
         problem = Problem(
             start=mdp.initial,
@@ -81,7 +83,7 @@ class SoftDual:
             upper=np.full(len(budgets), np.inf),
             ridge=nothing,
             # The price at which a cost weighs as much as the reward and the noise.
-            unit=largest / np.maximum(np.abs(costs).max(axis=(1, 2), initial=0.0), 1e-300),
+            unit=largest / np.maximum(dearest, 1e-300),
             scale=np.maximum(1.0, np.abs(budgets)),
             information=np.zeros(mdp.states),
         )
@@ -102,7 +104,7 @@ class SoftDual:
         )
         # A price to which spending no longer reacts is no minimum: the slope has levelled off.
         reaction = np.diagonal(point.curvature) * point.x
-        flat = (point.x > 0) & (reaction < DEAF * np.abs(costs).max(axis=(1, 2), initial=0.0))
+        flat = (point.x > 0) & (reaction < DEAF * dearest)
         if solution.status is not Status.CONVERGED or flat.any():
             solution = self._diagnosed(mdp, objective, solution)
         return delivered(solution, throw)

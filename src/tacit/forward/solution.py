@@ -11,6 +11,7 @@ from tacit.errors import Infeasible, NotConverged
 from tacit.forward.bellman import entropy, greedy_values, row_sums, soft_values, stationary_policy
 from tacit.mdp import MDP
 from tacit.objective import Objective
+from tacit.threads import row_blocks, side_by_side
 
 
 class Status(Enum):
@@ -138,13 +139,20 @@ def certify(
 
     spent = costs_of(costs, visitation)
     primal = np.vdot(visitation, reward)
-    if temperature > 0:
-        primal += temperature * np.vdot(state_visits, entropy(stationary_policy(visitation)))
 
-    utility = priced(reward, costs, multipliers) + mdp.discount * mdp.expected_next(values)
-    backup = soft_values(utility, temperature) if temperature > 0 else greedy_values(utility)
-    lift = max(0.0, float((backup - values).max())) / (1.0 - mdp.discount)
-    dual = float(mdp.initial @ values) + lift
+    def some(rows: slice) -> tuple[float, float]:
+        """What these states add to the entropy of the visits, and their largest residual."""
+        later = mdp.discount * mdp.expected_next_of(rows, values)
+        utility = priced(reward[rows], costs[:, rows], multipliers) + later
+        if temperature == 0.0:
+            return 0.0, float((greedy_values(utility) - values[rows]).max())
+        noise = np.vdot(state_visits[rows], entropy(stationary_policy(visitation[rows])))
+        return float(noise), float((soft_values(utility, temperature) - values[rows]).max())
+
+    parts = side_by_side(some, row_blocks(mdp.states))
+    primal += temperature * sum(noise for noise, _ in parts)
+    residual = max(0.0, *(residual for _, residual in parts))
+    dual = float(mdp.initial @ values) + residual / (1.0 - mdp.discount)  # NaN if the values are
     scale = max(1.0, abs(float(primal)))
     violation, slackness = 0.0, 0.0
     for price, budget, cost in zip(multipliers, objective.budgets, spent, strict=True):

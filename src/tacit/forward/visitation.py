@@ -6,7 +6,7 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.forward.kernels.elimination import DIRECT_LIMIT, eliminate, substitute
-from tacit.forward.kernels.krylov import krylov
+from tacit.forward.kernels.krylov import krylov, size_of
 from tacit.mdp import MDP
 
 
@@ -68,12 +68,10 @@ def deterministic_chain(mdp: MDP, actions: np.ndarray) -> tuple[np.ndarray, np.n
 
 def policy_chain(mdp: MDP, policy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """[S, W] next states, ascending in every row, and [S, W] their probabilities."""
-    layout = mdp.layout
-    if layout.states.shape[1] == 1:
-        weights = np.matmul(policy[:, None, :], layout.probabilities)[:, 0, :]
-        return layout.states[:, 0, :], np.ascontiguousarray(weights)
-    rows = layout.states.reshape(mdp.states, -1)
-    weights = (policy[:, :, None] * layout.probabilities).reshape(mdp.states, -1)
+    rows, weights = mdp.layout.states, mdp.layout_weights(policy)
+    if rows.shape[1] == 1:
+        return rows[:, 0, :], weights
+    rows, weights = (table.reshape(mdp.states, -1) for table in (rows, weights))
     order = np.argsort(rows, axis=1, kind="stable")
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(weights, order, axis=1)
 
@@ -90,16 +88,16 @@ def chain_solve(
 ) -> np.ndarray:
     """[S] the solution of (I - discount P) x = right, or of its transpose, sought from `guess`.
 
-    The Krylov answer is taken only if its true residual is at most `target`, or at rounding level
-    where that is larger; otherwise the system is solved by sparse elimination.
+    The Krylov answer is taken only if its true residual, the largest entry or, transposed, the sum
+    of all, is at most `target` or at rounding level; else the system is solved by elimination.
     """
     right = np.ascontiguousarray(right, dtype=np.float64)
     x = np.zeros(mdp.states) if guess is None else np.array(guess, dtype=np.float64)
     if mdp.states <= DIRECT_LIMIT:
         substitute(eliminate(rows, weights, mdp.discount, transposed), right, x)
         return x
-    target = max(target, np.abs(right).max() * max(1e-14, 1e-15 / (1.0 - mdp.discount)))
-    if krylov(rows, weights, mdp.discount, transposed, right, x, target, 4000) <= target:
+    target = max(target, 1e-14 * size_of(right, transposed))
+    if krylov(rows, weights, mdp.discount, transposed, right, x, target, 4000):
         return x
     from scipy.sparse import coo_array, eye_array
     from scipy.sparse.linalg import splu

@@ -59,7 +59,10 @@ class World(Protocol):
     def solve_transposed(
         self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
     ) -> Any:
-        """[S] the visits x of the policy's chain, x = right + discount * P' x."""
+        """[S] the visits x of the policy's chain, x = right + discount * P' x.
+
+        `target` is the sum of all residuals that may be left; `guess` [S] is where to begin.
+        """
         ...
 
     def linear_solve(self, matrix: Any, right: Any) -> Any:

@@ -16,7 +16,6 @@ from tacit.forward.smooth_dual import (
     loss_at,
 )
 from tacit.forward.solution import Solution, conclude
-from tacit.forward.visitation import visitation
 from tacit.forward.world import world_of
 from tacit.inverse.coordinates import Coordinates
 from tacit.inverse.gauge import Split
@@ -204,11 +203,18 @@ def rescued(
 
 
 def expert_solution(
-    mdp: MDP, features: Features, fitted: Fit, split: Split, *, tolerance: float = 1e-6
+    mdp: MDP,
+    features: Features,
+    fitted: Fit,
+    split: Split,
+    reached: np.ndarray,
+    *,
+    tolerance: float = 1e-6,
 ) -> tuple[Objective, Solution]:
     """The recovered `Objective` in the gauge, and the noisy expert's own `Solution` of it.
 
-    Nothing is solved again: temperature * values of the fit are the values at that temperature.
+    Nothing is solved again: `reached` [S, A] is the visitation of the fitted policy, and
+    temperature * values of the fit are the values at that temperature.
     """
     active = [np.isfinite(w).all() for w in split.cost_weights]
     weights = [
@@ -220,7 +226,7 @@ def expert_solution(
     solution = conclude(
         mdp,
         objective,
-        visitation(mdp, fitted.point.policy),
+        reached,
         temperature * fitted.point.values,
         split.multipliers,
         tolerance=tolerance,

@@ -105,7 +105,7 @@ class Convex:
         visitation = np.maximum(fitted.point.visits, 0.0)[:, None] * fitted.point.policy
         reached = space.pull_back(visitation)
         gauge = split(space, fitted.point.x, reached, reaction)
-        objective, solution = expert_solution(mdp, features, fitted, gauge)
+        objective, solution = expert_solution(mdp, features, fitted, gauge, visitation)
         _, blind = inverse_information(reaction, fitted.free)
         sentences += feature_findings(features) + blind_sentences(space, blind)
         if demonstrations is not None:

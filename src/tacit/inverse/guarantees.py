@@ -44,7 +44,8 @@ def more_data_sentence(
     # From 0 to 1 is all that a weight can be: nothing is told of it, and more of it tells no more.
     told = np.isfinite(width) & ~((ends[:, 0] <= 0.0) & (ends[:, 1] >= 1.0))
     width = np.where(told, width, -1.0)
-    worst = int(width.argmax())
+    # Two weights that add up to 1 have intervals of one width: rounding must not choose.
+    worst = int(np.argmax(width >= (1.0 - 1e-6) * width.max()))
     if width[worst] <= 0:
         return []
     # Intervals shrink with the square root of the data: half the width takes four times as much.

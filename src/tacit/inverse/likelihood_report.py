@@ -52,6 +52,7 @@ class Evidence:
         gauge: its parameters in the gauge.
         found: errors of the parameters.
         fisher: [D, D] information of all steps.
+        reached: [S, A] discounted visitation of its policy.
         limits: [D] lower limits of forbidden costs, NaN elsewhere.
         boundless: whether the likelihood has no maximum, so that a ridge was taken.
     """
@@ -60,6 +61,7 @@ class Evidence:
     gauge: Split
     found: Errors
     fisher: np.ndarray
+    reached: np.ndarray
     limits: np.ndarray
     boundless: bool
 
@@ -79,7 +81,7 @@ def report(
     gauge, fitted = evidence.gauge, evidence.fitted
     ends, spread = _numbers(estimator, demonstrations, steps, full, evidence)
     seen = expectations_from_start(mdp, features, demonstrations, steps.tally)
-    reached = pull_back(features, visitation(mdp, fitted.point.policy))
+    reached = pull_back(features, evidence.reached)
     findings = (
         *_constraint_sentences(steps, evidence, p_values),
         *_parameter_sentences(steps, evidence),
@@ -94,7 +96,7 @@ def report(
         ),
         *([] if seen is None else guarantee_sentences(seen, reached)),
     )
-    objective, solution = expert_solution(mdp, features, fitted, gauge)
+    objective, solution = expert_solution(mdp, features, fitted, gauge, evidence.reached)
     return Recovery(
         gauge.reward_weights,
         gauge.cost_weights,
@@ -129,11 +131,10 @@ def _evidence(estimator: Likelihood, demonstrations: Observed, steps: Steps, kep
     fisher = information(scores, policy, steps.visits)
     free = undecided(fitted, fisher, fitted.free & ~shut) & ~shut
     found = errors(fisher, free, scores, demonstrations, mdp.actions)
-    from_start = visitation(mdp, policy)
-    reaction = information(scores, policy, from_start.sum(axis=1))
-    spent = space.pull_back(from_start)
-    gauge = split(space, fitted.point.x, spent, reaction, forbidden=shut)
-    return Evidence(fitted, gauge, found, fisher, limits, boundless)
+    reached = visitation(mdp, policy)
+    reaction = information(scores, policy, reached.sum(axis=1))
+    gauge = split(space, fitted.point.x, space.pull_back(reached), reaction, forbidden=shut)
+    return Evidence(fitted, gauge, found, fisher, reached, limits, boundless)
 
 
 def _numbers(

@@ -76,12 +76,13 @@ def _recovery(
 ) -> Recovery:
     """The task's own `Recovery`, its weights those of all tasks together."""
     gauge, part = numbers.gauge, found.joint.parts[e]
-    objective, solution = expert_solution(task.mdp, task.features, part, gauge)
+    visits = visitation(task.mdp, part.point.policy)
+    objective, solution = expert_solution(task.mdp, task.features, part, gauge, visits)
     gap = noise = truncation = np.nan
     whole = ~task.demonstrations.partial
     if whole.any():
         seen = expectations(task.mdp, task.features, task.demonstrations.select(whole))
-        reached = pull_back(task.features, visitation(task.mdp, part.point.policy))
+        reached = pull_back(task.features, visits)
         gap, noise, truncation = seen.gap(reached), seen.noise, seen.relative_truncation
     return Recovery(
         gauge.reward_weights,

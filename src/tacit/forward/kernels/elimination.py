@@ -60,4 +60,4 @@ def chain_values(rows, weights, discount, right, x, aim):
     if len(right) <= DIRECT_LIMIT:
         substitute(eliminate(rows, weights, discount, False), right, x)
         return True
-    return krylov(rows, weights, discount, False, right, x, aim, 2000) <= aim
+    return krylov(rows, weights, discount, False, right, x, aim, 2000)

@@ -23,6 +23,9 @@ import numpy as np
 
 from tacit.forward.compiled import compiled
 
+# Share of x that rounding leaves of a residual, whatever the method.
+ROUNDING = 1e-15
+
 
 @compiled
 def split(states, weights, discount):
@@ -109,7 +112,7 @@ def product(states, moves, middle, transposed, y, z, u, out):
 
 @compiled
 def residual(states, weights, discount, transposed, x, b, out):
-    """The largest entry of |b - A x|, A = I - discount P or its transpose; b - A x goes to out."""
+    """The size of b - A x, A = I - discount P or its transpose; b - A x goes to out."""
     count, width = states.shape
     for s in range(count):
         out[s] = b[s] - x[s]
@@ -123,19 +126,38 @@ def residual(states, weights, discount, transposed, x, b, out):
             for w in range(width):
                 total += weights[s, w] * x[states[s, w]]
             out[s] += discount * total
-    worst = 0.0
-    for s in range(count):
-        if not abs(out[s]) <= worst:  # NaN must not pass for small
-            worst = abs(out[s])
-    return worst
+    return size_of(out, transposed)
+
+
+@compiled
+def size_of(x, transposed):
+    """What counts of a vector: of values the largest entry, of visits the sum of all.
+
+    In a million states errors that are small everywhere may still add up.
+    """
+    total, worst = 0.0, 0.0
+    for s in range(len(x)):
+        total += abs(x[s])
+        if not abs(x[s]) <= worst:  # NaN must not pass for small
+            worst = abs(x[s])
+    return total if transposed else worst
+
+
+@compiled
+def rounding(x, transposed):
+    """The residual that rounding leaves of a solution x; 0 where x is not finite."""
+    size = size_of(x, transposed)
+    return ROUNDING * size if np.isfinite(size) else 0.0
 
 
 @compiled
 def krylov(states, weights, discount, transposed, b, x, target, limit):
-    """Improves `x` in place until the largest true residual is at most `target`; returns it.
+    """Improves `x` in place until the true residual meets `target`; whether it does.
 
-    Restarts from the true residual whenever the recurrence claims success, breaks down, or has run
-    for 200 steps: rounding makes the claimed and the true residual drift apart.
+    A residual at rounding level meets any target: no other method would leave less. Restarts from
+    the true residual whenever the recurrence claims success, breaks down, or has run for 200 steps:
+    rounding makes the claimed and the true residual drift apart. Where it stagnates, the caller
+    falls back.
     """
     count = len(b)
     moves, middle, scale = split(states, weights, discount)
@@ -144,14 +166,15 @@ def krylov(states, weights, discount, transposed, b, x, target, limit):
     # Padding reads z and u before they are written, with weight 0: that must not be garbage.
     y, z, u = np.empty(count), np.zeros(count), np.zeros(count)
     worst = residual(states, weights, discount, transposed, x, b, r)
+    target = max(target, rounding(x, transposed))
     spent, stuck, tighten = 0, 0, 0.5
     while worst > target and spent < limit and stuck < 3:
         if not transposed:
             for s in range(count):
                 r[s] /= scale[s]
         solve_lower(states, moves, middle, transposed, r, r)
-        # The recurrence sees a preconditioned 2-norm, the target is the largest entry: aim lower
-        # after every round that fell short.
+        # The recurrence sees a preconditioned 2-norm, the target is of another: aim lower after
+        # every round that fell short.
         aim = (tighten * target / worst) ** 2
         tighten *= 0.2
         rho = 0.0
@@ -198,4 +221,5 @@ def krylov(states, weights, discount, transposed, b, x, target, limit):
         before = worst
         worst = residual(states, weights, discount, transposed, x, b, r)
         stuck = 0 if worst < 0.5 * before else stuck + 1
-    return worst  # above the target after stagnation or breakdown: the caller falls back
+        target = max(target, rounding(x, transposed))
+    return worst <= target
