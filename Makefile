@@ -42,9 +42,10 @@ test: .venv/installed
 
 # Two of them say what they left out: imitation needs an environment of its own, a GPU is a GPU.
 bench: .venv/installed-bench
-	@set -e; for study in forward memory recovery larger_worlds explanation_scale curves ingest \
-		partitions sharding; do \
+	@set -e; for study in bandwidth forward curves explanation_scale ingest sharding memory \
+		partitions larger_worlds recovery; do \
 		echo "benchmarks/$$study.py"; $(BIN)/python "benchmarks/$$study.py"; done
+	$(BIN)/python benchmarks/gpu.py --only "likelihood 1e5" --out benchmarks/results/cpu.json
 	@if [ -n "$(IMITATION)" ]; then \
 		$(BIN)/python benchmarks/mce_irl.py --peer-python "$(IMITATION)"; \
 	else echo "benchmarks/mce_irl.py left out: IMITATION names no Python that has imitation"; fi
