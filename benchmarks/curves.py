@@ -150,7 +150,7 @@ STUDIES = {"problems": by_problems, "steps": by_steps, "gradient": by_states}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--longest", type=float, default=60.0, help="seconds")
+    parser.add_argument("--longest", type=float, default=240.0, help="seconds")
     parser.add_argument("--only", nargs="+", choices=STUDIES, default=list(STUDIES))
     parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()

@@ -256,9 +256,10 @@ def main() -> None:
         "against the cpu": against_the_cpu,
         "many recoveries": many_recoveries,
         "soft": lambda a: soft_solve(a, a.size, 5),
-        "soft, largest": lambda a: soft_solve(a, a.largest, 0),
-        "likelihood 1e6": lambda a: likelihood(a, a.size),
+        # By size: the peak of the host's memory is that of the process so far.
         "likelihood 1e5": lambda a: likelihood(a, 316),
+        "likelihood 1e6": lambda a: likelihood(a, a.size),
+        "soft, largest": lambda a: soft_solve(a, a.largest, 0),
     }
     page: dict[str, Any] = {}
     if args.only and args.out.exists():

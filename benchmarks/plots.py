@@ -43,6 +43,9 @@ LOOKS = {
     "Explanation": 0,
     "soft, tacit": 6,
     "soft, tacit on H200": 5,
+    "scipy and NumPy": 1,
+    "JAX as it comes": 2,
+    "what the memory allows": 7,
 }
 
 
@@ -176,6 +179,32 @@ def memory(found: dict[str, Any]) -> list[Panel]:
     return panels
 
 
+def limit(found: dict[str, Any]) -> list[Panel]:
+    """The loops that everything is made of, and the time in which the memory could serve them."""
+    report = found["bandwidth"]
+    speed = max(report["bytes_a_second"].values())
+
+    def panel(title: str, works: dict[str, str]) -> Panel:
+        own = {w: [r for r in report["rows"] if r["work"] == w] for w in works}
+        lines = [
+            Line(name, tuple((r["states"], r["seconds"]) for r in own[w]))
+            for w, name in works.items()
+        ]
+        floor = tuple((r["states"], r["bytes"] / speed) for r in next(iter(own.values())))
+        lines.append(Line("what the memory allows", floor))
+        return Panel(title, "states", "seconds", tuple(lines))
+
+    backups = {
+        "backup": "tacit",
+        "backup, scipy and NumPy": "scipy and NumPy",
+        "backup, JAX as it comes": "JAX as it comes",
+    }
+    return [
+        panel("One soft backup, all cores", backups),
+        panel("200 Krylov steps, one core", {"Krylov steps, values": "tacit"}),
+    ]
+
+
 DRAWN: dict[str, Callable[[dict[str, Any]], list[Panel]]] = {
     "constrained": lambda found: forward(found, "constrained"),
     "unconstrained": lambda found: forward(found, "unconstrained"),
@@ -183,6 +212,7 @@ DRAWN: dict[str, Callable[[dict[str, Any]], list[Panel]]] = {
     "memory": memory,
     "recoveries": recoveries,
     "growth": growth,
+    "limit": limit,
 }
 
 

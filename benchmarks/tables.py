@@ -346,8 +346,31 @@ def accelerator(found: Results) -> str:
     return said + table(head, lines, 2)
 
 
-def limit(found: Results) -> str:
-    """The physical limit: bytes that must move, at the speed with which the device copies."""
+def memory_limit(found: Results) -> str:
+    """The physical limit on the CPU: every loop against the speed of the memory in the same run."""
+    report = found["bandwidth"]
+    copy, triad = (report["bytes_a_second"][name] / 1e9 for name in ("copy", "triad"))
+    limit = max(report["bytes_a_second"].values())
+    lines = [
+        [
+            row["work"],
+            count(row["states"]),
+            duration(row["bytes"] / limit),
+            duration(row["seconds"]),
+            f"{row['share']:.0%}",
+        ]
+        for row in report["rows"]
+    ]
+    said = (
+        f"{report['machine']['cores']} cores copy {copy:.1f} GB/s and add two arrays into a third "
+        f"at {triad:.1f} GB/s; the faster of the two is the limit.\n\n"
+    )
+    head = ["work", "states", "what the memory allows", "time", "share of the limit"]
+    return said + table(head, lines)
+
+
+def device_limit(found: Results) -> str:
+    """The physical limit on the accelerator: bytes that must move, at the speed of a copy."""
     row = found["gpu"]["rows"]["bandwidth"]
     least = row["backup_bytes"] / row["copy_bytes_a_second"]
     return (
@@ -416,7 +439,21 @@ def judged(found: Results) -> list[tuple[str, str, str, bool]]:
     if times is not None:
         work = "one inverse gradient, time per state from 1e4 to 1e6"
         lines.append((work, "< 3 times", f"{times:.2f} times", times < 3))
+    share = backup_share(found)
+    work = "float64 soft backup, 1e6 states, on the CPU"
+    lines.append((work, "≥ 30 % of the memory's speed", f"{share:.0%}", share >= 0.3))
+    row = found["cpu"]["rows"]["likelihood 1e5"]
+    seconds, peak = row["seconds"], row["host_peak_gib"]
+    work = "`Likelihood` with errors, 1e5 states, 1e6 steps, on the CPU"
+    taken = f"{duration(seconds)}, {peak:.2f} GiB"
+    lines.append((work, "< 5 minutes, < 4 GiB", taken, seconds < 300 and peak < 4))
     return lines + accelerator_targets(found["gpu"])
+
+
+def backup_share(found: Results) -> float:
+    """Share of the memory's speed that the largest soft backup reaches."""
+    rows = [row for row in found["bandwidth"]["rows"] if row["work"] == "backup"]
+    return max(rows, key=lambda row: row["states"])["share"]
 
 
 def accelerator_targets(gpu: dict[str, Any]) -> list[tuple[str, str, str, bool]]:
@@ -473,8 +510,8 @@ def sources(found: Results) -> str:
 
 
 SOURCES = (
-    "forward", "memory", "mce_irl", "recovery", "larger_worlds", "explanation_scale", "curves",
-    "ingest", "partitions", "sharding", "gpu",
+    "forward", "bandwidth", "memory", "mce_irl", "recovery", "larger_worlds", "explanation_scale",
+    "curves", "ingest", "partitions", "sharding", "cpu", "gpu",
 )  # fmt: skip
 BLOCKS: dict[str, Callable[[Results], str]] = {
     "targets": targets,
@@ -491,7 +528,8 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "reading": reading,
     "partitions": partitions,
     "accelerator": accelerator,
-    "limit": limit,
+    "memory-limit": memory_limit,
+    "device-limit": device_limit,
     "same": same,
     "sharding": sharding,
     "sources": sources,

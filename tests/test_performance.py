@@ -58,6 +58,8 @@ def test_no_number_stands_outside_the_blocks(page):
         ("ingest", ("rows", 2, "peak_gib")),
         ("gpu", ("rows", "soft", "seconds")),
         ("gpu", ("rows", "bandwidth", "share_of_copy_bandwidth")),
+        ("bandwidth", ("rows", 0, "seconds")),
+        ("cpu", ("rows", "likelihood 1e5", "seconds")),
         ("explanation_scale", ("largest_states_within_the_limit",)),
         ("memory", ("rows", 0, "added_gib")),
         ("curves", ("steps", 0, "seconds")),

@@ -9,9 +9,16 @@ from numpy.testing import assert_allclose
 from scipy.sparse.linalg import spsolve
 
 import oracles
+import tacit
 from strategies import examples, policies, problems, random_policy
 from tacit.errors import InvalidModel
-from tacit.forward.visitation import policy_values, visitation, visitation_recursion
+from tacit.forward.visitation import (
+    chain_solve,
+    policy_chain,
+    policy_values,
+    visitation,
+    visitation_recursion,
+)
 from tacit.mdp import MDP, Successors
 
 # A solve with condition number up to 2 / (1 - discount) = 2000 on numbers rounded at 1e-16.
@@ -182,3 +189,23 @@ def test_a_recursion_of_no_step(steps):
     mdp = MDP(np.full((2, 2, 2), 0.5), [0.5, 0.5], 0.9)
     with pytest.raises(InvalidModel, match=str(steps)):
         visitation_recursion(mdp, np.full((2, 2), 0.5), steps)
+
+
+@pytest.mark.parametrize("transposed", [True, False])
+def test_a_wild_guess_is_no_excuse_for_a_wild_answer(transposed):
+    """Beside entries of 1e30 a residual of 1e14 looks like rounding; it must not pass for it."""
+    world = tacit.worlds.hill_grid(seed=0, size=20, discount=0.99)
+    mdp, random = world.mdp, np.random.default_rng(0)
+    chain = policy_chain(mdp, random.dirichlet(np.ones(4), mdp.states))
+    right = mdp.initial if transposed else random.random(mdp.states)
+    guess = 1e30 * random.random(mdp.states)
+    calm = chain_solve(mdp, *chain, right, transposed=transposed)
+    wild = chain_solve(mdp, *chain, right, transposed=transposed, guess=guess)
+    np.testing.assert_allclose(wild, calm, rtol=1e-9, atol=1e-12)
+
+
+def test_visits_of_one_state_along_long_paths():
+    """The recurrence exploded here, and left a residual of 1e29 for the next round to mend."""
+    world = tacit.worlds.hill_grid(seed=0, size=200, discount=0.99, budget=1.0)
+    solution = tacit.solve(world.mdp, tacit.Objective(world.truth.reward))
+    assert solution.certificate.flow_residual < 1e-12

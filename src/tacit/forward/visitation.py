@@ -96,7 +96,9 @@ def chain_solve(
     if mdp.states <= DIRECT_LIMIT:
         substitute(eliminate(rows, weights, mdp.discount, transposed), right, x)
         return x
-    target = max(target, 1e-14 * size_of(right, transposed))
+    # A solution is at most this much larger than the right side, and rounding is a share of it.
+    largest = size_of(right, transposed) / (1.0 - mdp.discount)
+    target = max(target, 1e-15 * largest, 1e-14 * (1.0 - mdp.discount) * largest)
     if krylov(rows, weights, mdp.discount, transposed, right, x, target, 4000):
         return x
     from scipy.sparse import coo_array, eye_array

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tacit.engine import compiled_in_double
-from tacit.forward.smooth_dual import Problem, evaluate, minimise
+from tacit.forward.smooth_dual import Problem, loss_at, minimise
 from tacit.forward.world import World
 
 # Bytes that one chunk of a batch may take, where the accelerator does not say what it has.
@@ -117,7 +117,7 @@ def _found(world: World, problem: Problem, start: Start, tolerance: Any, limit: 
     xp = world.arrays
     point, steps = minimise.__wrapped__(world, problem, start.x, start.values, tolerance, limit)
     bare = problem._replace(ridge=xp.zeros_like(problem.ridge))
-    twice = evaluate(world, bare, 2.0 * point.x, point.values, tolerance).loss
+    twice = loss_at.__wrapped__(world, bare, 2.0 * point.x, point.values, tolerance)
     once = point.loss - 0.5 * problem.ridge @ (point.x * point.x)
     return Found(
         point.x,
