@@ -1,9 +1,10 @@
-"""The tables of docs/performance.md, made from the result files.
+"""The tables of docs/performance.md and docs/scale.md, made from the result files.
 
-    python benchmarks/tables.py    # writes them into the page
+    python benchmarks/tables.py    # writes them into the pages
 
-The page has marks, `<!-- made: NAME -->` and `<!-- end -->`; what stands between them is made here
-and nowhere else, and a test compares. Text outside the marks holds no measured number.
+The pages have marks, `<!-- made: NAME -->` and `<!-- end -->`; what stands between them is made
+here, or in scale_tables.py, and nowhere else, and a test compares. Text outside the marks holds no
+measured number.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-PAGE = HERE.parent / "docs" / "performance.md"
+PAGE, SCALE = (HERE.parent / "docs" / name for name in ("performance.md", "scale.md"))
 MARKS = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 
 JOIN = "\u00a0"  # a space at which no line breaks: a number stays with its unit
@@ -536,10 +537,17 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
 }
 
 
-def filled(page: str, found: Results) -> str:
+def filled(page: str, found: Results, blocks: dict[str, Callable[[Results], str]]) -> str:
     """The page with every block made anew."""
-    return MARKS.sub(lambda m: f"{m[1]}\n{BLOCKS[m[2]](found)}\n{m[3]}", page)
+    return MARKS.sub(lambda m: f"{m[1]}\n{blocks[m[2]](found)}\n{m[3]}", page)
+
+
+def main() -> None:
+    import scale_tables  # pyright: ignore[reportMissingImports]
+
+    for path, blocks in ((PAGE, BLOCKS), (SCALE, scale_tables.BLOCKS)):
+        path.write_text(filled(path.read_text("utf-8"), results(), blocks), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text("utf-8"), results()), encoding="utf-8")
+    main()

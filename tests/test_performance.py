@@ -1,4 +1,4 @@
-"""The page of measurements says what the result files say, and the regression check bites."""
+"""The pages of measurements say what the result files say, and the regression check bites."""
 
 import copy
 import importlib.util
@@ -23,7 +23,7 @@ def load(name):
     return module
 
 
-tables, regression = load("tables"), load("regression")
+tables, scale, regression = load("tables"), load("scale_tables"), load("regression")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,20 @@ def found():
 
 
 def test_the_page_shows_the_committed_results(page, found):
-    assert tables.filled(page, found) == page, "run `python benchmarks/tables.py`"
+    assert tables.filled(page, found, tables.BLOCKS) == page, "run `python benchmarks/tables.py`"
+
+
+def test_the_page_on_scale_rests_on_the_committed_results(found):
+    text = tables.SCALE.read_text("utf-8")
+    assert tables.filled(text, found, scale.BLOCKS) == text, "run `python benchmarks/tables.py`"
+    assert [name for _, name, _ in tables.MARKS.findall(text)] == list(scale.BLOCKS)
+    for file, place in (("gpu", "soft, largest"), ("sharding", "small_bytes_a_state")):
+        changed = copy.deepcopy(found)
+        if file == "gpu":
+            changed["gpu"]["rows"][place]["search_seconds"] *= 3
+        else:
+            changed["sharding"][place][-1]["temporary"] *= 3
+        assert tables.filled(text, changed, scale.BLOCKS) != text
 
 
 def test_every_block_is_on_the_page_once(page):
@@ -72,7 +85,7 @@ def test_a_changed_result_is_seen(page, found, file, place):
     for key in place[:-1]:
         inner = inner[key]
     inner[place[-1]] *= 3
-    assert tables.filled(page, changed) != page
+    assert tables.filled(page, changed, tables.BLOCKS) != page
 
 
 def test_a_capped_run_is_a_bound_and_a_skipped_one_a_dash():
