@@ -1,12 +1,13 @@
 """Many recoveries in one call are the recoveries one by one, and resampling agrees with theory."""
 
+import joblib
 import numpy as np
 import pytest
 
 import tacit
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.linear_systems import eliminated
-from tacit.inverse.batches import search
+from tacit.inverse.batches import search, spread
 from tacit.inverse.expectations import expectations
 
 # The same search on the same numbers: what differs is the order of a few sums.
@@ -147,6 +148,20 @@ def test_the_same_seed_resamples_the_same(world, many):
     assert "too narrow" not in one.identification.findings[-1]
     other = tacit.recover(*task, estimator=tacit.Convex(), bootstrap=5, seed=1)
     assert (other.identification.reward_intervals != one.identification.reward_intervals).any()
+
+
+def test_processes_share_a_batch_if_joblib_is_told_so(world, many, monkeypatch):
+    """Every problem is searched by itself: to the bit, whoever does it."""
+    other = tacit.worlds.hill_grid(seed=5)
+    mdps, features = [world.mdp, other.mdp, world.mdp], [world.features] * 3
+    told = []
+    here = tacit.recover_many(mdps, features, many[:3])
+    monkeypatch.setattr(spread, "PIECES", 2)
+    with joblib.parallel_config(n_jobs=2):
+        there = tacit.recover_many(mdps, features, many[:3], callbacks=[told.append])
+    np.testing.assert_array_equal(there.reward_weights, here.reward_weights)
+    np.testing.assert_array_equal(there.multipliers, here.multipliers)
+    assert [event.step for event in told] == [2, 3]
 
 
 def test_progress_is_told_after_every_chunk(world, many):

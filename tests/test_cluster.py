@@ -19,6 +19,7 @@ import tacit
 from experts import grid, hill_expert
 from gates import Gate, Gated, gated_tally
 from tacit.inverse import recover_each as many
+from tacit.inverse.batches import spread
 from tacit.studies import reproduce as studies
 from tacit.studies.settings import Reproduce
 from tacit.tallies import partitions
@@ -152,6 +153,21 @@ def test_files_are_recovered_from_the_same_on_a_cluster(tasks, tmp_path, client)
     whole = tacit.recover(mdp, features, walks, estimator=tacit.Likelihood())
     assert_same(found, whole)
     assert np.isfinite(found.identification.reward_standard_errors).all()
+
+
+def test_trajectories_are_resampled_the_same_on_a_cluster(tasks, client, monkeypatch):
+    where = []
+    monkeypatch.setattr(spread, "each", lambda *a: (where.append(1), each(*a))[1])
+    task = tasks[0]
+    settings = {"estimator": tacit.Convex(), "bootstrap": 30}
+    here = tacit.recover(task.mdp, task.features, task.demonstrations, **settings)
+    assert not where
+    with joblib.parallel_config(backend="dask"):
+        there = tacit.recover(task.mdp, task.features, task.demonstrations, **settings)
+    assert where
+    assert_allclose(
+        there.identification.reward_intervals, here.identification.reward_intervals, rtol=1e-9
+    )
 
 
 def test_the_page_about_clusters_runs_on_one(client, tmp_path, monkeypatch, repository, capsys):

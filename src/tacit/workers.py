@@ -7,6 +7,7 @@ Everything that falls into independent pieces goes through here. So one line bef
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -53,6 +54,21 @@ def cluster_is_told() -> tuple[bool, Any]:
 
     backend, told = get_active_backend()
     return not isinstance(backend, LokyBackend), told
+
+
+def told_to_spread() -> bool:
+    """Whether joblib was told of a cluster, or of several processes, and this is not one of them.
+
+    Work that one machine does well in one piece asks here first.
+    """
+    if "joblib" not in sys.modules:  # nobody has told it anything
+        return False
+    from joblib.parallel import get_active_backend
+
+    if (get_active_backend()[0].nesting_level or 0) > 0:
+        return False
+    cluster, told = cluster_is_told()
+    return cluster or told not in (None, 1)
 
 
 def cores() -> int:

@@ -12,7 +12,7 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.world import world_of
 from tacit.inverse.batches.batch import Batch
 from tacit.inverse.batches.recover_many import Estimator, finished, posed
-from tacit.inverse.batches.search import search_many
+from tacit.inverse.batches.spread import search_many
 from tacit.inverse.coordinates import Coordinates, coordinates
 from tacit.inverse.expectations import check_task
 from tacit.inverse.likelihood import Likelihood

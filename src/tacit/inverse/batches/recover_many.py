@@ -11,7 +11,8 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.smooth_dual import Problem
 from tacit.forward.world import world_of
 from tacit.inverse.batches.batch import Batch, in_gauge
-from tacit.inverse.batches.search import Found, Start, search_many, search_some
+from tacit.inverse.batches.search import Found, Start
+from tacit.inverse.batches.spread import search_many, search_some
 from tacit.inverse.boltzmann import LARGEST, RESCUE
 from tacit.inverse.convex import VISIBLE, Convex
 from tacit.inverse.coordinates import Coordinates, coordinates

@@ -44,7 +44,7 @@ _DIMENSIONS = Problem(1, 0, 0, 2, 3, 1, 1, 1, 1, 1, 1, 1)
 _START = Start(1, 1, 1)
 
 
-def search_many(
+def search_here(
     world: World,
     problem: Problem,
     start: Start,
@@ -55,22 +55,10 @@ def search_many(
     chunk: int | None = None,
     told: Callable[[int], Any] | None = None,
 ) -> Found:
-    """The minima of `count` problems that share the shape, and the world or a stack of worlds.
-
-    Args:
-        world: the dynamics; of a stack, every array has the batch in front.
-        problem: fields of one problem, shared by all, or with the batch in front.
-        start: likewise.
-        count: N.
-        tolerance: of every search.
-        max_steps: likewise.
-        chunk: problems at once; None takes as many as fit.
-        told: called with the number of problems done.
-    """
+    """The minima of `count` problems, found by this process; arguments as of `search_many`."""
     if world.arrays is np:
         return _one_by_one(world, problem, start, count, tolerance, max_steps, told)
-    stacked = np.ndim(getattr(world, "matrix", np.zeros(3))) == 4
-    together = _accelerated()
+    stacked, together = is_stack(world), _accelerated()
     if together and hasattr(world, "many"):
         world = dataclasses.replace(world, many=True)  # type: ignore[type-var]
     axes = _axes(problem, _DIMENSIONS), _axes(start, _START)
@@ -93,19 +81,7 @@ def search_many(
         )
         if told is not None:
             told(min(count, int(rows[0]) + chunk))
-    whole = (np.concatenate(field)[:count].copy() for field in zip(*parts, strict=True))
-    return Found(*whole)
-
-
-def search_some(
-    world: World, problem: Problem, start: Start, rows: np.ndarray, **settings: Any
-) -> Found:
-    """`search_many` of some rows [M] of a batch only."""
-    if np.ndim(getattr(world, "matrix", np.zeros(3))) == 4:
-        world = _taken(world, rows)
-    problem = _rows_of(problem, _axes(problem, _DIMENSIONS), rows)
-    start = _rows_of(start, _axes(start, _START), rows)
-    return search_many(world, problem, start, len(rows), **settings)
+    return joined(parts, count)
 
 
 @compiled_in_double
@@ -197,6 +173,27 @@ def _one_by_one(
         if told is not None:
             told(n + 1)
     return Found(*(np.stack(field) for field in zip(*parts, strict=True)))
+
+
+def some_of(
+    world: World, problem: Problem, start: Start, rows: np.ndarray
+) -> tuple[World, Problem, Start]:
+    """Some rows [M] of a batch."""
+    return (
+        _taken(world, rows) if is_stack(world) else world,
+        _rows_of(problem, _axes(problem, _DIMENSIONS), rows),
+        _rows_of(start, _axes(start, _START), rows),
+    )
+
+
+def joined(parts: list[Found], count: int) -> Found:
+    """The first `count` problems of the parts, as one."""
+    return Found(*(np.concatenate(field)[:count].copy() for field in zip(*parts, strict=True)))
+
+
+def is_stack(world: World) -> bool:
+    """Whether this is a stack of worlds, one a problem."""
+    return np.ndim(getattr(world, "matrix", np.zeros(3))) == 4
 
 
 def _axes(fields: Any, dimensions: Any) -> Any:
