@@ -892,6 +892,9 @@ def save(path: Path, rows: list[Row], judged: list[Target], about: dict[str, Any
 def benchmark(args: Args) -> Iterator[Row]:
     """Every row, smallest problems first."""
     history: dict[tuple, tuple[int, float, dict[str, Any]]] = {}
+    for size in (5, 32):  # compiling, which takes seconds, must not pass for a solve that does
+        small = hill(size, 0.95, args.seed)
+        tacit.solve(small.mdp, small.objective)
     limit = 32 if args.quick else max(args.sizes)
     for size in (n for n in args.sizes if n <= limit and n * n < CHILD_STATES):
         for discount in args.discounts:

@@ -4,6 +4,9 @@ A policy is a line in the price, held in a slot: `lines[slot]` is (price at whic
 it earns, what it spends above the budget), with `policies[slot]` [S] and `values[slot]` [2, S].
 Slots 0 and 1 bracket the minimum, 2 keeps the best policy at the lowest point met, 3 is work space.
 An infinite price asks for the least cost.
+
+Slots are variables, not numbers in the text: for each number the compiler would make another copy
+of everything below, which took a third of the time of a first answer.
 """
 
 from __future__ import annotations
@@ -52,27 +55,28 @@ def bracket(world, precision, rounding, lines, policies, values):
     Where that cannot be (slack at price 0, or too dear at price infinity) the slot stays as it is.
     Returns (evaluations, whether a linear solve stagnated).
     """
-    lower, upper = lines[0, 0], lines[1, 0]
+    low, high = np.int64(0), np.int64(1)
+    lower, upper = lines[low, 0], lines[high, 0]
     width = upper - lower
-    stagnated = draw_line(world, precision, lower, 0, lines, policies, values, 0)
+    stagnated = draw_line(world, precision, lower, low, lines, policies, values, low)
     evaluations = 1
     found = False
-    while lines[0, 2] <= rounding and lower > 0.0:
-        copy_slot(0, 1, lines, policies, values)
+    while lines[low, 2] <= rounding and lower > 0.0:
+        copy_slot(low, high, lines, policies, values)
         found = True
         lower = lower - width if width < lower else 0.0
         width *= 8.0
-        stagnated |= draw_line(world, precision, lower, 0, lines, policies, values, 0)
+        stagnated |= draw_line(world, precision, lower, low, lines, policies, values, low)
         evaluations += 1
-    if found or lines[0, 2] <= rounding:
+    if found or lines[low, 2] <= rounding:
         return evaluations, stagnated
-    stagnated |= draw_line(world, precision, upper, 0, lines, policies, values, 1)
+    stagnated |= draw_line(world, precision, upper, low, lines, policies, values, high)
     evaluations += 1
-    while lines[1, 2] > rounding and not np.isinf(upper):
-        copy_slot(1, 0, lines, policies, values)
+    while lines[high, 2] > rounding and not np.isinf(upper):
+        copy_slot(high, low, lines, policies, values)
         upper = upper + width if width < 64.0 * upper else np.inf
         width *= 8.0
-        stagnated |= draw_line(world, precision, upper, 0, lines, policies, values, 1)
+        stagnated |= draw_line(world, precision, upper, low, lines, policies, values, high)
         evaluations += 1
     return evaluations, stagnated
 
@@ -87,28 +91,29 @@ def search(world, precision, rounding, limit, lines, policies, values):
     time beat interpolating the slopes at every size measured: it alone lands on the corner.
     Returns (evaluations, whether a linear solve stagnated).
     """
+    low, high, best, trial = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
     budget = world[5]
     evaluations, stagnated = 0, False
     lowest = np.inf
-    for end in range(2):
+    for end in (low, high):
         height = lines[end, 1] - lines[end, 0] * lines[end, 2]
         if np.isfinite(lines[end, 0]) and height < lowest:
             lowest = height
-            copy_slot(end, 2, lines, policies, values)
+            copy_slot(end, best, lines, policies, values)
     while True:
-        price = (lines[0, 1] - lines[1, 1]) / (lines[0, 2] - lines[1, 2])
-        crossing = lines[0, 1] - price * lines[0, 2]
-        size = abs(lines[0, 2]) + abs(lines[1, 2]) + abs(budget)
+        price = (lines[low, 1] - lines[high, 1]) / (lines[low, 2] - lines[high, 2])
+        crossing = lines[low, 1] - price * lines[low, 2]
+        size = abs(lines[low, 2]) + abs(lines[high, 2]) + abs(budget)
         done = lowest - crossing <= 3.0 * precision * (abs(crossing) + abs(price) * size)
         # Outside the bracket means at the resolution of floats.
-        if done or not lines[0, 0] < price < lines[1, 0] or evaluations >= limit or stagnated:
+        if done or not lines[low, 0] < price < lines[high, 0] or evaluations >= limit or stagnated:
             break
-        start = 0 if price - lines[0, 0] < lines[1, 0] - price else 1
-        stagnated |= draw_line(world, precision, price, start, lines, policies, values, 3)
+        start = low if price - lines[low, 0] < lines[high, 0] - price else high
+        stagnated |= draw_line(world, precision, price, start, lines, policies, values, trial)
         evaluations += 1
-        height = lines[3, 1] - price * lines[3, 2]
+        height = lines[trial, 1] - price * lines[trial, 2]
         if height < lowest:
             lowest = height
-            copy_slot(3, 2, lines, policies, values)
-        copy_slot(3, 0 if lines[3, 2] > rounding else 1, lines, policies, values)
+            copy_slot(trial, best, lines, policies, values)
+        copy_slot(trial, low if lines[trial, 2] > rounding else high, lines, policies, values)
     return evaluations, stagnated
