@@ -7,7 +7,8 @@ The limit is measured in the same run, on all cores: the faster of STREAM's copy
 NumPy. `share` is the bytes that must move at least (each array once) at that speed, divided by the
 time taken; models that fit into the cache can beat it. Beside the soft backup, what one would write
 first: scipy's sparse product with NumPy's logsumexp, and the same lists in JAX as it comes; then
-the choices that were weighed, each against the one taken. Writes benchmarks/results/bandwidth.json.
+the loop alone, without making the arrays it fills, and the choices that were weighed against it.
+Writes benchmarks/results/bandwidth.json.
 """
 
 from __future__ import annotations
@@ -155,10 +156,11 @@ def measured(size: int, choices: bool) -> list[dict[str, Any]]:
         short = (lists.states, lists.probabilities.astype(np.float32))
         own = (whole, lists.probabilities)
         for name, pair, threads in (
-            ("backup, one thread", given, False),
-            ("backup, 64-bit next states", far, True),
-            ("backup, 32-bit probabilities", short, True),
-            ("backup, next states of each action", own, True),
+            ("backup, into given arrays", given, True),
+            ("backup, into given arrays, one thread", given, False),
+            ("the same, 64-bit next states", far, True),
+            ("the same, 32-bit probabilities", short, True),
+            ("the same, next states of each action", own, True),
         ):
             least = backup + sum(a.nbytes for a in pair) - sum(a.nbytes for a in given)
             works.append((name, kernel(*pair, reward, values, threads), least))
