@@ -507,7 +507,8 @@ def sources(found: Results) -> str:
     versions = {"imitation": found["mce_irl"]["rows"][0]["imitation_version"]}
     versions = found["forward"]["versions"] | found["ingest"]["versions"] | versions
     peers = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return f"{made}\nVersions: {peers}.\n"
+    gpu = ", ".join(f"{name} {version}" for name, version in found["gpu"]["versions"].items())
+    return f"{made}\nVersions: {peers}. On the GPU: {gpu}.\n"
 
 
 SOURCES = (

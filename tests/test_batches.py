@@ -1,5 +1,8 @@
 """Many recoveries in one call are the recoveries one by one, and resampling agrees with theory."""
 
+import subprocess
+import sys
+
 import joblib
 import numpy as np
 import pytest
@@ -174,7 +177,7 @@ def test_bad_batches_are_refused_in_one_line(world, many):
     task = (world.mdp, world.features)
     with pytest.raises(InvalidDemonstrations, match="at least one problem"):
         tacit.recover_many(*task, [])
-    with pytest.raises(InvalidModel, match="mdp must be one MDP, or 5 of them"):
+    with pytest.raises(InvalidModel, match="mdp must be one MDP, or one a problem, 5; got 2"):
         tacit.recover_many([world.mdp] * 2, world.features, many)
     with pytest.raises(InvalidModel, match="works with Convex or Likelihood; got Explanation"):
         tacit.recover_many(*task, many, estimator=tacit.Explanation())
@@ -187,3 +190,35 @@ def test_bad_batches_are_refused_in_one_line(world, many):
         tacit.recover(*task, many[0], estimator=tacit.Explanation(), bootstrap=10)
     with pytest.raises(InvalidDemonstrations, match="at least two trajectories"):
         tacit.recover(*task, many[0].select([0]), estimator=tacit.Likelihood(), bootstrap=10)
+
+
+def test_budgets_of_held_experts_are_what_they_spend(world):
+    """The likelihood's start is no distribution: nothing is spent from there."""
+    optimal = tacit.solve(world.mdp, tacit.Objective(world.truth.reward))
+    seen = tacit.simulate(world.mdp, optimal.policy, trajectories=30, steps=200, seed=0)
+    batch = tacit.recover_many(world.mdp, world.features, [seen] * 2, estimator=tacit.Likelihood())
+    assert batch.deterministic.all()
+    most = tacit.solve(world.mdp, tacit.Objective(world.features.costs[0].max(axis=-1))).value
+    assert (np.abs(batch.budgets) <= most).all()
+
+
+@pytest.mark.parametrize("chunk", [0, -1])
+def test_a_chunk_is_at_least_one(world, many, chunk):
+    with pytest.raises(InvalidModel, match="chunk must be at least 1"):
+        tacit.recover_many(world.mdp, world.features, many[:2], chunk=chunk)
+
+
+ALL_AT_ONCE = """
+import joblib
+from tacit.workers import each
+with joblib.parallel_config(backend="multiprocessing", n_jobs=2):
+    assert list(each(abs, [(-1,), (-2,)])) == [1, 2]
+"""
+
+
+def test_an_engine_that_hands_back_all_at_once_will_do():
+    """As Ray's does, which is made of this one. It forks, so in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", ALL_AT_ONCE], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,5 +1,7 @@
 """The model: three ways to give it, one storage, two linear maps, one the other transposed."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+import tacit
 from strategies import Problem, examples, problems
 from tacit.mdp import MDP, Successors
 from tacit.transitions import shared_successors, successor_lists
@@ -165,3 +168,14 @@ def test_the_smallest_model():
     assert_array_equal(mdp.absorbing, [True])
     assert_array_equal(mdp.expected_next(np.array([3.0])), [[3.0]])
     assert repr(mdp) == "MDP(states=1, actions=1, successors=1, discount=0)"
+
+
+def test_a_used_model_travels_with_all_its_digits():
+    """What an engine keeps with the model would lose half of its bits on the way."""
+    world = tacit.worlds.hill_grid(seed=4, tightness=0.5)
+    solver = tacit.SoftDual(temperature=0.0025)
+    before = solver.solve(world.mdp, world.truth)
+    there = pickle.loads(pickle.dumps(world.mdp))  # as joblib sends it
+    after = solver.solve(there, world.truth)
+    assert_array_equal(after.policy, before.policy)
+    assert after.certificate == before.certificate

@@ -229,3 +229,21 @@ def test_temperatures_that_make_no_sense_are_refused(temperature):
     problem = Problem(2, states=5, actions=3, constraints=1, discount=0.9, kind="dense")
     with pytest.raises(tacit.InvalidModel, match="temperature"):
         SoftDual(temperature=temperature).solve(problem.mdp, problem.objective)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_several_budgets_and_little_noise_end_in_time(seed):
+    """Stretched and rough steps among several prices once took five times as many."""
+    world = tacit.worlds.random(seed, states=40, actions=3, constraints=3, tightness=0.3)
+    solution = tacit.SoftDual(temperature=1e-4).solve(world.mdp, world.truth)
+    assert solution.status is tacit.Status.CONVERGED
+    assert solution.iterations <= 150
+
+
+@pytest.mark.parametrize("change", [{"values": np.full(25, np.nan)}, {"multipliers": np.ones(3)}])
+def test_a_guess_of_another_problem_is_no_harm(change):
+    world = tacit.worlds.hill_grid(seed=0, tightness=0.5)
+    solver = tacit.SoftDual(temperature=0.0025)
+    solution = solver.solve(world.mdp, world.truth)
+    again = solver.solve(world.mdp, world.truth, guess=dataclasses.replace(solution, **change))
+    assert_allclose(again.multipliers, solution.multipliers, rtol=1e-9)

@@ -1,11 +1,16 @@
 """Work on several cores gives what one core gives, to the bit."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 import tacit
 from tacit import threads
 from tacit.forward.host import Host
+from tacit.forward.solution import certify
 
 
 @pytest.mark.parametrize("asked", ["1", "3"])
@@ -60,3 +65,44 @@ def test_backups_and_solves_do_not_depend_on_the_number_of_threads(monkeypatch):
         found.append((backed, policy, *maps, host.solve(policy, 0.9, right, aims)))
     for one, several in zip(*found, strict=True):
         np.testing.assert_array_equal(one, several)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.1])
+def test_every_block_counts_for_the_certificate(monkeypatch, temperature):
+    world = tacit.worlds.hill_grid(seed=0, size=20, tightness=0.5)
+    random = np.random.default_rng(0)
+    visits, values = random.random((400, 4)), random.random(400)
+    values[-1] -= 50.0  # the largest residual lies in the last block
+    whole = certify(world.mdp, world.truth, visits, values, np.ones(1), temperature=temperature)
+    monkeypatch.setattr(threads, "BLOCK", 7)
+    parts = certify(world.mdp, world.truth, visits, values, np.ones(1), temperature=temperature)
+    assert whole.duality_gap > 1.0
+    for name in ("duality_gap", "flow_residual", "slackness", "violation"):
+        assert getattr(parts, name) == pytest.approx(getattr(whole, name), rel=1e-12)
+
+
+FORKING = """
+import os, select
+from tacit import threads
+assert threads.side_by_side(abs, [-1, -2]) == [1, 2]
+reader, writer = os.pipe()
+if os.fork() == 0:
+    os.write(writer, bytes(threads.side_by_side(abs, [-3, -4])))
+    os._exit(0)
+assert select.select([reader], [], [], 30)[0], "the child waits for threads it does not have"
+assert os.read(reader, 2) == bytes([3, 4])
+"""
+
+
+def test_a_forked_child_has_threads_of_its_own():
+    """In a process of its own: what else is loaded here may not like to be forked."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -12,6 +12,7 @@ import oracles
 import tacit
 from strategies import examples, policies, problems, random_policy
 from tacit.errors import InvalidModel
+from tacit.forward.kernels.krylov import size_of
 from tacit.forward.visitation import (
     chain_solve,
     policy_chain,
@@ -209,3 +210,24 @@ def test_visits_of_one_state_along_long_paths():
     world = tacit.worlds.hill_grid(seed=0, size=200, discount=0.99, budget=1.0)
     solution = tacit.solve(world.mdp, tacit.Objective(world.truth.reward))
     assert solution.certificate.flow_residual < 1e-12
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_no_number_has_no_size(place, bad):
+    """No comparison sees NaN: what holds one is not as large as the rest of it."""
+    for transposed in (True, False):
+        entries = np.array([1.0, 5.0, 1e-20])
+        assert size_of(entries, transposed) == (6.0 if transposed else 5.0)
+        entries[place] = bad
+        assert not np.isfinite(size_of(entries, transposed))
+
+
+def test_no_number_in_no_number_out():
+    mdp = tacit.worlds.hill_grid(seed=0, size=17).mdp
+    chain = policy_chain(mdp, np.full((mdp.states, 4), 0.25))
+    right = np.zeros(mdp.states)
+    right[3] = np.nan
+    assert np.isnan(chain_solve(mdp, *chain, right, transposed=False)).all()
+    with pytest.raises(InvalidModel, match="finite"):
+        policy_values(mdp, np.full((mdp.states, 4), 0.25), right)

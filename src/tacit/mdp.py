@@ -131,6 +131,10 @@ class MDP:
             f"successors={self.transitions.states.shape[2]}, discount={self.discount:g})"
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the engine's own copy: JAX arrays lose half of their bits on the way."""
+        return {name: part for name, part in self.__dict__.items() if name != "_world"}
+
     @cached_property
     def layout(self) -> Successors:
         """The same transitions, with the next states shared between actions where that is smaller.

@@ -25,7 +25,7 @@ def cores() -> int:
     Worker processes of joblib and Dask set that to 1, so that they do not fight for the cores.
     """
     asked = os.environ.get("OMP_NUM_THREADS", "")
-    if asked.isdigit() and int(asked) > 0:
+    if asked.isdecimal() and int(asked) > 0:
         return int(asked)
     return allowed_cores()
 

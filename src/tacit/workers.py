@@ -33,15 +33,19 @@ def each(
     if workers is not None and workers < 1:
         raise InvalidModel(f"workers must be at least 1; got {workers}")
     from joblib import Parallel, delayed
+    from joblib.parallel import get_active_backend
 
     pieces = list(pieces)
     cluster, told = cluster_is_told()
+    come = "generator" if ordered else "generator_unordered"
+    if not getattr(get_active_backend()[0], "supports_return_generator", True):
+        come = "list"  # Ray's gives all at once, at the end
     if workers is None and not cluster and told is None:
         workers = min(cores(), max(1, len(pieces)))
     # A batch holds one piece: a worker that dies loses one, and progress is seen.
     many = Parallel(
         n_jobs=workers,
-        return_as="generator" if ordered else "generator_unordered",
+        return_as=come,
         batch_size=1,  # pyright: ignore[reportArgumentType]
     )
     yield from many(delayed(function)(*piece) for piece in pieces)  # pyright: ignore[reportGeneralTypeIssues, reportReturnType]
@@ -57,7 +61,7 @@ def cluster_is_told() -> tuple[bool, Any]:
 
 
 def told_to_spread() -> bool:
-    """Whether joblib was told of a cluster, or of several processes, and this is not one of them.
+    """Whether joblib was told of a cluster or of several processes; not inside one of the latter.
 
     Work that one machine does well in one piece asks here first.
     """
@@ -65,7 +69,7 @@ def told_to_spread() -> bool:
         return False
     from joblib.parallel import get_active_backend
 
-    if (get_active_backend()[0].nesting_level or 0) > 0:
+    if (getattr(get_active_backend()[0], "nesting_level", 0) or 0) > 0:
         return False
     cluster, told = cluster_is_told()
     return cluster or told not in (None, 1)

@@ -17,6 +17,7 @@ class Traced:
     """What the JAX worlds have in common."""
 
     arrays = jnp
+    direct = False
     expected_next: Any
 
     def while_loop(self, going: Any, step: Any, state: Any) -> Any:
@@ -54,6 +55,8 @@ class Dense(Traced):
 
     matrix: Any
     many: bool = field(default=False, metadata={"static": True})
+
+    direct = True
 
     def expected_next(self, values: Any) -> Any:
         """[..., S, A] expected value of the next state, for values [..., S]."""

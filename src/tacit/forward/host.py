@@ -16,6 +16,7 @@ class Host:
     """The linear maps of one model on NumPy arrays; algorithms run step by step."""
 
     arrays = np
+    direct = False
 
     def __init__(self, mdp: MDP) -> None:
         self._mdp = mdp

@@ -21,6 +21,8 @@ AXIS = "states"
 
 def mesh_of(devices: Sequence[Any] | None = None) -> Mesh:
     """One axis of these devices, of all if None."""
+    if devices is not None and not isinstance(devices, Sequence | np.ndarray):
+        raise InvalidModel(f"devices must be a list of JAX devices; got {devices!r}")
     chosen = np.array(jax.devices() if devices is None else list(devices), dtype=object)
     if chosen.ndim != 1 or not len(chosen):
         raise InvalidModel(f"devices must be a list of JAX devices; got {devices!r}")

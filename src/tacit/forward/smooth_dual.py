@@ -23,7 +23,7 @@ from tacit.forward.world import World
 # A point is evaluated to this share of the last one's distance from the minimum, to the square of
 # that distance where Newton's steps square it, and to `ROUGH` at worst.
 CARE, ROUGH = 0.1, 0.1
-# Newton's step is stretched after one that left this share of the slope along itself.
+# Newton's step in one coordinate is stretched after one that left this share of the slope.
 SHORT, LONGER = 0.4, 2.0
 # Error of the values, as a share of the tolerance of a point.
 VALUE_CARE = 1e-2
@@ -130,14 +130,16 @@ def _advanced(
         # Far from the minimum a rough look will do: the next step is only as good as its model.
         rough = xp.minimum(ROUGH, xp.minimum(CARE, missed) * missed)
         rough = xp.where(steps == 0, ROUGH, rough)
-        precision = xp.maximum(tolerance, rough) if len(problem.target) else tolerance
+        look_closely = world.direct or len(problem.target) == 0
+        precision = tolerance if look_closely else xp.maximum(tolerance, rough)
         fresh = evaluate(world, problem, trial, guess, precision, near=point)
         slope = xp.minimum(point.gradient @ move, 0.0)
         rounding = 1e-13 * (xp.abs(point.loss) + xp.abs(point.x) @ xp.abs(problem.target))
         doubt = VALUE_CARE * (precision + known) * xp.abs(problem.start).sum()
         accept = (steps == 0) | (fresh.loss <= point.loss + 1e-4 * slope + rounding + doubt)
         # Much of the slope is left where the curvature falls: the next step will fall short too.
-        short = fresh.gradient @ move < SHORT * slope
+        # Along one coordinate, that is; among several, stretched steps were seen to stray.
+        short = (len(problem.target) == 1) & (fresh.gradient @ move < SHORT * slope)
         point = world.select(accept, fresh, point)
         if len(problem.target):
             direction = xp.where(accept, _direction(world, problem, point), direction)

@@ -46,27 +46,49 @@ class SoftDual:
         throw: bool = True,
     ) -> Solution:
         """The `Solution` at this temperature; `guess` is a solution of a similar problem."""
-        from tacit.forward.smooth_dual import Problem, minimise
         from tacit.forward.world import world_of
 
         if not 0.0 < self.temperature < np.inf:
             raise InvalidModel(f"temperature must be a positive number; got {self.temperature}")
-        if self.max_steps < 1 or not self.tolerance > 0:
+        if self.max_steps < 1 or not 0.0 < self.tolerance < np.inf:
             raise InvalidModel(
                 "max_steps must be at least 1 and tolerance positive; "
                 f"got {self.max_steps} and {self.tolerance}"
             )
-        reward, costs = objective.tables(mdp)
-        bounded = np.isfinite(objective.budgets)
-        world = world_of(mdp)
-        if guess is None and world.arrays is np and bounded.any():
+        bounded = np.isfinite(objective.budgets).any()
+        guess = _usable(mdp, objective, guess)
+        exact = None
+        if guess is None and world_of(mdp).arrays is np and bounded:
             # On a large model the exact solution costs little and lies close by; where it proves
             # the budgets impossible there is nothing to search for.
-            guess = ColumnGeneration().solve(mdp, objective, throw=False)
-            if guess.status is Status.INFEASIBLE:
-                return delivered(replace(guess, temperature=self.temperature), throw)
+            exact = ColumnGeneration().solve(mdp, objective, throw=False)
+            if exact.status is Status.INFEASIBLE:
+                return delivered(replace(exact, temperature=self.temperature), throw)
+        solution, flat = self._searched(mdp, objective, exact or guess)
+        if solution.status is not Status.CONVERGED and exact is None and bounded:
+            # A little noise makes several prices steep and flat by turns: begin where they end
+            # without any.
+            exact = ColumnGeneration().solve(mdp, objective, throw=False)
+            if exact.status is not Status.INFEASIBLE:
+                again, still = self._searched(mdp, objective, exact)
+                if again.status is Status.CONVERGED:
+                    total = solution.iterations + again.iterations
+                    solution, flat = replace(again, iterations=total), still
+        if solution.status is not Status.CONVERGED or flat:
+            solution = self._diagnosed(mdp, objective, solution)
+        return delivered(solution, throw)
+
+    def _searched(
+        self, mdp: MDP, objective: Objective, guess: Solution | None
+    ) -> tuple[Solution, bool]:
+        """Where the search from a guess ends, and whether a price has stopped to matter there."""
+        from tacit.forward.smooth_dual import Problem, minimise
+        from tacit.forward.world import world_of
+
+        reward, costs = objective.tables(mdp)
+        bounded = np.isfinite(objective.budgets)
         prices, values = np.zeros(int(bounded.sum())), np.zeros(mdp.states)
-        if guess is not None and guess.values.shape == values.shape:
+        if guess is not None:
             values, prices = guess.values, guess.multipliers[bounded]
         costs, budgets = costs[bounded], objective.budgets[bounded]
         dearest = np.array([largest_entry(cost) for cost in costs])
@@ -87,27 +109,25 @@ class SoftDual:
             scale=np.maximum(1.0, np.abs(budgets)),
             information=np.zeros(mdp.states),
         )
-        point, steps = minimise(world, problem, prices, values, self.tolerance, self.max_steps)
-        policy = point.policy
+        point, steps = minimise(
+            world_of(mdp), problem, prices, values, self.tolerance, self.max_steps
+        )
         multipliers = np.zeros(objective.constraints)
         multipliers[bounded] = point.x
         solution = conclude(
             mdp,
             objective,
-            np.maximum(point.visits, 0.0)[:, None] * policy,
+            np.maximum(point.visits, 0.0)[:, None] * point.policy,
             point.values,
             multipliers,
             tolerance=self.tolerance,
             temperature=self.temperature,
-            policy=policy,
+            policy=point.policy,
             iterations=int(steps),
         )
         # A price to which spending no longer reacts is no minimum: the slope has levelled off.
         reaction = np.diagonal(point.curvature) * point.x
-        flat = (point.x > 0) & (reaction < DEAF * dearest)
-        if solution.status is not Status.CONVERGED or flat.any():
-            solution = self._diagnosed(mdp, objective, solution)
-        return delivered(solution, throw)
+        return solution, bool(((point.x > 0) & (reaction < DEAF * dearest)).any())
 
     def _diagnosed(self, mdp: MDP, objective: Objective, solution: Solution) -> Solution:
         """The solution, with a status that says whether the budgets are the trouble."""
@@ -125,3 +145,12 @@ class SoftDual:
         if ColumnGeneration().solve(mdp, tighter, throw=False).status is Status.INFEASIBLE:
             return replace(solution, status=Status.AT_LEAST_COST)
         return solution
+
+
+def _usable(mdp: MDP, objective: Objective, guess: Solution | None) -> Solution | None:
+    """The guess, if it is of a problem of this shape and made of numbers."""
+    if guess is None:
+        return None
+    fits = guess.values.shape == (mdp.states,) and len(guess.multipliers) == objective.constraints
+    finite = fits and np.isfinite(guess.values).all() and np.isfinite(guess.multipliers).all()
+    return guess if finite else None

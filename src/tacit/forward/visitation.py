@@ -25,6 +25,8 @@ def policy_values(mdp: MDP, policy: np.ndarray, table: np.ndarray) -> np.ndarray
         raise InvalidModel(
             f"table must have shape [S, A] = {policy.shape} or [S]; got {table.shape}"
         )
+    if not np.isfinite(table).all():
+        raise InvalidModel("table must hold finite numbers; got NaN or infinity")
     gain = (policy * table).sum(axis=1) if table.ndim == 2 else table.copy()
     return chain_solve(mdp, *policy_chain(mdp, policy), gain, transposed=False)
 
@@ -98,6 +100,8 @@ def chain_solve(
         return x
     # A solution is at most this much larger than the right side, and rounding is a share of it.
     largest = size_of(right, transposed) / (1.0 - mdp.discount)
+    if not np.isfinite(largest):
+        return np.full(mdp.states, np.nan)
     target = max(target, 1e-15 * largest, 1e-14 * (1.0 - mdp.discount) * largest)
     if krylov(rows, weights, mdp.discount, transposed, right, x, target, 4000):
         return x

@@ -24,6 +24,7 @@ class World(Protocol):
     """The dynamics of a model, and the engine they live in."""
 
     arrays: Any  # numpy or jax.numpy
+    direct: bool  # whether systems are solved by elimination: rough answers cost as much as fine
 
     def while_loop(self, going: Callable, step: Callable, state: Any) -> Any:
         """The state after repeating `step` while `going`."""

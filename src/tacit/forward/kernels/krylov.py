@@ -135,9 +135,9 @@ def size_of(x, transposed):
     total, worst = 0.0, 0.0
     for s in range(len(x)):
         total += abs(x[s])
-        if not abs(x[s]) <= worst:  # NaN must not pass for small
-            worst = abs(x[s])
-    return total if transposed else worst
+        worst = max(worst, abs(x[s]))
+    # No comparison sees NaN, but every sum does.
+    return worst if np.isfinite(total) and not transposed else total
 
 
 @compiled

@@ -69,10 +69,10 @@ def bootstrap(
         callbacks: called with a `tacit.progress.Event` as replicates are done.
     """
     check_task(mdp, features, demonstrations, in_memory=True)
-    if replicates < 2 or not 0.0 < level < 1.0:
-        raise InvalidModel(
-            f"replicates must be at least 2, level in (0, 1); got {replicates} and {level}"
-        )
+    if not isinstance(replicates, int | np.integer) or replicates < 2:
+        raise InvalidModel(f"bootstrap must be a whole number of at least 2; got {replicates!r}")
+    if not 0.0 < level < 1.0:
+        raise InvalidModel(f"level must be in (0, 1); got {level}")
     if not isinstance(estimator, Likelihood):
         demonstrations = demonstrations.select(~demonstrations.partial)
     if demonstrations.episodes < 2:
@@ -104,7 +104,7 @@ def bootstrap(
     world = world_of(mdp, whole=True)
     settings = {"tolerance": estimator.tolerance, "max_steps": estimator.max_steps}
     found = search_many(world, problem, start, replicates, told=told, **settings)
-    batch = finished(world, [space], problem, found, estimator, settings)
+    batch = finished(world, [space], problem, start.initial, found, estimator, settings)
     return Bootstrap(batch, _widened(recovery, batch, demonstrations.episodes, level))
 
 

@@ -56,9 +56,16 @@ def recover_many(
         raise InvalidModel(
             f"recover_many works with Convex or Likelihood; got {type(estimator).__name__}"
         )
+    if not isinstance(demonstrations, Sequence | np.ndarray):
+        raise InvalidDemonstrations(
+            "recover_many needs a list of demonstrations, one a problem, or [N, S, A] tables; "
+            f"got {type(demonstrations).__name__}"
+        )
     count = len(demonstrations)
     if count == 0:
         raise InvalidDemonstrations("recover_many needs at least one problem; got none")
+    if chunk is not None and chunk < 1:
+        raise InvalidModel(f"chunk must be at least 1; got {chunk}")
     mdps, maps = _each(mdp, MDP, count, "mdp"), _each(features, Features, count, "features")
     made = {id(f): coordinates(m, f) for m, f in zip(mdps, maps, strict=True)}
     spaces = [*made.values()] if len(made) == 1 else [made[id(f)] for f in maps]
@@ -77,7 +84,7 @@ def recover_many(
         start = _better(problem, start, world, posed(rough, mdps, spaces, seen), settings)
     settings["tolerance"] = estimator.tolerance
     found = search_many(world, problem, start, count, told=told, **settings)
-    return finished(world, spaces, problem, found, estimator, settings)
+    return finished(world, spaces, problem, start.initial, found, estimator, settings)
 
 
 def posed(
@@ -127,11 +134,15 @@ def finished(
     world: Any,
     spaces: Sequence[Coordinates],
     problem: Problem,
+    initial: np.ndarray,
     found: Found,
     estimator: Estimator,
     settings: dict[str, Any],
 ) -> Batch:
-    """The `Batch`, with a ridge on those whose best parameters are infinite."""
+    """The `Batch`, with a ridge on those whose best parameters are infinite.
+
+    `initial` [S] or [N, S] is where the worlds begin, from which budgets are counted.
+    """
     steps = isinstance(estimator, Likelihood)
     total = np.abs(found.x).max(axis=1, initial=0.0)
     boundless = (total > 1.0) & (found.doubled < (SEEN if steps else VISIBLE))
@@ -140,9 +151,7 @@ def finished(
         ridge = np.zeros((len(total), len(problem.ridge)))
         ridge[rows] = RESCUE * (1.0 if steps else 1.0 / (1.0 - problem.discount))
         problem = problem._replace(ridge=ridge)
-        again = search_some(
-            world, problem, Start(problem.start, found.x, found.values), rows, **settings
-        )
+        again = search_some(world, problem, Start(initial, found.x, found.values), rows, **settings)
         for kept, fresh in zip(found, again, strict=True):
             kept[rows] = fresh
     return in_gauge(spaces[0], spaces, problem, found, boundless, estimator.tolerance)
@@ -172,9 +181,10 @@ def _tables(
     """One [S, A] a problem: counts of steps for `Likelihood`, else the discounted visitation."""
     shape = (mdps[0].states, mdps[0].actions)
     if isinstance(given, np.ndarray):
-        if given.shape[1:] != shape or not np.isfinite(given).all():
+        if given.shape[1:] != shape or not (np.isfinite(given) & (given >= 0)).all():
             raise InvalidModel(
-                f"tables must be finite, [N, S, A] = [N, {shape[0]}, {shape[1]}]; got {given.shape}"
+                "tables must be finite and not negative, [N, S, A] = "
+                f"[N, {shape[0]}, {shape[1]}]; got {given.shape}"
             )
         return list(given)
     tables = []
@@ -193,7 +203,9 @@ def _tables(
 def _each(given: Any, kind: type, count: int, name: str) -> list[Any]:
     every = [given] * count if isinstance(given, kind) else list(given)
     if len(every) != count or not all(isinstance(one, kind) for one in every):
-        raise InvalidModel(f"{name} must be one {kind.__name__}, or {count} of them")
+        raise InvalidModel(
+            f"{name} must be one {kind.__name__}, or one a problem, {count}; got {len(every)}"
+        )
     return every
 
 
