@@ -14,19 +14,17 @@ Writes benchmarks/results/bandwidth.json.
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
 import os
-import platform
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tacit
+from provenance import about
 from tacit.forward.host import Host
 from tacit.forward.kernels.krylov import krylov
 from tacit.forward.kernels.soft_backup import fused_backup
@@ -179,7 +177,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
-    load = round(os.getloadavg()[0], 1)
+    load = os.getloadavg()[0]
     speed = memory_speed()
     print("bytes a second:", json.dumps(speed), flush=True)
     limit = max(speed.values())
@@ -189,10 +187,7 @@ def main() -> None:
             rows.append(row | {"share": row["bytes"] / limit / row["seconds"]})
             print(json.dumps(rows[-1]), flush=True)
     report = {
-        "command": "python benchmarks/bandwidth.py",
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {"cpu": platform.machine(), "cores": cores(), "load_at_start": load},
-        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        **about(PACKAGES, load=load),
         "bytes_a_second": speed,
         "rows": rows,
     }

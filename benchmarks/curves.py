@@ -16,20 +16,18 @@ than `--longest` seconds, growing linearly, is left out. Writes benchmarks/resul
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
 import os
-import platform
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tacit
+from provenance import about
 
 RESULTS = Path(__file__).parent / "results" / "curves.json"
 PACKAGES = ("tacit", "numpy", "scipy", "jax", "numba", "polars")
@@ -159,16 +157,7 @@ def main() -> None:
     if set(args.only) < set(STUDIES) and args.out.exists():
         kept = json.loads(args.out.read_text("utf-8"))
         load = max(load, kept["machine"]["load_at_start"])  # of the busier of the runs
-    report = {
-        "command": f"python benchmarks/curves.py --longest {args.longest:g}",
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {
-            "cpu": platform.machine(),
-            "cores": os.cpu_count(),
-            "load_at_start": round(load, 1),
-        },
-        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
-    }
+    report = about(PACKAGES, load=load)
     for name, study in STUDIES.items():
         report[name] = study(args.longest) if name in args.only else kept.get(name, [])
     args.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")

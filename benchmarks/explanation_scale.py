@@ -12,19 +12,17 @@ limit, and no larger size is tried then. Writes benchmarks/results/explanation_s
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
 import os
-import platform
 import re
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import tacit
+from provenance import about
 
 RESULTS = Path(__file__).parent / "results" / "explanation_scale.json"
 PACKAGES = ("tacit", "numpy", "scipy", "numba", "highspy")
@@ -97,14 +95,7 @@ def main() -> None:
 def save(path: Path, rows: list[dict[str, Any]], *, limit: float, load: float) -> None:
     inside = [row["states"] for row in rows if row["seconds"] and row["seconds"] <= limit]
     report = {
-        "command": "python benchmarks/explanation_scale.py",
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {
-            "cpu": platform.machine(),
-            "cores": os.cpu_count(),
-            "load_at_start": round(load, 1),
-        },
-        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        **about(PACKAGES, load=load),
         "limit_seconds": limit,
         "grace_seconds": GRACE,
         "largest_states_within_the_limit": max(inside, default=0),

@@ -13,7 +13,6 @@ import json
 import os
 import platform
 import resource
-import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -28,6 +27,7 @@ import numpy as np
 import scipy
 
 import tacit
+from provenance import given
 from tacit.forward import smooth_dual
 from tacit.forward.dynamics import sparse
 
@@ -243,36 +243,38 @@ def likelihood(args: argparse.Namespace, size: int) -> dict[str, Any]:
     }
 
 
+STUDIES = {
+    "bandwidth": bandwidth,
+    "against the cpu": against_the_cpu,
+    "many recoveries": many_recoveries,
+    "soft": lambda a: soft_solve(a, a.size, 5),
+    # By size: the peak of the host's memory is that of the process so far.
+    "likelihood 1e5": lambda a: likelihood(a, 316),
+    "likelihood 1e6": lambda a: likelihood(a, a.size),
+    "soft, largest": lambda a: soft_solve(a, a.largest, 0),
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=1000, help="the grid has size x size states")
     parser.add_argument("--largest", type=int, default=5000, help="the same, for the largest")
     parser.add_argument("--problems", type=int, default=100_000)
-    parser.add_argument("--only", nargs="*", default=())
+    parser.add_argument("--only", nargs="+", choices=STUDIES, default=())
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "gpu.json")
     args = parser.parse_args()
-    studies = {
-        "bandwidth": bandwidth,
-        "against the cpu": against_the_cpu,
-        "many recoveries": many_recoveries,
-        "soft": lambda a: soft_solve(a, a.size, 5),
-        # By size: the peak of the host's memory is that of the process so far.
-        "likelihood 1e5": lambda a: likelihood(a, 316),
-        "likelihood 1e6": lambda a: likelihood(a, a.size),
-        "soft, largest": lambda a: soft_solve(a, a.largest, 0),
-    }
     page: dict[str, Any] = {}
     if args.only and args.out.exists():
         page = json.loads(args.out.read_text(encoding="utf-8"))
     rows = page.setdefault("rows", {})
-    for name, study in studies.items():
+    for name, study in STUDIES.items():
         if args.only and name not in args.only:
             continue
         begun = time.perf_counter()
         rows[name] = study(args)
         print(f"{name} ({time.perf_counter() - begun:.0f} s):", json.dumps(rows[name]), flush=True)
         page |= {
-            "command": "python " + " ".join(["benchmarks/gpu.py", *sys.argv[1:]]),
+            "command": given(),
             "date": datetime.now(UTC).strftime("%Y-%m-%d"),
             "device": jax.devices()[0].device_kind,
             "platform": jax.default_backend(),

@@ -9,23 +9,20 @@ counts. The peak resident memory, imports included, is that of a process that re
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
-import platform
-import shlex
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars
 
+from provenance import about
 from tacit import Demonstrations
 
 
@@ -128,14 +125,7 @@ def main(args: Args) -> None:
         for name, (ratio, peak) in TARGETS.items()
     ]
     document = {
-        "command": shlex.join(["python", "benchmarks/ingest.py", *sys.argv[1:]]),
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {
-            "cpu": platform.processor() or platform.machine(),
-            "cores": os.cpu_count(),
-            "load_at_start": round(load, 1),
-        },
-        "versions": {n: importlib.metadata.version(n) for n in ("tacit", "polars", "numpy")},
+        **about(("tacit", "polars", "numpy"), load=load),
         "rows": rows,
         "targets": targets,
     }

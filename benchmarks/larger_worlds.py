@@ -12,18 +12,15 @@ import importlib.metadata
 import importlib.util
 import json
 import os
-import platform
-import shlex
-import sys
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tacit
+from provenance import about
 from tacit.inverse.baselines import RewardOnly
 from tacit.judge.behaviour import log_likelihood
 
@@ -220,10 +217,7 @@ def main(args: Args) -> None:
         return
     names = ("tacit", "jax", "numpy", "scipy", "numba")
     document = {
-        "command": shlex.join(["python", "benchmarks/larger_worlds.py", *sys.argv[1:]]),
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count()},
-        "versions": {n: importlib.metadata.version(n) for n in names},
+        **about(names),
         "rows": rows,
     }
     args.out.parent.mkdir(exist_ok=True)

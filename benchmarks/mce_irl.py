@@ -9,20 +9,17 @@ beyond weighs less than 1e-9 at the discount. Writes benchmarks/results/mce_irl.
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
-import os
-import platform
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from provenance import about
 
 # What the peer's Python runs: it knows nothing of tacit.
 PEER = """
@@ -124,11 +121,7 @@ def main(args: Args) -> None:
     print(json.dumps(rows, indent=1))
     names = ("tacit", "jax", "numpy", "scipy", "numba")
     document = {
-        "command": "python benchmarks/mce_irl.py --peer-python PATH",
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count()},
-        "versions": {n: importlib.metadata.version(n) for n in names},
-        "python": sys.version.split()[0],
+        **about(names, command="python benchmarks/mce_irl.py --peer-python PATH"),
         "rows": rows,
     }
     args.out.parent.mkdir(exist_ok=True)

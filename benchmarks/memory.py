@@ -14,17 +14,15 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
-import importlib.metadata
 import json
-import os
-import platform
 import re
 import subprocess
 import sys
 import warnings
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from provenance import about
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "memory.json"
@@ -113,10 +111,7 @@ def main() -> None:
         print(json.dumps(rows[-1]), flush=True)
     names = ("tacit", "numpy", "scipy", "highspy", "quantecon", "mdpsolver", "pymdptoolbox")
     report = {
-        "command": "python benchmarks/memory.py",
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {"cpu": platform.machine(), "cores": os.cpu_count()},
-        "versions": {name: importlib.metadata.version(name) for name in names},
+        **about(names),
         "discount": DISCOUNT,
         "rows": rows,
     }

@@ -10,22 +10,19 @@ is that of the one who merges.
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
-import platform
-import shlex
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tacit
+from provenance import about
 
 
 @dataclass(frozen=True)
@@ -102,14 +99,7 @@ def main(args: Args) -> None:
         row["error_difference"] = float(np.abs(errors / reference[1] - 1).max())
         print(json.dumps(row, indent=1))
     document = {
-        "command": shlex.join(["python", "benchmarks/partitions.py", *sys.argv[1:]]),
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {
-            "cpu": platform.processor() or platform.machine(),
-            "cores": os.cpu_count(),
-            "load_at_start": round(load, 1),
-        },
-        "versions": {n: importlib.metadata.version(n) for n in ("tacit", "polars", "joblib")},
+        **about(("tacit", "polars", "joblib"), load=load),
         "steps": args.steps,
         "rows": rows,
     }

@@ -11,22 +11,17 @@ budget halfway between least and unconstrained cost.
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
-import os
-import platform
-import shlex
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tacit
+from provenance import about
 from tacit.forward.visitation import visitation
 from tacit.inverse.boltzmann import fit
 from tacit.inverse.coordinates import coordinates
@@ -430,11 +425,7 @@ def main(args: Args) -> None:
         kept = [r for r in json.loads(args.out.read_text())["rows"] if r["name"] not in args.only]
     names = ("tacit", "jax", "jaxlib", "numpy", "scipy", "numba", "highspy")
     document = {
-        "command": shlex.join(["python", "benchmarks/recovery.py", *sys.argv[1:]]),
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count()},
-        "versions": {n: importlib.metadata.version(n) for n in names},
-        "python": platform.python_version(),
+        **about(names),
         "rows": kept + rows,
     }
     args.out.parent.mkdir(exist_ok=True)

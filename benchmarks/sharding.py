@@ -13,10 +13,8 @@ benchmarks/results/sharding.json.
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
 import os
-import platform
 import re
 import resource
 import shlex
@@ -25,13 +23,13 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tacit
+from provenance import about
 
 RESULTS = Path(__file__).parent / "results" / "sharding.json"
 PACKAGES = ("tacit", "numpy", "scipy", "jax", "jaxlib")
@@ -231,16 +229,12 @@ def main() -> None:
         return print(json.dumps(measured(grid, only_solve=args.work == "solve")))
     if args.work == "memory":
         return print(json.dumps([program_memory(grid, features) for features in (1, 5)]))
-    load = os.getloadavg()
+    load = os.getloadavg()[0]
     whole = ["--side", str(grid.side), "--work", "solve"]
     small = Grid(300)
     part = ["--side", str(small.side), "--work"]
     report = {
-        "command": shlex.join(["python", "benchmarks/sharding.py", *sys.argv[1:]]),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": {"cpu": platform.machine(), "cores": os.cpu_count(), "load_at_start": load},
-        "versions": {name: importlib.metadata.version(name) for name in PACKAGES}
-        | {"python": platform.python_version()},
+        **about(PACKAGES, load=load),
         "states": grid.states,
         "small_states": small.states,
         "discount": grid.discount,

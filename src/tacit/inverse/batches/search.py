@@ -55,7 +55,18 @@ def search_here(
     chunk: int | None = None,
     told: Callable[[int], Any] | None = None,
 ) -> Found:
-    """The minima of `count` problems, found by this process; arguments as of `search_many`."""
+    """The minima of `count` problems that share the shape, and the world or a stack of worlds.
+
+    Args:
+        world: the dynamics; of a stack, every array has the batch in front.
+        problem: fields of one problem, shared by all, or with the batch in front.
+        start: likewise.
+        count: N.
+        tolerance: of every search.
+        max_steps: likewise.
+        chunk: problems at once; None takes as many as fit.
+        told: called with the number of problems done.
+    """
     if world.arrays is np:
         return _one_by_one(world, problem, start, count, tolerance, max_steps, told)
     stacked, together = is_stack(world), _accelerated()

@@ -23,24 +23,11 @@ def search_many(
     start: Start,
     count: int,
     *,
-    tolerance: float,
-    max_steps: int,
-    chunk: int | None = None,
     told: Callable[[int], Any] | None = None,
+    **settings: Any,
 ) -> Found:
-    """The minima of `count` problems that share the shape, and the world or a stack of worlds.
-
-    Args:
-        world: the dynamics; of a stack, every array has the batch in front.
-        problem: fields of one problem, shared by all, or with the batch in front.
-        start: likewise.
-        count: N.
-        tolerance: of every search.
-        max_steps: likewise.
-        chunk: problems at once; None takes as many as fit.
-        told: called with the number of problems done.
-    """
-    search = partial(search_here, tolerance=tolerance, max_steps=max_steps, chunk=chunk)
+    """What `search_here` finds with these settings, wherever that is done."""
+    search = partial(search_here, **settings)
     if count < 2 or not told_to_spread():
         return search(world, problem, start, count, told=told)
     parts, done = [], 0
