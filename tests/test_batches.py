@@ -222,3 +222,18 @@ def test_an_engine_that_hands_back_all_at_once_will_do():
         [sys.executable, "-c", ALL_AT_ONCE], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("replicates", [1, -3, 2.5, "20"])
+def test_a_wrong_number_of_replicates_is_refused_before_the_work(world, many, replicates):
+    told = []
+    with pytest.raises(InvalidModel, match="bootstrap must be a whole number of at least 2"):
+        tacit.recover(
+            world.mdp,
+            world.features,
+            many[0],
+            estimator=tacit.Convex(),
+            bootstrap=replicates,
+            callbacks=[told.append],
+        )
+    assert not told

@@ -88,6 +88,10 @@ def recover(
         throw: raise `NotConverged` instead of returning a recovery that says so.
     """
     task = (mdp, features, demonstrations, estimator)
+    if bootstrap != 0:
+        from tacit.inverse.batches.bootstrap import check_replicates
+
+        check_replicates(bootstrap)  # now: the recovery itself may take an hour
     with watching(callbacks) if callbacks else nullcontext():
         recovery = _recovered(*task, share_reward, seed, throw)
         return _resampled(recovery, *task, bootstrap, seed, callbacks)

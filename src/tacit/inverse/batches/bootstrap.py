@@ -69,8 +69,7 @@ def bootstrap(
         callbacks: called with a `tacit.progress.Event` as replicates are done.
     """
     check_task(mdp, features, demonstrations, in_memory=True)
-    if not isinstance(replicates, int | np.integer) or replicates < 2:
-        raise InvalidModel(f"bootstrap must be a whole number of at least 2; got {replicates!r}")
+    check_replicates(replicates)
     if not 0.0 < level < 1.0:
         raise InvalidModel(f"level must be in (0, 1); got {level}")
     if not isinstance(estimator, Likelihood):
@@ -106,6 +105,12 @@ def bootstrap(
     found = search_many(world, problem, start, replicates, told=told, **settings)
     batch = finished(world, [space], problem, start.initial, found, estimator, settings)
     return Bootstrap(batch, _widened(recovery, batch, demonstrations.episodes, level))
+
+
+def check_replicates(replicates: int) -> None:
+    """Raises `InvalidModel` unless that many recoveries can make an interval."""
+    if not isinstance(replicates, int | np.integer) or replicates < 2:
+        raise InvalidModel(f"bootstrap must be a whole number of at least 2; got {replicates!r}")
 
 
 def _parameters(space: Coordinates, recovery: Recovery) -> np.ndarray:
