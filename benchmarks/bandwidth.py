@@ -25,10 +25,10 @@ import numpy as np
 
 import tacit
 from provenance import about
+from tacit.forward.chains import policy_chain
 from tacit.forward.host import Host
 from tacit.forward.kernels.krylov import krylov
 from tacit.forward.kernels.soft_backup import fused_backup
-from tacit.forward.visitation import policy_chain
 from tacit.threads import cores, row_blocks, side_by_side
 
 RESULTS = Path(__file__).parent / "results" / "bandwidth.json"

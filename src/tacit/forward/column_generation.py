@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.forward.policy_iteration import Column, best_column
+from tacit.forward.policy_iteration import Column, Priced, best_column
 from tacit.forward.solution import (
     Infeasibility,
     Mixture,
@@ -26,27 +26,6 @@ from tacit.forward.solution import (
 from tacit.forward.visitation import deterministic_values, deterministic_visitation
 from tacit.mdp import MDP
 from tacit.objective import Objective
-
-
-@dataclass(frozen=True, eq=False)
-class Priced:
-    """What a master problem hands back.
-
-    Attributes:
-        prices: [K] multipliers.
-        columns: policies of the optimal mixture.
-        weights: [M] probability of each.
-        proof: evidence that no policy meets the budgets, if so.
-        iterations: unconstrained problems solved.
-        best: the best policy at the prices, if it is another.
-    """
-
-    prices: np.ndarray
-    columns: list[Column]
-    weights: np.ndarray
-    proof: Infeasibility | None
-    iterations: int
-    best: Column | None = None
 
 
 @dataclass(frozen=True)

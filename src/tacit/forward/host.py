@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tacit.forward.chains import chain_solve, policy_chain
 from tacit.forward.kernels.soft_backup import fused_backup
-from tacit.forward.visitation import chain_solve, policy_chain
 from tacit.mdp import MDP
 from tacit.threads import row_blocks, side_by_side
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tacit.forward.column_generation import Priced
 from tacit.forward.linear_program import LinearProgram
-from tacit.forward.policy_iteration import Column, best_column
+from tacit.forward.policy_iteration import Column, Priced, best_column
 from tacit.forward.solution import Infeasibility
 from tacit.mdp import MDP
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.forward.kernels.policies import iterate
+from tacit.forward.solution import Infeasibility
 from tacit.mdp import MDP
 
 
@@ -31,6 +32,27 @@ class Column:
     totals: np.ndarray
     error: float
     steps: int
+
+
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """What a master problem hands back.
+
+    Attributes:
+        prices: [K] multipliers.
+        columns: policies of the optimal mixture.
+        weights: [M] probability of each.
+        proof: evidence that no policy meets the budgets, if so.
+        iterations: unconstrained problems solved.
+        best: the best policy at the prices, if it is another.
+    """
+
+    prices: np.ndarray
+    columns: list[Column]
+    weights: np.ndarray
+    proof: Infeasibility | None
+    iterations: int
+    best: Column | None = None
 
 
 def best_column(

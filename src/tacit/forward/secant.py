@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.forward.column_generation import Priced
 from tacit.forward.kernels.pricing import bracket, search
-from tacit.forward.policy_iteration import Column
+from tacit.forward.policy_iteration import Column, Priced
 from tacit.forward.solution import Infeasibility
 from tacit.mdp import MDP
 
