@@ -25,11 +25,11 @@ import numpy as np
 
 import tacit
 from provenance import about
-from tacit.forward.chains import policy_chain
-from tacit.forward.host import Host
-from tacit.forward.kernels.krylov import krylov
-from tacit.forward.kernels.soft_backup import fused_backup
-from tacit.threads import cores, row_blocks, side_by_side
+from tacit.engine.backends.host import Host, policy_chain
+from tacit.engine.kernels.chains import krylov
+from tacit.engine.kernels.soft_backup import fused_backup
+from tacit.engine.workers import row_blocks, side_by_side
+from tacit.engine.workers import threads_allowed as cores
 
 RESULTS = Path(__file__).parent / "results" / "bandwidth.json"
 PACKAGES = ("tacit", "numpy", "scipy", "jax", "numba")
@@ -102,7 +102,7 @@ def jax_backup(mdp: tacit.MDP, reward: np.ndarray, values: np.ndarray) -> Callab
     """The same lists and formula under `jax.jit`."""
     import jax
 
-    from tacit.forward.dynamics import sparse
+    from tacit.engine.backends.device import sparse
 
     with jax.enable_x64(True):
         world, r, v = sparse(mdp), jax.numpy.asarray(reward), jax.numpy.asarray(values)

@@ -86,7 +86,7 @@ def by_problems(longest: float) -> list[dict[str, Any]]:
             if way == "one call":
                 every = visits(world, policy, count)
                 # A name bound now: `every` is another array in the next round.
-                work = lambda every=every: tacit.recover_many(world.mdp, world.features, every)  # noqa: E731
+                work = lambda every=every: tacit.many.recover_many(world.mdp, world.features, every)  # noqa: E731
             else:
                 work = lambda count=count: loop(count)  # noqa: E731
             rows.append({"way": way, "problems": count, "seconds": best_of(work)})
@@ -118,10 +118,10 @@ def by_steps(longest: float) -> list[dict[str, Any]]:
 
 
 def by_states(longest: float) -> list[dict[str, Any]]:
-    from tacit.forward.smooth_dual import point_at
-    from tacit.forward.world import world_of
-    from tacit.inverse.boltzmann import fit
-    from tacit.inverse.coordinates import coordinates
+    from tacit.engine.backends import world_of
+    from tacit.engine.smooth_dual import point_at
+    from tacit.inverse.noisy.boltzmann import fit
+    from tacit.inverse.noisy.coordinates import coordinates
 
     rows: list[dict[str, Any]] = []
     for size in SIZES:

@@ -28,8 +28,8 @@ import scipy
 
 import tacit
 from provenance import given
-from tacit.forward import smooth_dual
-from tacit.forward.dynamics import sparse
+from tacit.engine import smooth_dual
+from tacit.engine.backends.device import sparse
 
 DISCOUNT = 0.99
 TEMPERATURE = 0.2 * 2.5e-3 / (1.0 - DISCOUNT)  # as in benchmarks/forward.py
@@ -186,10 +186,10 @@ def many_recoveries(args: argparse.Namespace) -> dict[str, Any]:
     seconds = []
     for _ in range(3):
         begun = time.perf_counter()
-        batch = tacit.recover_many(world.mdp, world.features, every)
+        batch = tacit.many.recover_many(world.mdp, world.features, every)
         seconds.append(time.perf_counter() - begun)
     rows = random.choice(len(batch), 20, replace=False)
-    alone = tacit.recover_many(world.mdp, world.features, every[rows])
+    alone = tacit.many.recover_many(world.mdp, world.features, every[rows])
     same = np.abs(alone.reward_weights - batch.reward_weights[rows])
     return {
         "problems": len(batch),

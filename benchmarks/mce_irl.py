@@ -64,10 +64,10 @@ class Args:
 def row(args: Args, size: int) -> dict[str, Any]:
     """Both sides on one grid."""
     import tacit
-    from tacit.forward.smooth_dual import point_at
-    from tacit.forward.world import world_of
-    from tacit.inverse.boltzmann import fit
-    from tacit.inverse.coordinates import coordinates
+    from tacit.engine.backends import world_of
+    from tacit.engine.smooth_dual import point_at
+    from tacit.inverse.noisy.boltzmann import fit
+    from tacit.inverse.noisy.coordinates import coordinates
 
     world = tacit.worlds.hill_grid(0, size=size, discount=args.discount)
     mdp, space = world.mdp, coordinates(world.mdp, world.features)

@@ -46,7 +46,7 @@ if __name__ == "__main__":
     tacit.recover(world.mdp, world.features, few, estimator=tacit.Likelihood(), throw=False)
     start = time.perf_counter()
     if workers:
-        seen = tacit.PartitionedDemonstrations(path, workers=workers)
+        seen = tacit.data.PartitionedDemonstrations(path, workers=workers)
     else:
         seen = tacit.Demonstrations.load(path)
     found = tacit.recover(world.mdp, world.features, seen, estimator=tacit.Likelihood())
@@ -70,7 +70,7 @@ def write(folder: Path, args: Args) -> tuple[Path, Path]:
     one, many = folder / "one.parquet", folder / "many"
     walks.save(one)
     parts = np.array_split(np.arange(episodes), args.files)
-    tacit.write_partitions((walks.select(part) for part in parts), many)
+    tacit.data.write_partitions((walks.select(part) for part in parts), many)
     return one, many
 
 

@@ -23,9 +23,9 @@ import numpy as np
 import tacit
 from provenance import about
 from tacit.forward.visitation import visitation
-from tacit.inverse.boltzmann import fit
-from tacit.inverse.coordinates import coordinates
-from tacit.inverse.inference import advantages, information, inverse_information
+from tacit.inverse.noisy.boltzmann import fit
+from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy.inference import advantages, information, inverse_information
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def coverage(args: Args) -> list[dict[str, Any]]:
         max_steps=300,
     )
     from tacit.forward.visitation import visitation_recursion
-    from tacit.inverse.gauge import split
+    from tacit.inverse.noisy.coordinates import split
 
     undiscounted = tacit.MDP(world.mdp.transitions, world.mdp.initial, 1 - 1e-12)
     visits = visitation_recursion(undiscounted, policy, args.steps).sum(axis=1)

@@ -74,9 +74,9 @@ class Grid:
     def features(self, start: int, stop: int) -> tacit.Features:
         return tacit.Features(self.waves(start, stop, 3, 0), [self.waves(start, stop, 2, 1)])
 
-    def model(self) -> tacit.ShardedMDP:
+    def model(self) -> tacit.scale.ShardedMDP:
         even = lambda start, stop: np.full(stop - start, 1 / self.states)  # noqa: E731
-        return tacit.ShardedMDP.from_rows(
+        return tacit.scale.ShardedMDP.from_rows(
             self.rows, even, states=self.states, discount=self.discount
         )
 
@@ -133,7 +133,7 @@ def measured(grid: Grid, *, only_solve: bool) -> dict[str, Any]:
     return row | moved(model)
 
 
-def moved(model: tacit.ShardedMDP) -> dict[str, Any]:
+def moved(model: tacit.scale.ShardedMDP) -> dict[str, Any]:
     """Time of one product with the chain, and what its compiled program holds and sends."""
     import jax
 
@@ -159,7 +159,7 @@ def program_memory(grid: Grid, features: int) -> dict[str, float]:
     """Bytes a state that the compiled search holds on one device, beside its arguments."""
     import jax
 
-    from tacit.forward.smooth_dual import Problem, minimise
+    from tacit.engine.smooth_dual import Problem, minimise
 
     model = grid.model()
     with jax.enable_x64(True):

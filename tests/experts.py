@@ -9,8 +9,8 @@ import numpy as np
 import oracles
 import tacit
 from tacit import MDP, Demonstrations, Features
+from tacit.data.tally import Horizons
 from tacit.inverse.expectations import Expectations, pull_back
-from tacit.tallies.tally import Horizons
 
 TEMPERATURE, PRICE = 0.0025, 0.05
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tacit.tallies.tally import Tally
+from tacit.data.tally import Tally
 
 
 @dataclass(frozen=True)

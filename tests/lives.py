@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import tacit.runs
+
 from tacit.cli import main
 
 PROBLEM, FOLDER, WAY = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
@@ -152,7 +153,7 @@ WAYS = {
 
 if __name__ == "__main__":
     # Once in this process, without a folder, so that compiled code is loaded before the forks.
-    seen = tacit.Problem.load(PROBLEM)
+    seen = tacit.runs.Problem.load(PROBLEM)
     rules = tacit.Alternating(starts=2, max_steps=6)
     tacit.recover(seen.mdp, seen.features, seen.demonstrations, estimator=rules, throw=False)
     assert not {"jax", "polars"} & set(sys.modules), "their threads do not survive a fork"

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.optimize import linprog, minimize
 from scipy.special import logsumexp
 
-from tacit.mdp import MDP
-from tacit.objective import Objective
+from tacit.model.mdp import MDP
+from tacit.model.objective import Objective
 
 # HiGHS defaults to 1e-7; the library is held to 1e-6 relative, so its judge must be sharper.
 LP_OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}

@@ -81,9 +81,9 @@ class Asked:
         costs = [table[start:stop] for table in self.parts.costs]
         return tacit.Features(self.parts.reward[start:stop], costs)
 
-    def model(self) -> tacit.ShardedMDP:
+    def model(self) -> tacit.scale.ShardedMDP:
         mdp = self.mdp
-        return tacit.ShardedMDP.from_rows(
+        return tacit.scale.ShardedMDP.from_rows(
             self.rows, lambda i, j: mdp.initial[i:j], states=mdp.states, discount=mdp.discount
         )
 
@@ -107,12 +107,12 @@ def held(array) -> int:
 
 def simulated_devices() -> dict:
     """What the public verbs answer, split over the devices of this process."""
-    from tacit.forward.world import world_of
+    from tacit.engine.backends import world_of
 
     mdp, features, objective = task()
     policy = tacit.solve(mdp, objective, solver=SOLVER).policy
     seen = steps(counts(mdp, policy))
-    with tacit.sharded():
+    with tacit.scale.sharded():
         solution = tacit.solve(mdp, objective, solver=SOLVER)
         likely = tacit.recover(mdp, features, seen, estimator=LIKELIHOOD)
         world = world_of(mdp)
@@ -145,7 +145,7 @@ def one_process() -> dict:
     rows = lambda i, j: seen[i:j]  # noqa: E731 - as a user writes it
     likely = tacit.recover_sharded(model, asked.features, rows, estimator=LIKELIHOOD)
     # A visitation of a policy, so that Convex can match it: the whole in every process.
-    with tacit.sharded():
+    with tacit.scale.sharded():
         whole = tacit.solve(asked.mdp, asked.objective, solver=SOLVER)
     rows = lambda i, j: whole.visitation[i:j]  # noqa: E731
     convex = tacit.recover_sharded(model, asked.features, rows, estimator=CONVEX)
@@ -168,7 +168,7 @@ if __name__ == "__main__":
         import jax
 
         jax.distributed.initialize(job[0], num_processes=int(job[1]), process_id=int(job[2]))
-    from tacit.forward import linear_systems
+    from tacit.engine.backends import device as linear_systems
 
     linear_systems.AT_ONCE = 1  # unrolled steps save an accelerator time, and cost us compiling
     answer = one_process() if job else simulated_devices()

@@ -14,8 +14,8 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 
 import oracles
-from tacit.mdp import MDP
-from tacit.objective import Objective
+from tacit.model.mdp import MDP
+from tacit.model.objective import Objective
 
 
 def examples(count: int) -> settings:

@@ -8,24 +8,22 @@ import numpy as np
 import pytest
 
 import oracles
-from tacit.demonstrations import Demonstrations
+from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel, NotConverged
 from tacit.forward.column_generation import ColumnGeneration
+from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Status, certify
 from tacit.forward.solve import solve
 from tacit.forward.visitation import visitation_recursion
-from tacit.inverse.alternating import Alternating, Bound, Budget, Step, _history
-from tacit.inverse.alternating_report import report
-from tacit.inverse.alternation import rounds
-from tacit.inverse.course import row
 from tacit.inverse.expectations import expectations, pull_back
-from tacit.inverse.exponentiated import first_weights, gradients, stride, yardsticks
+from tacit.inverse.paper.alternating import Alternating, Bound, Budget, Step, _history, row
+from tacit.inverse.paper.report import report
+from tacit.inverse.paper.rounds import favourites, rounds, with_favourites
+from tacit.inverse.paper.weights import first_weights, gradients, stride, yardsticks
 from tacit.inverse.recovery import Recovery, RecoveryStatus
-from tacit.inverse.twins import favourites, with_favourites
-from tacit.mdp import MDP
-from tacit.objective import Features
-from tacit.simulation import simulate
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features
 from tacit.worlds import hill_grid
 from tacit.worlds import random as random_world
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import oracles
 from strategies import Problem, examples, policies, problems
 from tacit.forward.solution import Certificate, certify
-from tacit.mdp import MDP
-from tacit.objective import Objective
+from tacit.model.mdp import MDP
+from tacit.model.objective import Objective
 
 NUMBERS = ("flow_residual", "violation", "duality_gap", "slackness")
 

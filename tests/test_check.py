@@ -8,8 +8,7 @@ import pytest
 import tacit
 from rooms import ROOMS, changed, folder
 from tacit import cli
-from tacit.problems.cautions import cautions, dependent_features, impossible_moves
-from tacit.problems.estimates import estimate
+from tacit.folders.cautions import cautions, dependent_features, estimate, impossible_moves
 
 
 def check(capsys, place, *words):
@@ -61,7 +60,7 @@ def test_several_faults_are_several_lines_and_code_2(tmp_path, capsys):
 
 
 def warned(place) -> str:
-    return "\n".join(cautions(tacit.Problem.load(place)))
+    return "\n".join(cautions(tacit.runs.Problem.load(place)))
 
 
 def test_impossible_moves_are_told_with_the_worst_first(tmp_path, capsys):
@@ -72,7 +71,7 @@ def test_impossible_moves_are_told_with_the_worst_first(tmp_path, capsys):
     lines = "\n".join(",".join(map(str, row)) for row in rows)
     seen = f"episode,step,state,action\n{lines}\n"
     place = folder(tmp_path / "p", demonstrations__csv=seen)
-    problem = tacit.Problem.load(place)
+    problem = tacit.runs.Problem.load(place)
     moves = impossible_moves(problem.mdp, problem.demonstrations, problem.layout)
     assert moves == [("hall", "wait", "sun room", 6), ("hall", "wait", "Küche", 3)]
     code, out, _ = check(capsys, place)
@@ -135,14 +134,14 @@ def test_features_that_depend_on_each_other_are_told_beyond_pairs():
 def test_a_slack_budget_of_the_truth_is_a_warning():
     for budget, slack in ((0.9, False), (50.0, True)):
         world = tacit.worlds.hill_grid(seed=0, budget=budget)
-        problem = tacit.Problem(world.mdp, world.features, truth=world.truth)
+        problem = tacit.runs.Problem(world.mdp, world.features, truth=world.truth)
         assert any("Constraint 0 is slack" in said for said in cautions(problem)) == slack
         assert estimate(problem) is None
 
 
 def test_an_infeasible_truth_is_a_warning():
     world = tacit.worlds.hill_grid(seed=0, budget=0.1)
-    problem = tacit.Problem(world.mdp, world.features, truth=world.truth)
+    problem = tacit.runs.Problem(world.mdp, world.features, truth=world.truth)
     assert any("No policy meets the budgets" in said for said in cautions(problem))
 
 

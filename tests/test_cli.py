@@ -17,9 +17,9 @@ import pytest
 
 import tacit
 from tacit import cli
-from tacit.commands.answer import Answer, is_quiet, jsonable
-from tacit.commands.parsing import dashed
-from tacit.commands.tables import Table
+from tacit.cli.answer import Answer, is_quiet, jsonable
+from tacit.cli.parsing import dashed
+from tacit.cli.tables import Table
 from tacit.errors import Infeasible, InvalidDemonstrations, InvalidModel, NotConverged, TacitError
 
 

@@ -18,12 +18,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 import tacit
 from experts import grid, hill_expert
 from gates import Gate, Gated, gated_tally
-from tacit.inverse import recover_each as many
-from tacit.inverse.batches import spread
+from tacit.data import partitions
+from tacit.engine.workers import each
+from tacit.inverse.batches import search as spread
+from tacit.many import each as many
 from tacit.studies import reproduce as studies
 from tacit.studies.settings import Reproduce
-from tacit.tallies import partitions
-from tacit.workers import each
 
 distributed = pytest.importorskip("distributed")
 
@@ -102,7 +102,7 @@ def test_fits_are_the_same_on_a_cluster_that_loses_a_worker(tasks, killer):
     # All but the first wait until a worker is dead: the kill comes between the results.
     waiting = [estimators[0], *(Gated(estimator, killer.gate) for estimator in estimators[1:])]
     with joblib.parallel_config(backend="dask"):
-        found = tacit.recover_each(tasks, estimator=waiting)
+        found = tacit.many.recover_each(tasks, estimator=waiting)
     killer.check()
     for task, estimator, there in zip(tasks, estimators, found, strict=True):
         here = estimator.fit(task.mdp, task.features, task.demonstrations, throw=False)
@@ -126,13 +126,13 @@ def test_files_are_reduced_the_same_on_a_cluster_that_loses_a_worker(tasks, tmp_
     mdp, walks = tasks[0].mdp, tasks[0].demonstrations
     cuts = [1, 10, 20, 30, 40, 50]  # the first file, of one episode, does not wait
     episodes = np.split(np.arange(walks.episodes), cuts)
-    tacit.write_partitions((walks.select(part) for part in episodes), tmp_path)
+    tacit.data.write_partitions((walks.select(part) for part in episodes), tmp_path)
     with joblib.parallel_config(backend="dask"):
-        there = tacit.PartitionedDemonstrations(tmp_path).reduce(
+        there = tacit.data.PartitionedDemonstrations(tmp_path).reduce(
             partial(gated_tally, killer.gate, mdp)
         )
     killer.check()
-    first, *others = (tacit.Tally.of(mdp, walks.select(part)) for part in episodes)
+    first, *others = (tacit.data.Tally.of(mdp, walks.select(part)) for part in episodes)
     here = sum(others, start=first)
     # The files are merged in their order, whoever read them: the same bits.
     for name in ("counts", "discounted", "cut", "squares", "starts"):
@@ -142,12 +142,12 @@ def test_files_are_reduced_the_same_on_a_cluster_that_loses_a_worker(tasks, tmp_
 def test_files_are_recovered_from_the_same_on_a_cluster(tasks, tmp_path, client):
     mdp, features, walks = tasks[0].mdp, tasks[0].features, tasks[0].demonstrations
     episodes = np.array_split(np.arange(walks.episodes), 5)
-    tacit.write_partitions((walks.select(part) for part in episodes), tmp_path)
+    tacit.data.write_partitions((walks.select(part) for part in episodes), tmp_path)
     with joblib.parallel_config(backend="dask"):
         found = tacit.recover(
             mdp,
             features,
-            tacit.PartitionedDemonstrations(tmp_path),
+            tacit.data.PartitionedDemonstrations(tmp_path),
             estimator=tacit.Likelihood(),
         )
     whole = tacit.recover(mdp, features, walks, estimator=tacit.Likelihood())
@@ -210,12 +210,12 @@ def test_the_paper_is_reproduced_the_same_on_a_cluster_that_loses_a_worker(
 
 def test_each_task_has_its_recovery_in_order_without_a_cluster(tasks):
     told = []
-    found = tacit.recover_each(tasks[:2], workers=1, callbacks=[told.append])
+    found = tacit.many.recover_each(tasks[:2], workers=1, callbacks=[told.append])
     for task, recovery in zip(tasks, found, strict=False):
         alone = tacit.recover(task.mdp, task.features, task.demonstrations)
         assert_array_equal(recovery.reward_weights, alone.reward_weights)
     assert [(event.step, event.numbers["of"]) for event in told] == [(1, 2.0), (2, 2.0)]
     with pytest.raises(tacit.InvalidModel, match=r"one a task \(2\); got 3"):
-        tacit.recover_each(tasks[:2], estimator=[tacit.Convex()] * 3)
+        tacit.many.recover_each(tasks[:2], estimator=[tacit.Convex()] * 3)
     with pytest.raises(tacit.InvalidModel, match="must be of type Task; got int"):
-        tacit.recover_each([1])
+        tacit.many.recover_each([1])

@@ -52,7 +52,7 @@ def test_simulate_makes_a_problem_of_any_world(words, states, form, tmp_path, ca
     assert code == 0
     told = json.loads(out)
     assert told["states"] == states
-    problem = tacit.Problem.load(tmp_path / "p")
+    problem = tacit.runs.Problem.load(tmp_path / "p")
     assert problem.mdp.states == states
     assert problem.demonstrations.episodes == told["episodes"] == 4
     assert problem.truth is not None
@@ -63,7 +63,7 @@ def test_simulate_is_the_same_for_the_same_seed(tmp_path, capsys):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         words = ["simulate", "published-figure", "--seed", seed, "--out", tmp_path / name]
         assert tell(capsys, *words)[0] == 0
-    a, b, c = (tacit.Problem.load(tmp_path / name).demonstrations.states for name in "abc")
+    a, b, c = (tacit.runs.Problem.load(tmp_path / name).demonstrations.states for name in "abc")
     np.testing.assert_array_equal(a, b)
     assert not np.array_equal(a, c)
 
@@ -98,7 +98,7 @@ def test_solve_tells_value_prices_and_certificate(grid, capsys):
     assert code == 0
     for piece in ("converged: value", "spent", "budget", "price", "duality gap"):
         assert piece in out
-    problem = tacit.Problem.load(grid)
+    problem = tacit.runs.Problem.load(grid)
     solution = tacit.solve(problem.mdp, problem.truth)
     told = json.loads(tell(capsys, "solve", grid, "--json")[1])
     assert told["value"] == solution.value
@@ -109,7 +109,7 @@ def test_solve_tells_value_prices_and_certificate(grid, capsys):
 @pytest.mark.parametrize("solver", ["column-generation", "occupancy-lp"])
 def test_exact_solvers_agree_on_the_value(solver, grid, capsys):
     told = json.loads(tell(capsys, "solve", grid, "--solver", solver, "--json")[1])
-    problem = tacit.Problem.load(grid)
+    problem = tacit.runs.Problem.load(grid)
     # Both certify a relative gap of at most 1e-7.
     assert told["value"] == pytest.approx(tacit.solve(problem.mdp, problem.truth).value, rel=1e-6)
 
@@ -137,9 +137,9 @@ def test_the_price_curve_is_concave_and_written(grid, tmp_path, capsys):
 
 
 def test_an_infeasible_budget_is_proven_in_words_and_code_3(grid, tmp_path, capsys):
-    problem = tacit.Problem.load(grid)
+    problem = tacit.runs.Problem.load(grid)
     strict = tacit.Objective(problem.truth.reward, problem.truth.costs, [0.01])
-    tacit.Problem(problem.mdp, problem.features, truth=strict).save(tmp_path / "p")
+    tacit.runs.Problem(problem.mdp, problem.features, truth=strict).save(tmp_path / "p")
     code, out, shown = tell(capsys, "solve", tmp_path / "p", "--out", tmp_path / "solved")
     assert (code, out) == (3, "")
     assert "even the one that spends least of cost 0 spends" in shown
@@ -168,7 +168,7 @@ def test_solve_refuses_what_it_cannot_do(words, piece, tmp_path, capsys):
 @pytest.fixture(scope="module")
 def runs(grid, tmp_path_factory):
     """Two recoveries of the grid."""
-    problem = tacit.Problem.load(grid)
+    problem = tacit.runs.Problem.load(grid)
     place = tmp_path_factory.mktemp("runs")
     for name, estimator in (("sets", tacit.Explanation()), ("points", tacit.Convex(ridge=1e-6))):
         found = tacit.recover(
@@ -329,7 +329,7 @@ def test_a_fault_is_one_line_a_code_and_nothing_written(fault, verb, tmp_path, c
     ],
 )
 def test_a_damaged_archive_cannot_be_read(content, piece, grid, tmp_path, capsys):
-    tacit.Problem.load(grid).save(tmp_path / "p")
+    tacit.runs.Problem.load(grid).save(tmp_path / "p")
     path = tmp_path / "p" / "mdp.npz"
     good = path.read_bytes()
     if content == "truncated":
@@ -345,7 +345,7 @@ def test_a_damaged_archive_cannot_be_read(content, piece, grid, tmp_path, capsys
 
 
 def test_terminal_rows_of_zeros_are_told_with_their_cure(grid, tmp_path, capsys):
-    tacit.Problem.load(grid).save(tmp_path / "p")
+    tacit.runs.Problem.load(grid).save(tmp_path / "p")
     arrays = read_arrays(tmp_path / "p" / "mdp.npz")
     arrays["probabilities"] = np.where(
         np.arange(25)[:, None, None] >= 23, 0.0, arrays["probabilities"]
@@ -429,7 +429,7 @@ def test_a_full_disk_is_code_4_and_leaves_nothing(form, tmp_path):
 def test_reading_is_told_only_where_it_takes_long(capsys):
     import io
 
-    from tacit.commands.loading import reading_bar
+    from tacit.cli.loading import reading_bar
 
     for total, quiet, lines in ((100_000_000, False, 4), (100_000_000, True, 0), (1000, False, 0)):
         stream = io.StringIO()

@@ -10,10 +10,10 @@ import oracles
 import tacit
 from experts import exact, grid, hill_expert, policy_of, tangle
 from tacit import MDP, Demonstrations, Features, SoftDual
-from tacit.inverse.convex import Convex
-from tacit.inverse.coordinates import coordinates
 from tacit.inverse.expectations import expectations, pull_back
-from tacit.inverse.inference import advantages, information
+from tacit.inverse.noisy.convex import Convex
+from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.recovery import RecoveryStatus
 
 
@@ -263,7 +263,7 @@ def test_any_discount(discount):
 
 def test_information_of_the_expert_is_not_singular_where_the_truth_was_found():
     # What "wherever the information matrix is non-singular" means in the tests above.
-    from tacit.inverse.boltzmann import fit
+    from tacit.inverse.noisy.boltzmann import fit
 
     world = grid()
     space = coordinates(world.mdp, world.features)

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 import tacit
 from tacit import MDP, Demonstrations, InvalidDemonstrations, InvalidModel
-from tacit.counting import CHUNK, count_transitions
-from tacit.dynamics_prior import Over, Prior, Unvisited
-from tacit.evidence import Evidence
 from tacit.files.arrays import read_arrays, write_arrays
-from tacit.layout import Layout
+from tacit.model.counts import CHUNK, count_transitions
+from tacit.model.evidence import Evidence
+from tacit.model.names import Layout
+from tacit.model.prior import Over, Prior, Unvisited
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 3)), min_size=1)
 
@@ -126,7 +126,7 @@ def test_the_sentences_name_what_was_assumed():
         "3 of 6 pairs of state and action were never seen (go in garden, go in cellar and",
         "No step out of cellar was seen: taken to stay for ever",
         "100% of the observed steps lie in pairs seen fewer than 5 times",
-        "tacit.dynamics_uncertainty widen them",
+        "tacit.checks.dynamics_uncertainty widen them",
     ):
         assert part in text, text
     known = MDP(np.eye(2)[:, None, :], [1, 0], 0.5)

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from strategies import examples
-from tacit.demonstrations import Demonstrations
+from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations
-from tacit.mdp import MDP
+from tacit.model.mdp import MDP
 
 MODEL = MDP(np.full((4, 3, 4), 0.25), np.full(4, 0.25), 0.9)
 STEP = st.tuples(st.integers(0, 3), st.integers(0, 2))

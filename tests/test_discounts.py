@@ -25,7 +25,7 @@ def expert(discount: float, strength: float = 400.0):
 
 def profile(seen, grid_of=GRID, **options):
     world = grid()
-    return tacit.discount_profile(world.mdp, world.features, seen, grid_of, **options)
+    return tacit.checks.discount_profile(world.mdp, world.features, seen, grid_of, **options)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit import InvalidDemonstrations, InvalidModel
-from tacit.sources import Discretiser
+from tacit.data.sources import Discretiser
 
 RNG = np.random.default_rng(0)
 CLOUD = RNG.normal(size=(500, 2)) * [1.0, 20.0]

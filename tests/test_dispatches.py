@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.forward import secant
-from tacit.forward.smooth_dual import point_at
-from tacit.forward.world import world_of
-from tacit.inverse.boltzmann import fit
-from tacit.inverse.coordinates import coordinates
-from tacit.tallies.observed import tally_of
+from tacit.data.observed import tally_of
+from tacit.engine.backends import world_of
+from tacit.engine.smooth_dual import point_at
+from tacit.forward import pricing as secant
+from tacit.inverse.noisy.boltzmann import fit
+from tacit.inverse.noisy.coordinates import coordinates
 
 WORLD = tacit.worlds.hill_grid(seed=0, tightness=0.5)
 NOISY = tacit.SoftDual(temperature=0.0025)
@@ -68,7 +68,7 @@ def test_a_batch_takes_as_many_programs_as_one_problem(tmp_path, problems):
     seen = tacit.simulate(WORLD.mdp, policy, trajectories=50, steps=100, seed=0)
     one = tally_of(WORLD.mdp, seen).visitation(np.zeros(WORLD.mdp.states, bool))
     every = np.repeat(one[None], problems, axis=0)
-    work = lambda: tacit.recover_many(WORLD.mdp, WORLD.features, every)  # noqa: E731
+    work = lambda: tacit.many.recover_many(WORLD.mdp, WORLD.features, every)  # noqa: E731
     assert programs(tmp_path, work) <= 3  # a rough look, the search, and one more for stragglers
 
 

@@ -6,7 +6,7 @@ import pytest
 import oracles
 import tacit
 from tacit import MDP, InvalidModel
-from tacit.inverse.dynamics_uncertainty import dynamics_uncertainty
+from tacit.checks.dynamics import dynamics_uncertainty
 
 
 def expert(seed: int, constraints: int = 0, temperature: float = 0.05):

@@ -9,13 +9,13 @@ from hypothesis import given
 
 import oracles
 from strategies import examples, policies, problems
-from tacit.demonstrations import Demonstrations
+from tacit.data.demonstrations import Demonstrations
+from tacit.data.tally import Horizons
 from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.forward.simulation import simulate
 from tacit.inverse.expectations import check_task, expectations, pull_back
-from tacit.mdp import MDP
-from tacit.objective import Features
-from tacit.simulation import simulate
-from tacit.tallies.tally import Horizons
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features
 
 # Sums of the same few thousand products in another order.
 ROUNDING = 1e-12

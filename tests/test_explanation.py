@@ -17,9 +17,9 @@ from scipy.optimize import linprog
 import oracles
 import tacit
 from tacit.inverse.expectations import expectations
-from tacit.inverse.explanation import Explanation
-from tacit.inverse.explanations.cone import cone, rows, values
-from tacit.inverse.explanations.vocabulary import vocabulary
+from tacit.inverse.optimal.cone import cone, rows, values
+from tacit.inverse.optimal.explanation import Explanation
+from tacit.inverse.optimal.vocabulary import vocabulary
 
 # Corners of the program are met to 1e-9 with columns of order one; ends of intervals are quotients
 # of such numbers and amplify them by the conditioning of the corner, seen up to a few hundred.
@@ -226,7 +226,7 @@ def test_eliminating_values_changes_no_answer(seed, monkeypatch):
     world = tacit.worlds.random(seed, states=15, constraints=seed % 2, tightness=None)
     _, shown = demonstrated(world, trajectories=2, steps=8)
     few = fitted(world, shown)
-    monkeypatch.setattr("tacit.inverse.explanations.cone.MANY", -1)
+    monkeypatch.setattr("tacit.inverse.optimal.cone.MANY", -1)
     every = fitted(world, shown)
     for name in ("reward_intervals", "multiplier_intervals"):
         mine, theirs = (getattr(r.identification, name) for r in (few, every))

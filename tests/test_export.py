@@ -8,9 +8,9 @@ import pytest
 
 import tacit
 from tacit import MDP, InvalidModel, Objective, export
+from tacit.data.sources import Discretiser
 from tacit.files.arrays import read_arrays
-from tacit.layout import Layout
-from tacit.sources import Discretiser
+from tacit.model.names import Layout
 
 gymnasium = pytest.importorskip("gymnasium")
 

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.engine.progress import pursue, watching
 from tacit.files.atomic import write_bytes
-from tacit.progress import pursue, watching
-from tacit.runs import Run, claimed
+from tacit.folders.claim import claimed
+from tacit.folders.runs import Run
 from walks import problem, seen_by
 
 LIVES = Path(__file__).with_name("lives.py")

@@ -5,10 +5,10 @@ import pytest
 
 from experts import drawn, grid, hill_expert, pairs, spread_visits
 from tacit import MDP, Demonstrations, Features
-from tacit.inverse.coordinates import coordinates
 from tacit.inverse.findings import data_findings, feature_findings, single_minded
-from tacit.inverse.inference import blind_sentences
-from tacit.inverse.likelihood import Likelihood
+from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy.inference import blind_sentences
+from tacit.inverse.noisy.likelihood import Likelihood
 
 NAMES = {"reward_names": ("a", "b"), "cost_names": [("c", "d")]}
 

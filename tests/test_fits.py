@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import tacit
 from experts import grid, hill_expert
 from tacit import Demonstrations
-from tacit.inverse import fits
-from tacit.inverse.fits import fits_of_batches, trajectory_fits
+from tacit.checks import fits
+from tacit.checks.fits import fits_of_batches, trajectory_fits
 
 
 def sampled(policy=None, trajectories=40, steps=60, seed=0):

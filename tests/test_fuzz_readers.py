@@ -212,7 +212,7 @@ def problem(request, tmp_path_factory):
         (folder / name).write_text(text)
     if request.param == "arrays":
         saved = tmp_path_factory.mktemp("saved") / "problem"
-        tacit.Problem.load(folder).save(saved)
+        tacit.runs.Problem.load(folder).save(saved)
         folder = saved
     return folder, {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -228,10 +228,10 @@ def test_a_problem_with_one_damaged_file_is_read_or_refused_in_one_line(problem)
     def attempt(name, changes):
         (folder / name).write_bytes(damaged(content[name], changes))
         try:
-            outcomes.add(survives(tacit.Problem.load, folder))
+            outcomes.add(survives(tacit.runs.Problem.load, folder))
         finally:
             (folder / name).write_bytes(content[name])
 
-    assert survives(tacit.Problem.load, folder) == "read"
+    assert survives(tacit.runs.Problem.load, folder) == "read"
     attempt()
     assert {"InvalidModel", "OSError"} & outcomes

@@ -10,8 +10,7 @@ import oracles
 from experts import PRICE, TEMPERATURE, grid, hill_expert, policy_of, tangle
 from strategies import examples
 from tacit import Features
-from tacit.inverse.coordinates import coordinates
-from tacit.inverse.gauge import budget_one, ratios, split
+from tacit.inverse.noisy.coordinates import budget_one, coordinates, ratios, split
 
 SEEDS = st.integers(0, 2**20)
 

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 import tacit
 from experts import policy_of
 from tacit import Demonstrations
-from tacit.inverse.groups_law import Deck, redrawn
+from tacit.checks.likelihood_ratio import Deck, redrawn
 
 EQUAL = ([1.2, 0.0], [0.8, 0.0])  # a reward and a cost weight on their bounds
 OTHER = ([1.2, 0.0], [0.0, 2.4])
@@ -43,7 +43,7 @@ def drawn(policies, *, episodes=12, steps=15, seed=0):
 
 def compared(policies, *, episodes=12, steps=15, seed=0, **options):
     seen, groups = drawn(policies, episodes=episodes, steps=steps, seed=seed)
-    return tacit.equal_weights_test(world().mdp, world().features, seen, groups, **options)
+    return tacit.checks.equal_weights_test(world().mdp, world().features, seen, groups, **options)
 
 
 def log_likelihood(recovery, seen) -> float:
@@ -55,7 +55,7 @@ def test_the_ratio_is_that_of_separate_and_common_fits():
     keep = tacit.Likelihood(level=1.0)
     policies = [policy(*INNER), policy(*INNER, 1.3)]
     seen, groups = drawn(policies, episodes=40, steps=40)
-    found = tacit.equal_weights_test(
+    found = tacit.checks.equal_weights_test(
         world().mdp, world().features, seen, groups, estimator=keep, draws=0
     )
     parts = [seen.select(groups == name) for name in found.groups]
@@ -133,7 +133,7 @@ def test_own_noise_lies_between_the_two_other_models():
     policies = [policy(*INNER), policy(*OTHER, 2.0)]
     seen, groups = drawn(policies, episodes=20)
     ratios = [
-        tacit.equal_weights_test(
+        tacit.checks.equal_weights_test(
             world().mdp, world().features, seen, groups, own_noise=own, draws=0
         ).ratio
         for own in (False, True)
@@ -180,7 +180,7 @@ def test_new_actions_are_drawn_from_the_common_policy_in_the_states_met():
 def test_loose_pairs_keep_their_states():
     seen, groups = drawn([policy(*EQUAL)] * 2, episodes=60, steps=1)
     loose = Demonstrations.from_pairs(seen.states, seen.actions)
-    found = tacit.equal_weights_test(world().mdp, world().features, loose, groups, draws=19)
+    found = tacit.checks.equal_weights_test(world().mdp, world().features, loose, groups, draws=19)
     assert "by drawing new actions" in found.law
 
 
@@ -195,8 +195,8 @@ def test_groups_of_the_demonstrations_are_taken():
     seen, groups = drawn([policy(*EQUAL)] * 2)
     named = replace(seen, groups=groups)
     task = (world().mdp, world().features)
-    one = tacit.equal_weights_test(*task, named, draws=0)
-    assert one.ratio == tacit.equal_weights_test(*task, seen, groups, draws=0).ratio
+    one = tacit.checks.equal_weights_test(*task, named, draws=0)
+    assert one.ratio == tacit.checks.equal_weights_test(*task, seen, groups, draws=0).ratio
     assert one.groups == ("group 0", "group 1")
 
 
@@ -204,12 +204,12 @@ def test_groups_that_make_no_comparison_are_refused():
     seen, groups = drawn([policy(*EQUAL)] * 2)
     task = (world().mdp, world().features, seen)
     with pytest.raises(tacit.InvalidDemonstrations, match="group"):
-        tacit.equal_weights_test(*task)
+        tacit.checks.equal_weights_test(*task)
     with pytest.raises(tacit.InvalidDemonstrations, match=r"one entry an episode \(24\); got 3"):
-        tacit.equal_weights_test(*task, groups[:3])
+        tacit.checks.equal_weights_test(*task, groups[:3])
     with pytest.raises(tacit.InvalidDemonstrations, match="at least two groups"):
-        tacit.equal_weights_test(*task, ["a"] * 24)
+        tacit.checks.equal_weights_test(*task, ["a"] * 24)
     with pytest.raises(tacit.InvalidModel, match="use Likelihood"):
-        tacit.equal_weights_test(*task, groups, estimator=tacit.Convex())
+        tacit.checks.equal_weights_test(*task, groups, estimator=tacit.Convex())
     with pytest.raises(tacit.InvalidModel, match="draws must be at least 0"):
-        tacit.equal_weights_test(*task, groups, draws=-1)
+        tacit.checks.equal_weights_test(*task, groups, draws=-1)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.inverse.guarantees import more_data_sentence
+from tacit.inverse.findings import more_data_sentence
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ def sampled(policy=None, trajectories=40, steps=50, seed=0):
 
 def held(seen, **options):
     world = grid()
-    return tacit.holdout(world.mdp, world.features, seen, **options)
+    return tacit.checks.holdout(world.mdp, world.features, seen, **options)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_scores_are_the_mean_log_likelihood_of_the_episodes_held(result):
     error = by_episode.std(ddof=1) / np.sqrt(10)
     assert_allclose(result.recovered.log_likelihood_error, error, rtol=1e-6)
     assert_allclose(result.uniform.log_likelihood, -np.log(4))
-    alone = tacit.RewardOnly().fit(world.mdp, world.features, seen.select(result.kept))
+    alone = tacit.families.RewardOnly().fit(world.mdp, world.features, seen.select(result.kept))
     logs = np.log(alone.solution.policy[steps.states, steps.actions])
     assert_allclose(result.reward_only.log_likelihood, logs.mean(), rtol=1e-7)
 
@@ -85,7 +85,7 @@ def test_a_constraint_that_never_was_is_not_credited():
     result = held(sampled(free), estimator=tacit.Likelihood())
     assert "do not show that constraints are needed" in result.sentences[-1]
     alone = Features(world.features.reward)
-    again = tacit.holdout(world.mdp, alone, sampled(free), estimator=tacit.Likelihood())
+    again = tacit.checks.holdout(world.mdp, alone, sampled(free), estimator=tacit.Likelihood())
     assert again.reward_only.lead == 0.0
     assert again.sentences[-1] == "It predicts unseen episodes better than random actions do."
 

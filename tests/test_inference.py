@@ -12,12 +12,11 @@ import oracles
 import tacit
 from experts import PRICE, TEMPERATURE, drawn, grid, hill_expert, pairs, spread_visits
 from strategies import examples
-from tacit.forward.smooth_dual import minimise
-from tacit.forward.world import world_of
-from tacit.inverse.boltzmann import fit, loss_of, refit
-from tacit.inverse.coordinates import coordinates
-from tacit.inverse.gauge import ratios, split
-from tacit.inverse.inference import (
+from tacit.engine.backends import world_of
+from tacit.engine.smooth_dual import minimise
+from tacit.inverse.noisy.boltzmann import fit, loss_of, refit
+from tacit.inverse.noisy.coordinates import coordinates, ratios, split
+from tacit.inverse.noisy.inference import (
     ONE_SIDED,
     TWO_SIDED,
     Errors,
@@ -30,8 +29,8 @@ from tacit.inverse.inference import (
     undecided,
     upper_ends,
 )
-from tacit.inverse.intervals import landscape
-from tacit.inverse.likelihood import Likelihood, Steps
+from tacit.inverse.noisy.intervals import landscape
+from tacit.inverse.noisy.likelihood import Likelihood, Steps
 
 SEEDS = st.integers(0, 2**20)
 

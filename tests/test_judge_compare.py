@@ -11,14 +11,9 @@ import oracles
 import tacit
 from strategies import Problem, examples, problems
 from tacit.errors import Infeasible, InvalidModel
-from tacit.judge import (
-    compare,
-    null_distribution,
-    null_objectives,
-    sample_behaviours,
-    transfer,
-)
-from tacit.judge.tables import correlation
+from tacit.judge import compare, null_distribution, null_objectives, sample_behaviours
+from tacit.judge import comparison as transfer
+from tacit.judge.outcomes import correlation
 from tacit.worlds import published_figure
 
 # Stay (0) or switch (1) between two states, from state 0. Being in state 1 pays 1, staying there

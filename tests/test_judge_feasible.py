@@ -9,13 +9,8 @@ import oracles
 import tacit
 from strategies import examples, problems
 from tacit.errors import InvalidModel
-from tacit.judge.agreement import costly_pairs, set_agreement, weight_error
-from tacit.judge.feasible import (
-    Behaviours,
-    allowed,
-    feasible_agreement,
-    sample_behaviours,
-)
+from tacit.judge.behaviour import costly_pairs, set_agreement, weight_error
+from tacit.judge.feasible import Behaviours, allowed, feasible_agreement, sample_behaviours
 
 CONSTRAINED = problems(max_states=10, max_actions=4, min_constraints=1, max_discount=0.99)
 

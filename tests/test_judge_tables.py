@@ -9,7 +9,7 @@ import oracles
 import tacit
 from strategies import examples, policies, problems
 from tacit.errors import InvalidModel
-from tacit.judge.tables import canonical, canonical_norm, correlation, starc
+from tacit.judge.outcomes import canonical, canonical_norm, correlation, starc
 from tacit.worlds import published_figure, published_values
 
 SMALL = problems(max_states=12, max_actions=4, max_discount=0.99)

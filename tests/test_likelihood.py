@@ -11,12 +11,12 @@ import oracles
 import tacit
 from experts import PRICE, drawn, grid, hill_expert, pairs, policy_of, spread_visits, tangle
 from tacit import MDP, Demonstrations, Features, SoftDual
-from tacit.forward.smooth_dual import point_at
-from tacit.forward.world import world_of
-from tacit.inverse.boltzmann import loss_of, refit
-from tacit.inverse.coordinates import coordinates
+from tacit.engine.backends import world_of
+from tacit.engine.smooth_dual import point_at
 from tacit.inverse.expectations import pull_back
-from tacit.inverse.likelihood import Likelihood, Steps
+from tacit.inverse.noisy.boltzmann import loss_of, refit
+from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy.likelihood import Likelihood, Steps
 from tacit.inverse.recovery import RecoveryStatus
 
 DONE = (RecoveryStatus.CONVERGED, RecoveryStatus.LOCAL_OPTIMUM)
@@ -336,7 +336,7 @@ def test_the_activity_test_is_told_of_every_parameter(monkeypatch):
         told.append((tested, free, held))
         return 1.0
 
-    monkeypatch.setattr("tacit.inverse.likelihood.activity_p_value", spy)
+    monkeypatch.setattr("tacit.inverse.noisy.likelihood.activity_p_value", spy)
     rng = np.random.default_rng(1)
     fit(pairs(rng.multinomial(400, np.full(4, 0.25), size=25)))
     tested, free, held = told[0]

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import tacit
 from strategies import Problem, examples, problems
-from tacit.mdp import MDP, Successors
-from tacit.transitions import shared_successors, successor_lists
+from tacit.model.mdp import MDP, Successors
+from tacit.model.transitions import shared_successors, successor_lists
 
 # Rows are divided by their sums and repeats added up: a few roundings of numbers below 1.
 ROUNDING = 1e-14

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from strategies import examples
 from tacit.errors import InvalidModel
-from tacit.mdp import MDP
-from tacit.objective import Features, Objective
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features, Objective
 
 
 def model(states: int = 3, actions: int = 2) -> MDP:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import tacit
 from rooms import ROOMS, changed, folder
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.problems.settings import read_settings
+from tacit.folders.settings import read_settings
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def same_model(one, other):
 
 
 def test_text_is_read_by_name(rooms):
-    problem = tacit.Problem.load(rooms)
+    problem = tacit.runs.Problem.load(rooms)
     assert problem.layout.state_names == ("hall", "Küche", "sun room")
     assert problem.layout.action_names == ("go on", "wait")
     np.testing.assert_array_equal(problem.mdp.dense()[0, 0], [0.25, 0.75, 0])
@@ -61,10 +61,10 @@ def test_names_that_look_like_numbers_survive(text, tmp_path):
         [0, 1, 2, 1], [1, 0, 1, 1], [0, 3, 4], [True, False], [2, -1], [False, True], ["a", "b"]
     )
     notes = ("The transitions were guessed.",)
-    tacit.Problem(world.mdp, world.features, seen, None, layout, notes).save(
+    tacit.runs.Problem(world.mdp, world.features, seen, None, layout, notes).save(
         tmp_path / "p", text=text
     )
-    again = tacit.Problem.load(tmp_path / "p")
+    again = tacit.runs.Problem.load(tmp_path / "p")
     if not text:
         assert again.notes == notes
     assert again.layout.state_names == layout.state_names
@@ -87,9 +87,9 @@ def test_what_is_saved_is_loaded(world, text, tmp_path):
     world = WORLDS[world]()
     uniform = np.full((world.mdp.states, world.mdp.actions), 1 / world.mdp.actions)
     seen = tacit.simulate(world.mdp, uniform, trajectories=3, steps=7)
-    problem = tacit.Problem(world.mdp, world.features, seen, world.truth, world.layout)
+    problem = tacit.runs.Problem(world.mdp, world.features, seen, world.truth, world.layout)
     problem.save(tmp_path / "new" / "problem", text=text)
-    again = tacit.Problem.load(tmp_path / "new" / "problem")
+    again = tacit.runs.Problem.load(tmp_path / "new" / "problem")
     same_model(problem, again)
     np.testing.assert_array_equal(again.demonstrations.states, seen.states)
     np.testing.assert_array_equal(again.demonstrations.final_states, seen.final_states)
@@ -99,14 +99,14 @@ def test_what_is_saved_is_loaded(world, text, tmp_path):
 
 
 def test_numbers_are_places_in_whatever_order_they_are_found(rooms, tmp_path):
-    tacit.Problem.load(rooms).save(tmp_path / "npz")
+    tacit.runs.Problem.load(rooms).save(tmp_path / "npz")
     shutil.copy(tmp_path / "npz" / "features.npz", rooms)
     (rooms / "features.csv").unlink()
     (rooms / "demonstrations.csv").unlink()
     (rooms / "problem.toml").write_text("discount = 0.5\ninitial = 2\n")
     rows = "2,1,0,1\n2,0,2,1\n0,0,1,1\n0,1,0,1\n1,0,1,1\n1,1,2,1\n"
     (rooms / "transitions.csv").write_text("state,action,next_state,probability\n" + rows)
-    problem = tacit.Problem.load(rooms)
+    problem = tacit.runs.Problem.load(rooms)
     assert problem.mdp.dense().argmax(axis=2).tolist() == [[1, 0], [1, 2], [2, 0]]
     assert problem.mdp.initial.tolist() == [0, 0, 1]
     assert problem.layout == tacit.worlds.Layout()
@@ -115,15 +115,15 @@ def test_numbers_are_places_in_whatever_order_they_are_found(rooms, tmp_path):
 def test_one_name_for_two_features_is_told_apart_in_text(tmp_path):
     mdp = tacit.worlds.random(seed=0, states=2, actions=1).mdp
     features = tacit.Features([[1.0], [2.0]], [[[3.0], [4.0]]], ["x"], [["x"]])
-    tacit.Problem(mdp, features).save(tmp_path / "p", text=True)
-    again = tacit.Problem.load(tmp_path / "p").features
+    tacit.runs.Problem(mdp, features).save(tmp_path / "p", text=True)
+    again = tacit.runs.Problem.load(tmp_path / "p").features
     assert again.reward.tolist() == [[1], [2]]
     assert again.costs[0].tolist() == [[3], [4]]
     assert again.cost_names == (("x (2)",),)
 
 
 def test_saving_over_something_is_refused_and_leaves_it(rooms):
-    problem = tacit.Problem.load(rooms)
+    problem = tacit.runs.Problem.load(rooms)
     before = sorted(path.name for path in rooms.iterdir())
     with pytest.raises(FileExistsError, match="not empty"):
         problem.save(rooms)
@@ -132,12 +132,12 @@ def test_saving_over_something_is_refused_and_leaves_it(rooms):
 
 
 def test_a_fault_while_saving_leaves_nothing(rooms, tmp_path, monkeypatch):
-    problem = tacit.Problem.load(rooms)
+    problem = tacit.runs.Problem.load(rooms)
 
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tacit.problems.problem.write_arrays", full)
+    monkeypatch.setattr("tacit.folders.problem.write_arrays", full)
     with pytest.raises(OSError, match="No space"):
         problem.save(tmp_path / "new")
     assert [path.name for path in tmp_path.iterdir()] == [rooms.name]
@@ -149,8 +149,10 @@ def test_names_and_numbers_may_both_be_used(tmp_path):
         numbers = numbers.replace(f",{name},", f",{number},")
     for number, name in enumerate(["go on", "wait"]):
         numbers = numbers.replace(f",{name}\n", f",{number}\n")
-    seen = tacit.Problem.load(folder(tmp_path / "a", demonstrations__csv=numbers)).demonstrations
-    named = tacit.Problem.load(folder(tmp_path / "b")).demonstrations
+    seen = tacit.runs.Problem.load(
+        folder(tmp_path / "a", demonstrations__csv=numbers)
+    ).demonstrations
+    named = tacit.runs.Problem.load(folder(tmp_path / "b")).demonstrations
     np.testing.assert_array_equal(seen.states, named.states)
     np.testing.assert_array_equal(seen.actions, named.actions)
 
@@ -161,7 +163,7 @@ def test_numbers_that_do_not_start_at_0_are_names(tmp_path):
         for number, name in ((1, "hall"), (2, "Küche"), (3, "sun room")):
             text = text.replace(name, str(number))
         changed[file.replace(".", "__")] = text
-    problem = tacit.Problem.load(folder(tmp_path / "a", **changed))
+    problem = tacit.runs.Problem.load(folder(tmp_path / "a", **changed))
     assert problem.layout.state_names == ("1", "2", "3")
     np.testing.assert_array_equal(problem.demonstrations.states, [0, 1, 2, 0, 0])
 
@@ -173,14 +175,14 @@ def test_numbers_may_be_padded_with_zeros(tmp_path):
             text = text.replace(name, code)
         padded[file.replace(".", "__")] = text
     plain, coded = (
-        tacit.Problem.load(folder(tmp_path / name, **files))
+        tacit.runs.Problem.load(folder(tmp_path / name, **files))
         for name, files in (("a", {}), ("b", padded))
     )
     assert coded.layout.state_names == ("007", "012", "003")
     np.testing.assert_array_equal(coded.demonstrations.states, plain.demonstrations.states)
     twice = {file: text.replace("012", "7") for file, text in padded.items()}
     with pytest.raises(InvalidDemonstrations, match=r"'007' and '7' of .* are one number"):
-        tacit.Problem.load(folder(tmp_path / "c", **twice))
+        tacit.runs.Problem.load(folder(tmp_path / "c", **twice))
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
@@ -189,43 +191,45 @@ def test_a_pipe_is_not_waited_for(tmp_path, file):
     path = folder(tmp_path / "a", **{file.replace(".", "__"): None})
     os.mkfifo(path / file)
     with pytest.raises(OSError, match="is a pipe or a device"):
-        tacit.Problem.load(path)
+        tacit.runs.Problem.load(path)
 
 
 def test_features_of_no_use_are_told_with_their_file(tmp_path):
     path = changed(tmp_path / "a", "features.csv", "0.5", "1e300")
     with pytest.raises(InvalidModel, match=r"features\.csv: reward features .* up to 1e\+300"):
-        tacit.Problem.load(path)
+        tacit.runs.Problem.load(path)
 
 
 def test_dialects_of_text_are_read(tmp_path):
     odd = "\ufeff" + ROOMS["features.csv"].replace(",", ";").replace("\n", "\r\n")
-    problem = tacit.Problem.load(folder(tmp_path / "a", features__csv="\r\n" + odd[1:]))
-    same_model(problem, tacit.Problem.load(folder(tmp_path / "b")))
+    problem = tacit.runs.Problem.load(folder(tmp_path / "a", features__csv="\r\n" + odd[1:]))
+    same_model(problem, tacit.runs.Problem.load(folder(tmp_path / "b")))
     (tmp_path / "a" / "features.csv").write_bytes(odd.encode())
-    same_model(problem, tacit.Problem.load(tmp_path / "a"))
+    same_model(problem, tacit.runs.Problem.load(tmp_path / "a"))
 
 
 def test_the_start_may_be_a_table_a_column_or_what_was_seen(tmp_path):
     shared = ROOMS["problem.toml"].replace(
         'initial = "hall"', 'initial = { hall = 0.25, "sun room" = 0.75 }'
     )
-    assert tacit.Problem.load(
+    assert tacit.runs.Problem.load(
         folder(tmp_path / "a", problem__toml=shared)
     ).mdp.initial.tolist() == [0.25, 0, 0.75]
     column = ROOMS["problem.toml"].replace('"hall"', '"sun"')
     table = "state,sun,heat\nhall,0.5,0\nKüche,0.5,1\nsun room,0,0\n"
-    problem = tacit.Problem.load(folder(tmp_path / "b", problem__toml=column, features__csv=table))
+    problem = tacit.runs.Problem.load(
+        folder(tmp_path / "b", problem__toml=column, features__csv=table)
+    )
     assert problem.mdp.initial.tolist() == [0.5, 0.5, 0]
     absent = ROOMS["problem.toml"].replace('initial = "hall"\n', "")
-    problem = tacit.Problem.load(folder(tmp_path / "c", problem__toml=absent))
+    problem = tacit.runs.Problem.load(folder(tmp_path / "c", problem__toml=absent))
     assert problem.mdp.initial.tolist() == [1, 0, 0]
     assert "2 episodes" in problem.notes[0]
 
 
 def test_transitions_are_estimated_where_there_are_none(tmp_path):
     settings = ROOMS["problem.toml"] + '[transitions]\nprior = 0\nunvisited = "stay"\n'
-    problem = tacit.Problem.load(
+    problem = tacit.runs.Problem.load(
         folder(tmp_path / "a", transitions__csv=None, problem__toml=settings)
     )
     dense = problem.mdp.dense()
@@ -237,7 +241,7 @@ def test_transitions_are_estimated_where_there_are_none(tmp_path):
 
 def test_truth_may_be_given_as_text(tmp_path):
     settings = ROOMS["problem.toml"] + "[truth]\nreward = [2]\ncosts = [[1]]\nbudgets = [0.5]\n"
-    truth = tacit.Problem.load(folder(tmp_path / "a", problem__toml=settings)).truth
+    truth = tacit.runs.Problem.load(folder(tmp_path / "a", problem__toml=settings)).truth
     np.testing.assert_array_equal(truth.reward, [0, 1, 2])
     np.testing.assert_array_equal(truth.costs, [[0, 1, 0]])
 
@@ -247,18 +251,22 @@ def test_states_that_nothing_leaves_are_said_to_stay(tmp_path):
         line for line in ROOMS["transitions.csv"].splitlines() if not line.startswith("sun room")
     )
     with pytest.raises(InvalidModel) as caught:
-        tacit.Problem.load(folder(tmp_path / "a", transitions__csv=without))
+        tacit.runs.Problem.load(folder(tmp_path / "a", transitions__csv=without))
     said = str(caught.value)
     for piece in ("transitions.csv", "'sun room'", "'go on'", "sums to 0", 'absorbing = "stay"'):
         assert piece in said
     for answer in ('"stay"', '["sun room"]'):
         settings = ROOMS["problem.toml"] + f"[transitions]\nabsorbing = {answer}\n"
         (tmp_path / "a" / "problem.toml").write_text(settings)
-        assert tacit.Problem.load(tmp_path / "a").mdp.absorbing.tolist() == [False, False, True]
+        assert tacit.runs.Problem.load(tmp_path / "a").mdp.absorbing.tolist() == [
+            False,
+            False,
+            True,
+        ]
 
 
 def test_the_same_cure_serves_an_archive(rooms, tmp_path):
-    tacit.Problem.load(rooms).save(tmp_path / "npz")
+    tacit.runs.Problem.load(rooms).save(tmp_path / "npz")
     from tacit.files.arrays import read_arrays, write_arrays
 
     arrays = read_arrays(tmp_path / "npz" / "mdp.npz")
@@ -266,28 +274,28 @@ def test_the_same_cure_serves_an_archive(rooms, tmp_path):
     arrays["probabilities"][2] = 0
     write_arrays(tmp_path / "npz" / "mdp.npz", arrays)
     with pytest.raises(InvalidModel, match=r"mdp.npz: .*state 2, action 0\) sums to 0.*absorbing"):
-        tacit.Problem.load(tmp_path / "npz")
+        tacit.runs.Problem.load(tmp_path / "npz")
     (tmp_path / "npz" / "problem.toml").write_text('[transitions]\nabsorbing = "stay"\n')
-    assert tacit.Problem.load(tmp_path / "npz").mdp.absorbing.tolist() == [False, False, True]
+    assert tacit.runs.Problem.load(tmp_path / "npz").mdp.absorbing.tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize("pair", [("mdp.npz", "transitions.csv"), ("features.npz", "features.csv")])
 def test_a_part_given_twice_is_refused(pair, rooms, tmp_path):
-    tacit.Problem.load(rooms).save(tmp_path / "npz")
+    tacit.runs.Problem.load(rooms).save(tmp_path / "npz")
     shutil.copy(tmp_path / "npz" / pair[0], rooms)
     with pytest.raises(InvalidModel, match=f"each part once.*{pair[0]} and {pair[1]}"):
-        tacit.Problem.load(rooms)
+        tacit.runs.Problem.load(rooms)
 
 
 def test_a_missing_problem_and_a_file_are_told_apart(tmp_path):
     with pytest.raises(FileNotFoundError):
-        tacit.Problem.load(tmp_path / "nowhere")
+        tacit.runs.Problem.load(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError):
-        tacit.Problem.load(tmp_path / "file")
+        tacit.runs.Problem.load(tmp_path / "file")
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"needs features\.csv"):
-        tacit.Problem.load(tmp_path / "empty")
+        tacit.runs.Problem.load(tmp_path / "empty")
 
 
 # (file, what to replace, by what, pieces of the one line)
@@ -337,7 +345,7 @@ def test_every_fault_of_the_model_is_one_line_that_says_where(fault, tmp_path):
     file, old, new, pieces = TEXT_FAULTS[fault]
     place = changed(tmp_path / "p", file, old, new)
     with pytest.raises(InvalidModel) as caught:
-        tacit.Problem.load(place)
+        tacit.runs.Problem.load(place)
     said = str(caught.value)
     assert "\n" not in said
     for piece in pieces:
@@ -350,7 +358,7 @@ def test_other_files_under_these_names_are_refused(file, content, tmp_path):
     place = folder(tmp_path / "p")
     (place / file).write_bytes(content)
     with pytest.raises((InvalidModel, OSError), match=file):
-        tacit.Problem.load(place)
+        tacit.runs.Problem.load(place)
 
 
 @pytest.mark.parametrize(
@@ -371,11 +379,11 @@ def test_other_files_under_these_names_are_refused(file, content, tmp_path):
 def test_faults_of_an_archive_are_one_line_too(entry, value, pieces, rooms, tmp_path):
     from tacit.files.arrays import read_arrays, write_arrays
 
-    tacit.Problem.load(rooms).save(tmp_path / "npz")
+    tacit.runs.Problem.load(rooms).save(tmp_path / "npz")
     arrays = read_arrays(tmp_path / "npz" / "mdp.npz")
     write_arrays(tmp_path / "npz" / "mdp.npz", arrays | {entry: value})
     with pytest.raises(InvalidModel) as caught:
-        tacit.Problem.load(tmp_path / "npz")
+        tacit.runs.Problem.load(tmp_path / "npz")
     for piece in pieces:
         assert piece in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -384,25 +392,25 @@ def test_faults_of_an_archive_are_one_line_too(entry, value, pieces, rooms, tmp_
 def test_an_archive_of_other_features_is_told_with_its_folder(rooms, tmp_path):
     from tacit.files.arrays import write_arrays
 
-    tacit.Problem.load(rooms).save(tmp_path / "npz")
+    tacit.runs.Problem.load(rooms).save(tmp_path / "npz")
     path = tmp_path / "npz" / "features.npz"
     write_arrays(path, {"reward": np.ones((3, 1)), "reward_names": np.array("x")})
-    assert tacit.Problem.load(path.parent).features.reward_names == ("x",)
+    assert tacit.runs.Problem.load(path.parent).features.reward_names == ("x",)
     write_arrays(path, {"reward": np.ones((2, 1))})
     with pytest.raises(InvalidModel, match=r"npz: reward features .* one row a state \(3\); got 2"):
-        tacit.Problem.load(path.parent)
+        tacit.runs.Problem.load(path.parent)
 
 
 def test_parts_that_do_not_fit_each_other_are_refused():
     world = tacit.worlds.hill_grid(seed=0)
     other = tacit.worlds.hill_grid(seed=0, size=4)
     with pytest.raises(InvalidModel, match=r"one row a state \(25\); got 16"):
-        tacit.Problem(world.mdp, other.features)
+        tacit.runs.Problem(world.mdp, other.features)
     with pytest.raises(InvalidModel, match=r"5 x 5 cells"):
-        tacit.Problem(other.mdp, other.features, layout=world.layout)
+        tacit.runs.Problem(other.mdp, other.features, layout=world.layout)
     seen = tacit.Demonstrations.from_trajectories([([24], [0])])
     with pytest.raises(InvalidDemonstrations, match=r"0\.\.15"):
-        tacit.Problem(other.mdp, other.features, seen)
+        tacit.runs.Problem(other.mdp, other.features, seen)
 
 
 def test_no_settings_file_is_no_error(tmp_path):
@@ -421,7 +429,7 @@ def both_forms(tmp_path_factory):
         "[truth]\nreward = [1]\ncosts = [[1]]\nbudgets = [1]\n"
     )
     folder(place / "text", problem__toml=written)
-    problem = tacit.Problem.load(place / "text")
+    problem = tacit.runs.Problem.load(place / "text")
     problem.save(place / "npz")
     return place
 
@@ -458,7 +466,7 @@ def test_no_bytes_make_a_traceback(file, edits, both_forms):
     said = ""
     try:
         path.write_bytes(bad)
-        tacit.Problem.load(path.parent)
+        tacit.runs.Problem.load(path.parent)
     except (tacit.TacitError, OSError) as error:
         said = str(error)
     finally:

@@ -11,12 +11,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import tacit
-from tacit import progress
-from tacit.files.trees import digest, pack, unpack
-from tacit.forward.dynamics import dense, sparse
-from tacit.forward.host import Host
-from tacit.forward.smooth_dual import Problem, Search, advance, begin, minimise
-from tacit.progress import Event, StopEarly, early_stop, log, once, pursue, watching
+from tacit.engine import progress
+from tacit.engine.backends.device import dense, sparse
+from tacit.engine.backends.host import Host
+from tacit.engine.progress import Event, StopEarly, early_stop, log, once, pursue, watching
+from tacit.engine.smooth_dual import Problem, Search, advance, begin, minimise
+from tacit.files.arrays import digest, pack, unpack
 from walks import seen_by
 
 ESTIMATORS = {
@@ -29,8 +29,8 @@ ESTIMATORS = {
     ),
     "explanation": (tacit.Explanation(), "exact"),
     "no explanation": (tacit.Explanation(), "noisy"),
-    "reward only": (tacit.RewardOnly(), "noisy"),
-    "constraint only": (tacit.ConstraintOnly([0.5, 0.5]), "noisy"),
+    "reward only": (tacit.families.RewardOnly(), "noisy"),
+    "constraint only": (tacit.families.ConstraintOnly([0.5, 0.5]), "noisy"),
 }
 
 

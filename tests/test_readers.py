@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from strategies import examples
 from tacit import Demonstrations, InvalidDemonstrations
-from tacit.files import delimited
+from tacit.files import tables as delimited
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.contents import natural_order
 from tacit.files.parquet import check_parquet
 from tacit.files.tables import read_columns
-from tacit.layout import Layout
+from tacit.model.names import Layout
 
 HEAD = "episode,step,state,action\n"
 ROOMS = Layout(state_names=("hall", "kitchen", "garden"), action_names=("stay", "go"))
@@ -232,7 +232,7 @@ def test_rows_that_are_packed_are_not_unpacked(tmp_path):
 
 
 def test_parquet_is_read_in_slices(tmp_path, trusted, monkeypatch):
-    monkeypatch.setattr("tacit.files.batches.ROWS", 10)
+    monkeypatch.setattr("tacit.data.batches.ROWS", 10)
     rng = np.random.default_rng(0)
     order = rng.permutation(95)
     frame = pl.DataFrame({"episode": order // 5, "step": order % 5, "state": order, "action": 0})

@@ -11,12 +11,13 @@ import pytest
 
 import tacit
 from tacit.cli import main
-from tacit.commands.parsing import parse
-from tacit.commands.recover import _estimator
-from tacit.commands.recover_arguments import OPTIONS, Recover
-from tacit.commands.telling import telling
-from tacit.progress import Event
-from tacit.runs import Run, claimed
+from tacit.cli.parsing import parse
+from tacit.cli.recover import _estimator
+from tacit.cli.recover_arguments import OPTIONS, Recover
+from tacit.cli.telling import telling
+from tacit.engine.progress import Event
+from tacit.folders.claim import claimed
+from tacit.folders.runs import Run
 from walks import problem, seen_by
 
 ESTIMATORS = {
@@ -31,8 +32,8 @@ ESTIMATORS = {
         starts=2, step_size=3.0, band=0.0
     ),
     "explanation --free-reward": tacit.Explanation(free_reward=True),
-    "reward-only --max-steps 9": tacit.RewardOnly(max_steps=9),
-    "constraint-only --reward-weights 1 2 --temperature 0.5": tacit.ConstraintOnly(
+    "reward-only --max-steps 9": tacit.families.RewardOnly(max_steps=9),
+    "constraint-only --reward-weights 1 2 --temperature 0.5": tacit.families.ConstraintOnly(
         [1.0, 2.0], temperature=0.5
     ),
 }
@@ -58,8 +59,8 @@ def test_every_option_is_one_of_the_estimators_named():
         "convex": tacit.Convex,
         "alternating": tacit.Alternating,
         "explanation": tacit.Explanation,
-        "reward-only": tacit.RewardOnly,
-        "constraint-only": tacit.ConstraintOnly,
+        "reward-only": tacit.families.RewardOnly,
+        "constraint-only": tacit.families.ConstraintOnly,
     }
     for name, estimators in OPTIONS.items():
         has = {word for word, kind in made.items() if name in kind.__dataclass_fields__}

@@ -7,23 +7,17 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from tacit.demonstrations import Demonstrations
+from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel, NotConverged
 from tacit.forward.column_generation import ColumnGeneration
+from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solve import solve
-from tacit.inverse.alternating import Alternating
 from tacit.inverse.identification import Identification, unidentified
+from tacit.inverse.paper.alternating import Alternating
 from tacit.inverse.recover import recover
-from tacit.inverse.recovery import (
-    History,
-    Recovery,
-    RecoveryCertificate,
-    RecoveryStatus,
-    delivered,
-)
-from tacit.objective import Features
-from tacit.simulation import simulate
+from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus, delivered
+from tacit.model.objective import Features
 from tacit.worlds import hill_grid
 from tacit.worlds import random as random_world
 

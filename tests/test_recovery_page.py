@@ -11,17 +11,17 @@ import tacit
 from browser import CONTRAST, browser
 from house import ROOMS, house
 from outline import read
+from tacit.checks.discounts import discount_profile
+from tacit.checks.fits import trajectory_fits
+from tacit.checks.holdout import holdout
 from tacit.cli import main
-from tacit.commands.report import command
-from tacit.commands.report_arguments import Report
+from tacit.cli.report import command
+from tacit.cli.report_arguments import Report
+from tacit.folders.runs import Run
 from tacit.forward.solution import Certificate, Solution, Status
-from tacit.inverse.discounts import discount_profile
-from tacit.inverse.fits import trajectory_fits
-from tacit.inverse.holdout import holdout
 from tacit.inverse.identification import unidentified
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
-from tacit.layout import Layout
-from tacit.runs import Run
+from tacit.model.names import Layout
 from tacit.show.bars import bar
 from tacit.show.digits import short
 from tacit.show.recovery.figures import figure_files

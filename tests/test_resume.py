@@ -8,9 +8,11 @@ import pytest
 
 import tacit
 from tacit.cli import main
+from tacit.engine.progress import Event, watching
 from tacit.files.arrays import read_arrays, write_arrays
-from tacit.progress import Event, watching
-from tacit.runs import Run, checkpoint, claimed
+from tacit.folders.claim import claimed
+from tacit.folders.journal import checkpoint
+from tacit.folders.runs import Run
 from walks import problem, seen_by
 
 ESTIMATORS = {
@@ -19,7 +21,7 @@ ESTIMATORS = {
     "alternating": (tacit.Alternating(starts=1, max_steps=4), "exact"),
     "explanation": (tacit.Explanation(), "exact"),
     "no explanation": (tacit.Explanation(), "noisy"),
-    "constraint only": (tacit.ConstraintOnly([0.5, 0.5]), "noisy"),
+    "constraint only": (tacit.families.ConstraintOnly([0.5, 0.5]), "noisy"),
 }
 
 
@@ -195,7 +197,7 @@ def test_a_run_is_not_lost_by_mistake_and_not_mixed_up(tmp_path, asked, capsys):
     assert "--resume goes on with it, --overwrite begins again" in refused()
     assert "setting seed: 0 there, 1 now" in refused("--resume", "--seed", "1")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tacit.runs.identity.versions", lambda: {"tacit": "0.0.9"})
+        patched.setattr("tacit.folders.runs.versions", lambda: {"tacit": "0.0.9"})
         assert "version tacit: 0.1.0 there, 0.0.9 now" in refused("--resume")
     seen = problem("exact").demonstrations
     (tmp_path / "problem" / "demonstrations.parquet").unlink()

@@ -12,13 +12,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import tacit
-from tacit.files.bundle import read_page
-from tacit.inverse.fits import trajectory_fits
-from tacit.layout import Layout
-from tacit.runs import Run, claimed
-from tacit.runs import lock as locks
-from tacit.runs.identity import data_hashes, data_summary, difference, identity
-from tacit.runs.lock import LOCK, locked, started_at
+from tacit.checks.fits import trajectory_fits
+from tacit.files.atomic import read_page
+from tacit.folders import claim as locks
+from tacit.folders.claim import LOCK, claimed, locked, started_at
+from tacit.folders.runs import Run, data_hashes, data_summary, difference, identity
+from tacit.model.names import Layout
 from walks import seen_by
 
 
@@ -230,7 +229,7 @@ def test_a_second_process_is_refused_and_a_dead_ones_lock_is_not(tmp_path):
     script = (
         "import sys, os, signal\n"
         "from pathlib import Path\n"
-        "from tacit.runs.lock import locked\n"
+        "from tacit.folders.claim import locked\n"
         "with locked(Path(sys.argv[1])):\n"
         "    print('held', flush=True)\n"
         "    sys.stdin.read()\n"

@@ -17,10 +17,10 @@ from numpy.testing import assert_allclose
 import experts
 import shards
 import tacit
-from tacit.forward import sharded_model
-from tacit.forward.dynamics import sparse
-from tacit.forward.sharding import Sharded
-from tacit.forward.world import world_of
+from tacit.engine.backends import world_of
+from tacit.engine.backends.device import sparse
+from tacit.engine.backends.sharded import Sharded
+from tacit.model import sharded as sharded_model
 
 # Solves are exact to 1e-10, recoveries to 1e-9 in their gradient, whose curvature is above one.
 SAME = {"rtol": 1e-9, "atol": 1e-9}
@@ -148,7 +148,7 @@ def test_rows_in_chunks_of_different_widths_make_the_same_model(monkeypatch):
     chances /= chances.sum(axis=2, keepdims=True)
     mdp = tacit.MDP(tacit.Successors(lists, chances), np.eye(23)[3], 0.9)
     objective = tacit.Objective(rng.random((23, 2)), [rng.random((23, 2))], [4.0])
-    model = tacit.ShardedMDP.from_rows(
+    model = tacit.scale.ShardedMDP.from_rows(
         lambda i, j: tacit.Successors(lists[i:j], chances[i:j]), 3, states=23, discount=0.9
     )
 
@@ -172,7 +172,7 @@ def test_bad_rows_are_named():
             lists = np.full((count, 1, 1), target)
             return tacit.Successors(lists, np.full((count, 1, 1), probability))
 
-        return tacit.ShardedMDP.from_rows(rows, initial, states=4, discount=0.9)
+        return tacit.scale.ShardedMDP.from_rows(rows, initial, states=4, discount=0.9)
 
     with pytest.raises(tacit.InvalidModel, match=r"rows\(0, 4\).*sums to 0.5"):
         built(probability=0.5)
@@ -190,7 +190,7 @@ def test_bad_rows_are_named():
 
 def test_a_model_is_split_inside_only_and_never_for_a_batch():
     mdp = shards.task()[0]
-    with tacit.sharded():
+    with tacit.scale.sharded():
         assert isinstance(world_of(mdp), Sharded)
         assert not isinstance(world_of(mdp, whole=True), Sharded)
     assert not isinstance(world_of(mdp), Sharded)
@@ -200,7 +200,7 @@ def test_visits_from_an_even_start_are_found(monkeypatch):
     """An even start is an eigenvector of every chain: a Krylov method may break down on it."""
     import jax
 
-    from tacit.forward import linear_systems
+    from tacit.engine.backends import device as linear_systems
 
     monkeypatch.setattr(linear_systems, "PLAIN", 0)  # no fallback: the Krylov steps themselves
     mdp, _, _ = shards.task()

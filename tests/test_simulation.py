@@ -11,9 +11,9 @@ from hypothesis import given
 import oracles
 from strategies import examples, policies, problems, random_policy
 from tacit.errors import InvalidModel
+from tacit.forward.simulation import BLOCK, _cumulative, _drawn, _first_above, simulate
 from tacit.forward.solution import Mixture
-from tacit.mdp import MDP
-from tacit.simulation import BLOCK, _cumulative, _drawn, _first_above, simulate
+from tacit.model.mdp import MDP
 
 LARGEST_UNIFORM = 1.0 - 2.0**-53
 # Deviations in standard errors. One test looks at fewer than 400 numbers, so five sigma raises a

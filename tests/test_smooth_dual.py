@@ -11,11 +11,11 @@ from scipy.optimize import minimize
 import oracles
 from strategies import Problem, examples
 from tacit import MDP, Successors
-from tacit.forward.dynamics import dense, sparse
-from tacit.forward.host import Host
-from tacit.forward.smooth_dual import Problem as Dual
-from tacit.forward.smooth_dual import minimise, point_at
-from tacit.forward.world import world_of
+from tacit.engine.backends import world_of
+from tacit.engine.backends.device import dense, sparse
+from tacit.engine.backends.host import Host
+from tacit.engine.smooth_dual import Problem as Dual
+from tacit.engine.smooth_dual import minimise, point_at
 
 STATES, ACTIONS, SIZE = 6, 3, 4
 TOLERANCE = 1e-9

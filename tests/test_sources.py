@@ -12,9 +12,8 @@ from gymnasium import spaces
 
 import tacit
 from tacit import InvalidDemonstrations, InvalidModel
-from tacit.sources import from_imitation, from_minari, rollouts
-from tacit.sources.collect import _chooser
-from tacit.sources.spaces import element, number, size
+from tacit.data.sources import from_imitation, from_minari, rollouts
+from tacit.data.sources.gymnasium import _chooser, element, number, size
 
 LAKE = "FrozenLake-v1"
 

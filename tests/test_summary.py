@@ -10,7 +10,13 @@ from experts import grid
 from tacit import Demonstrations
 
 STEP = Demonstrations.from_trajectories([([0], [1])])
-ESTIMATORS = [None, tacit.Likelihood(), tacit.Convex(), tacit.Explanation(), tacit.RewardOnly()]
+ESTIMATORS = [
+    None,
+    tacit.Likelihood(),
+    tacit.Convex(),
+    tacit.Explanation(),
+    tacit.families.RewardOnly(),
+]
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)

@@ -13,12 +13,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 import tacit
 from experts import hill_expert
 from strategies import examples, problems
-from tacit.demonstrations import Demonstrations
+from tacit.data.demonstrations import Demonstrations
+from tacit.data.observed import tally_of
+from tacit.data.tally import Moves, Scatter, Spread, Tally
 from tacit.errors import InvalidDemonstrations
-from tacit.tallies.moves import Moves
-from tacit.tallies.observed import tally_of
-from tacit.tallies.sums import Scatter, Spread
-from tacit.tallies.tally import Tally
 
 # Of sums of some hundred numbers, each rounded to about 1e-16 of the largest.
 ROUNDING = 1e-12
@@ -180,7 +178,7 @@ def task(walks):
 def folder(walks, tmp_path_factory):
     folder = tmp_path_factory.mktemp("parts")
     parts = (walks.select(part) for part in np.array_split(np.arange(120), 4))
-    assert tacit.write_partitions(parts, folder) == 4
+    assert tacit.data.write_partitions(parts, folder) == 4
     return folder
 
 
@@ -195,7 +193,7 @@ ESTIMATORS = {
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_files_read_in_parts_give_the_recovery_of_the_whole(name, task, walks, folder):
-    parts = tacit.PartitionedDemonstrations(folder, workers=1)
+    parts = tacit.data.PartitionedDemonstrations(folder, workers=1)
     one = tacit.recover(*task, walks, estimator=ESTIMATORS[name], throw=False)
     two = tacit.recover(*task, parts, estimator=ESTIMATORS[name], throw=False)
     assert two.identification.findings == one.identification.findings
@@ -215,7 +213,7 @@ def test_files_read_in_parts_give_the_recovery_of_the_whole(name, task, walks, f
 
 def test_two_processes_find_the_same_bits_as_one(task, folder):
     found = [
-        tacit.PartitionedDemonstrations(folder, workers=workers).tally(task[0])
+        tacit.data.PartitionedDemonstrations(folder, workers=workers).tally(task[0])
         for workers in (1, 2)
     ]
     for name in ("counts", "discounted", "cut", "squares"):
@@ -256,8 +254,8 @@ def two_states() -> tacit.MDP:
     return tacit.MDP([[[0.5, 0.5]], [[0.5, 0.5]]], [1, 0], 0.5)
 
 
-def opened(folder) -> tacit.PartitionedDemonstrations:
-    return tacit.PartitionedDemonstrations(folder, workers=1)
+def opened(folder) -> tacit.data.PartitionedDemonstrations:
+    return tacit.data.PartitionedDemonstrations(folder, workers=1)
 
 
 def test_an_episode_in_two_files_is_an_error(tmp_path):
@@ -305,7 +303,7 @@ def test_folders_that_cannot_be_read_are_named(tmp_path):
     write(tmp_path / "a.parquet", [0, 0], [0, 1])
     found = opened(tmp_path)
     with pytest.raises(FileExistsError, match="must hold no Parquet files yet"):
-        tacit.write_partitions([], tmp_path)
+        tacit.data.write_partitions([], tmp_path)
     write(tmp_path / "a.parquet", [0, 0, 0], [0, 1, 2])
     with pytest.raises(OSError, match=r"a\.parquet has changed since the folder was opened"):
         found.tally(two_states())
@@ -323,7 +321,7 @@ def test_partitions_keep_everything_that_demonstrations_hold(walks, folder):
 def test_another_world_or_other_features_are_read_anew(task, walks, folder):
     mdp, features = task
     seen = []
-    parts = tacit.PartitionedDemonstrations(
+    parts = tacit.data.PartitionedDemonstrations(
         folder, workers=1, progress=lambda done, files: seen.append((done, files))
     )
     patient = tacit.MDP(mdp.transitions, mdp.initial, 0.99)
@@ -347,7 +345,7 @@ def test_joblib_says_how_many_workers(task, folder, monkeypatch):
 
     monkeypatch.setattr(joblib.Parallel, "__init__", noted)
     with joblib.parallel_config(backend="threading", n_jobs=3):
-        tacit.PartitionedDemonstrations(folder).tally(task[0])
+        tacit.data.PartitionedDemonstrations(folder).tally(task[0])
     assert seen == [3]
     with pytest.raises(tacit.InvalidModel, match="workers must be at least 1; got 0"):
-        tacit.PartitionedDemonstrations(folder, workers=0).tally(task[0])
+        tacit.data.PartitionedDemonstrations(folder, workers=0).tally(task[0])

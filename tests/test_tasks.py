@@ -10,15 +10,15 @@ from scipy.special import logsumexp
 from scipy.stats import chi2, kstest
 
 import tacit
-from tacit.inverse.convex import Convex
-from tacit.inverse.coordinates import coordinates
-from tacit.inverse.likelihood import Likelihood, Steps
+from tacit.inverse.joint.link import Tie, link
+from tacit.inverse.joint.search import Directions, agreement_p_value
+from tacit.inverse.joint.stack import Stack
+from tacit.inverse.joint.tasks import SharedLikelihood, Task
+from tacit.inverse.noisy.convex import Convex
+from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy.likelihood import Likelihood, Steps
 from tacit.inverse.recover import recover
 from tacit.inverse.recovery import RecoveryStatus
-from tacit.inverse.tasks import SharedLikelihood, Task
-from tacit.inverse.tasks_agreement import Directions, agreement_p_value
-from tacit.inverse.tasks_link import Tie, link
-from tacit.inverse.tasks_stack import Stack
 
 TEMPERATURE = 0.3
 WEIGHTS = np.array([0.5, 0.3, 0.2])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit import threads
-from tacit.forward.host import Host
+from tacit.engine import workers as threads
+from tacit.engine.backends.host import Host
 from tacit.forward.solution import certify
 
 

@@ -17,6 +17,6 @@ def seen_by() -> dict[str, tuple[tacit.MDP, tacit.Features, tacit.Demonstrations
     return found
 
 
-def problem(kind: str) -> tacit.Problem:
+def problem(kind: str) -> tacit.runs.Problem:
     """The same as a `Problem`."""
-    return tacit.Problem(*seen_by()[kind])
+    return tacit.runs.Problem(*seen_by()[kind])

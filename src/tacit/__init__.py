@@ -10,9 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tacit import export, features, judge, progress, runs, sources, worlds
-    from tacit.demonstrations import Demonstrations
-    from tacit.dynamics_prior import Prior
+    from tacit import checks as checks
+    from tacit import data as data
+    from tacit import export as export
+    from tacit import folders as runs
+    from tacit import judge as judge
+    from tacit import many as many
+    from tacit import worlds as worlds
+    from tacit.data.demonstrations import Demonstrations
+    from tacit.engine import progress as progress
     from tacit.errors import (
         Infeasible,
         InvalidDemonstrations,
@@ -22,160 +28,72 @@ if TYPE_CHECKING:
     )
     from tacit.forward.column_generation import ColumnGeneration
     from tacit.forward.occupancy_lp import OccupancyLP
-    from tacit.forward.price_curve import price_curve
-    from tacit.forward.sharded_model import ShardedMDP
-    from tacit.forward.sharded_solve import solve_sharded
-    from tacit.forward.sharding import sharded
+    from tacit.forward.simulation import simulate
     from tacit.forward.soft_dual import SoftDual
     from tacit.forward.solution import Certificate, Solution, Status
     from tacit.forward.solve import solve
-    from tacit.inverse.alternating import Alternating
-    from tacit.inverse.baselines import ConstraintOnly, RewardOnly
-    from tacit.inverse.batches.batch import Batch
-    from tacit.inverse.batches.recover_many import recover_many
-    from tacit.inverse.convex import Convex
-    from tacit.inverse.discounts import discount_profile
-    from tacit.inverse.dynamics_uncertainty import dynamics_uncertainty
-    from tacit.inverse.explanation import Explanation
-    from tacit.inverse.fits import trajectory_fits
-    from tacit.inverse.groups import equal_weights_test
-    from tacit.inverse.holdout import holdout
-    from tacit.inverse.likelihood import Likelihood
+    from tacit.inverse import families as families
+    from tacit.inverse.joint.tasks import JointRecovery, Task
+    from tacit.inverse.noisy.convex import Convex
+    from tacit.inverse.noisy.likelihood import Likelihood
+    from tacit.inverse.optimal.explanation import Explanation
+    from tacit.inverse.paper.alternating import Alternating
     from tacit.inverse.recover import recover
-    from tacit.inverse.recover_each import recover_each
     from tacit.inverse.recovery import Recovery, RecoveryStatus
-    from tacit.inverse.sharded_recovery import recover_sharded
-    from tacit.inverse.tasks import JointRecovery, Task
-    from tacit.judge.comparison import Comparison, compare
-    from tacit.mdp import MDP, Successors
-    from tacit.objective import Features, Objective
-    from tacit.problems.problem import Problem
-    from tacit.simulation import simulate
-    from tacit.tallies.partitions import PartitionedDemonstrations
-    from tacit.tallies.parts import write_partitions
-    from tacit.tallies.tally import Tally
+    from tacit.judge.comparison import compare
+    from tacit.model import features as features
+    from tacit.model import sharded as scale
+    from tacit.model.mdp import MDP
+    from tacit.model.objective import Features, Objective
+    from tacit.model.transitions import Successors
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "MDP",
-    "Alternating",
-    "Batch",
-    "Certificate",
-    "ColumnGeneration",
-    "Comparison",
-    "ConstraintOnly",
-    "Convex",
-    "Demonstrations",
-    "Explanation",
-    "Features",
-    "Infeasible",
-    "InvalidDemonstrations",
-    "InvalidModel",
-    "JointRecovery",
-    "Likelihood",
-    "NotConverged",
-    "Objective",
-    "OccupancyLP",
-    "PartitionedDemonstrations",
-    "Prior",
-    "Problem",
-    "Recovery",
-    "RecoveryStatus",
-    "RewardOnly",
-    "ShardedMDP",
-    "SoftDual",
-    "Solution",
-    "Status",
-    "Successors",
-    "TacitError",
-    "Tally",
-    "Task",
-    "compare",
-    "discount_profile",
-    "dynamics_uncertainty",
-    "equal_weights_test",
-    "export",
-    "features",
-    "holdout",
-    "judge",
-    "price_curve",
-    "progress",
-    "recover",
-    "recover_each",
-    "recover_many",
-    "recover_sharded",
-    "runs",
-    "sharded",
-    "simulate",
-    "solve",
-    "solve_sharded",
-    "sources",
-    "trajectory_fits",
-    "worlds",
-    "write_partitions",
-]
-
-# Name -> the module that defines it. A public name must not be the name of a module of this
-# package other than the one it stands for: importing that module would silently replace it.
-_HOME = {
-    "MDP": "tacit.mdp",
-    "Batch": "tacit.inverse.batches.batch",
-    "Alternating": "tacit.inverse.alternating",
-    "Certificate": "tacit.forward.solution",
-    "ColumnGeneration": "tacit.forward.column_generation",
-    "Comparison": "tacit.judge.comparison",
-    "ConstraintOnly": "tacit.inverse.baselines",
-    "Convex": "tacit.inverse.convex",
-    "Demonstrations": "tacit.demonstrations",
-    "Explanation": "tacit.inverse.explanation",
-    "Features": "tacit.objective",
-    "Infeasible": "tacit.errors",
-    "InvalidDemonstrations": "tacit.errors",
-    "InvalidModel": "tacit.errors",
-    "JointRecovery": "tacit.inverse.tasks",
-    "Likelihood": "tacit.inverse.likelihood",
-    "NotConverged": "tacit.errors",
-    "Objective": "tacit.objective",
-    "OccupancyLP": "tacit.forward.occupancy_lp",
-    "PartitionedDemonstrations": "tacit.tallies.partitions",
-    "Prior": "tacit.dynamics_prior",
-    "Problem": "tacit.problems.problem",
-    "Recovery": "tacit.inverse.recovery",
-    "RecoveryStatus": "tacit.inverse.recovery",
-    "RewardOnly": "tacit.inverse.baselines",
-    "ShardedMDP": "tacit.forward.sharded_model",
-    "SoftDual": "tacit.forward.soft_dual",
-    "Solution": "tacit.forward.solution",
-    "Status": "tacit.forward.solution",
-    "Successors": "tacit.mdp",
-    "TacitError": "tacit.errors",
-    "Tally": "tacit.tallies.tally",
-    "Task": "tacit.inverse.tasks",
-    "compare": "tacit.judge.comparison",
-    "discount_profile": "tacit.inverse.discounts",
-    "dynamics_uncertainty": "tacit.inverse.dynamics_uncertainty",
-    "equal_weights_test": "tacit.inverse.groups",
-    "export": "tacit.export",
-    "features": "tacit.features",
-    "holdout": "tacit.inverse.holdout",
-    "judge": "tacit.judge",
-    "price_curve": "tacit.forward.price_curve",
-    "progress": "tacit.progress",
-    "recover": "tacit.inverse.recover",
-    "recover_each": "tacit.inverse.recover_each",
-    "recover_many": "tacit.inverse.batches.recover_many",
-    "recover_sharded": "tacit.inverse.sharded_recovery",
-    "runs": "tacit.runs",
-    "sharded": "tacit.forward.sharding",
-    "simulate": "tacit.simulation",
-    "solve": "tacit.forward.solve",
-    "solve_sharded": "tacit.forward.sharded_solve",
-    "sources": "tacit.sources",
-    "trajectory_fits": "tacit.inverse.fits",
-    "worlds": "tacit.worlds",
-    "write_partitions": "tacit.tallies.parts",
+# Module -> the public names it defines; the imports above say the same to type checkers.
+_DEFINED = {
+    "tacit.errors": [
+        "Infeasible",
+        "InvalidDemonstrations",
+        "InvalidModel",
+        "NotConverged",
+        "TacitError",
+    ],
+    "tacit.model.mdp": ["MDP"],
+    "tacit.model.transitions": ["Successors"],
+    "tacit.model.objective": ["Features", "Objective"],
+    "tacit.data.demonstrations": ["Demonstrations"],
+    "tacit.forward.solution": ["Certificate", "Solution", "Status"],
+    "tacit.forward.solve": ["solve"],
+    "tacit.forward.simulation": ["simulate"],
+    "tacit.forward.column_generation": ["ColumnGeneration"],
+    "tacit.forward.occupancy_lp": ["OccupancyLP"],
+    "tacit.forward.soft_dual": ["SoftDual"],
+    "tacit.inverse.recover": ["recover"],
+    "tacit.inverse.recovery": ["Recovery", "RecoveryStatus"],
+    "tacit.inverse.joint.tasks": ["JointRecovery", "Task"],
+    "tacit.inverse.noisy.likelihood": ["Likelihood"],
+    "tacit.inverse.noisy.convex": ["Convex"],
+    "tacit.inverse.optimal.explanation": ["Explanation"],
+    "tacit.inverse.paper.alternating": ["Alternating"],
+    "tacit.judge.comparison": ["compare"],
 }
+# Public name -> the folder or module that is its namespace.
+_NAMESPACES = {
+    "checks": "tacit.checks",
+    "data": "tacit.data",
+    "export": "tacit.export",
+    "families": "tacit.inverse.families",
+    "features": "tacit.model.features",
+    "judge": "tacit.judge",
+    "many": "tacit.many",
+    "progress": "tacit.engine.progress",
+    "runs": "tacit.folders",
+    "scale": "tacit.model.sharded",
+    "worlds": "tacit.worlds",
+}
+_HOME = {name: module for module, names in _DEFINED.items() for name in names} | _NAMESPACES
+
+__all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> object:
@@ -183,8 +101,7 @@ def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'tacit' has no attribute {name!r}")
     module = import_module(_HOME[name])
-    # A subpackage (worlds) is its own public object.
-    value = module if _HOME[name] == f"tacit.{name}" else getattr(module, name)
+    value = module if name in _NAMESPACES else getattr(module, name)
     globals()[name] = value
     return value
 

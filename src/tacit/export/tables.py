@@ -12,8 +12,8 @@ from tacit.export.environment import objective_of
 from tacit.files.arrays import write_arrays
 from tacit.files.tables import write_columns
 from tacit.inverse.recovery import Recovery
-from tacit.layout import Layout
-from tacit.objective import Objective
+from tacit.model.names import Layout
+from tacit.model.objective import Objective
 
 
 def tables(given: Objective | Recovery, path: str | Path, layout: Layout | None = None) -> None:

@@ -14,18 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.forward.policy_iteration import Column, Priced, best_column
-from tacit.forward.solution import (
-    Infeasibility,
-    Mixture,
-    Solution,
-    Status,
-    conclude,
-    delivered,
-)
+from tacit.forward.pricing import Column, Priced, best_column
+from tacit.forward.solution import Infeasibility, Mixture, Solution, Status, conclude, delivered
 from tacit.forward.visitation import deterministic_values, deterministic_visitation
-from tacit.mdp import MDP
-from tacit.objective import Objective
+from tacit.model.mdp import MDP
+from tacit.model.objective import Objective
 
 
 @dataclass(frozen=True)
@@ -64,7 +57,7 @@ class ColumnGeneration:
             column = best_column(mdp, tables, np.ones(1), start=start)
             priced = Priced(np.zeros(0), [column], np.ones(1), None, 1)
         elif len(budgets) == 1:
-            from tacit.forward.secant import price_one
+            from tacit.forward.pricing import price_one
 
             similar = guess is not None and len(guess.multipliers) == objective.constraints
             expected = float(guess.multipliers[bounded][0]) if guess and similar else 0.0
@@ -72,13 +65,13 @@ class ColumnGeneration:
                 mdp, tables, budgets, start=start, expected=expected, limit=self.max_steps
             )
         if priced is None:
-            from tacit.forward.master import price_many
+            from tacit.forward.pricing import price_many
 
             priced = price_many(mdp, tables, budgets, start=start, limit=self.max_steps)
         solution = self._solution(mdp, objective, bounded, priced)
         cut_short = priced.iterations >= self.max_steps
         if solution.status is Status.TOLERANCE_MISSED and len(budgets) > 1 and not cut_short:
-            from tacit.forward.master import no_room
+            from tacit.forward.pricing import no_room
 
             # Without room multipliers are huge and magnify rounding beyond the tolerance.
             if no_room(mdp, tables, budgets):

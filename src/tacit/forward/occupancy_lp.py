@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tacit.engine.linear_program import new_highs, run
 from tacit.errors import InvalidModel
-from tacit.forward.linear_program import new_highs, run
 from tacit.forward.solution import Infeasibility, Solution, conclude, delivered
-from tacit.mdp import MDP
-from tacit.objective import Objective
+from tacit.model.mdp import MDP
+from tacit.model.objective import Objective
 
 # HiGHS meets rows to 1e-10 at best, and calls budgets at the least cost infeasible.
 ROUNDING = 1e-9

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tacit.engine.bellman import largest_entry
 from tacit.errors import InvalidModel
-from tacit.forward.bellman import largest_entry
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solution import Solution, Status, conclude, delivered
-from tacit.mdp import MDP
-from tacit.objective import Objective
+from tacit.model.mdp import MDP
+from tacit.model.objective import Objective
 
 # If spending reacts to its price by less than this share of the largest cost, the dual may have no
 # minimum at all, and the exact solver is asked.
@@ -46,7 +46,7 @@ class SoftDual:
         throw: bool = True,
     ) -> Solution:
         """The `Solution` at this temperature; `guess` is a solution of a similar problem."""
-        from tacit.forward.world import world_of
+        from tacit.engine.backends import world_of
 
         if not 0.0 < self.temperature < np.inf:
             raise InvalidModel(f"temperature must be a positive number; got {self.temperature}")
@@ -82,8 +82,8 @@ class SoftDual:
         self, mdp: MDP, objective: Objective, guess: Solution | None
     ) -> tuple[Solution, bool]:
         """Where the search from a guess ends, and whether a price has stopped to matter there."""
-        from tacit.forward.smooth_dual import Problem, minimise
-        from tacit.forward.world import world_of
+        from tacit.engine.backends import world_of
+        from tacit.engine.smooth_dual import Problem, minimise
 
         reward, costs = objective.tables(mdp)
         bounded = np.isfinite(objective.budgets)

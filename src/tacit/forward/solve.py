@@ -7,8 +7,8 @@ from typing import Protocol
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solution import Solution
-from tacit.mdp import MDP
-from tacit.objective import Objective
+from tacit.model.mdp import MDP
+from tacit.model.objective import Objective
 
 
 class Solver(Protocol):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tacit.engine.backends.host import chain_solve, deterministic_chain, policy_chain
 from tacit.errors import InvalidModel
-from tacit.forward.chains import chain_solve, deterministic_chain, policy_chain
-from tacit.mdp import MDP
+from tacit.model.mdp import MDP
 
 
 def visitation(mdp: MDP, policy: np.ndarray) -> np.ndarray:

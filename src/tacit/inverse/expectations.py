@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tacit.data.observed import Observed, check_observed, spread_of, tally_of
+from tacit.data.tally import Horizons, Tally, known_rest
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.mdp import MDP
-from tacit.objective import Features
-from tacit.tallies.observed import Observed, check_observed, spread_of, tally_of
-from tacit.tallies.sums import known_rest
-from tacit.tallies.tally import Horizons, Tally
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features
 
 Blocks = tuple[np.ndarray, ...]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.transitions import read_only
+from tacit.model.transitions import read_only
 
 
 @dataclass(frozen=True, eq=False)

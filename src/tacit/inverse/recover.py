@@ -1,4 +1,4 @@
-"""The verb of the inverse half: Demonstrations -> Objective."""
+"""Which estimator suits the demonstrations, and why: for the newcomer who has not chosen one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,59 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
+import numpy as np
+
+from tacit.data.observed import Observed, tally_of
+from tacit.engine.progress import Callback, stopped, watching
 from tacit.errors import InvalidModel
 from tacit.inverse.expectations import check_task
+from tacit.inverse.findings import ENOUGH, single_minded
 from tacit.inverse.recovery import Recovery, RecoveryStatus, delivered
-from tacit.mdp import MDP
-from tacit.objective import Features
-from tacit.progress import Callback, stopped, watching
-from tacit.tallies.observed import Observed
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features
 
 if TYPE_CHECKING:
-    from tacit.inverse.tasks import JointRecovery, SharedLikelihood, Task
+    from tacit.inverse.joint.tasks import JointRecovery, SharedLikelihood, Task
+
+# Above this share of steps in states where the expert always does the same, noise is not seen.
+DETERMINISTIC = 0.9
+
+
+def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Estimator, str]:
+    """The estimator picked by evidence, and the sentence that says so.
+
+    An expert who varies where it could do the same is noisy, and the likelihood of its steps uses
+    every one of them. One who does not is taken for optimal, and the set of all explanations is
+    exact there, where the likelihood has no maximum.
+    """
+    from tacit.inverse.noisy.likelihood import Likelihood
+    from tacit.inverse.optimal.explanation import Explanation
+
+    tally = tally_of(mdp, demonstrations)
+    counts = tally.counts
+    share = single_minded(counts)
+    known = int((counts.sum(axis=1) >= ENOUGH).sum())
+    seen = "trajectories" if tally.trajectories else "loose pairs"
+    if share > DETERMINISTIC:
+        reason = (
+            f"Explanation was picked: {share:.0%} of the steps in the {known} states with at least "
+            f"{ENOUGH} visits were taken where the expert always did the same, as an optimal "
+            "expert does."
+        )
+        return Explanation(), reason
+    if known:
+        reason = (
+            f"Likelihood was picked for these {seen}: {1 - share:.0%} of the steps in the {known} "
+            f"states with at least {ENOUGH} visits were taken where the expert varied, as a noisy "
+            "expert does."
+        )
+    else:
+        steps = "1 step" if counts.sum() == 1 else f"{int(np.sum(counts))} steps"
+        reason = (
+            f"Likelihood was picked for these {seen}: no state has {ENOUGH} visits, too few to "
+            f"tell an optimal expert from a noisy one ({steps} in all)."
+        )
+    return Likelihood(), reason
 
 
 class Estimator(Protocol):
@@ -107,7 +150,7 @@ def _recovered(
     throw: bool,
 ) -> Recovery | JointRecovery:
     if not isinstance(mdp, MDP) and isinstance(mdp, Iterable):
-        from tacit.inverse.tasks import recover_tasks
+        from tacit.inverse.joint.tasks import recover_tasks
 
         if features is not None or demonstrations is not None:
             raise InvalidModel("several tasks hold their own features and demonstrations")
@@ -133,8 +176,6 @@ def _recovered(
 
 def _picked(mdp: Any, features: Any, demonstrations: Any, seed: int) -> tuple[Any, str]:
     """The estimator picked by evidence, with this seed if it has one, and why."""
-    from tacit.inverse.choice import choose
-
     picked, reason = choose(mdp, features, demonstrations)
     return (replace(picked, seed=seed) if hasattr(picked, "seed") else picked), reason  # type: ignore
 
@@ -167,8 +208,8 @@ def _resampled(
     if replicates == 0:
         return recovery
     from tacit.inverse.batches.bootstrap import bootstrap
-    from tacit.inverse.convex import Convex
-    from tacit.inverse.likelihood import Likelihood
+    from tacit.inverse.noisy.convex import Convex
+    from tacit.inverse.noisy.likelihood import Likelihood
 
     if isinstance(mdp, MDP) and estimator is None:
         estimator, _ = _picked(mdp, features, demonstrations, seed)

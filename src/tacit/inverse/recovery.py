@@ -13,8 +13,8 @@ import numpy as np
 from tacit.errors import NotConverged
 from tacit.forward.solution import Solution
 from tacit.inverse.identification import Identification
-from tacit.objective import Objective
-from tacit.transitions import read_only
+from tacit.model.objective import Objective
+from tacit.model.transitions import read_only
 
 
 class RecoveryStatus(Enum):
@@ -139,26 +139,26 @@ class Recovery:
 
     def summary(self) -> str:
         """The page a person reads first, as plain text."""
-        from tacit.inverse.summary import summarise
+        from tacit.show.summary import summarise
 
         return summarise(self)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from tacit.inverse.notebook import recovery_html
+        from tacit.show.summary import recovery_html
 
         return recovery_html(self)
 
     def save(self, folder: str | Path) -> None:
         """Writes the run folder: `recovery.npz`, `history.parquet` and, last, `run.json`."""
-        from tacit.inverse.storage import save
+        from tacit.folders.recoveries import save
 
         save(self, Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path) -> Recovery:
         """The recovery saved in this folder, every array checked against its checksum."""
-        from tacit.inverse.storage import load
+        from tacit.folders.recoveries import load
 
         return load(Path(folder))
 

@@ -1,20 +1,18 @@
 """How close a recovery came: metrics against a truth, transfer, and what guessing gets."""
 
-from tacit.judge.agreement import (
-    SetAgreement,
-    costly_pairs,
-    set_agreement,
-    weight_error,
-)
 from tacit.judge.behaviour import (
     FeatureGap,
+    SetAgreement,
+    costly_pairs,
     feature_gap,
     log_likelihood,
     policy_agreement,
     policy_distance,
+    set_agreement,
     visitation_distance,
+    weight_error,
 )
-from tacit.judge.comparison import Comparison, compare
+from tacit.judge.comparison import Comparison, compare, transfer
 from tacit.judge.feasible import (
     Behaviours,
     FeasibleAgreement,
@@ -23,14 +21,15 @@ from tacit.judge.feasible import (
 )
 from tacit.judge.null import NullDistribution, NullDraw, null_distribution, null_objectives
 from tacit.judge.outcomes import (
+    canonical,
+    correlation,
     gauged_multipliers,
     lagrangian_regret,
     multiplier_errors,
     regret,
+    starc,
     violation,
 )
-from tacit.judge.tables import canonical, correlation, starc
-from tacit.judge.transfer import transfer
 
 __all__ = [
     "Behaviours",

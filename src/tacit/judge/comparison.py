@@ -7,19 +7,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
+from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.solution import Solution, Status
 from tacit.forward.solve import Solver, solve
 from tacit.forward.visitation import check_policy
 from tacit.forward.visitation import visitation as visitation_of
-from tacit.judge.agreement import SetAgreement, costly_pairs, set_agreement
 from tacit.judge.behaviour import (
     FeatureGap,
+    SetAgreement,
+    costly_pairs,
     feature_gap,
     log_likelihood,
     policy_agreement,
     policy_distance,
+    set_agreement,
     visitation_distance,
 )
 from tacit.judge.feasible import (
@@ -29,6 +31,7 @@ from tacit.judge.feasible import (
     sample_behaviours,
 )
 from tacit.judge.outcomes import (
+    correlation,
     excess,
     gauged_multipliers,
     lagrangian,
@@ -37,11 +40,11 @@ from tacit.judge.outcomes import (
     regret,
     relative,
     return_range,
+    starc,
     violation,
 )
-from tacit.judge.tables import correlation, starc
-from tacit.mdp import MDP
-from tacit.objective import Features, Objective
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features, Objective
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,3 +250,42 @@ def compare(
 
 def _worst(numbers: np.ndarray, pick: Callable[[np.ndarray], float]) -> float:
     return float(pick(numbers)) if len(numbers) else float("nan")
+
+
+def transfer(
+    mdp: MDP,
+    truth: Objective,
+    recovered: Objective,
+    *,
+    reward: np.ndarray | None = None,
+    budget_factors: np.ndarray | float = 1.0,
+    solver: Solver | None = None,
+    features: Features | None = None,
+    seed: int = 0,
+) -> Comparison:
+    """The `Comparison` in another task than the one the objective was recovered from.
+
+    Both objectives are changed in the same way, solved anew and judged in the new task. What was
+    recovered as an objective must carry over; a policy that was merely copied would not.
+
+    Args:
+        mdp: the new model: other dynamics or another start, with the same states and actions.
+        truth: as of `compare`.
+        recovered: as of `compare`.
+        reward: [S] or [S, A] a new task's reward, put in the place of both rewards: then only the
+            recovered costs and budgets are on trial.
+        budget_factors: scalar or [K], multiplies every budget, true and recovered: a recovered
+            cost has a unit of its own, so a new true budget reaches it as a ratio.
+        solver: as of `compare`.
+        features: as of `compare`.
+        seed: as of `compare`.
+    """
+    moved = [
+        Objective(
+            objective.reward if reward is None else reward,
+            objective.costs,
+            objective.budgets * budget_factors,
+        )
+        for objective in (truth, recovered)
+    ]
+    return compare(mdp, *moved, solver=solver, features=features, seed=seed)

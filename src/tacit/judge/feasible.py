@@ -8,8 +8,8 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.forward.solve import solve
-from tacit.mdp import MDP
-from tacit.objective import Features, Objective
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features, Objective
 
 # Spending this close to a budget, relative to the largest a cost can sum to, is within it.
 AT_BUDGET = 1e-9

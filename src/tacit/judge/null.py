@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
+from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.solution import Solution
 from tacit.forward.solve import Solver, solve
 from tacit.inverse.expectations import pull_back
-from tacit.judge.agreement import weight_error
+from tacit.judge.behaviour import weight_error
 from tacit.judge.comparison import compare
 from tacit.judge.feasible import Behaviours, sample_behaviours
-from tacit.mdp import MDP
-from tacit.objective import Features, Objective
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features, Objective
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from matplotlib.collections import PatchCollection
 from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.patches import Rectangle
 
-from tacit.layout import Layout
+from tacit.model.names import Layout
 from tacit.show.canvas import styled
 from tacit.show.grid import EMPTY, frame
 from tacit.show.palette import BLUE, COST_MAP, INK, ORANGE, PAPER, SKY, VERMILLION, YELLOW

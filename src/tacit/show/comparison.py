@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tacit.layout import Layout
-from tacit.objective import Objective
+from tacit.model.names import Layout
+from tacit.model.objective import Objective
 from tacit.show.arrows import LEAST_SHARE, differs, draw_policy
 from tacit.show.canvas import (
     HEAD,

@@ -13,7 +13,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
-from tacit.layout import Layout
+from tacit.model.names import Layout
 from tacit.show.canvas import SMALL, TEXT, TINY, fitted, styled
 from tacit.show.digits import Scale
 from tacit.show.palette import COST_MAP, MUTED, PAPER, ink_on

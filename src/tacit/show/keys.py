@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.path import Path
 
-from tacit.layout import Layout
+from tacit.model.names import Layout
 from tacit.show.arrows import MARKED, action_colours, has_arrows
 from tacit.show.canvas import TINY, plain, styled
 from tacit.show.palette import INK, MUTED, PAPER, VERMILLION

@@ -6,21 +6,19 @@ import time
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
+from tacit.data.demonstrations import Demonstrations
+from tacit.forward.simulation import simulate
 from tacit.forward.solution import Solution, Status
 from tacit.forward.solve import solve
 from tacit.inverse.expectations import expectations
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery, RecoveryStatus
-from tacit.judge.agreement import weight_error
-from tacit.judge.behaviour import policy_agreement
+from tacit.judge.behaviour import policy_agreement, weight_error
 from tacit.judge.comparison import compare
 from tacit.judge.feasible import Behaviours, sample_behaviours
 from tacit.judge.null import null_objectives
-from tacit.judge.outcomes import best_values, lagrangian
-from tacit.judge.tables import correlation
-from tacit.objective import Objective
-from tacit.simulation import simulate
+from tacit.judge.outcomes import best_values, correlation, lagrangian
+from tacit.model.objective import Objective
 from tacit.studies.estimators import available
 from tacit.studies.records import Draw, Score, Trace
 from tacit.studies.settings import Block, Reproduce

@@ -45,7 +45,7 @@ def _published(**options: Any) -> Callable[[World, int], Any]:
     return lambda _, seed: _named("alternating", "Alternating").published(seed=seed, **options)
 
 
-_ALTERNATING = ("tacit.inverse.alternating", "tacit.inverse.alternating_report")
+_ALTERNATING = ("tacit.inverse.paper.alternating", "tacit.inverse.paper.report")
 TABLE = (
     Entry(RULES, _ALTERNATING, _published()),
     Entry(SLIDES, _ALTERNATING, _published(bound="demonstrations")),
@@ -56,18 +56,18 @@ TABLE = (
     ),
     Entry(
         EXPLANATION,
-        ("tacit.inverse.explanation",),
+        ("tacit.inverse.optimal.explanation",),
         lambda *_: _named("explanation", "Explanation")(),
     ),
-    Entry(MATCHING, ("tacit.inverse.convex",), lambda *_: _named("convex", "Convex")()),
+    Entry(MATCHING, ("tacit.inverse.noisy.convex",), lambda *_: _named("convex", "Convex")()),
     Entry(
         LIKELIHOOD,
-        ("tacit.inverse.likelihood",),
+        ("tacit.inverse.noisy.likelihood",),
         lambda *_: _named("likelihood", "Likelihood")(),
     ),
     Entry(
         REWARD_ONLY,
-        ("tacit.inverse.baselines",),
+        ("tacit.inverse.families.baselines",),
         lambda *_: _named("baselines", "RewardOnly")(),
     ),
 )

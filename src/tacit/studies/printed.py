@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.judge.tables import correlation
+from tacit.judge.outcomes import correlation
 from tacit.studies.draws import FIGURE
 from tacit.studies.records import Draw
 from tacit.worlds.published import published_values

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tacit.engine.workers import cluster_is_told, cores, each
 from tacit.studies.folder import FIGURES, Folder
 from tacit.studies.progress import Teller, telling
 from tacit.studies.settings import Reproduce
-from tacit.workers import cluster_is_told, cores, each
 
 FORMAT = 1  # of the units; a folder of another one is refused
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")

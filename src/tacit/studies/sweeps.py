@@ -10,16 +10,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
+from tacit.data.demonstrations import Demonstrations
+from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solve import solve
 from tacit.forward.visitation import visitation
 from tacit.inverse.recover import recover
-from tacit.judge.agreement import weight_error
-from tacit.judge.behaviour import visitation_distance
+from tacit.judge.behaviour import visitation_distance, weight_error
 from tacit.judge.null import null_objectives
-from tacit.objective import Objective
-from tacit.simulation import simulate
+from tacit.model.objective import Objective
 from tacit.studies.draws import world_of
 from tacit.studies.estimators import CALIBRATED, LIKELIHOOD, MATCHING, RANDOM, entry_named
 from tacit.studies.records import Point, Sweep

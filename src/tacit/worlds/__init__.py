@@ -1,6 +1,6 @@
 """Worlds with a known truth: the paper's grid, random models, and Gymnasium's toy-text ones."""
 
-from tacit.layout import Layout
+from tacit.model.names import Layout
 from tacit.worlds.hills import Hill, hill_grid
 from tacit.worlds.published import PublishedFigure, published_figure, published_values
 from tacit.worlds.random_models import random

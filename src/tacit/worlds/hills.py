@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.layout import Layout
-from tacit.mdp import MDP, Successors
-from tacit.objective import Features
-from tacit.worlds.placement import budgets_between
-from tacit.worlds.world import World, recipe
+from tacit.model.mdp import MDP, Successors
+from tacit.model.names import Layout
+from tacit.model.objective import Features
+from tacit.worlds.world import World, budgets_between, recipe
 
 ACTIONS = ("up", "down", "left", "right")
 DIRECTIONS = ((-1, 0), (1, 0), (0, -1), (0, 1))

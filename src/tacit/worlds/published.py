@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tacit.transitions import read_only
+from tacit.model.transitions import read_only
 from tacit.worlds.hills import Hill, hill_features, hill_grid
 from tacit.worlds.world import World, recipe
 

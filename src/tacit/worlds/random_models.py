@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.mdp import MDP, Successors
-from tacit.objective import Features
-from tacit.worlds.placement import budgets_between
-from tacit.worlds.world import World, recipe
+from tacit.model.mdp import MDP, Successors
+from tacit.model.objective import Features
+from tacit.worlds.world import World, budgets_between, recipe
 
 
 def random(

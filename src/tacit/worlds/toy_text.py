@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from tacit.data.sources.gymnasium import made
 from tacit.errors import InvalidModel
-from tacit.layout import Layout
-from tacit.mdp import MDP, Successors
-from tacit.objective import Features
-from tacit.sources.spaces import made
+from tacit.model.mdp import MDP, Successors
+from tacit.model.names import Layout
+from tacit.model.objective import Features
 from tacit.worlds.world import World, recipe
 
 # Action names and directions by the environment's class; its table does not tell them.

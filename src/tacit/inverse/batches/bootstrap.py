@@ -7,21 +7,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tacit.demonstrations import Demonstrations
+from tacit.data.demonstrations import Demonstrations
+from tacit.data.observed import tally_of
+from tacit.data.tally import known_rest
+from tacit.engine.backends import world_of
+from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.forward.world import world_of
-from tacit.inverse.batches.batch import Batch
-from tacit.inverse.batches.recover_many import Estimator, finished, posed
-from tacit.inverse.batches.spread import search_many
-from tacit.inverse.coordinates import Coordinates, coordinates
+from tacit.inverse.batches.recover_many import Batch, Estimator, finished, posed
+from tacit.inverse.batches.search import search_many
 from tacit.inverse.expectations import check_task
-from tacit.inverse.likelihood import Likelihood
+from tacit.inverse.noisy.coordinates import Coordinates, coordinates
+from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recovery import Recovery
-from tacit.mdp import MDP
-from tacit.objective import Features
-from tacit.progress import Callback, Event
-from tacit.tallies.observed import tally_of
-from tacit.tallies.sums import known_rest
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features
 
 # Fewer trajectories than this say little about how trajectories differ.
 FEW = 10

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tacit.engine import compiled_in_double
-from tacit.forward.smooth_dual import Problem, loss_at, minimise
-from tacit.forward.world import World
+from tacit.engine.backends import World
+from tacit.engine.precision import compiled_in_double
+from tacit.engine.smooth_dual import Problem, loss_at, minimise
+from tacit.engine.workers import each, told_to_spread
 
 # Bytes that one chunk of a batch may take, where the accelerator does not say what it has.
 ROOM = 2**30
@@ -239,3 +241,48 @@ def _fitting(problem: Problem) -> int:
     bytes_each = 8 * states * (6 * (states + size) + 4 * actions * (size + 1))
     memory = (jax.devices()[0].memory_stats() or {}).get("bytes_limit", 8 * ROOM)
     return max(1, int(memory // 8 // bytes_each))
+
+
+# Pieces of a batch that is spread: several for each of a few dozen workers' cores.
+PIECES = 64
+
+
+def search_many(
+    world: World,
+    problem: Problem,
+    start: Start,
+    count: int,
+    *,
+    told: Callable[[int], Any] | None = None,
+    **settings: Any,
+) -> Found:
+    """What `search_here` finds with these settings, wherever that is done."""
+    search = partial(search_here, **settings)
+    if count < 2 or not told_to_spread():
+        return search(world, problem, start, count, told=told)
+    parts, done = [], 0
+    for found in each(search, _pieces(world, problem, start, count)):
+        parts.append(found)
+        done += len(found.steps)
+        if told is not None:
+            told(done)
+    return joined(parts, count)
+
+
+def search_some(
+    world: World, problem: Problem, start: Start, rows: np.ndarray, **settings: Any
+) -> Found:
+    """`search_many` of some rows [M] of a batch only."""
+    return search_many(*some_of(world, problem, start, rows), len(rows), **settings)
+
+
+def _pieces(
+    world: World, problem: Problem, start: Start, count: int
+) -> Iterator[tuple[World, Problem, Start, int]]:
+    """The batch in pieces that can travel: NumPy arrays keep their 64 bits on the way."""
+    if world.arrays is not np:
+        import jax
+
+        world = jax.tree.map(np.asarray, world)
+    for rows in np.array_split(np.arange(count), min(PIECES, count)):
+        yield *some_of(world, problem, start, rows), len(rows)

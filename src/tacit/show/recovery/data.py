@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.runs.run import Run, plain
+from tacit.folders.runs import Run, plain
 from tacit.show.digits import short
 from tacit.show.document import Block, Code, Details, Facts, Items, Paragraph, Section
 from tacit.show.recovery.findings import capital

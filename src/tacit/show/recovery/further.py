@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.runs.run import plain
+from tacit.folders.runs import plain
 from tacit.show.digits import short
 from tacit.show.document import Block, Facts, Gallery, Items, Section
 from tacit.show.recovery.lines import line_picture

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tacit.layout import Layout
+from tacit.model.names import Layout
 from tacit.show.recovery.subject import Subject
 
 MOST_DRAWN = 64_000  # cells that are drawn, all maps together

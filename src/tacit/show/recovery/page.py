@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tacit import __version__
-from tacit.runs.run import Run
+from tacit.folders.runs import Run
 from tacit.show.document import Block, Document, Facts, Items, Section
 from tacit.show.recovery.data import data_section, guarantee_section, reproduce_section
 from tacit.show.recovery.findings import NAMED, top_findings

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from tacit.inverse.recovery import Recovery
-from tacit.layout import Layout
+from tacit.model.names import Layout
 
 
 @dataclass(frozen=True, eq=False)

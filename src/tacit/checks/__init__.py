@@ -1,0 +1,23 @@
+"""Questions after a fit: held-out data, other discounts, groups, doubt about dynamics, prices."""
+
+from tacit.checks.discounts import DiscountProfile, discount_profile
+from tacit.checks.dynamics import DynamicsUncertainty, dynamics_uncertainty
+from tacit.checks.fits import TrajectoryFits, trajectory_fits
+from tacit.checks.groups import EqualWeightsTest, equal_weights_test
+from tacit.checks.holdout import Holdout, holdout
+from tacit.checks.price_curve import PriceCurve, price_curve
+
+__all__ = [
+    "DiscountProfile",
+    "DynamicsUncertainty",
+    "EqualWeightsTest",
+    "Holdout",
+    "PriceCurve",
+    "TrajectoryFits",
+    "discount_profile",
+    "dynamics_uncertainty",
+    "equal_weights_test",
+    "holdout",
+    "price_curve",
+    "trajectory_fits",
+]

@@ -1,0 +1,230 @@
+"""The discount is not known: how well each one explains the demonstrations, and what it changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tacit.checks.fits import log_policy, optimal_actions
+from tacit.data.observed import Observed, counts_of
+from tacit.errors import InvalidModel
+from tacit.inverse.expectations import check_task
+from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy.likelihood import Likelihood, Steps
+from tacit.inverse.recover import Estimator, recover
+from tacit.inverse.recovery import Recovery
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features
+from tacit.model.transitions import numbers
+
+# 95 % quantile of the chi-square law with one degree of freedom: the discount is one number.
+QUANTILE = 3.841458820694124
+# A weight that moves by less within the set hardly depends on the discount.
+STEADY = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class DiscountProfile:
+    """The recovery at every discount tried, and which of them the demonstrations support.
+
+    Attributes:
+        discounts: [G] those tried, in rising order.
+        log_likelihood: [G] of all steps, everything else refitted; NaN for an expert without noise.
+        share_optimal: [G] share of steps that take a best action under the recovered objective.
+        inside: [G] bool, the 95 % set: twice the log-likelihood within 3.84 of the best. Without
+            noise, the discounts with the largest share of optimal steps.
+        recoveries: one per discount.
+        assumed: the discount of the world as given.
+    """
+
+    discounts: np.ndarray
+    log_likelihood: np.ndarray
+    share_optimal: np.ndarray
+    inside: np.ndarray
+    recoveries: tuple[Recovery, ...]
+    assumed: float
+
+    @property
+    def best(self) -> float:
+        """The discount that explains the demonstrations best; the first of several."""
+        return float(self.discounts[self._at])
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Smallest and largest discount of the 95 % set, among those tried."""
+        found = self.discounts[self.inside]
+        return float(found[0]), float(found[-1])
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Name -> [G]: the profile, then every weight, price and budget, to be written as a table.
+
+        A weight is named by its feature, with the constraint in front where there are several.
+        """
+        first = self.recoveries[0]
+        table = {
+            "discount": self.discounts,
+            "log_likelihood": self.log_likelihood,
+            "share_optimal": self.share_optimal,
+            "inside": self.inside,
+            "temperature": np.array([one.temperature for one in self.recoveries]),
+        }
+        for k in range(len(first.cost_weights)):
+            table[f"multiplier {k}"] = np.array([one.multipliers[k] for one in self.recoveries])
+            table[f"budget {k}"] = np.array([one.budgets[k] for one in self.recoveries])
+            table[f"active {k}"] = np.array(
+                [one.identification.active[k] for one in self.recoveries]
+            )
+        for j, name in enumerate(first.reward_names):
+            table[f"reward: {name}"] = np.array([one.reward_weights[j] for one in self.recoveries])
+        for k, names in enumerate(first.cost_names):
+            for j, name in enumerate(names):
+                column = [one.cost_weights[k][j] for one in self.recoveries]
+                table[f"cost {k}: {name}"] = np.array(column)
+        return table
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What the profile says, in plain words."""
+        return (*self._discount_sentences(), *self._answer_sentences())
+
+    @property
+    def _at(self) -> int:
+        noisy = not np.isnan(self.log_likelihood).any()
+        return int(np.argmax(self.log_likelihood if noisy else self.share_optimal))
+
+    def _discount_sentences(self) -> list[str]:
+        low, high = self.interval
+        few, tried = int(self.inside.sum()), len(self.discounts)
+        if few == tried:
+            first = (
+                f"The demonstrations cannot tell the discount: all {tried} values tried, from "
+                f"{low:g} to {high:g}, explain them equally well."
+            )
+        elif few == 1:
+            first = (
+                f"Of the discounts tried only {low:g} explains the demonstrations well; a finer "
+                "grid around it would say how sure that is."
+            )
+        else:
+            gaps = not self.inside[np.argmax(self.inside) :][:few].all()
+            but = ", with gaps" if gaps else ""
+            first = (
+                f"The demonstrations cannot tell the discount between {low:g} and {high:g}{but}; "
+                f"{self.best:g} explains them best."
+            )
+        said = [first]
+        if few < tried and (self.inside[0] or self.inside[-1]):
+            ends = (("below", self.inside[0]), ("above", self.inside[-1]))
+            beyond = " and ".join(word for word, open_end in ends if open_end)
+            said.append(f"Discounts {beyond} those tried may explain them as well.")
+        if self.assumed in self.discounts[~self.inside]:
+            said.append(f"The discount assumed, {self.assumed:g}, does not explain them as well.")
+        return said
+
+    def _answer_sentences(self) -> list[str]:
+        """How the answer moves within the set."""
+        kept = [one for one, on in zip(self.recoveries, self.inside, strict=True) if on]
+        if len(kept) == 1:
+            return []
+        said = []
+        for k in range(len(kept[0].cost_weights)):
+            active = [bool(one.identification.active[k]) for one in kept]
+            if all(active) or not any(active):
+                word = "active" if active[0] else "not shown to be active"
+                said.append(f"Constraint {k} is {word} at each of these discounts.")
+            else:
+                at = self.discounts[self.inside][np.array(active)]
+                said.append(
+                    f"Whether constraint {k} is active depends on the discount: it is at "
+                    f"{len(at)} of {len(kept)} of these, from {at[0]:g} to {at[-1]:g}."
+                )
+        moved, name, low, high = _most_moved(kept)
+        if moved <= STEADY:
+            said.append(f"No weight moves by more than {max(moved, 0.0):.2g} over these discounts.")
+        else:
+            said.append(
+                f"The weight that moves most over these discounts is that of {name}: it lies "
+                f"between {low:.3g} and {high:.3g}."
+            )
+        return said
+
+
+def discount_profile(
+    mdp: MDP,
+    features: Features,
+    demonstrations: Observed,
+    discounts: Any,
+    *,
+    estimator: Estimator | None = None,
+) -> DiscountProfile:
+    """The `DiscountProfile` of these discounts: everything is refitted at each of them.
+
+    Args:
+        mdp: the known world, but for its discount.
+        features: what reward and costs may be made of.
+        demonstrations: what was seen.
+        discounts: [G] values to try, each in [0, 1).
+        estimator: how to recover; None picks by evidence, once for all discounts.
+    """
+    check_task(mdp, features, demonstrations)
+    grid = np.unique(np.atleast_1d(numbers(discounts, "discounts")).ravel())
+    if len(grid) == 0 or not ((grid >= 0) & (grid < 1)).all():
+        raise InvalidModel(
+            f"discounts must be numbers in [0, 1), at least one; got {discounts!r:.60}"
+        )
+    if estimator is None:
+        from tacit.inverse.recover import choose
+
+        estimator, _ = choose(mdp, features, demonstrations)
+    counts = counts_of(mdp, demonstrations)
+    recoveries, likelihood, optimal = [], [], []
+    for discount in grid:
+        world = replace(mdp, discount=float(discount))
+        found = recover(world, features, demonstrations, estimator=estimator, throw=False)
+        recoveries.append(found)
+        likelihood.append(
+            _log_likelihood(world, features, demonstrations, estimator, found, counts)
+        )
+        optimal.append(float((counts * optimal_actions(found, world)).sum() / counts.sum()))
+    likelihood, optimal = np.array(likelihood), np.array(optimal)
+    if np.isnan(likelihood).any():
+        inside = optimal >= optimal.max() - 1e-12
+    else:
+        inside = 2.0 * (likelihood.max() - likelihood) <= QUANTILE
+    return DiscountProfile(grid, likelihood, optimal, inside, tuple(recoveries), mdp.discount)
+
+
+def _log_likelihood(
+    mdp: MDP,
+    features: Features,
+    demonstrations: Observed,
+    estimator: Estimator,
+    found: Recovery,
+    counts: np.ndarray,
+) -> float:
+    """Of all steps, at the best parameters for this discount; NaN for an expert without noise."""
+    if isinstance(estimator, Likelihood):
+        # With every constraint: dropping those not shown to be active would make the profile jump.
+        steps = Steps.of(mdp, coordinates(mdp, features), demonstrations)
+        return -float(steps.fit(estimator).point.loss)
+    if found.temperature == 0:
+        return np.nan
+    return float((counts * log_policy(found)).sum())
+
+
+def _most_moved(recoveries: list[Recovery]) -> tuple[float, str, float, float]:
+    """(range, name, smallest, largest) of the weight that differs most between the recoveries."""
+    groups = [(recoveries[0].reward_names, np.stack([one.reward_weights for one in recoveries]))]
+    for k, names in enumerate(recoveries[0].cost_names):
+        groups.append((names, np.stack([one.cost_weights[k] for one in recoveries])))
+    found = (0.0, "", 0.0, 0.0)
+    for names, weights in groups:
+        known = weights[np.isfinite(weights).all(axis=1)]
+        if len(known) > 1 and known.shape[1]:
+            j = int(np.argmax(np.ptp(known, axis=0)))
+            low, high = float(known[:, j].min()), float(known[:, j].max())
+            found = max(found, (high - low, names[j], low, high))
+    return found

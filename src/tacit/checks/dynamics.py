@@ -1,0 +1,225 @@
+"""How much doubt about estimated dynamics adds to the doubt about weights, prices and budgets.
+
+Estimated rows are redrawn from what is known of them and everything is recovered anew. How far the
+answers move adds, as a variance, to the error bars that took the dynamics for known (the rules of
+multiple imputation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tacit.data.demonstrations import Demonstrations
+from tacit.errors import InvalidModel, TacitError
+from tacit.inverse.identification import Identification
+from tacit.inverse.recover import Estimator, recover
+from tacit.inverse.recovery import Recovery, RecoveryStatus
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features
+
+
+@dataclass(frozen=True, eq=False)
+class DynamicsUncertainty:
+    """What doubt about the dynamics does to a recovery.
+
+    Attributes:
+        recovery: the recovery, its intervals and standard errors widened and the finding added.
+        plain: the same before: as if the estimated dynamics were the true ones.
+        reward_deviations: [D] how far each reward weight moves with the dynamics, root mean square.
+        cost_deviations: one [D_k] per constraint, over the draws in which it is active.
+        multiplier_deviations: [K].
+        budget_deviations: [K], over the draws in which the constraint is active.
+        active_share: [K] share of the draws in which each constraint is active.
+        draws: number of draws that were recovered.
+        failed: number of draws without an answer.
+        sentence: what it comes to.
+    """
+
+    recovery: Recovery
+    plain: Recovery
+    reward_deviations: np.ndarray
+    cost_deviations: tuple[np.ndarray, ...]
+    multiplier_deviations: np.ndarray
+    budget_deviations: np.ndarray
+    active_share: np.ndarray
+    draws: int
+    failed: int
+    sentence: str
+
+
+def dynamics_uncertainty(
+    mdp: MDP,
+    features: Features,
+    demonstrations: Demonstrations,
+    *,
+    estimator: Estimator | None = None,
+    recovery: Recovery | None = None,
+    draws: int = 20,
+    seed: int = 0,
+) -> DynamicsUncertainty:
+    """The recovery with error bars that count the doubt about estimated dynamics, too.
+
+    Args:
+        mdp: a world made by `MDP.from_transitions`.
+        features: what reward and costs may be made of.
+        demonstrations: what was seen.
+        estimator: how to recover; None picks one by evidence, and keeps it for every draw.
+        recovery: what this estimator found in `mdp`, if that is known already.
+        draws: how many times the dynamics are drawn and everything is recovered anew.
+        seed: of the draws.
+    """
+    if mdp.evidence is None:
+        raise InvalidModel(
+            "the dynamics of this MDP are given, not estimated: there is no doubt about them to "
+            "count; use MDP.from_transitions"
+        )
+    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 2:
+        raise InvalidModel(f"draws must be an integer, 2 or more; got {draws!r:.60}")
+    plain = recovery or recover(mdp, features, demonstrations, estimator=estimator, throw=False)
+    if estimator is None:
+        from tacit.inverse.recover import choose
+
+        estimator, _ = choose(mdp, features, demonstrations)
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(draws):
+        drawn = MDP(mdp.evidence.draw(mdp.transitions, rng), mdp.initial, mdp.discount)
+        answer = _answer(estimator, drawn, features, demonstrations)
+        found += [] if answer is None else [answer]
+    if len(found) < 2:
+        raise InvalidModel(
+            f"at least 2 draws of the dynamics must have an answer; {len(found)} of {draws} have: "
+            "the dynamics are too uncertain for this estimator"
+        )
+    return _summary(plain, found, draws)
+
+
+def _answer(
+    estimator: Estimator, mdp: MDP, features: Features, demonstrations: Demonstrations
+) -> Recovery | None:
+    """The recovery in one drawn world; None where there is none to speak of."""
+    try:
+        recovery = estimator.fit(mdp, features, demonstrations, throw=False)
+    except TacitError:
+        return None
+    return None if recovery.status is RecoveryStatus.NOT_CONVERGED else recovery
+
+
+def _summary(plain: Recovery, found: Sequence[Recovery], draws: int) -> DynamicsUncertainty:
+    reward = _deviations(plain.reward_weights, [r.reward_weights for r in found])
+    costs = tuple(
+        _deviations(weights, [r.cost_weights[k] for r in found])
+        for k, weights in enumerate(plain.cost_weights)
+    )
+    prices = _deviations(plain.multipliers, [r.multipliers for r in found])
+    budgets = _deviations(plain.budgets, [r.budgets for r in found])
+    active = np.mean([r.identification.active for r in found], axis=0).reshape(-1)
+    known = plain.identification
+    sentence = _sentence(plain, reward, costs, prices, active, len(found), draws)
+    wide = Identification(
+        _widened(plain.reward_weights, known.reward_intervals, reward, len(found)),
+        [
+            _widened(weights, ends, moved, len(found))
+            for weights, ends, moved in zip(
+                plain.cost_weights, known.cost_intervals, costs, strict=True
+            )
+        ],
+        _widened(plain.multipliers, known.multiplier_intervals, prices, len(found), most=np.inf),
+        _widened(plain.budgets, known.budget_intervals, budgets, len(found), None, np.inf),
+        _joined(known.reward_standard_errors, reward),
+        [_joined(e, d) for e, d in zip(known.cost_standard_errors, costs, strict=True)],
+        _joined(known.multiplier_standard_errors, prices),
+        _joined(known.budget_standard_errors, budgets),
+        known.active,
+        (sentence, *known.findings),
+    )
+    return DynamicsUncertainty(
+        replace(plain, identification=wide),
+        plain,
+        reward,
+        costs,
+        prices,
+        budgets,
+        active,
+        len(found),
+        draws - len(found),
+        sentence,
+    )
+
+
+def _deviations(point: np.ndarray, drawn: Sequence[np.ndarray]) -> np.ndarray:
+    """[n] root mean square distance of the draws to the point; NaN where neither is a number.
+
+    About the point and not about their mean: draws that all lie to one side of it show a bias.
+    """
+    table = np.stack([np.asarray(d, dtype=np.float64) for d in drawn])
+    apart = np.where(np.isfinite(table) & np.isfinite(point), table - point, np.nan)
+    many = np.isfinite(apart).sum(axis=0)
+    square = np.nansum(apart**2, axis=0) / np.maximum(many, 1)
+    # One draw more: the point itself is one of finitely many.
+    return np.where(many > 1, np.sqrt(square * (1.0 + 1.0 / np.maximum(many, 1))), np.nan)
+
+
+def _joined(errors: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+    """[n] the total standard errors: variances add up."""
+    return np.sqrt(errors**2 + np.nan_to_num(deviations) ** 2)
+
+
+def _widened(
+    point: np.ndarray,
+    ends: np.ndarray,
+    deviations: np.ndarray,
+    draws: int,
+    least: float | None = 0.0,
+    most: float = 1.0,
+) -> np.ndarray:
+    """[n, 2] each side of the intervals widened by what the dynamics add, within the limits."""
+    from scipy.stats import t
+
+    if not len(ends):
+        return ends
+    reach = float(t.ppf(0.975, draws - 1)) * np.nan_to_num(deviations)[:, None]
+    away = np.hypot(np.abs(ends - point[:, None]), reach) * np.array([-1.0, 1.0])
+    # A weight of free sign has no limit at 0.
+    low = -np.inf if least is None else (-1.0 if (ends < 0).any() else least)
+    new = np.clip(point[:, None] + away, low, most)
+    return np.where(np.isfinite(ends) & np.isfinite(point)[:, None], new, ends)
+
+
+def _sentence(
+    plain: Recovery,
+    reward: np.ndarray,
+    costs: Sequence[np.ndarray],
+    moved_prices: np.ndarray,
+    active: np.ndarray,
+    draws: int,
+    asked: int,
+) -> str:
+    known = plain.identification
+    moved = np.concatenate([reward, *costs])
+    names = [*plain.reward_names, *(name for part in plain.cost_names for name in part)]
+    own = np.concatenate([known.reward_standard_errors, *known.cost_standard_errors])
+    text = f"The dynamics were estimated; redrawn {draws} times from what is known of them, they "
+    if np.isfinite(moved).any():
+        most = int(np.nanargmax(moved))
+        text += f"move the weights by up to {moved[most]:.2g} ({names[most]})"
+    else:
+        text += "leave the weights unknown"
+    sure = np.isfinite(own) & (own > 0)
+    if sure.any():
+        ratio = np.median(_joined(own, moved)[sure] / own[sure])
+        grown = f"{ratio:.2g} times as large" if ratio > 1.05 else "hardly larger"
+        text += f", which makes their standard errors {grown} (median)"
+    prices = np.asarray(known.multiplier_standard_errors, float)
+    wider = _joined(prices, moved_prices) / np.where(prices > 0, prices, np.nan)
+    if np.isfinite(wider).any():
+        text += f", and those of the prices up to {np.nanmax(wider):.2g} times"
+    for k, share in enumerate(active):
+        if bool(known.active[k]) and share < 1:
+            text += f"; constraint {k} is active in {share:.0%} of the draws"
+    if draws < asked:
+        text += f"; {asked - draws} draws had no answer"
+    return text + "."

@@ -1,0 +1,245 @@
+"""How well each trajectory fits what was recovered: the worst ones are worth a look.
+
+One pass over the steps. Every step is a look-up in tables [S, A] or [S], summed by episode, so that
+millions of steps need the memory of one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.data.demonstrations import Demonstrations
+from tacit.errors import InvalidDemonstrations
+from tacit.forward.solution import priced
+from tacit.inverse.recovery import Recovery
+from tacit.model.mdp import MDP
+from tacit.model.transitions import read_only
+
+# Steps looked up at a time.
+BATCH = 1 << 18
+# Actions whose worth differs by less, relative to the largest difference of worths, tie.
+TIE = 1e-6
+# Chance below which the worst trajectory is called unusual, all trajectories being taken together.
+UNUSUAL = 0.05
+# Variance of a log-likelihood (squared nats) below which only rounding is left.
+ROUNDING = 1e-18
+
+Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class TrajectoryFits:
+    """The fit of every trajectory to a recovery, one row an episode, the worst first.
+
+    The worst are the lowest z-scores; without noise, the smallest shares of optimal steps.
+
+    Attributes:
+        episode: [E] number of the episode in the demonstrations.
+        steps: [E] its length.
+        log_likelihood: [E] mean log-probability of its actions; NaN for an expert without noise.
+        expected: [E] what that is on average for the recovered policy, in the same states.
+        z_score: [E] how far it is above that, in standard deviations; negative is worse.
+        p_value: [E] chance that the recovered policy fits this badly or worse.
+        share_optimal: [E] share of steps that take a best action under the recovered objective.
+    """
+
+    episode: np.ndarray
+    steps: np.ndarray
+    log_likelihood: np.ndarray
+    expected: np.ndarray
+    z_score: np.ndarray
+    p_value: np.ndarray
+    share_optimal: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.episode)
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the recovered expert is noisy, so that there is a likelihood."""
+        return not np.isnan(self.log_likelihood).all()
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Name -> [E], to be written as a table."""
+        return dict(vars(self))
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What to know about the fits, in plain words."""
+        which, count = self.episode[0], len(self)
+        if not self.noisy:
+            whole = float(self.share_optimal @ self.steps / self.steps.sum())
+            said = [f"{_percent(whole)} of the steps are optimal under the recovered objective."]
+            if count > 1 and self.share_optimal[0] < 1.0:
+                worst = _percent(self.share_optimal[0])
+                said.append(f"Episode {which} fits worst: {worst} of its steps are.")
+            return tuple(said)
+        chance = min(1.0, count * float(self.p_value.min()))
+        fit = f"{self.log_likelihood[0]:.3g} a step where {self.expected[0]:.3g} is usual"
+        if chance < UNUSUAL:
+            few = int((self.p_value < UNUSUAL / count).sum())
+            more = f", {few} trajectories in all" if few > 1 else ""
+            sentence = (
+                f"Episode {which} does not fit: its log-likelihood is {fit}, too low to be chance "
+                f"even for the worst of {count}{more}."
+            )
+        elif count == 1:
+            sentence = f"The trajectory fits: its log-likelihood is {fit}."
+        else:
+            sentence = (
+                f"No trajectory fits worse than chance allows; the worst is episode {which}, its "
+                f"log-likelihood {fit}."
+            )
+        return (sentence,)
+
+
+def trajectory_fits(
+    recovery: Recovery, demonstrations: Demonstrations, *, mdp: MDP | None = None
+) -> TrajectoryFits:
+    """The `TrajectoryFits` of these demonstrations, the worst first.
+
+    Args:
+        recovery: what was recovered, from these demonstrations or from others.
+        demonstrations: the trajectories to judge.
+        mdp: the world. With it, every action that ties for the best counts as optimal; without it,
+            only those that the recovered policy takes.
+    """
+    return fits_of_batches(recovery, _batches(demonstrations), mdp=mdp)
+
+
+def fits_of_batches(
+    recovery: Recovery, batches: Iterable[Batch], *, mdp: MDP | None = None
+) -> TrajectoryFits:
+    """The `TrajectoryFits` of steps that come in batches, in the memory of one batch.
+
+    Args:
+        recovery: what was recovered.
+        batches: (episode, states, actions), each [n], episodes numbered from 0 in order; an episode
+            may go on in the next batch.
+        mdp: the world, for ties.
+    """
+    tables = _tables(recovery, mdp)
+    states, actions = recovery.solution.policy.shape
+    totals = np.zeros((len(tables) + 1, 0))
+    for episode, seen, taken in batches:
+        _check(episode, seen, taken, states, actions)
+        index = np.asarray(seen, np.int64) * actions + taken
+        starts = np.flatnonzero(np.diff(episode, prepend=-1))
+        which, lengths = episode[starts], np.diff(starts, append=len(episode))
+        more = int(which[-1]) + 1 - totals.shape[1]
+        if more > 0:
+            totals = np.pad(totals, ((0, 0), (0, more)))
+        totals[0, which] += lengths
+        for row, table in zip(totals[1:], tables, strict=True):
+            row[which] += np.add.reduceat(table[index], starts)
+    return _ordered(recovery.temperature > 0, *totals)
+
+
+def log_policy(recovery: Recovery) -> np.ndarray:
+    """[S, A] logarithm of the recovered policy; what underflowed counts as the smallest number."""
+    return np.log(np.maximum(recovery.solution.policy, np.finfo(np.float64).tiny))
+
+
+def optimal_actions(recovery: Recovery, mdp: MDP | None = None) -> np.ndarray:
+    """[S, A] bool, the best actions under the recovered objective; with the world, all that tie."""
+    solution = recovery.solution
+    if recovery.temperature > 0:
+        return solution.policy >= (1.0 - TIE) * solution.policy.max(axis=1, keepdims=True)
+    if mdp is None:
+        return solution.policy > TIE
+    reward, costs = recovery.objective.tables(mdp)
+    worth = priced(reward, costs, solution.multipliers)
+    worth = worth + mdp.discount * mdp.expected_next(solution.values)
+    loss = worth.max(axis=1, keepdims=True) - worth
+    return (loss <= TIE * max(float(loss.max()), 1e-300)) | (solution.policy > TIE)
+
+
+def _tables(recovery: Recovery, mdp: MDP | None) -> list[np.ndarray]:
+    """[S * A] each: log-likelihood, its mean, variance and third moment in that state, optimal."""
+    policy, logarithm = recovery.solution.policy, log_policy(recovery)
+    mean = (policy * logarithm).sum(axis=1, keepdims=True)
+    moments = [(policy * (logarithm - mean) ** n).sum(axis=1, keepdims=True) for n in (2, 3)]
+    best = optimal_actions(recovery, mdp).astype(np.float64)
+    return [
+        np.broadcast_to(table, policy.shape).ravel() for table in (logarithm, mean, *moments, best)
+    ]
+
+
+def _ordered(noisy: bool, *totals: np.ndarray) -> TrajectoryFits:
+    """The fits from sums over each episode, the worst first."""
+    number = np.flatnonzero(totals[0])  # a number that never came is no episode
+    steps, likelihood, mean, variance, third, optimal = (total[number] for total in totals)
+    z_score, p_value = _unusual(likelihood - mean, variance, third)
+    share = optimal / steps
+    # The longer of two equally bad ones says more.
+    order = np.lexsort((-steps, likelihood / steps, z_score) if noisy else (-steps, share))
+    nothing = np.full(len(steps), np.nan)
+    columns = [
+        number,
+        steps.astype(np.int64),
+        *((likelihood / steps, mean / steps, z_score, p_value) if noisy else [nothing] * 4),
+        share,
+    ]
+    return TrajectoryFits(*(read_only(column[order]) for column in columns))
+
+
+def _unusual(
+    excess: np.ndarray, variance: np.ndarray, third: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """[E] z-scores and [E] lower tail chances of sums with these central moments.
+
+    A log-likelihood is skewed, so that the normal law would call short trajectories unusual too
+    often: the tail is that of a shifted gamma law with the same first three moments.
+    """
+    from scipy.special import gammainc, gammaincc, ndtr
+
+    certain = variance <= ROUNDING
+    spread = np.sqrt(np.where(certain, 1.0, variance))
+    score = np.where(certain, 0.0, excess / spread)
+    skew = np.where(certain, 0.0, third / spread**3)
+    normal = np.abs(skew) < 1e-3
+    shape = 4.0 / np.where(normal, 1.0, skew) ** 2
+    at = np.maximum(shape + np.sign(skew) * np.sqrt(shape) * score, 0.0)
+    tail = np.where(skew < 0, gammaincc(shape, at), gammainc(shape, at))
+    tail = np.where(normal, ndtr(score), tail)
+    # Where every action was certain, another one is out of the question.
+    wrong = certain & (excess < -1e-9)
+    return np.where(wrong, -np.inf, score), np.where(certain, np.where(wrong, 0.0, 1.0), tail)
+
+
+def _batches(demonstrations: Demonstrations) -> Iterator[Batch]:
+    """The steps in batches, without a column of episodes for all of them."""
+    offsets = demonstrations.offsets
+    for low in range(0, demonstrations.steps, BATCH):
+        high = min(low + BATCH, demonstrations.steps)
+        first = int(np.searchsorted(offsets, low, side="right")) - 1
+        last = int(np.searchsorted(offsets, high, side="left"))
+        lengths = np.diff(np.clip(offsets[first : last + 1], low, high))
+        episode = np.repeat(np.arange(first, last), lengths)
+        yield episode, demonstrations.states[low:high], demonstrations.actions[low:high]
+
+
+def _check(episode: Any, seen: Any, taken: Any, states: int, actions: int) -> None:
+    """Raises unless every step of the batch exists in the recovered world."""
+    if len(episode) == 0 or (np.diff(episode) < 0).any():
+        raise InvalidDemonstrations("a batch must hold steps, episodes in order")
+    for name, column, count in (("state", seen, states), ("action", taken, actions)):
+        outside = (np.asarray(column) < 0) | (np.asarray(column) >= count)
+        if outside.any():
+            row = int(np.argmax(outside))
+            raise InvalidDemonstrations(
+                f"every {name} must be in 0..{count - 1}, as in the recovery; "
+                f"episode {episode[row]} has {column[row]}"
+            )
+
+
+def _percent(share: float) -> str:
+    """A share in words that never round an exception away."""
+    if share == 1.0:
+        return "All"
+    return "None" if share == 0.0 else f"{min(max(share, 0.001), 0.999):.1%}"

@@ -1,0 +1,222 @@
+"""Does what was recovered predict trajectories it has not seen?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.checks.fits import optimal_actions, trajectory_fits
+from tacit.data.demonstrations import Demonstrations
+from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.inverse.expectations import check_task
+from tacit.inverse.families.baselines import RewardOnly
+from tacit.inverse.recover import Estimator, recover
+from tacit.inverse.recovery import Recovery
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features
+
+# Standard errors from which a difference is not put down to chance.
+CLEAR = 2.0
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well one model predicts the actions of the episodes held out.
+
+    Attributes:
+        name: of the model.
+        log_likelihood: mean over the steps; NaN for a model without noise.
+        log_likelihood_error: its standard error over episodes; NaN with one episode.
+        share_optimal: share of the steps that take an action which is best for the model.
+        share_optimal_error: its standard error over episodes.
+        lead: log-likelihood a step by which the recovery beats this model; the share of optimal
+            steps by which it does, where there is no likelihood.
+        lead_error: standard error of that difference, over the same episodes.
+    """
+
+    name: str
+    log_likelihood: float
+    log_likelihood_error: float
+    share_optimal: float
+    share_optimal_error: float
+    lead: float
+    lead_error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Holdout:
+    """What a recovery from part of the episodes says about the others.
+
+    Attributes:
+        kept: [E - H] episodes that were fitted.
+        held: [H] episodes that were held out.
+        steps: number of steps held out.
+        recovered: score of the recovery from the episodes kept.
+        reward_only: of the best reward without constraints, from the same episodes.
+        uniform: of random actions.
+        in_sample: of the recovery from all episodes, which has seen those held out.
+        recovery: the recovery from the episodes kept.
+    """
+
+    kept: np.ndarray
+    held: np.ndarray
+    steps: int
+    recovered: Score
+    reward_only: Score
+    uniform: Score
+    in_sample: Score
+    recovery: Recovery
+
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        """All four, the recovery first."""
+        return self.recovered, self.reward_only, self.uniform, self.in_sample
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What came out, in plain words."""
+        noisy = not np.isnan(self.recovered.log_likelihood)
+        one, other = self.recovered, self.uniform
+        where = f"On {_count(len(self.held), 'episode')} held out ({_count(self.steps, 'step')})"
+        if noisy:
+            first = (
+                f"{where} the recovery gives the actions taken a typical probability of "
+                f"{_typical(one)} (log-likelihood {one.log_likelihood:.4g} a step"
+                f"{_error(one.log_likelihood_error)}); the reward alone "
+                f"{_typical(self.reward_only)}, random actions {_typical(other)}."
+            )
+        else:
+            first = (
+                f"{where} {one.share_optimal:.1%} of the steps are optimal under the recovery, "
+                f"{self.reward_only.share_optimal:.1%} under the best reward without constraints; "
+                f"of random actions {other.share_optimal:.1%} would be."
+            )
+        return first, self._verdict()
+
+    def _verdict(self) -> str:
+        if len(self.held) == 1:
+            return "One episode cannot show whether that is more than chance: hold out more."
+        if not _ahead(self.uniform):
+            return "It does not predict unseen episodes better than random actions do."
+        if len(self.recovery.cost_weights) == 0:
+            return "It predicts unseen episodes better than random actions do."
+        if _ahead(self.reward_only):
+            return "It predicts unseen episodes better than the best reward without constraints."
+        if _behind(self.reward_only):
+            return "It predicts unseen episodes worse than the best reward without constraints."
+        return (
+            "It predicts unseen episodes better than random actions do, and as well as the best "
+            "reward without constraints: these episodes do not show that constraints are needed."
+        )
+
+
+def holdout(
+    mdp: MDP,
+    features: Features,
+    demonstrations: Demonstrations,
+    *,
+    estimator: Estimator | None = None,
+    share: float = 0.2,
+    seed: int = 0,
+    recovery: Recovery | None = None,
+) -> Holdout:
+    """The `Holdout` of a random part of the episodes: fitted on the rest, scored on these.
+
+    Args:
+        mdp: the known world.
+        features: what reward and costs may be made of.
+        demonstrations: at least two episodes.
+        estimator: how to recover; None picks by evidence.
+        share: of the episodes to hold out, at least one and not all.
+        seed: of the choice of episodes, and of the estimator where it is picked.
+        recovery: from all the demonstrations by the same estimator, if there is one already.
+    """
+    check_task(mdp, features, demonstrations, in_memory=True)
+    if not 0.0 < share < 1.0:
+        raise InvalidModel(f"share must be between 0 and 1; got {share}")
+    count = demonstrations.episodes
+    if count < 2:
+        raise InvalidDemonstrations("holding out needs at least 2 episodes; got 1")
+    number = min(max(round(share * count), 1), count - 1)
+    held = np.zeros(count, bool)
+    held[np.random.default_rng(seed).choice(count, number, replace=False)] = True
+    rest, new = demonstrations.select(~held), demonstrations.select(held)
+
+    fitted = recover(mdp, features, rest, estimator=estimator, seed=seed, throw=False)
+    baseline = fitted
+    if features.constraints:
+        options = RewardOnly(free_reward=getattr(estimator, "free_reward", False))
+        baseline = options.fit(mdp, features, rest, throw=False)
+    if recovery is None:
+        recovery = recover(
+            mdp, features, demonstrations, estimator=estimator, seed=seed, throw=False
+        )
+    fits = [_by_episode(mdp, one, new) for one in (fitted, baseline, recovery)]
+    random = _random(mdp, fitted, new)
+    ours, reward_only, everything = fits
+    lengths = new.lengths.astype(np.float64)
+    return Holdout(
+        np.flatnonzero(~held),
+        np.flatnonzero(held),
+        new.steps,
+        _score("recovery", ours, ours, lengths),
+        _score("reward only", reward_only, ours, lengths),
+        _score("random actions", random, ours, lengths),
+        _score("recovery from all episodes", everything, ours, lengths),
+        fitted,
+    )
+
+
+def _by_episode(mdp: MDP, recovery: Recovery, demonstrations: Demonstrations) -> np.ndarray:
+    """[2, E] log-likelihood and number of optimal steps of every episode, in order."""
+    fits = trajectory_fits(recovery, demonstrations, mdp=mdp)
+    table = np.stack([fits.log_likelihood, fits.share_optimal]) * fits.steps
+    return table[:, np.argsort(fits.episode)]
+
+
+def _random(mdp: MDP, recovery: Recovery, demonstrations: Demonstrations) -> np.ndarray:
+    """[2, E] the same for random actions, whose optimal steps are those of the recovery."""
+    chance = optimal_actions(recovery, mdp).mean(axis=1)[demonstrations.states]
+    shares = np.add.reduceat(chance, demonstrations.offsets[:-1])
+    return np.stack([-np.log(mdp.actions) * demonstrations.lengths, shares])
+
+
+def _score(name: str, sums: np.ndarray, ours: np.ndarray, lengths: np.ndarray) -> Score:
+    row = 1 if np.isnan(ours[0]).any() or np.isnan(sums[0]).any() else 0
+    return Score(
+        name,
+        *_ratio(sums[0], lengths),
+        *_ratio(sums[1], lengths),
+        *_ratio(ours[row] - sums[row], lengths),
+    )
+
+
+def _ratio(sums: np.ndarray, lengths: np.ndarray) -> tuple[float, float]:
+    """sum / sum of lengths, and its standard error over episodes, lengths being random too."""
+    mean, count = float(sums.sum() / lengths.sum()), len(sums)
+    if count < 2:
+        return mean, np.nan
+    left = ((sums - mean * lengths) ** 2).sum() * count / (count - 1.0)
+    return mean, float(np.sqrt(left) / lengths.sum())
+
+
+def _ahead(score: Score) -> bool:
+    return score.lead > max(CLEAR * score.lead_error, 1e-9)
+
+
+def _behind(score: Score) -> bool:
+    return score.lead < -max(CLEAR * score.lead_error, 1e-9)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _typical(score: Score) -> str:
+    """The geometric mean of the probabilities, in percent."""
+    return f"{np.exp(score.log_likelihood):.1%}"
+
+
+def _error(error: float) -> str:
+    return "" if np.isnan(error) else f", standard error {error:.2g}"

@@ -1,0 +1,262 @@
+"""What a budget is worth: value and price of one budget, from the least cost to where it is slack.
+
+The best value is concave in the budget; for an expert without noise it is made of straight pieces
+whose slopes are the prices, and the corners are policies. They are found by asking for the best
+policy at the slope between two known corners: it is a corner in between, or there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.engine.bellman import entropy, stationary_policy
+from tacit.errors import InvalidModel
+from tacit.forward.column_generation import ColumnGeneration
+from tacit.forward.solution import Certificate, Solution, Status, priced
+from tacit.forward.solve import Solver, solve
+from tacit.model.mdp import MDP
+from tacit.model.objective import Objective
+
+# What a corner must add to the straight line between its neighbours, relative to the values.
+CORNER = 1e-9
+# Up to so many states a solve is quick enough to look for every corner.
+SMALL = 500
+
+Corner = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class PriceCurve:
+    """Value and price of one budget, everything else being equal.
+
+    Attributes:
+        constraint: whose budget moves.
+        budgets: [P] from the least that can be met to the first that does not matter.
+        values: [P] expected discounted reward of the best policy.
+        multipliers: [P] price: what one unit more of the budget buys. At a corner every price
+            between the slopes on both sides is one; `corner_prices` has the slopes.
+        spent: [P] expected discounted cost of the constraint.
+        noise: [P] temperature times discounted entropy, which a noisy expert maximises along with
+            the value: the price is the slope of their sum. 0 for an expert without noise.
+        certificates: one per point.
+        statuses: one per point.
+        corners: [C, 2] budget and value of every corner of the curve, which is straight in
+            between; None where they are too many, or the expert is noisy.
+    """
+
+    constraint: int
+    budgets: np.ndarray
+    values: np.ndarray
+    multipliers: np.ndarray
+    spent: np.ndarray
+    noise: np.ndarray
+    certificates: tuple[Certificate, ...]
+    statuses: tuple[Status, ...]
+    corners: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.budgets)
+
+    @property
+    def corner_prices(self) -> np.ndarray | None:
+        """[C - 1] the price between each corner and the next; None without corners."""
+        if self.corners is None:
+            return None
+        width, height = np.diff(self.corners, axis=0).T
+        return height / width
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What the curve says, in plain words."""
+        if len(self) == 1:
+            return (f"The budget of constraint {self.constraint} never matters.",)
+        low, high = self.budgets[0], self.budgets[-1]
+        prices = self.multipliers if self.corner_prices is None else [*self.corner_prices, 0.0]
+        said = [
+            f"No policy spends less than {low:.4g} of cost {self.constraint}; beyond {high:.4g} "
+            "its budget no longer matters."
+            if self.noise[0] == 0.0
+            else f"Beyond {high:.4g} the budget of constraint {self.constraint} no longer matters.",
+            (
+                f"From {low:.4g} to {high:.4g} the value goes from {self.values[0]:.4g} to "
+                f"{self.values[-1]:.4g}, and the price of one unit falls from "
+                f"{prices[0]:.4g} to {prices[-1]:.4g}."
+            ),
+        ]
+        missed = sum(status is Status.TOLERANCE_MISSED for status in self.statuses)
+        if missed:
+            said.append(f"{missed} of {len(self)} points missed the tolerance.")
+        return tuple(said)
+
+
+def price_curve(
+    mdp: MDP,
+    objective: Objective,
+    *,
+    constraint: int = 0,
+    points: int = 21,
+    solver: Solver | None = None,
+) -> PriceCurve:
+    """The `PriceCurve` of one budget, the others being kept.
+
+    Args:
+        mdp: the known world.
+        objective: what is wanted and what is refused; the budget in question does not matter.
+        constraint: whose budget to move.
+        points: how many budgets to solve for.
+        solver: as for `solve`.
+    """
+    if not isinstance(mdp, MDP) or not isinstance(objective, Objective):
+        got = f"{type(mdp).__name__} and {type(objective).__name__}"
+        raise InvalidModel(f"price_curve takes an MDP and an Objective; got {got}")
+    if not 0 <= constraint < objective.constraints:
+        raise InvalidModel(
+            f"constraint must be one of the {objective.constraints} of the objective, from 0; "
+            f"got {constraint}"
+        )
+    if points < 2:
+        raise InvalidModel(f"points must be at least 2; got {points}")
+    chosen = ColumnGeneration() if solver is None else solver
+    free = solve(mdp, _with_budget(objective, constraint, np.inf), solver=chosen)
+    exact = ColumnGeneration() if free.temperature > 0 else chosen
+    least = solve(mdp, _thrifty(mdp, objective, constraint), solver=exact)
+    ends = (float(least.spent[constraint]), float(free.spent[constraint]))
+    corners = None
+    if free.temperature == 0:
+        # Of all policies of least cost, the best.
+        first = _with_budget(objective, constraint, ends[0])
+        pair = chosen.solve(mdp, first, guess=least, throw=False), free
+        limit = points * (10 if mdp.states <= SMALL else 1)
+        corners = _corners(mdp, objective, constraint, chosen, pair, limit=limit)
+        if corners is not None:
+            ends = float(corners[0, 0]), float(corners[-1, 0])
+    if ends[1] - ends[0] <= CORNER * max(1.0, abs(ends[1])):
+        budgets = np.array(ends[1:])
+    elif free.temperature > 0:  # a noisy expert reaches the least cost at an infinite price only
+        budgets = np.linspace(*ends, points + 1)[1:]
+    else:
+        budgets = np.linspace(*ends, points)
+    return _measured(mdp, objective, constraint, budgets, chosen, free, corners)
+
+
+def _measured(
+    mdp: MDP,
+    objective: Objective,
+    constraint: int,
+    budgets: np.ndarray,
+    solver: Solver,
+    guess: Solution,
+    corners: np.ndarray | None,
+) -> PriceCurve:
+    """The curve at these budgets, each solved from the solution of the next larger one."""
+    found = []
+    for budget in budgets[::-1]:
+        asked = _with_budget(objective, constraint, float(budget))
+        guess = solver.solve(mdp, asked, guess=guess, throw=False)
+        found.append(guess)
+    found.reverse()
+    return PriceCurve(
+        constraint,
+        budgets,
+        np.array([one.value for one in found]),
+        np.array([one.multipliers[constraint] for one in found]),
+        np.array([one.spent[constraint] for one in found]),
+        np.array([_noise(one) for one in found]),
+        tuple(one.certificate for one in found),
+        tuple(one.status for one in found),
+        corners,
+    )
+
+
+def _noise(solution: Solution) -> float:
+    """Temperature times discounted entropy."""
+    if solution.temperature == 0:
+        return 0.0
+    visits = solution.visitation.sum(axis=1)
+    return float(solution.temperature * visits @ entropy(stationary_policy(solution.visitation)))
+
+
+def _with_budget(objective: Objective, constraint: int, budget: float) -> Objective:
+    budgets = objective.budgets.copy()
+    budgets[constraint] = budget
+    return Objective(objective.reward, objective.costs, budgets)
+
+
+def _thrifty(mdp: MDP, objective: Objective, constraint: int) -> Objective:
+    """Least cost of the constraint wanted, its own budget lifted, the others kept."""
+    _, costs = objective.tables(mdp)
+    budgets = objective.budgets.copy()
+    budgets[constraint] = np.inf
+    return Objective(-costs[constraint], costs, budgets)
+
+
+def _corners(
+    mdp: MDP,
+    objective: Objective,
+    constraint: int,
+    solver: Solver,
+    ends: tuple[Solution, Solution],
+    *,
+    limit: int,
+) -> np.ndarray | None:
+    """[C, 2] budget and value of every corner of the curve, or None after `limit` questions."""
+    reward, costs = objective.tables(mdp)
+    budgets = objective.budgets.copy()
+    budgets[constraint] = np.inf
+
+    def corner(solution: Solution) -> Corner:
+        return float(solution.spent[constraint]), float(np.vdot(solution.visitation, reward))
+
+    def ask(price: float, guess: Solution) -> Solution:
+        """The best policy when the cost of the constraint is paid at this price."""
+        worth = priced(reward, costs[constraint : constraint + 1], np.array([price]))
+        return solver.solve(mdp, Objective(worth, costs, budgets), guess=guess, throw=False)
+
+    found = _envelope(corner, ask, ends, limit)
+    return None if found is None else _cleaned(found)
+
+
+def _envelope(
+    corner: Callable[[Solution], Corner],
+    ask: Callable[[float, Solution], Solution],
+    ends: tuple[Solution, Solution],
+    limit: int,
+) -> list[Corner] | None:
+    """Corners of the concave curve between two of its points, from left to right."""
+    done, open_pieces = [corner(ends[0])], [ends]
+    scale = CORNER * max(*(abs(corner(end)[1]) for end in ends), 1e-300)
+    while open_pieces:
+        left, right = open_pieces.pop()
+        (low, low_value), (high, high_value) = corner(left), corner(right)
+        if high - low <= CORNER * max(1.0, abs(high)) or high_value <= low_value + scale:
+            done.append((high, high_value))
+            continue
+        if limit == 0:
+            return None
+        limit -= 1
+        price = (high_value - low_value) / (high - low)
+        middle = ask(price, right)
+        at, value = corner(middle)
+        gain = (value - price * at) - (high_value - price * high)
+        if gain > scale and low < at < high:
+            open_pieces += [(middle, right), (left, middle)]
+        else:
+            done.append((high, high_value))
+    return done
+
+
+def _cleaned(found: list[Corner]) -> np.ndarray:
+    """[C, 2] without what rounding made: strictly rising budgets, falling prices above 0."""
+    kept: list[Corner] = []
+    for at, value in sorted(found):
+        scale = CORNER * max(1.0, abs(at))
+        if kept and at - kept[-1][0] <= scale:
+            kept[-1] = (kept[-1][0], max(value, kept[-1][1]))
+            continue
+        if kept and value <= kept[-1][1] + CORNER * max(1.0, abs(value)):
+            continue  # flat: the budget matters no longer
+        kept.append((at, value))
+    return np.array(kept)

@@ -1,0 +1,178 @@
+"""`tacit solve`: value, spending, prices and certificate of a problem whose truth is known."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tacit.cli.answer import Answer
+from tacit.cli.loading import load_problem
+from tacit.cli.solve_arguments import Solve
+from tacit.cli.tables import Table
+from tacit.errors import Infeasible, InvalidModel
+
+if TYPE_CHECKING:
+    from tacit.checks.price_curve import PriceCurve
+    from tacit.folders.problem import Problem
+    from tacit.forward.solution import Solution
+
+
+def command(arguments: Solve) -> Answer:
+    """Solves the problem, writes what was asked for, and says what was found."""
+    from tacit.folders.problem import refuse_taken, write_folder
+    from tacit.forward.solve import solve
+
+    if arguments.out is not None:
+        refuse_taken(arguments.out)
+    problem = load_problem(arguments.problem)
+    truth = problem.truth
+    if truth is None:
+        raise InvalidModel(
+            f"{arguments.problem} must hold the truth to solve: truth.npz, or [truth] in "
+            "problem.toml with reward, costs and budgets"
+        )
+    solver = _solver(arguments)
+    try:
+        solution = solve(problem.mdp, truth, solver=solver)
+    except Infeasible as error:
+        raise Infeasible(_proof(error, problem), error.solution) from None
+    curve = None
+    if arguments.price_curve:
+        from tacit.checks.price_curve import price_curve
+
+        curve = price_curve(
+            problem.mdp,
+            truth,
+            constraint=arguments.constraint,
+            points=arguments.price_curve,
+            solver=solver,
+        )
+    if arguments.out is not None:
+        write_folder(arguments.out, lambda folder: _write(folder, problem, solution, curve))
+    return Answer(_text(problem, solution, curve, arguments), _data(problem, solution, curve))
+
+
+def _solver(arguments: Solve) -> Any:
+    from tacit.forward.column_generation import ColumnGeneration
+    from tacit.forward.occupancy_lp import OccupancyLP
+    from tacit.forward.soft_dual import SoftDual
+
+    if arguments.solver == "soft-dual":
+        given = arguments.temperature
+        return SoftDual() if given is None else SoftDual(temperature=given)
+    return OccupancyLP() if arguments.solver == "occupancy-lp" else ColumnGeneration()
+
+
+def _proof(error: Infeasible, problem: Problem) -> str:
+    """Why no policy can meet the budgets, in words."""
+    proof, truth = error.solution.infeasibility, problem.truth
+    assert proof is not None
+    assert truth is not None
+    used = [k for k, weight in enumerate(proof.weights) if weight > 0]
+    if len(used) == 1:
+        k = used[0]
+        least, weight = proof.least, proof.weights[k]
+        return (
+            f"no policy meets the budgets: even the one that spends least of cost {k} spends "
+            f"{least / weight:.6g}, and its budget is {truth.budgets[k]:.6g}"
+        )
+    costs = " + ".join(f"{proof.weights[k]:.4g} x cost {k}" for k in used)
+    return (
+        f"no policy meets the budgets together: whatever is done, {costs} is at least "
+        f"{proof.least:.6g}, and the budgets allow {proof.allowed:.6g}"
+    )
+
+
+def _text(
+    problem: Problem, solution: Solution, curve: PriceCurve | None, arguments: Solve
+) -> list[Any]:
+    truth, certificate = problem.truth, solution.certificate
+    assert truth is not None
+    parts: list[Any] = [
+        (
+            f"{solution.status.value}: value {solution.value:.6g} ({arguments.solver}, "
+            f"{problem.mdp.states} states, {problem.mdp.actions} actions)"
+        )
+    ]
+    if truth.constraints:
+        rows = [
+            [", ".join(names), float(spent), float(budget), float(price)]
+            for names, spent, budget, price in zip(
+                _constraint_names(problem),
+                solution.spent,
+                truth.budgets,
+                solution.multipliers,
+                strict=True,
+            )
+        ]
+        parts.append(Table(["cost made of", "spent", "budget", "price"], rows))
+    rows = [
+        [name.replace("_", " "), f"{number:.2e}"] for name, number in asdict(certificate).items()
+    ]
+    parts.append(Table(["certificate, 0 at an optimum", ""], rows))
+    if curve is not None:
+        rows = [
+            [float(budget), float(value), float(price)]
+            for budget, value, price in zip(
+                curve.budgets, curve.values, curve.multipliers, strict=True
+            )
+        ]
+        parts += [Table(["budget", "value", "price"], rows, "price curve"), *curve.sentences]
+    if arguments.out is not None:
+        parts.append(f"written: {arguments.out}")
+    return parts
+
+
+def _constraint_names(problem: Problem) -> list[tuple[str, ...]]:
+    """Names of the features of each true constraint; its number where features have other ones."""
+    assert problem.truth is not None
+    count, names = problem.truth.constraints, problem.features.cost_names
+    return list(names) if len(names) == count else [(f"cost {k}",) for k in range(count)]
+
+
+def _data(problem: Problem, solution: Solution, curve: PriceCurve | None) -> dict[str, Any]:
+    assert problem.truth is not None
+    data: dict[str, Any] = {
+        "status": solution.status.name,
+        "value": solution.value,
+        "spent": solution.spent,
+        "budgets": problem.truth.budgets,
+        "multipliers": solution.multipliers,
+        "temperature": solution.temperature,
+        "certificate": asdict(solution.certificate),
+        "notes": problem.notes,
+    }
+    if curve is not None:
+        data["price_curve"] = {
+            "constraint": curve.constraint,
+            "budgets": curve.budgets,
+            "values": curve.values,
+            "multipliers": curve.multipliers,
+            "sentences": curve.sentences,
+        }
+    return data
+
+
+def _write(folder: Path, problem: Problem, solution: Solution, curve: PriceCurve | None) -> None:
+    from tacit.files.arrays import write_arrays
+    from tacit.folders.writing import write_csv
+
+    arrays = ("policy", "visitation", "values", "multipliers", "spent")
+    write_arrays(folder / "solution.npz", {name: getattr(solution, name) for name in arrays})
+    layout, actions = problem.layout, range(problem.mdp.actions)
+    write_csv(
+        folder / "policy.csv",
+        ["state", *(layout.action_name(a) for a in actions)],
+        (
+            [layout.state_name(s), *(repr(float(p)) for p in row)]
+            for s, row in enumerate(solution.policy)
+        ),
+    )
+    if curve is not None:
+        columns = (curve.budgets, curve.values, curve.multipliers, curve.spent)
+        write_csv(
+            folder / "price_curve.csv",
+            ["budget", "value", "price", "spent"],
+            ([repr(float(entry)) for entry in row] for row in zip(*columns, strict=True)),
+        )

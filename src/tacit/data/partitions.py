@@ -1,0 +1,278 @@
+"""The files of a folder of demonstrations: which they are, whether they fit together, new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from operator import add
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tacit.data.demonstrations import Demonstrations
+from tacit.data.reading import STORED_EXTRAS as OPTIONAL
+from tacit.data.reading import write_recorded
+from tacit.data.tally import Moves, Scatter, Spread, Tally
+from tacit.engine.workers import each
+from tacit.errors import InvalidDemonstrations
+from tacit.files.contents import LARGEST
+from tacit.files.parquet import readable
+from tacit.model.mdp import MDP
+from tacit.model.names import Layout
+from tacit.model.objective import Features
+
+FROM_ONE = "steps are taken to count from 1"
+
+
+def write_partitions(parts: Iterable[Demonstrations], folder: str | Path) -> int:
+    """How many files were written, one for each part, its episodes numbered on from the last's.
+
+    Args:
+        parts: demonstrations, one after the other: only one of them need be in memory.
+        folder: where; made if need be. It must hold no Parquet file yet.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if files_of(folder):
+        raise FileExistsError(f"{folder} must hold no Parquet files yet; it has some")
+    number = episodes = 0
+    for number, part in enumerate(parts, start=1):
+        whole = {name: getattr(part, name) for name in ("offsets", *OPTIONAL)}
+        rows = {"states": part.states, "actions": part.actions}
+        path = folder / f"part-{number - 1:05d}.parquet"
+        write_recorded(path, rows, whole, first=episodes)
+        episodes += part.episodes
+    return number
+
+
+def check_whole(files: tuple[Path, ...], labels: list[np.ndarray]) -> None:
+    """Raises `InvalidDemonstrations` where an episode is in two files."""
+    home = np.repeat(np.arange(len(files)), [len(part) for part in labels])
+    every = np.concatenate(labels)
+    order = np.argsort(every, kind="stable")
+    twice = np.flatnonzero(every[order[1:]] == every[order[:-1]])
+    if len(twice):
+        first, second = order[twice[0]], order[twice[0] + 1]
+        raise InvalidDemonstrations(
+            f"every episode must be whole in one file; episode {every[first]} is in "
+            f"{files[home[first]]} and in {files[home[second]]}"
+        )
+
+
+def check_counting(files: tuple[Path, ...], notes: list[tuple[str, ...]]) -> None:
+    """Raises `InvalidDemonstrations` where some files count steps from 1 and others from 0."""
+    from_one = [any(FROM_ONE in note for note in part) for part in notes]
+    if any(from_one) and not all(from_one):
+        raise InvalidDemonstrations(
+            "all files must count steps from 0, or all from 1; "
+            f"every episode of {files[from_one.index(True)]} begins at step 1, "
+            f"not so in {files[from_one.index(False)]}"
+        )
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The Parquet files in a folder and those inside, in the order of their names."""
+    found = [path for ending in (".parquet", ".pq") for path in folder.rglob(f"*{ending}")]
+    return sorted(
+        path
+        for path in found
+        if path.is_file()
+        and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
+    )
+
+
+def stamp_of(path: Path) -> tuple[int, int]:
+    """Size and time of a file: other ones mean that it has changed."""
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+class Part(NamedTuple):
+    """What the first reading of one file leaves."""
+
+    labels: np.ndarray  # [E] numbers or names of its episodes
+    notes: tuple[str, ...]
+    tally: Tally
+    moves: Moves
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionedDemonstrations:
+    """Demonstrations in a folder of Parquet files, never in memory as a whole.
+
+    `tacit.recover` takes them like `Demonstrations`, and finds the same. The files have the columns
+    that `Demonstrations.load` reads. Each holds whole episodes, and no two episodes of the folder
+    have the same name. Folders inside are looked into; names that begin with "." or "_" are not
+    read.
+
+    Attributes:
+        folder: that holds the files.
+        layout: names of states and actions, where the files have names instead of numbers.
+        workers: processes that read; None for what joblib was told, or one per core if nothing.
+        largest: most bytes of memory to take for one file.
+        progress: called after every file with how many are done and how many there are.
+    """
+
+    folder: Any
+    layout: Layout | None = None
+    workers: int | None = None
+    largest: int = LARGEST
+    progress: Callable[[int, int], Any] | None = None
+    _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        folder = Path(self.folder).absolute()  # workers may stand elsewhere
+        object.__setattr__(self, "folder", folder)
+        if not folder.is_dir():
+            raise NotADirectoryError(f"{folder} must be a folder of Parquet files; it is none")
+        self._kept["files"] = {path: stamp_of(path) for path in files_of(folder)}
+        if not self.files:
+            raise InvalidDemonstrations(f"{folder} must hold .parquet files; got none")
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files, in the order of their names."""
+        return tuple(self._kept["files"])
+
+    @property
+    def episodes(self) -> int:
+        """E, the number of episodes."""
+        return self._known().episodes
+
+    @property
+    def steps(self) -> int:
+        """N, the number of observed steps."""
+        return self._known().steps
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what was assumed when the files were read."""
+        return self._kept.get("notes", ())
+
+    def check(self, mdp: MDP) -> None:
+        """Raises `InvalidDemonstrations` unless every state and action exists in the model."""
+        self._first(mdp)
+
+    def counts(self, mdp: MDP) -> np.ndarray:
+        """[S, A] how often each action was taken in each state."""
+        return self.tally(mdp).counts
+
+    def tally(self, mdp: MDP) -> Tally:
+        """The `Tally` of all files in this world."""
+        return self._first(mdp)[0]
+
+    def moves(self, mdp: MDP) -> Moves:
+        """The `Moves` of all files that this world cannot have done."""
+        return self._first(mdp)[1]
+
+    def spread(self, mdp: MDP, features: Features) -> Spread:
+        """The `Spread` of the trajectories' discounted feature sums."""
+        asked, found = self._kept.get("spread", (None, None))
+        if asked is None or asked[0] is not mdp or asked[1] is not features:
+            found = self.reduce(partial(Spread.of, mdp, features))
+            self._kept["spread"] = ((mdp, features), found)
+        return found
+
+    def scatter(self, scores: np.ndarray) -> Scatter:
+        """The `Scatter` of the episodes' sums of tables [D, S, A]."""
+        return self.reduce(partial(Scatter.of, scores))
+
+    def reduce(self, function: Callable[[Demonstrations], Any], *, mdp: MDP | None = None) -> Any:
+        """The sum of what the function makes of each file's demonstrations.
+
+        Args:
+            function: of a module, not a lambda; what it returns is added up by `+`.
+            mdp: whose states and actions the files must have; None to allow any.
+        """
+        return reduce(add, self._each(_reduced, function, mdp))
+
+    def _each(self, work: Callable[..., Any], function: Any, mdp: MDP | None) -> Iterator[Any]:
+        """What the work makes of every file, in their order whoever is first."""
+        for path, stamp in self._kept["files"].items():
+            if stamp_of(path) != stamp:
+                raise OSError(f"{path} has changed since the folder was opened: open it again")
+        limits = {"states": mdp.states, "actions": mdp.actions} if mdp else {}
+        # Tables travel inside `load` and `function`. As plain arguments Dask would put them on one
+        # worker, and lose them with it.
+        load = partial(Demonstrations.load, layout=self.layout, largest=self.largest, **limits)
+        pieces = [(path, load, function) for path in self.files]
+        results = each(work, pieces, workers=self.workers)
+        for done, result in enumerate(results, start=1):
+            if self.progress is not None:
+                self.progress(done, len(pieces))
+            yield result
+
+    def _first(self, mdp: MDP) -> tuple[Tally, Moves]:
+        """Tally and moves of all files, read once for each model that asks in turn."""
+        asked, found = self._kept.get("first", (None, None))
+        if found is not None and asked is mdp:
+            return found
+        labels, notes = [], []
+
+        def added(sums: tuple[Tally, Moves] | None, part: Part) -> tuple[Tally, Moves]:
+            labels.append(part.labels)
+            notes.append(part.notes)
+            return (
+                (part.tally, part.moves)
+                if sums is None
+                else (
+                    sums[0] + part.tally,
+                    sums[1] + part.moves,
+                )
+            )
+
+        found = reduce(added, self._each(_first_part, mdp, mdp), None)
+        assert found is not None  # there is a file
+        check_whole(self.files, labels)
+        check_counting(self.files, notes)
+        self._kept["notes"] = tuple(dict.fromkeys(note for part in notes for note in part))
+        self._kept["first"] = (mdp, found)
+        return found
+
+    def _known(self) -> Tally | Size:
+        """Something that knows how many episodes and steps there are."""
+        if "first" in self._kept:
+            return self._kept["first"][1][0]
+        if "size" not in self._kept:
+            labels, steps = zip(*self._each(_size_part, None, None), strict=True)
+            check_whole(self.files, list(labels))
+            self._kept["size"] = Size(sum(len(part) for part in labels), sum(steps))
+        return self._kept["size"]
+
+    def __repr__(self) -> str:
+        return f"PartitionedDemonstrations({str(self.folder)!r}, files={len(self.files)})"
+
+
+class Size(NamedTuple):
+    """How much there is."""
+
+    episodes: int
+    steps: int
+
+
+def _reduced(path: Path, load: Callable[[Path], Demonstrations], function: Any) -> Any:
+    return function(load(path))
+
+
+def _first_part(path: Path, load: Callable[[Path], Demonstrations], mdp: MDP) -> Part:
+    demonstrations = load(path)
+    tally, moves = Tally.of(mdp, demonstrations), Moves.of(mdp, demonstrations)
+    return Part(_labels(path), demonstrations.notes, tally, moves)
+
+
+def _size_part(
+    path: Path, load: Callable[[Path], Demonstrations], _: Any
+) -> tuple[np.ndarray, int]:
+    steps = load(path).steps  # looks at the file before the engine does
+    return _labels(path), steps
+
+
+def _labels(path: Path) -> np.ndarray:
+    """[E] the numbers or names of the episodes in a file."""
+    import polars
+
+    with readable(path):
+        column = polars.scan_parquet(path, glob=False).select("episode").collect().to_series()
+    return column.unique().to_numpy()

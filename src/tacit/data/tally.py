@@ -1,0 +1,346 @@
+"""The sums of one reading of demonstrations: all that the estimators fit.
+
+Of each episode nothing is kept but its part of the sums, so their size is that of the world, not of
+the data. The sums of parts add up to those of the whole: `a + b`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from tacit.data.demonstrations import Demonstrations
+from tacit.errors import InvalidDemonstrations
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features
+from tacit.model.transitions import read_only
+
+
+@dataclass(frozen=True)
+class Horizons:
+    """How many discounted steps trajectories cover, each at most 1 / (1 - discount).
+
+    Attributes:
+        number: E, how many trajectories there are.
+        mean: of the steps covered.
+        square: mean of their squares.
+        longest: the most that one covers.
+    """
+
+    number: int
+    mean: float
+    square: float
+    longest: float
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What demonstrations add up to in a world; `a + b` is the tally of both.
+
+    A trajectory is an episode that begins at the start: a partial one is none. Where a trajectory
+    was cut off, what is missing depends on the features of its last known state, so those sums are
+    kept by that state.
+
+    Attributes:
+        counts: [S, A] how often each action was taken in each state, by all episodes.
+        discounted: [S, A] discounted visits, summed over trajectories.
+        starts: [S] how many trajectories begin in each state.
+        cut: [S] discounted steps after the last one seen, summed over the trajectories that have
+            their last known state there.
+        squares: [S] squares of the discounted steps seen, likewise.
+        longest: [S] most discounted steps seen, likewise; 0 where there is no trajectory.
+        ends: [S] how many trajectories those are.
+        discount: of the sums.
+        episodes: E, how many episodes of either kind there are.
+    """
+
+    counts: np.ndarray
+    discounted: np.ndarray
+    starts: np.ndarray
+    cut: np.ndarray
+    squares: np.ndarray
+    longest: np.ndarray
+    ends: np.ndarray
+    discount: float
+    episodes: int
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            part = getattr(self, field.name)
+            if isinstance(part, np.ndarray):
+                read_only(part)
+
+    @classmethod
+    def of(cls, mdp: MDP, demonstrations: Demonstrations) -> Tally:
+        """The tally of demonstrations in this world."""
+        counts = demonstrations.counts(mdp)
+        many = demonstrations.episodes
+        partial = demonstrations.partial
+        if partial.all():
+            none = np.zeros(mdp.states)
+            empty = np.zeros_like(counts)
+            return cls(counts, empty, none, none, none, none, none, mdp.discount, many)
+        whole = demonstrations.select(~partial) if partial.any() else demonstrations
+        powers = mdp.discount ** np.arange(int(whole.lengths.max()) + 1)
+        index = whole.states.astype(np.int64) * mdp.actions + whole.actions
+        size = mdp.states * mdp.actions
+        visits = np.bincount(index, weights=powers[whole.step], minlength=size)
+        final = last_states(whole)
+        rest = powers[whole.lengths] / (1.0 - mdp.discount)
+        seen = 1.0 / (1.0 - mdp.discount) - rest
+        longest = np.zeros(mdp.states)
+        np.maximum.at(longest, final, seen)
+        return cls(
+            counts,
+            visits.reshape(counts.shape),
+            _binned(mdp, whole.states[whole.offsets[:-1]]),
+            _binned(mdp, final, rest),
+            _binned(mdp, final, seen**2),
+            longest,
+            _binned(mdp, final),
+            mdp.discount,
+            many,
+        )
+
+    def __add__(self, other: Tally) -> Tally:
+        if not isinstance(other, Tally):
+            return NotImplemented
+        if (self.counts.shape, self.discount) != (other.counts.shape, other.discount):
+            raise InvalidDemonstrations(
+                "tallies that are merged must be of the same world; got S, A, discount = "
+                f"{(*self.counts.shape, self.discount)} and {(*other.counts.shape, other.discount)}"
+            )
+        return Tally(
+            self.counts + other.counts,
+            self.discounted + other.discounted,
+            self.starts + other.starts,
+            self.cut + other.cut,
+            self.squares + other.squares,
+            np.maximum(self.longest, other.longest),
+            self.ends + other.ends,
+            self.discount,
+            self.episodes + other.episodes,
+        )
+
+    @property
+    def steps(self) -> int:
+        """N, the number of observed steps."""
+        return int(self.counts.sum())
+
+    @property
+    def trajectories(self) -> int:
+        """How many episodes begin at the start."""
+        return int(self.starts.sum())
+
+    def visitation(self, known: np.ndarray) -> np.ndarray:
+        """[S, A] mean discounted visitation of the trajectories.
+
+        `known` [S] bool says where the rest of a trajectory is known: it stays, whatever it does.
+        """
+        rest = np.where(known, self.cut, 0.0)[:, None] / self.counts.shape[1]
+        return (self.discounted + rest) / self.trajectories
+
+    def missing(self, known: np.ndarray) -> float:
+        """Discounted steps that the mean trajectory lacks because it was cut off."""
+        return float(self.cut[~known].sum() / self.trajectories)
+
+    def horizons(self, known: np.ndarray) -> Horizons:
+        """How many discounted steps the trajectories cover, with the rest where it is known."""
+        full = 1.0 / (1.0 - self.discount)
+        squares = np.where(known, full**2 * self.ends, self.squares)
+        longest = np.where(known & (self.ends > 0), full, self.longest)
+        number = self.trajectories
+        return Horizons(
+            number,
+            full - self.missing(known),
+            float(squares.sum() / number),
+            float(longest.max()),
+        )
+
+    def check(self, mdp: MDP) -> None:
+        """Raises `InvalidDemonstrations` unless these are sums in this world."""
+        own = (*self.counts.shape, self.discount)
+        if own != (mdp.states, mdp.actions, mdp.discount):
+            raise InvalidDemonstrations(
+                "a tally must be of the world it is used with; it has S, A, discount = "
+                f"{own}, the world {(mdp.states, mdp.actions, mdp.discount)}"
+            )
+
+    def __repr__(self) -> str:
+        return f"Tally(episodes={self.episodes}, steps={self.steps})"
+
+
+def last_states(demonstrations: Demonstrations) -> np.ndarray:
+    """[E] the last known state of every episode."""
+    last = demonstrations.states[demonstrations.offsets[1:] - 1]
+    return np.where(demonstrations.final_states < 0, last, demonstrations.final_states)
+
+
+def _binned(mdp: MDP, states: np.ndarray, weights: Any = None) -> np.ndarray:
+    """[S] how many of these states each one is, or the sum of their weights."""
+    return np.bincount(states, weights=weights, minlength=mdp.states).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """Products of sums over single episodes, added up; `a + b` is that of both.
+
+    Attributes:
+        episodes: how many there are.
+        products: [D, D] sum over episodes of g g', with g [D] the sums of an episode.
+    """
+
+    episodes: int
+    products: np.ndarray
+
+    @classmethod
+    def of(cls, scores: np.ndarray, demonstrations: Demonstrations) -> Scatter:
+        """The scatter of the episodes' sums of tables [D, S, A]."""
+        actions = scores.shape[2]
+        index = demonstrations.states.astype(np.int64) * actions + demonstrations.actions
+        starts = demonstrations.offsets[:-1]
+        sums = np.empty((len(scores), len(starts)))
+        for d, table in enumerate(scores):  # one at a time: [N, D] would not fit for millions
+            sums[d] = np.add.reduceat(table.ravel()[index], starts)
+        return cls(demonstrations.episodes, sums @ sums.T)
+
+    def __add__(self, other: Scatter) -> Scatter:
+        if not isinstance(other, Scatter):
+            return NotImplemented
+        return Scatter(self.episodes + other.episodes, self.products + other.products)
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """How discounted sums vary between trajectories; `a + b` is that of both.
+
+    Attributes:
+        number: how many trajectories there are.
+        means: [D] of their sums.
+        squares: [D] squared distances from the means, added up.
+    """
+
+    number: int
+    means: np.ndarray
+    squares: np.ndarray
+
+    @classmethod
+    def of(cls, mdp: MDP, features: Features, demonstrations: Demonstrations) -> Spread:
+        """The spread of the discounted feature sums, of all maps one after the other."""
+        maps = (features.reward, *features.costs)
+        size = sum(table.shape[-1] for table in maps)
+        partial = demonstrations.partial
+        if partial.all():
+            return cls(0, np.zeros(size), np.zeros(size))
+        whole = demonstrations.select(~partial) if partial.any() else demonstrations
+        powers = mdp.discount ** np.arange(int(whole.lengths.max()) + 1)
+        weights = powers[whole.step]
+        final = last_states(whole)
+        rest = powers[whole.lengths] / (1.0 - mdp.discount)
+        tail = np.where(known_rest(mdp, features)[final], rest, 0.0)
+        index = whole.states.astype(np.int64) * mdp.actions + whole.actions
+        means, squares = np.empty(size), np.empty(size)
+        # One column at a time: [N, D] would not fit for millions.
+        columns = (table[..., j] for table in maps for j in range(table.shape[-1]))
+        for d, column in enumerate(columns):
+            at_end = column if column.ndim == 1 else column.mean(axis=1)
+            seen = np.ascontiguousarray(column).ravel()[whole.states if column.ndim == 1 else index]
+            sums = np.add.reduceat(weights * seen, whole.offsets[:-1]) + tail * at_end[final]
+            means[d] = sums.mean()
+            squares[d] = ((sums - means[d]) ** 2).sum()
+        return cls(whole.episodes, means, squares)
+
+    def __add__(self, other: Spread) -> Spread:
+        if not isinstance(other, Spread):
+            return NotImplemented
+        number = self.number + other.number
+        if self.number == 0 or other.number == 0:
+            return other if self.number == 0 else self
+        # Chan, Golub and LeVeque (1979): no large numbers are subtracted from each other.
+        apart, share = other.means - self.means, other.number / number
+        return Spread(
+            number,
+            self.means + share * apart,
+            self.squares + other.squares + self.number * share * apart**2,
+        )
+
+    @property
+    def deviations(self) -> np.ndarray:
+        """[D] standard deviations; NaN where there is a single trajectory."""
+        if self.number < 2:
+            return np.full(len(self.means), np.nan)
+        return np.sqrt(self.squares / (self.number - 1))
+
+
+def known_rest(mdp: MDP, features: Features) -> np.ndarray:
+    """[S] bool, states that no action leaves, with features that no action changes."""
+    known = mdp.absorbing
+    for table in (features.reward, *features.costs):
+        if table.ndim == 3:
+            known = known & (np.ptp(table, axis=1) == 0).all(axis=1)
+    return known
+
+
+# Steps looked at in one go: the successor lists of all would not fit for millions.
+AT_ONCE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Moves:
+    """What a world cannot have done; `a + b` is that of both, the episodes of `b` numbered on.
+
+    Attributes:
+        episodes: how many were looked at.
+        impossible: observed moves of probability 0.
+        move: (episode, step, state, action, next state) of the first of them, or None.
+        misplaced: trajectories that begin where the world never starts.
+        start: (episode, state) of the first of them, or None.
+    """
+
+    episodes: int
+    impossible: int = 0
+    move: tuple[int, int, int, int, int] | None = None
+    misplaced: int = 0
+    start: tuple[int, int] | None = None
+
+    @classmethod
+    def of(cls, mdp: MDP, demonstrations: Demonstrations) -> Moves:
+        """The impossible moves and misplaced starts of demonstrations in this world."""
+        states, actions = demonstrations.states, demonstrations.actions
+        step = demonstrations.step
+        inside = np.flatnonzero(step[1:] > 0)  # rows followed by a row of the same episode
+        bad, first = 0, -1
+        for rows in np.array_split(inside, max(1, len(inside) // AT_ONCE)):
+            lists = mdp.transitions.states[states[rows], actions[rows]]
+            chances = mdp.transitions.probabilities[states[rows], actions[rows]]
+            met = ((lists == states[rows + 1][:, None]) & (chances > 0)).any(axis=1)
+            if not met.all():
+                first = int(rows[~met][0]) if first < 0 else first
+                bad += int((~met).sum())
+        move = None
+        if bad:
+            episode = int(np.searchsorted(demonstrations.offsets, first, side="right")) - 1
+            here, after = int(states[first]), int(states[first + 1])
+            move = (episode, int(step[first]), here, int(actions[first]), after)
+        begins = states[demonstrations.offsets[:-1]]
+        odd = np.flatnonzero((mdp.initial[begins] == 0) & ~demonstrations.partial)
+        start = (int(odd[0]), int(begins[odd[0]])) if len(odd) else None
+        return cls(demonstrations.episodes, bad, move, len(odd), start)
+
+    def __add__(self, other: Moves) -> Moves:
+        if not isinstance(other, Moves):
+            return NotImplemented
+        move, start = self.move, self.start
+        if move is None and other.move is not None:
+            move = (other.move[0] + self.episodes, *other.move[1:])
+        if start is None and other.start is not None:
+            start = (other.start[0] + self.episodes, other.start[1])
+        return Moves(
+            self.episodes + other.episodes,
+            self.impossible + other.impossible,
+            move,
+            self.misplaced + other.misplaced,
+            start,
+        )

@@ -1,0 +1,1 @@
+"""How numbers are made: backends, kernels, searches, workers, progress. Knows arrays, no noun."""

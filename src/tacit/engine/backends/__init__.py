@@ -1,0 +1,47 @@
+"""Engines that hold a model: dense and direct when small, successor lists when large.
+
+Large models live on an accelerator in JAX, on a CPU in compiled loops, or split over many devices.
+Nothing else in the library knows which.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tacit.engine.backends.protocol import MESH, World
+
+if TYPE_CHECKING:
+    from tacit.model.mdp import MDP
+
+__all__ = ["DENSE_LIMIT", "World", "world_of"]
+
+# Up to this many states one dense factorisation beats any number of sparse products.
+DENSE_LIMIT = 256
+
+
+def world_of(mdp: MDP, *, whole: bool = False) -> World:
+    """The model's dynamics, stored as its size and the machine suggest; kept with the model.
+
+    `whole` keeps it in one piece, inside `tacit.scale.sharded` too: a batch is split by problems.
+    """
+    mesh = None if whole else MESH.get()
+    kept, of = mdp.__dict__.get("_world", (None, None))
+    if kept is None or of != mesh:
+        kept = _build(mdp, mesh)
+        mdp.__dict__["_world"] = (kept, mesh)
+    return kept
+
+
+def _build(mdp: MDP, mesh: Any) -> World:
+    import jax
+
+    from tacit.engine.backends.device import dense, sparse
+    from tacit.engine.backends.host import Host
+
+    if mdp.states <= DENSE_LIMIT:
+        return dense(mdp)
+    if mesh is not None:
+        from tacit.engine.backends.sharded import sharded_world
+
+        return sharded_world(mdp, mesh)
+    return Host(mdp) if jax.default_backend() == "cpu" else sparse(mdp)

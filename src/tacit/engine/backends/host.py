@@ -1,0 +1,153 @@
+"""The Markov chain that a policy makes of a model, and its checked linear systems."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tacit.engine.kernels.chains import DIRECT_LIMIT, eliminate, krylov, size_of, substitute
+from tacit.engine.kernels.soft_backup import fused_backup
+from tacit.engine.workers import row_blocks, side_by_side
+
+if TYPE_CHECKING:
+    from tacit.model.mdp import MDP
+
+
+def deterministic_chain(mdp: MDP, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[S, W] next states, ascending in every row, and [S, W] their probabilities."""
+    layout = mdp.layout
+    every = np.arange(mdp.states)
+    lane = 0 if layout.states.shape[1] == 1 else actions
+    return layout.states[every, lane], layout.probabilities[every, actions]
+
+
+def policy_chain(mdp: MDP, policy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[S, W] next states, ascending in every row, and [S, W] their probabilities."""
+    rows, weights = mdp.layout.states, mdp.layout_weights(policy)
+    if rows.shape[1] == 1:
+        return rows[:, 0, :], weights
+    rows, weights = (table.reshape(mdp.states, -1) for table in (rows, weights))
+    order = np.argsort(rows, axis=1, kind="stable")
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(weights, order, axis=1)
+
+
+def chain_solve(
+    mdp: MDP,
+    rows: np.ndarray,
+    weights: np.ndarray,
+    right: np.ndarray,
+    *,
+    transposed: bool,
+    target: float = 0.0,
+    guess: np.ndarray | None = None,
+) -> np.ndarray:
+    """[S] the solution of (I - discount P) x = right, or of its transpose, sought from `guess`.
+
+    The Krylov answer is taken only if its true residual, the largest entry or, transposed, the sum
+    of all, is at most `target` or at rounding level; else the system is solved by elimination.
+    """
+    right = np.ascontiguousarray(right, dtype=np.float64)
+    x = np.zeros(mdp.states) if guess is None else np.array(guess, dtype=np.float64)
+    if mdp.states <= DIRECT_LIMIT:
+        substitute(eliminate(rows, weights, mdp.discount, transposed), right, x)
+        return x
+    # A solution is at most this much larger than the right side, and rounding is a share of it.
+    largest = size_of(right, transposed) / (1.0 - mdp.discount)
+    if not np.isfinite(largest):
+        return np.full(mdp.states, np.nan)
+    target = max(target, 1e-15 * largest, 1e-14 * (1.0 - mdp.discount) * largest)
+    if krylov(rows, weights, mdp.discount, transposed, right, x, target, 4000):
+        return x
+    from scipy.sparse import coo_array, eye_array
+    from scipy.sparse.linalg import splu
+
+    every = np.repeat(np.arange(mdp.states), rows.shape[1])
+    chain = coo_array((weights.ravel(), (every, rows.ravel())), shape=(mdp.states,) * 2)
+    factors = splu((eye_array(mdp.states) - mdp.discount * chain).tocsc())
+    return factors.solve(right, trans="T" if transposed else "N")
+
+
+class Host:
+    """The linear maps of one model on NumPy arrays; algorithms run step by step."""
+
+    arrays = np
+    direct = False
+
+    def __init__(self, mdp: MDP) -> None:
+        self._mdp = mdp
+
+    def while_loop(self, going: Any, step: Any, state: Any) -> Any:
+        """The state after repeating `step` while `going`."""
+        while going(state):
+            state = step(state)
+        return state
+
+    def select(self, condition: Any, new: Any, old: Any) -> Any:
+        """`new` if the condition holds, else `old`."""
+        return new if condition else old
+
+    def expected_next(self, values: Any) -> Any:
+        """[..., S, A] expected value of the next state, for values [..., S]."""
+        if values.ndim == 1:
+            return self._mdp.expected_next(values)
+        later = np.empty((len(values), self._mdp.states, self._mdp.actions))
+
+        def one(d: int) -> None:
+            later[d] = self._mdp.expected_next(values[d])
+
+        side_by_side(one, range(len(values)))
+        return later
+
+    def inflow(self, table: Any) -> Any:
+        """[S] what flows into each state."""
+        return self._mdp.inflow(table)
+
+    def soft_backup(
+        self, discount: Any, temperature: Any, reward: Any, values: Any
+    ) -> tuple[Any, Any]:
+        """[S] soft values after one backup, and [S, A] the Boltzmann policy."""
+        backed, policy = np.empty(self._mdp.states), np.empty(np.shape(reward))
+        layout = self._mdp.layout
+        model = (layout.states, layout.probabilities, float(discount), float(temperature))
+        side_by_side(
+            lambda rows: fused_backup(
+                *model, reward, values, backed, policy, rows.start, rows.stop
+            ),
+            row_blocks(self._mdp.states),
+        )
+        return backed, policy
+
+    def solve(
+        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
+    ) -> Any:
+        """[..., S] the values x of the policy's chain: x = right + discount * P x."""
+        return self._solved(policy, right, target, guess, transposed=False)
+
+    def solve_transposed(
+        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
+    ) -> Any:
+        """[S] the visits x of the policy's chain: x = right + discount * P' x."""
+        return self._solved(policy, right, target, guess, transposed=True)
+
+    def linear_solve(self, matrix: Any, right: Any) -> Any:
+        """The x of matrix x = right [n, ...], for a small matrix."""
+        return np.linalg.solve(matrix, right)
+
+    def _solved(
+        self, policy: Any, right: Any, target: Any, guess: Any, *, transposed: bool
+    ) -> np.ndarray:
+        chain = policy_chain(self._mdp, policy)
+        if right.ndim == 1:
+            return chain_solve(
+                self._mdp, *chain, right, transposed=transposed, target=target, guess=guess
+            )
+
+        def one(d: int) -> np.ndarray:
+            near = None if guess is None else guess[d]
+            return chain_solve(
+                self._mdp, *chain, right[d], transposed=transposed, target=target[d], guess=near
+            )
+
+        solved = side_by_side(one, range(len(right)))
+        return np.stack(solved) if solved else np.empty(right.shape)

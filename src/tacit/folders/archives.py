@@ -1,0 +1,196 @@
+"""The npz form of a problem: `mdp.npz`, `features.npz` and `truth.npz`, in and out."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit.errors import InvalidModel
+from tacit.files.arrays import read_arrays
+from tacit.model.evidence import ENTRIES, Evidence
+from tacit.model.mdp import MDP, Successors
+from tacit.model.names import Layout
+from tacit.model.objective import Features, Objective
+
+MODEL = ("successors", "probabilities", "initial", "discount")
+PLACES = ("state_names", "action_names", "rows", "columns", "directions", "notes")
+
+
+def model_arrays(mdp: MDP, layout: Layout) -> dict[str, np.ndarray]:
+    """The entries of `mdp.npz`: the model, and of the layout what there is."""
+    arrays = {
+        "successors": mdp.transitions.states,
+        "probabilities": mdp.transitions.probabilities,
+        "initial": mdp.initial,
+        "discount": np.array(mdp.discount),
+    }
+    if layout.is_grid:
+        arrays |= {"rows": np.array(layout.rows), "columns": np.array(layout.columns)}
+    if layout.directions:
+        arrays["directions"] = np.array(layout.directions)
+    if layout.state_names:
+        arrays["state_names"] = np.array(layout.state_names, dtype=str)
+    if layout.action_names:
+        arrays["action_names"] = np.array(layout.action_names, dtype=str)
+    return arrays if mdp.evidence is None else arrays | mdp.evidence.arrays()
+
+
+def read_model(path: Path, *, stay: bool = False) -> tuple[MDP, Layout, tuple[str, ...]]:
+    """The model, the layout and the notes of `mdp.npz`.
+
+    Args:
+        path: of the file.
+        stay: whether rows that sum to 0 stay where they are instead of being refused.
+    """
+    arrays = _entries(path, MODEL, PLACES + ENTRIES)
+    with _naming(path):
+        successors = Successors(arrays["successors"], arrays["probabilities"])
+        successors = staying(successors) if stay else _not_empty(successors)
+        discount = _scalar(arrays["discount"], "discount")
+        mdp = MDP(successors, arrays["initial"], discount, Evidence.from_arrays(arrays))
+        layout = Layout(
+            _count(arrays.get("rows", 0), "rows"),
+            _count(arrays.get("columns", 0), "columns"),
+            _directions(arrays.get("directions")),
+            _names(arrays, "state_names", mdp.states),
+            _names(arrays, "action_names", mdp.actions),
+        )
+    return mdp, layout, tuple(str(note) for note in arrays.get("notes", np.array([])).ravel())
+
+
+def feature_arrays(features: Features) -> dict[str, np.ndarray]:
+    """The entries of `features.npz`."""
+    arrays = {"reward": features.reward, "reward_names": np.array(features.reward_names, str)}
+    for k, (table, names) in enumerate(zip(features.costs, features.cost_names, strict=True)):
+        arrays |= {f"costs_{k}": table, f"costs_{k}_names": np.array(names, str)}
+    return arrays
+
+
+def read_features(path: Path) -> Features:
+    """The features of `features.npz`."""
+    arrays = read_arrays(path)
+    costs = 0
+    while f"costs_{costs}" in arrays:
+        costs += 1
+    tables = ["reward", *(f"costs_{k}" for k in range(costs))]
+    _refuse_strangers(path, arrays, (*tables, *(f"{name}_names" for name in tables)))
+    if "reward" not in arrays:
+        raise InvalidModel(f"{path} must hold 'reward'; got {', '.join(arrays) or 'nothing'}")
+    names = [_flat(arrays.get(f"{name}_names")) for name in tables]
+    with _naming(path):
+        return Features(
+            arrays["reward"], [arrays[name] for name in tables[1:]], names[0], names[1:]
+        )
+
+
+def truth_arrays(truth: Objective) -> dict[str, np.ndarray]:
+    """The entries of `truth.npz`."""
+    return {"reward": truth.reward, "costs": truth.costs, "budgets": truth.budgets}
+
+
+def read_truth(path: Path) -> Objective:
+    """The objective of `truth.npz`."""
+    arrays = _entries(path, ("reward",), ("costs", "budgets"))
+    with _naming(path):
+        return Objective(arrays["reward"], arrays.get("costs"), arrays.get("budgets"))
+
+
+def staying(successors: Successors) -> Successors:
+    """The same lists, where rows without any probability stay where they are."""
+    states = np.array(successors.states)
+    probabilities = np.array(successors.probabilities)
+    if states.ndim == 3 and states.shape == probabilities.shape and states.shape[2]:
+        empty = np.abs(probabilities).sum(axis=2) == 0
+        states[..., 0] = np.where(empty, np.arange(len(states))[:, None], states[..., 0])
+        probabilities[..., 0] = np.where(empty, 1.0, probabilities[..., 0])
+    return Successors(states, probabilities)
+
+
+def _not_empty(successors: Successors) -> Successors:
+    """The same lists; rows without any probability are refused with the cure."""
+    sums = np.asarray(successors.probabilities)
+    if sums.ndim == 3 and sums.dtype.kind in "iuf" and (sums == 0).all(axis=2).any():
+        s, a = (int(i) for i in np.argwhere((sums == 0).all(axis=2))[0])
+        raise InvalidModel(
+            "transitions must be distributions over the next state; "
+            f"row (state {s}, action {a}) sums to 0: where nothing leaves a state write "
+            'absorbing = "stay" under [transitions] of a problem.toml beside it'
+        )
+    return successors
+
+
+class _naming:
+    """Inside, an `InvalidModel` is told with the name of the file in front."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, InvalidModel):
+            raise InvalidModel(f"{self.path}: {error}") from None
+
+
+def _entries(path: Path, needed: tuple[str, ...], spare: tuple[str, ...]) -> dict[str, np.ndarray]:
+    arrays = read_arrays(path)
+    missing = [name for name in needed if name not in arrays]
+    if missing:
+        raise InvalidModel(
+            f"{path} must hold {', '.join(needed)}; {missing[0]!r} is missing, "
+            f"it holds {', '.join(arrays) or 'nothing'}"
+        )
+    _refuse_strangers(path, arrays, needed + spare)
+    return arrays
+
+
+def _refuse_strangers(path: Path, arrays: dict[str, Any], known: tuple[str, ...]) -> None:
+    strange = next((name for name in arrays if name not in known), None)
+    if strange is not None:
+        near = difflib.get_close_matches(strange, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it may hold {', '.join(known)}"
+        raise InvalidModel(f"{path} holds the unknown entry {strange!r}; {hint}")
+
+
+def _scalar(value: Any, name: str) -> Any:
+    array = np.asarray(value)
+    if array.shape not in ((), (1,)) or array.dtype.kind not in "biuf":
+        raise InvalidModel(f"{name} must be one number; got {array.dtype} {array.shape}")
+    return array.reshape(()).item()
+
+
+def _count(value: Any, name: str) -> int:
+    array = np.asarray(value)
+    if array.shape not in ((), (1,)) or array.dtype.kind not in "iu" or array.min() < 0:
+        raise InvalidModel(f"{name} must be a whole number, 0 or more; got {array.tolist()!r:.60}")
+    return int(array.reshape(()))
+
+
+def _flat(names: np.ndarray | None) -> np.ndarray | None:
+    return None if names is None else names.ravel()
+
+
+def _directions(given: np.ndarray | None) -> tuple[tuple[int, int], ...]:
+    if given is None:
+        return ()
+    if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
+        raise InvalidModel(
+            f"directions must be integers [A, 2], (row, column) each; got {given.shape}"
+        )
+    return tuple((int(row), int(column)) for row, column in given)
+
+
+def _names(arrays: dict[str, np.ndarray], entry: str, count: int) -> tuple[str, ...]:
+    if entry not in arrays:
+        return ()
+    names = tuple(str(name) for name in arrays[entry].ravel())
+    if len(names) != count:
+        raise InvalidModel(f"{entry} must hold {count} names; got {len(names)}")
+    if len(set(names)) < count:
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidModel(f"{entry} must be different from each other; {twice!r} stands twice")
+    return names

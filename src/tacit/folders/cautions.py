@@ -1,0 +1,247 @@
+"""What should make a user pause about a problem that can be read: sentences with names in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import numpy as np
+
+from tacit.data.demonstrations import Demonstrations
+from tacit.folders.problem import Problem
+from tacit.forward.solution import Status
+from tacit.forward.solve import solve
+from tacit.inverse.findings import SAME, feature_findings, single_minded
+from tacit.model.mdp import MDP
+from tacit.model.names import Layout
+from tacit.model.objective import Features
+
+# Most states or moves that one sentence names.
+NAMED = 5
+# Pairs of state and action up to which the truth is solved to see whether its budgets bind.
+QUICK = 200_000
+# Share of steps in states where the expert always does the same that looks deterministic.
+DETERMINISTIC = 0.95
+# How many times as often a similar name is taken that a name looks misspelt.
+OFTEN = 50
+
+Move = tuple[str, str, str, int]
+
+
+def cautions(problem: Problem) -> tuple[str, ...]:
+    """Everything worth a warning, as sentences."""
+    found = [*feature_findings(problem.features), *dependent_features(problem.features)]
+    if problem.demonstrations is None:
+        found.append("There are no demonstrations: the problem can be solved, not recovered.")
+    else:
+        found += _of_demonstrations(problem, problem.demonstrations)
+    return (*found, *slack_budgets(problem))
+
+
+def _of_demonstrations(problem: Problem, seen: Demonstrations) -> list[str]:
+    mdp, layout = problem.mdp, problem.layout
+    found = []
+    moves = impossible_moves(mdp, seen, layout)
+    if moves:
+        worst = "; ".join(
+            f"{state} by {action} to {following}, {count} times"
+            for state, action, following, count in moves[:NAMED]
+        )
+        total = sum(move[3] for move in moves)
+        found.append(
+            f"{total} observed moves have probability 0 in this world ({worst}): "
+            "correct the transitions or the data."
+        )
+    begins = seen.states[seen.offsets[:-1]]
+    odd = (mdp.initial[begins] == 0) & ~seen.partial
+    if odd.any():
+        names = _named(np.unique(begins[odd]), layout)
+        found.append(
+            f"{int(odd.sum())} episodes begin where this world never starts ({names}): correct "
+            "initial, or mark them as partial if they were joined later."
+        )
+    counts = seen.counts(mdp)
+    unseen = np.flatnonzero(counts.sum(axis=1) == 0)
+    if len(unseen):
+        found.append(
+            f"{len(unseen)} of {mdp.states} states were never visited ({_named(unseen, layout)}): "
+            "what they cost is known only as far as they were avoided."
+        )
+    if mdp.evidence:
+        found += misspelt_actions(counts.sum(axis=0), layout)
+    if mdp.actions == 1:
+        found.append("There is only one action: nothing was chosen, so nothing can be learnt.")
+    elif (share := single_minded(counts)) > DETERMINISTIC:
+        found.append(
+            f"The expert looks deterministic: {share:.0%} of the steps were taken in states where "
+            "it always did the same, so weights are known as a range, not as a point."
+        )
+    return [*found, *_of_lengths(mdp, seen)]
+
+
+def _of_lengths(mdp: MDP, seen: Demonstrations) -> list[str]:
+    found = []
+    if seen.episodes == 1:
+        found.append("There is one trajectory only: no spread over trajectories can be told.")
+    single = int(((seen.lengths == 1) & ~seen.partial & ~seen.ended).sum())
+    if single:
+        found.append(
+            f"{single} of {seen.episodes} trajectories have one step only: they tell little of "
+            "where actions lead."
+        )
+    horizon = 1.0 / (1.0 - mdp.discount)
+    open_ended = ~seen.ended & ~seen.partial
+    short = int((open_ended & (seen.lengths < horizon)).sum())
+    if short > seen.episodes // 2:
+        found.append(
+            f"{short} of {seen.episodes} trajectories are cut off within the horizon "
+            f"1 / (1 - discount) = {horizon:.3g} steps (median {np.median(seen.lengths):g}): "
+            "longer ones, or a smaller discount, would tell more."
+        )
+    return found
+
+
+def misspelt_actions(counts: np.ndarray, layout: Layout) -> list[str]:
+    """Rare actions that read like a frequent one, as sentences: no other file lists the actions."""
+    found = []
+    for action, name in enumerate(layout.action_names):
+        often = {
+            other: index
+            for index, other in enumerate(layout.action_names)
+            if counts[index] > OFTEN * counts[action] > 0
+        }
+        for near in get_close_matches(name, often, n=1, cutoff=0.8):
+            found.append(
+                f"Action {name!r} was taken {counts[action]:.0f} times, {near!r} "
+                f"{counts[often[near]]:.0f} times: if that is a typing error, correct it; actions "
+                "in [names] of problem.toml lists those that there are."
+            )
+    return found
+
+
+def impossible_moves(mdp: MDP, seen: Demonstrations, layout: Layout) -> list[Move]:
+    """(state, action, next state, how often) of observed moves of probability 0, worst first."""
+    following = np.append(seen.states[1:], -1)
+    following[seen.offsets[1:] - 1] = seen.final_states
+    rows = np.flatnonzero(following >= 0)
+    keys = []
+    for part in np.array_split(rows, max(1, len(rows) // 1_000_000)):
+        s, a, n = seen.states[part], seen.actions[part], following[part]
+        lists, chances = mdp.transitions.states[s, a], mdp.transitions.probabilities[s, a]
+        bad = ~((lists == n[:, None]) & (chances > 0)).any(axis=1)
+        keys.append((s[bad].astype(np.int64) * mdp.actions + a[bad]) * mdp.states + n[bad])
+    distinct, counts = np.unique(np.concatenate(keys), return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    found = []
+    for key, count in zip(distinct[order], counts[order], strict=True):
+        pair, n = divmod(int(key), mdp.states)
+        s, a = divmod(pair, mdp.actions)
+        move = (layout.state_name(s), layout.action_name(a), layout.state_name(n), int(count))
+        found.append(move)
+    return found
+
+
+def dependent_features(features: Features) -> list[str]:
+    """Feature maps whose columns depend on each other beyond pairs, as sentences."""
+    found = []
+    for name, table, labels in (
+        ("The reward", features.reward, features.reward_names),
+        *((f"Cost {k}", table, features.cost_names[k]) for k, table in enumerate(features.costs)),
+    ):
+        columns = table.reshape(-1, table.shape[-1])
+        columns = columns - columns.mean(axis=0)
+        scale = np.linalg.norm(columns, axis=0)
+        columns = columns[:, scale > 0] / scale[scale > 0]
+        # Pairs of columns that are the same are told elsewhere: only the first one counts here.
+        again = np.triu(np.abs(columns.T @ columns) > SAME, 1).any(axis=0)
+        distinct = columns[:, ~again]
+        rank = int(np.linalg.matrix_rank(distinct)) if distinct.size else 0
+        if rank < distinct.shape[1]:
+            found.append(
+                f"{name} has {len(labels)} features ({', '.join(labels[:NAMED])}"
+                f"{', ...' if len(labels) > NAMED else ''}) of which only {rank} are independent: "
+                "their weights cannot all be told apart."
+            )
+    return found
+
+
+def slack_budgets(problem: Problem) -> list[str]:
+    """Constraints of the truth that do not restrain anything, or cannot be met, as sentences."""
+    truth, mdp = problem.truth, problem.mdp
+    if truth is None or not truth.constraints or mdp.states * mdp.actions > QUICK:
+        return []
+    solution = solve(mdp, truth, throw=False)
+    if solution.status is Status.INFEASIBLE:
+        return ["No policy meets the budgets of the truth: tacit solve tells why."]
+    return [
+        f"Constraint {k} is slack: {spent:.4g} is spent where {budget:.4g} is allowed, so nothing "
+        "that was done can tell its cost."
+        for k, (spent, budget, price) in enumerate(
+            zip(solution.spent, truth.budgets, solution.multipliers, strict=True)
+        )
+        if price == 0 and spent < budget
+    ]
+
+
+def _named(states: np.ndarray, layout: Layout) -> str:
+    names = [layout.state_name(int(s)) for s in states[:NAMED]]
+    return ", ".join(names) + (", ..." if len(states) > NAMED else "")
+
+
+# Seconds to begin with (mostly compilation), and for every pair of state and action.
+COSTS = {"Likelihood": (3.0, 2.5e-4), "Explanation": (0.3, 3.0e-3)}
+FACTOR = 5.0
+PER_STEP = 3e-7  # seconds to count one observed step
+# Bytes taken by the engines, by an entry of the transitions with its work arrays, and by a step.
+ENGINES, PER_ENTRY, STEP_BYTES = 4e8, 120.0, 40.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What `tacit recover` will need.
+
+    Attributes:
+        estimator: the one that would be picked.
+        reason: why.
+        seconds: least and most that is likely.
+        memory: bytes.
+    """
+
+    estimator: str
+    reason: str
+    seconds: tuple[float, float]
+    memory: float
+
+    @property
+    def sentence(self) -> str:
+        """The estimate in words."""
+        low, high = (_duration(seconds) for seconds in self.seconds)
+        return (
+            f"tacit recover will take between {low} and {high} and about "
+            f"{self.memory / 2**30:.1f} GiB of memory with {self.estimator}."
+        )
+
+
+def estimate(problem: Problem) -> Estimate | None:
+    """What a recovery needs with the estimator that would be picked; None without data."""
+    from tacit.inverse.recover import choose
+
+    if problem.demonstrations is None:
+        return None
+    mdp, steps = problem.mdp, problem.demonstrations.steps
+    picked, reason = choose(mdp, problem.features, problem.demonstrations)
+    name = type(picked).__name__
+    start, per_pair = COSTS.get(name, COSTS["Likelihood"])
+    constraints = 1 + problem.features.constraints
+    middle = start + per_pair * mdp.states * mdp.actions * constraints / 2 + PER_STEP * steps
+    entries = mdp.transitions.states.size
+    memory = ENGINES + PER_ENTRY * entries + STEP_BYTES * steps
+    return Estimate(name, reason, (middle / FACTOR, middle * FACTOR), memory)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.2g} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.2g} min"
+    return f"{seconds / 3600:.2g} h"

@@ -1,0 +1,158 @@
+"""A problem: everything a recovery is asked about, and the folder it lives in."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit.data.demonstrations import Demonstrations
+from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.files.arrays import write_arrays
+from tacit.files.atomic import PART, sync_folder
+from tacit.folders.archives import feature_arrays, model_arrays, truth_arrays
+from tacit.model.mdp import MDP
+from tacit.model.names import Layout
+from tacit.model.objective import Features, Objective
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is known and what was seen, as one folder holds it.
+
+    Attributes:
+        mdp: the known world.
+        features: what reward and costs may be made of.
+        demonstrations: what was seen; None where nothing was.
+        truth: the objective that was followed, where it is known; else None.
+        layout: how states and actions are called and drawn.
+        notes: sentences about what was assumed or estimated while reading.
+    """
+
+    mdp: MDP
+    features: Features
+    demonstrations: Demonstrations | None = None
+    truth: Objective | None = None
+    layout: Layout = field(default_factory=Layout)
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        states, actions = self.mdp.states, self.mdp.actions
+        tables = {
+            "reward features": self.features.reward,
+            **{f"cost features {k}": table for k, table in enumerate(self.features.costs)},
+        }
+        for name, table in tables.items():
+            if table.shape[0] != states:
+                raise InvalidModel(
+                    f"{name} must have one row a state ({states}); got {table.shape[0]}"
+                )
+            if table.ndim == 3 and table.shape[1] != actions:
+                raise InvalidModel(
+                    f"{name} must speak of the {actions} actions; got {table.shape[1]}"
+                )
+        if self.truth is not None:
+            self.truth.tables(self.mdp)
+        if self.demonstrations is not None:
+            self.demonstrations.check(self.mdp)
+        for kind, names, count in (
+            ("state", self.layout.state_names, states),
+            ("action", self.layout.action_names, actions),
+            ("action", self.layout.directions, actions),
+        ):
+            if names and len(names) != count:
+                what = "directions" if names is self.layout.directions else "names"
+                raise InvalidModel(f"{count} {kind}s need {count} {what}; got {len(names)}")
+        if self.layout.rows * self.layout.columns > states:
+            raise InvalidModel(
+                f"a grid of {self.layout.rows} x {self.layout.columns} cells needs as many states; "
+                f"there are {states}"
+            )
+        object.__setattr__(self, "notes", tuple(self.notes))
+
+    @classmethod
+    def load(
+        cls, folder: str | Path, *, progress: Callable[[int, int], Any] | None = None
+    ) -> Problem:
+        """The problem of a folder: npz files, their text twins, or some of each.
+
+        `tacit.InvalidModel` or `tacit.InvalidDemonstrations` says in one line which file, row and
+        field is wrong; `OSError` what cannot be read.
+
+        Args:
+            folder: of the problem.
+            progress: called now and then, while demonstrations are read, with what is done and
+                what there is to do.
+        """
+        from tacit.folders.reading import read_problem
+
+        parts = read_problem(Path(folder), progress)
+        try:
+            return cls(**parts)
+        except (InvalidModel, InvalidDemonstrations) as error:
+            raise type(error)(f"{folder}: {error}") from None
+
+    def save(self, folder: str | Path, *, text: bool = False) -> None:
+        """Writes a new folder that `load` reads back; all of it, or nothing.
+
+        Args:
+            folder: to be made; it must not exist, or be empty.
+            text: whether to write the text twins instead of npz and Parquet files.
+        """
+        if text:
+            from tacit.folders.writing import write_text
+
+            write_folder(Path(folder), lambda inside: write_text(self, inside))
+        else:
+            write_folder(Path(folder), self._write_archives)
+
+    def _write_archives(self, folder: Path) -> None:
+        notes = {"notes": np.array(self.notes, str)} if self.notes else {}
+        write_arrays(folder / "mdp.npz", model_arrays(self.mdp, self.layout) | notes)
+        write_arrays(folder / "features.npz", feature_arrays(self.features))
+        if self.truth is not None:
+            write_arrays(folder / "truth.npz", truth_arrays(self.truth))
+        if self.demonstrations is not None:
+            self.demonstrations.save(folder / "demonstrations.parquet")
+
+    def __repr__(self) -> str:
+        seen = "none" if self.demonstrations is None else f"{self.demonstrations.episodes}"
+        return (
+            f"Problem(states={self.mdp.states}, actions={self.mdp.actions}, "
+            f"constraints={self.features.constraints}, episodes={seen})"
+        )
+
+
+def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
+    """Makes the folder with what `write` puts into it, or leaves nothing behind."""
+    refuse_taken(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # A sibling, so that the last step is a rename within one file system.
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}{PART}")
+    try:
+        temporary.mkdir()
+        write(temporary)
+        os.replace(temporary, folder)
+        sync_folder(folder.parent)
+    except BaseException as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno is not None:
+            # Say the name that was asked for, not the temporary one.
+            told = str(error.filename or folder).replace(str(temporary), str(folder))
+            raise type(error)(error.errno, error.strerror, told) from None
+        raise
+
+
+def refuse_taken(folder: Path) -> None:
+    """Raises `FileExistsError` where something is there already that would be lost."""
+    if folder.is_dir():
+        if any(folder.iterdir()):
+            raise FileExistsError(errno.EEXIST, "the folder is not empty", str(folder))
+    elif folder.exists():
+        raise FileExistsError(errno.EEXIST, "a file has the name of the folder", str(folder))

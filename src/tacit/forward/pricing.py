@@ -1,0 +1,350 @@
+"""The best policy for one price of the constraints: warm-started policy iteration.
+
+Each step is one greedy backup and one solve of the policy's chain, the latter only as exact as the
+Bellman error of the moment deserves (inexact Newton): early policies are about to change anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tacit.engine.kernels.policies import bracket, iterate, search
+from tacit.engine.linear_program import LinearProgram
+from tacit.forward.solution import Infeasibility
+from tacit.model.mdp import MDP
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A deterministic policy with what it earns and spends.
+
+    Attributes:
+        policy: [S] the action taken in each state.
+        values: [1 + K, S] value of the reward and of each cost under the policy.
+        totals: [1 + K] the same from the initial distribution.
+        error: largest Bellman residual of the Lagrangian at these values.
+        steps: policies tried on the way.
+    """
+
+    policy: np.ndarray
+    values: np.ndarray
+    totals: np.ndarray
+    error: float
+    steps: int
+
+
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """What a master problem hands back.
+
+    Attributes:
+        prices: [K] multipliers.
+        columns: policies of the optimal mixture.
+        weights: [M] probability of each.
+        proof: evidence that no policy meets the budgets, if so.
+        iterations: unconstrained problems solved.
+        best: the best policy at the prices, if it is another.
+    """
+
+    prices: np.ndarray
+    columns: list[Column]
+    weights: np.ndarray
+    proof: Infeasibility | None
+    iterations: int
+    best: Column | None = None
+
+
+def best_column(
+    mdp: MDP,
+    tables: np.ndarray,
+    combination: np.ndarray,
+    *,
+    start: Column | None = None,
+    limit: int = 1000,
+    precision: float = 1e-12,
+) -> Column:
+    """The best policy for the reward sum_k combination[k] * tables[k].
+
+    Args:
+        mdp: the model.
+        tables: [1 + K, S, A] reward, then costs.
+        combination: [1 + K] one and minus the prices; or zero and minus weights for a least cost.
+        start: a column to begin from.
+        limit: most policies to try.
+        precision: Bellman residual to reach, relative to the largest reward.
+    """
+    layout = mdp.layout
+    if start is None:
+        values = np.zeros(tables.shape[:2])
+        policy = np.tensordot(combination, tables, 1).argmax(axis=1).astype(np.int32)
+    else:
+        values, policy = start.values.copy(), start.policy.copy()
+    steps, error, missed = iterate(
+        layout.states,
+        layout.probabilities,
+        tables,
+        combination,
+        mdp.discount,
+        precision,
+        values,
+        policy,
+        limit,
+    )
+    if missed > 0.0:
+        return _direct_column(mdp, tables, combination, policy, limit)
+    return Column(policy, values, values @ mdp.initial, error, steps)
+
+
+def _direct_column(
+    mdp: MDP,
+    tables: np.ndarray,
+    combination: np.ndarray,
+    policy: np.ndarray,
+    limit: int,
+) -> Column:
+    """Policy iteration by sparse elimination, for chains on which the Krylov method stagnates."""
+    from scipy.sparse import eye_array
+    from scipy.sparse.linalg import splu
+
+    every = np.arange(mdp.states)
+    reward = np.tensordot(combination, tables, 1)
+    target = np.abs(reward).max() * max(1e-13, 2e-15 / (1.0 - mdp.discount))
+    transitions, steps = mdp.sparse(), 0
+    while True:
+        chain = transitions[every * mdp.actions + policy]
+        factors = splu((eye_array(mdp.states) - mdp.discount * chain).tocsc())
+        values = np.stack([factors.solve(table[every, policy]) for table in tables])
+        worth = reward + mdp.discount * mdp.expected_next(combination @ values)
+        error = float(np.abs(worth.max(axis=1) - combination @ values).max())
+        better = worth.max(axis=1) > worth[every, policy] + target
+        if error <= target or steps >= limit or not better.any():  # else only rounding is left
+            return Column(policy, values, values @ mdp.initial, error, steps)
+        policy = np.where(better, worth.argmax(axis=1), policy).astype(np.int32)
+        steps += 1
+
+
+# Budgets within rounding of the least cost count as met: demonstrations calibrate them in floats.
+FEASIBILITY = 1e-12
+EXACT = 1e-12
+# From this many states on, exact policies are dear and the first bracket is made of rough ones.
+ROUGH_FROM = 2000
+ROUGH = 1e-4
+
+
+def price_one(
+    mdp: MDP,
+    tables: np.ndarray,
+    budgets: np.ndarray,
+    *,
+    start: Column | None,
+    expected: float,
+    limit: int,
+) -> Priced | None:
+    """The price of one budget, and the mixture of at most two policies that spends it exactly.
+
+    None if a linear solve stagnated: then the caller prices by other means.
+
+    Args:
+        mdp: the model.
+        tables: [2, S, A] reward and cost.
+        budgets: [1].
+        start: a policy to begin from.
+        expected: a price to begin from; 0 if there is none.
+        limit: most unconstrained problems to solve.
+    """
+    budget = float(budgets[0])
+    world = (
+        mdp.layout.states,
+        mdp.layout.probabilities,
+        tables,
+        mdp.initial,
+        mdp.discount,
+        budget,
+    )
+    rounding = FEASIBILITY * max(1.0, abs(budget))
+    lines = np.zeros((4, 3))
+    lines[:2, 0] = (0.9 * expected, 1.1 * expected) if expected > 0.0 else (0.0, np.inf)
+    policies = np.zeros((4, mdp.states), np.int32)
+    values = np.zeros((4, 2, mdp.states))
+    policies[0] = tables[0].argmax(axis=1) if start is None else start.policy
+    if start is not None:
+        values[0] = start.values
+    evaluations = 0
+    precisions = (ROUGH, EXACT) if mdp.states >= ROUGH_FROM and not expected else (EXACT,)
+    for precision in precisions:
+        spent, stagnated = bracket(world, precision, rounding, lines, policies, values)
+        evaluations += spent
+        found = lines[0, 2] > rounding >= lines[1, 2] and lines[0, 0] != lines[1, 0]
+        if found and not stagnated:
+            left = max(limit - evaluations, 0)
+            spent, stagnated = search(world, precision, rounding, left, lines, policies, values)
+            evaluations += spent
+        if stagnated:
+            return None
+
+    def column(slot: int) -> Column:
+        totals = np.array([lines[slot, 1], lines[slot, 2] + budget])
+        return Column(policies[slot], values[slot], totals, 0.0, 0)
+
+    if lines[0, 2] <= rounding:  # slack: the best policy at price 0 is within the budget
+        return Priced(np.zeros(1), [column(0)], np.ones(1), None, evaluations)
+    if lines[1, 2] > rounding:  # even the least cost is too dear
+        proof = Infeasibility(np.ones(1), float(lines[1, 2] + budget), budget)
+        return Priced(np.zeros(1), [column(1)], np.ones(1), proof, evaluations)
+    share = min(max(lines[1, 2] / (lines[1, 2] - lines[0, 2]), 0.0), 1.0)
+    if share == 0.0:
+        return Priced(lines[2, :1], [column(1)], np.ones(1), None, evaluations, column(2))
+    weights = np.array([share, 1.0 - share])
+    return Priced(lines[2, :1], [column(0), column(1)], weights, None, evaluations, column(2))
+
+
+# Differences below this, relative to the numbers compared, are rounding of the linear solves.
+ROUNDING = 1e-11
+# Trial prices keep this share of the way from the master's corner to the best prices so far: while
+# there are few columns the corners jump about.
+SMOOTHING = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The policies met so far.
+
+    Attributes:
+        mdp: the model.
+        tables: [1 + K, S, A] reward and costs.
+        limit: most unconstrained problems to solve.
+        columns: the policies, in order of discovery.
+    """
+
+    mdp: MDP
+    tables: np.ndarray
+    limit: int
+    columns: list[Column] = field(default_factory=list)
+
+    def price(self, reward: float, prices: np.ndarray, start: Column | None = None) -> Column:
+        """The best policy for reward * r - prices . c, not yet in the pool."""
+        if start is None and self.columns:
+            start = self.columns[-1]
+        return best_column(self.mdp, self.tables, np.r_[reward, -prices], start=start)
+
+    @property
+    def full(self) -> bool:
+        """Whether the steps are used up."""
+        return len(self.columns) >= self.limit
+
+    def mixture(self, weights: np.ndarray) -> tuple[list[Column], np.ndarray]:
+        """The columns of positive weight, and their weights."""
+        keep = np.flatnonzero(weights > 1e-13)
+        return [self.columns[i] for i in keep], weights[keep] / weights[keep].sum()
+
+
+def price_many(
+    mdp: MDP, tables: np.ndarray, budgets: np.ndarray, *, start: Column | None, limit: int
+) -> Priced:
+    """The prices of K budgets, and a mixture of at most K + 1 policies that keeps them.
+
+    Args:
+        mdp: the model.
+        tables: [1 + K, S, A] reward and costs.
+        budgets: [K].
+        start: a policy to begin from.
+        limit: most unconstrained problems to solve.
+    """
+    pool = Pool(mdp, tables, limit)
+    first = pool.price(1.0, np.zeros(len(budgets)), start)
+    pool.columns.append(first)
+    if (first.totals[1:] - budgets <= ROUNDING * np.maximum(1.0, np.abs(budgets))).all():
+        return Priced(np.zeros(len(budgets)), [first], np.ones(1), None, 1)
+    left, infeasible = _least_violation(pool, budgets)
+    if infeasible is not None:
+        return infeasible
+    for room in (0.0, 1e-10, 1e-9, 1e-8):  # on the edge HiGHS may see no room where there is none
+        priced = _best_mixture(pool, budgets + left + room * np.maximum(1.0, np.abs(budgets)))
+        if priced is not None:
+            return priced
+    raise RuntimeError("HiGHS refuses a mixture that phase one found")
+
+
+def no_room(mdp: MDP, tables: np.ndarray, budgets: np.ndarray) -> bool:
+    """Whether budgets smaller by a ten-millionth could not be met together."""
+    less = budgets - 1e-7 * np.maximum(1.0, np.abs(budgets))
+    pool = Pool(mdp, tables, limit=1000)
+    pool.columns.append(pool.price(0.0, np.ones(len(budgets))))
+    return _least_violation(pool, less)[1] is not None
+
+
+def _least_violation(pool: Pool, budgets: np.ndarray) -> tuple[np.ndarray, Priced | None]:
+    """[K] overspend that is left for rounding, or the mixture of least violation with its proof."""
+    scale = np.maximum(1.0, np.abs(budgets))
+    count = len(budgets)
+    master = LinearProgram(np.r_[np.full(count, -np.inf), 1.0], np.r_[np.zeros(count), 1.0])
+    master.add_column(1.0, np.r_[-np.ones(count), 0.0], lower=-np.inf)  # the largest violation
+    master.add_column(0.0, np.r_[(pool.columns[0].totals[1:] - budgets) / scale, 1.0])
+    while True:
+        optimum = master.minimise()
+        assert optimum is not None, "any mixture is feasible for the least violation"
+        violation, duals, weights = optimum
+        if violation <= 0.0:
+            return np.zeros(count), None
+        pressure = np.maximum(duals[:count], 0.0) / scale
+        pressure /= pressure.sum()
+        column = pool.price(0.0, pressure)
+        least, allowed = float(pressure @ column.totals[1:]), float(pressure @ budgets)
+        mixed = weights[1:] @ np.stack([c.totals[1:] for c in pool.columns])
+        rounding = ROUNDING * (abs(least) + abs(allowed) + float(pressure @ np.abs(mixed)))
+        settled = float(pressure @ mixed) <= least + rounding or pool.full
+        if settled and least > allowed + rounding:
+            columns, shares = pool.mixture(weights[1:])
+            proof = Infeasibility(pressure, least, allowed)
+            steps = len(pool.columns)
+            return np.zeros(count), Priced(np.zeros(count), columns, shares, proof, steps)
+        if settled:
+            return max(violation, 0.0) * scale, None
+        pool.columns.append(column)
+        master.add_column(0.0, np.r_[(column.totals[1:] - budgets) / scale, 1.0])
+
+
+def _best_mixture(pool: Pool, budgets: np.ndarray) -> Priced | None:
+    """The optimal mixture, from a pool that contains a feasible one; None if HiGHS sees none."""
+    count = len(budgets)
+    # HiGHS has absolute tolerances: give it numbers of order one.
+    sizes = np.abs(pool.tables).max(axis=(1, 2)) / (1.0 - pool.mdp.discount)
+    sizes = np.where(sizes > 0.0, sizes, 1.0)
+    master = LinearProgram(np.r_[np.full(count, -np.inf), 1.0], np.r_[budgets / sizes[1:], 1.0])
+    for column in pool.columns:
+        master.add_column(-column.totals[0] / sizes[0], np.r_[column.totals[1:] / sizes[1:], 1.0])
+    best, best_prices, lowest = pool.columns[0], np.zeros(count), np.inf
+    smoothing = SMOOTHING
+    while True:
+        optimum = master.minimise()
+        if optimum is None:
+            return None
+        loss, duals, weights = optimum
+        value = -loss * sizes[0]
+        corner = np.maximum(duals[:count], 0.0) * sizes[0] / sizes[1:]
+        toward = 0.0 if np.isinf(lowest) else smoothing
+        trial = toward * best_prices + (1.0 - toward) * corner
+        column = pool.price(1.0, trial)
+        dual = float(column.totals[0] - trial @ (column.totals[1:] - budgets))
+        if dual < lowest:
+            best, best_prices, lowest = column, trial, dual
+        rounding = ROUNDING * (
+            abs(value) + float(corner @ (np.abs(budgets) + np.abs(column.totals[1:])))
+        )
+        if lowest - value <= rounding or pool.full:
+            break
+        # What the column adds at the master's corner; nothing, if smoothing led astray.
+        if column.totals[0] - corner @ (column.totals[1:] - budgets) - value > rounding:
+            pool.columns.append(column)
+            master.add_column(
+                -column.totals[0] / sizes[0], np.r_[column.totals[1:] / sizes[1:], 1.0]
+            )
+            smoothing = SMOOTHING
+        elif toward == 0.0:
+            break
+        else:
+            smoothing = 0.0
+    columns, shares = pool.mixture(weights)
+    return Priced(best_prices, columns, shares, None, len(pool.columns), best)

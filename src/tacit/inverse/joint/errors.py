@@ -1,0 +1,197 @@
+"""Error bars of a joint fit: what all tasks together say about each number of each task.
+
+The information of the tasks adds up in the joint parameters; its inverse, mapped to the parameters
+of one task and through the gauge, is that task's covariance. A shared direction is so known from
+every task that pays for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.data.demonstrations import Demonstrations
+from tacit.forward.visitation import visitation
+from tacit.inverse.joint.search import directions
+from tacit.inverse.joint.stack import Stack, StackFit
+from tacit.inverse.noisy.boltzmann import LARGEST, Fit
+from tacit.inverse.noisy.coordinates import Split, split
+from tacit.inverse.noisy.inference import (
+    CLUSTERS,
+    FLAT,
+    ONE_SIDED,
+    SUSPICIOUS,
+    Errors,
+    advantages,
+    bisected,
+    information,
+    inverse_information,
+    undecided,
+)
+from tacit.inverse.noisy.intervals import intervals
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """What all tasks say about the joint parameters.
+
+    Attributes:
+        fisher: [n, n] information of all steps.
+        errors: covariance, blind directions and scatter of the joint parameters.
+        moving: [n] bool, the joint parameters that are free, or on a bound perhaps by chance.
+        limits: [n] lower limits of those without an upper one (forbidden costs), else NaN.
+    """
+
+    fisher: np.ndarray
+    errors: Errors
+    moving: np.ndarray
+    limits: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """One task in the gauge, every number with its interval and its error.
+
+    Attributes:
+        gauge: the numbers themselves.
+        ends: [D + K + K, 2] intervals of weights, multipliers and budgets.
+        spread: [D + K + K] their standard errors.
+    """
+
+    gauge: Split
+    ends: np.ndarray
+    spread: np.ndarray
+
+
+def pooled(stack: Stack, fitted: StackFit, seen: Sequence[Demonstrations]) -> Pooled:
+    """What the steps `seen` of all tasks say about the joint parameters of a fit."""
+    here = directions(fitted)
+    fisher = here.information(stack.information(fitted))
+    limits = _forbidden(stack, fitted)
+    shut = np.isfinite(limits)
+    moving = undecided(fitted.whole, fisher, here.free & ~shut) & ~shut
+    inverse, blind = inverse_information(fisher, moving)
+    many, scatter = sum(one.episodes for one in seen), None
+    if many >= CLUSTERS * max(int(moving.sum()), 1) and many < sum(one.steps for one in seen):
+        scatter = _scatter(stack, fitted, seen, here.jacobians) * (many / (many - 1.0))
+        inverse = inverse @ scatter @ inverse
+    return Pooled(fisher, Errors(inverse, blind, scatter is not None, scatter), moving, limits)
+
+
+def numbers_of(stack: Stack, fitted: StackFit, told: Pooled, task: int) -> Numbers:
+    """The `Numbers` of one task, by the rules of a single one.
+
+    What the other tasks add is the information about its parameters that is left when all other
+    joint parameters adapt.
+    """
+    steps, part, shape = stack.steps[task], fitted.parts[task], fitted.link
+    space, mdp, rows = steps.space, steps.mdp, shape.rows[task]
+    limits = np.where(space.signs < 0, told.limits[rows], np.nan)
+    from_start = visitation(mdp, part.point.policy)
+    scores = advantages(mdp, space, part)
+    reaction = information(scores, part.point.policy, from_start.sum(axis=1))
+    spent = space.pull_back(from_start)
+    gauge = split(space, part.point.x, spent, reaction, forbidden=np.isfinite(limits))
+    inner, adapted = shape.jacobian(task, fitted.z), _adapted(fitted, told, task)
+    covariance = inner @ told.errors.covariance @ inner.T
+    scatter = told.errors.scatter
+    found = Errors(
+        covariance,
+        told.errors.blind @ inner.T,
+        told.errors.clustered,
+        None if scatter is None else adapted.T @ scatter @ adapted,
+    )
+    # The likelihood of all tasks as a function of this one's parameters.
+    idle = part.point.x == 0.0
+    settled = idle & ~(shape.movable[rows] & (fitted.z[shape.sizes[task]] > 0))
+    seen_alone = Fit(
+        part.problem._replace(
+            lower=np.where(np.isfinite(shape.lower[rows]), 0.0, -np.inf),
+            upper=np.where(settled, 0.0, LARGEST),
+        ),
+        part.point._replace(gradient=adapted.T @ fitted.whole.point.gradient),
+        part.steps,
+        part.tolerance,
+    )
+    fisher = adapted.T @ told.fisher @ adapted
+    # A factor * z[size] of the joint parameter is the task's own.
+    per_entry = shape.factors[task] * fitted.z[shape.sizes[task]]
+    ends, spread = intervals(
+        space, seen_alone, gauge, found, fisher=fisher, limits=limits * per_entry
+    )
+    if not fitted.whole.converged or stack.ridged:
+        # Curvature says nothing about a maximum that is not there or was not reached.
+        ends[:], spread[:] = np.nan, np.nan
+    return Numbers(gauge, ends, spread)
+
+
+def _adapted(fitted: StackFit, told: Pooled, task: int) -> np.ndarray:
+    """[n, D] how the joint parameters follow when one of this task's moves, all others adapting."""
+    shape, z = fitted.link, fitted.z
+    kept = told.moving.copy()
+    for entries in (shape.rows[task], shape.sizes[task]):
+        kept[entries] = shape.movable[entries]
+    kept &= np.isnan(told.limits)
+    inner = shape.jacobian(task, z)[:, kept]
+    follow = np.zeros((len(z), len(inner)))
+    if not kept.any():
+        return follow
+    back = np.linalg.pinv(inner)
+    _, sizes, axes = np.linalg.svd(inner)
+    rank = int((sizes > 1e-12 * sizes.max(initial=0.0)).sum())
+    rest = axes[rank:].T  # joint directions that leave this task alone
+    fisher = told.fisher[np.ix_(kept, kept)]
+    inverse, _ = inverse_information(rest.T @ fisher @ rest, np.ones(rest.shape[1], bool))
+    follow[kept] = back - rest @ inverse @ rest.T @ fisher @ back
+    return follow
+
+
+def _scatter(
+    stack: Stack,
+    fitted: StackFit,
+    seen: Sequence[Demonstrations],
+    jacobians: Sequence[np.ndarray],
+) -> np.ndarray:
+    """[n, n] sum over trajectories of the squared scores of the joint parameters."""
+    total = np.zeros((len(fitted.z), len(fitted.z)))
+    for steps, part, one, inner in zip(stack.steps, fitted.parts, seen, jacobians, strict=True):
+        scores = advantages(steps.mdp, steps.space, part)
+        index = one.states.astype(np.int64) * steps.mdp.actions + one.actions
+        sums = [np.add.reduceat(table.ravel()[index], one.offsets[:-1]) for table in scores]
+        mapped = np.stack(sums).T @ inner
+        total += mapped.T @ mapped
+    return total
+
+
+def _forbidden(stack: Stack, fitted: StackFit) -> np.ndarray:
+    """[n] lower limits of the joint parameters of costs that have no upper one; NaN elsewhere.
+
+    As for one task: sending the parameter to the largest value costs no likelihood, in any task,
+    and the limit is where lowering it, the others adapting, has cost the one-sided quantile.
+    """
+    shape, z, point = fitted.link, fitted.z, fitted.whole.point
+    limits, costs = np.full(len(z), np.nan), np.zeros(len(z), bool)
+    if stack.ridged:
+        return limits  # an expert without noise forbids nothing in particular
+    for rows, steps in zip(shape.rows, stack.steps, strict=True):
+        costs[rows[steps.space.signs < 0]] = True
+    ceiling = fitted.loss + 0.5 * ONE_SIDED**2
+    for j in np.flatnonzero(costs & shape.movable & (z > SUSPICIOUS)):
+        mine = np.arange(len(z)) == j
+        flat = stack.loss_at(fitted, np.where(mine, LARGEST, z)) - fitted.loss <= FLAT
+        # Not if its loss is curved on the scale of the parameter itself: well determined.
+        if flat and z[j] ** 2 * point.curvature[j, j] <= 4.0:
+
+            def fixed(value: float, mine: np.ndarray = mine) -> bool:
+                return stack.loss_at(fitted, np.where(mine, value, z)) > ceiling
+
+            def adapting(value: float, mine: np.ndarray = mine) -> bool:
+                near = [part.point for part in fitted.parts]
+                start = np.where(mine, value, z)
+                return stack.minimise(shape.settled(mine, value), start, near).loss > ceiling
+
+            # With the others fixed a value costs more: the cheap search first.
+            limits[j] = bisected(adapting, bisected(fixed, float(z[j]), 30), 8)
+    return limits

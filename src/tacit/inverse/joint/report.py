@@ -1,0 +1,257 @@
+"""From the fits of several tasks to a `JointRecovery`: gauge, intervals, findings, status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tacit.forward.visitation import visitation
+from tacit.inverse.expectations import expectations, pull_back
+from tacit.inverse.findings import data_findings, feature_findings
+from tacit.inverse.identification import Identification
+from tacit.inverse.joint.errors import Numbers, Pooled, numbers_of, pooled
+from tacit.inverse.joint.search import Search
+from tacit.inverse.noisy.boltzmann import RESCUE, expert_solution
+from tacit.inverse.noisy.inference import blind_sentences
+from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
+
+if TYPE_CHECKING:
+    from tacit.inverse.joint.tasks import JointRecovery, SharedLikelihood, Task
+
+# Chance below which tasks are said to disagree on what they share.
+DISAGREE = 0.01
+
+
+def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> JointRecovery:
+    """The `JointRecovery` of these fits."""
+    from tacit.inverse.joint.tasks import JointRecovery
+
+    seen = [task.demonstrations for task in tasks]
+    told = pooled(found.stack, found.joint, seen)
+    every = range(len(tasks))
+    numbers = [numbers_of(found.stack, found.joint, told, e) for e in every]
+    if any((one.gauge.multipliers == 0).any() for one in numbers):
+        # How large a price may be that was not shown to be paid: ask the fit that has it.
+        wide = pooled(found.stack, found.alone, seen)
+        others = [numbers_of(found.stack, found.alone, wide, e) for e in every]
+        numbers = [_completed(one, other) for one, other in zip(numbers, others, strict=True)]
+    recoveries = [_recovery(options, tasks[e], found, numbers[e], e) for e in every]
+    status = _status([one.status for one in recoveries])
+    whole = found.joint.whole
+    shared = _shared(options, found, recoveries)
+    sentences = _sentences(found, told, tasks[0])
+
+    def together(name: str) -> float:
+        return float(np.sqrt(np.mean([getattr(one.certificate, name) ** 2 for one in recoveries])))
+
+    own = tuple(one.reward_weights for one in recoveries)
+    return JointRecovery(
+        tuple(recoveries),
+        own[found.joint.link.leaders[0]] if options.share_reward else own,
+        [recoveries[e].cost_weights[k] for k, e in enumerate(_speakers(found))],
+        status,
+        RecoveryCertificate(
+            feature_gap=together("feature_gap"),
+            sampling_noise=together("sampling_noise"),
+            truncation=together("truncation"),
+            projected_gradient=whole.projected_gradient,
+            objective_gap=whole.objective_gap if status is RecoveryStatus.CONVERGED else np.nan,
+        ),
+        History(
+            {
+                "loss": [found.alone.loss, found.joint.loss],
+                "evaluations": [found.alone.whole.steps, whole.steps],
+            }
+        ),
+        replace(shared, findings=tuple(sentences)),
+        repr(options),
+    )
+
+
+def _recovery(
+    options: SharedLikelihood, task: Task, found: Search, numbers: Numbers, e: int
+) -> Recovery:
+    """The task's own `Recovery`, its weights those of all tasks together."""
+    gauge, part = numbers.gauge, found.joint.parts[e]
+    visits = visitation(task.mdp, part.point.policy)
+    objective, solution = expert_solution(task.mdp, task.features, part, gauge, visits)
+    gap = noise = truncation = np.nan
+    whole = ~task.demonstrations.partial
+    if whole.any():
+        seen = expectations(task.mdp, task.features, task.demonstrations.select(whole))
+        reached = pull_back(task.features, visits)
+        gap, noise, truncation = seen.gap(reached), seen.noise, seen.relative_truncation
+    return Recovery(
+        gauge.reward_weights,
+        gauge.cost_weights,
+        gauge.multipliers,
+        gauge.budgets,
+        gauge.temperature,
+        objective,
+        solution,
+        _task_status(found, e),
+        RecoveryCertificate(
+            feature_gap=gap,
+            sampling_noise=noise,
+            truncation=truncation,
+            projected_gradient=found.joint.whole.projected_gradient,
+        ),
+        History({"loss": [part.point.loss], "evaluations": [part.steps]}),
+        _identification(task, found, numbers, e),
+        f"{options!r}, task {e} of {len(found.stack.steps)}",
+        task.features.reward_names,
+        task.features.cost_names,
+    )
+
+
+def _completed(one: Numbers, other: Numbers) -> Numbers:
+    """The numbers, with the prices of idle constraints at most what another fit allows."""
+    ends, spread = one.ends.copy(), one.spread.copy()
+    count = len(one.gauge.multipliers)
+    idle = np.flatnonzero(one.gauge.multipliers == 0)
+    prices = len(ends) - 2 * count + idle
+    top = other.ends[prices, 1]
+    ends[prices, 0], ends[prices, 1] = 0.0, np.where(np.isnan(top), np.inf, top)
+    ends[prices + count] = (np.nan, np.inf)
+    spread[prices] = np.nan
+    return Numbers(one.gauge, ends, spread)
+
+
+def _identification(task: Task, found: Search, numbers: Numbers, e: int) -> Identification:
+    space = found.stack.steps[e].space
+    spread, ends = numbers.spread, numbers.ends
+    prices = slice(space.size, space.size + space.constraints)
+    budgets = slice(prices.stop, prices.stop + space.constraints)
+    active = numbers.gauge.multipliers > 0
+    sentences = []
+    for k in np.flatnonzero(~active):
+        sentences.append(
+            f"Constraint {k} is not identified in this task: its demonstrations do not show that "
+            f"it restrains the expert ({_chance(found.sizes[k, e], found.activity[k])} if it does "
+            "not)."
+        )
+    if len(found.stack.steps) > 1 and active.any():
+        sentences.append("Cost weights are those of all tasks together.")
+    return Identification(
+        ends[space.blocks[0]],
+        [ends[block] for block in space.blocks[1:]],
+        ends[prices],
+        ends[budgets],
+        spread[space.blocks[0]],
+        [spread[block] for block in space.blocks[1:]],
+        spread[prices],
+        spread[budgets],
+        active,
+        (*sentences, *data_findings(task.mdp, task.demonstrations)),
+    )
+
+
+def _shared(
+    options: SharedLikelihood, found: Search, recoveries: Sequence[Recovery]
+) -> Identification:
+    """What is known of the weights that the tasks share, as a task knows it that pays for it."""
+    speakers = (found.joint.link.leaders[0], *_speakers(found))
+    known = [recoveries[e].identification for e in speakers]
+    nothing = np.full(len(known) - 1, np.nan)
+    shares = options.share_reward
+    return Identification(
+        known[0].reward_intervals if shares else np.empty((0, 2)),
+        [one.cost_intervals[k] for k, one in enumerate(known[1:])],
+        np.stack([nothing, nothing], axis=1),
+        np.stack([nothing, nothing], axis=1),
+        known[0].reward_standard_errors if shares else np.empty(0),
+        [one.cost_standard_errors[k] for k, one in enumerate(known[1:])],
+        nothing,
+        nothing,
+        found.restrained.any(axis=1),
+    )
+
+
+def _speakers(found: Search) -> list[int]:
+    """[K] a task that each constraint restrains: the leader, if it does."""
+    chosen = []
+    for kept, leader in zip(found.restrained, found.joint.link.leaders[1:], strict=True):
+        chosen.append(leader if kept[leader] or not kept.any() else int(kept.argmax()))
+    return chosen
+
+
+def _task_status(found: Search, e: int) -> RecoveryStatus:
+    if not (found.alone.whole.converged and found.joint.whole.converged):
+        return RecoveryStatus.NOT_CONVERGED
+    if found.boundless[e]:
+        return RecoveryStatus.EXPERT_DETERMINISTIC
+    convex = found.joint.link.linear and all(steps.convex for steps in found.stack.steps)
+    return RecoveryStatus.CONVERGED if convex else RecoveryStatus.LOCAL_OPTIMUM
+
+
+def _status(parts: Sequence[RecoveryStatus]) -> RecoveryStatus:
+    """The worst of the tasks'."""
+    for status in (RecoveryStatus.NOT_CONVERGED, RecoveryStatus.EXPERT_DETERMINISTIC):
+        if status in parts:
+            return status
+    return parts[0]
+
+
+def _sentences(found: Search, told: Pooled, first: Task) -> list[str]:
+    """What all tasks together say, in plain words."""
+    count = len(found.stack.steps)
+    sentences = []
+    for k, p in enumerate(found.activity):
+        if not found.restrained[k].any():
+            sentences.append(
+                f"Constraint {k} is not identified: no task shows that it restrains the expert "
+                f"({_chance(p)} if it restrains none)."
+            )
+            continue
+        sentences.append(f"Constraint {k} is active ({_chance(p)} if it restrained no task).")
+        for e in np.flatnonzero(~found.restrained[k]):
+            sentences.append(
+                f"Task {e} says nothing about constraint {k}: it is not shown to restrain the "
+                f"expert there ({_chance(found.sizes[k, e])} if it does not)."
+            )
+    for b, p in enumerate(found.agreement):
+        if np.isnan(p):
+            continue
+        what = "the reward" if b == 0 else f"constraint {b - 1}"
+        if p < DISAGREE:
+            sentences.append(
+                f"The tasks disagree on the weights of {what} ({_chance(p)} if they shared them): "
+                "the shared weights are a compromise that fits none of them well."
+            )
+        else:
+            sentences.append(
+                f"The tasks agree on the weights of {what} ({_chance(p)} if they share them)."
+            )
+    names = found.joint.link.names
+    for j in np.flatnonzero(np.isfinite(told.limits)):
+        sentences.append(
+            f"{names[j]} is forbidden: its cost was never incurred although the reward pulls "
+            "there, so the demonstrations set a lower limit on its weight and no upper one."
+        )
+    space = replace(found.stack.steps[0].space, names=names)
+    sentences += blind_sentences(space, told.errors.blind)
+    sentences += feature_findings(first.features)
+    if not found.joint.link.linear:
+        sentences.append(
+            "Directions and sizes are fitted together, which is convex in each but not in both: "
+            "the optimum is the best one found from the directions of the tasks."
+        )
+    if found.boundless.any():
+        which = ", ".join(str(e) for e in np.flatnonzero(found.boundless))
+        sentences.append(
+            f"The expert looks deterministic to the likelihood in task {which}: it rises for ever "
+            f"with the parameters. A ridge of {RESCUE:g} on scaled features was added there, on "
+            "which the scale of the answer depends, and no intervals are given."
+        )
+        return sentences
+    unit = "trajectories" if told.errors.clustered else "steps"
+    sentences.append(f"Standard errors take the {unit} of all {count} tasks as independent units.")
+    return sentences
+
+
+def _chance(p: float, other: float = np.nan) -> str:
+    p = other if np.isnan(p) else p
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"

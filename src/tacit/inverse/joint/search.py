@@ -1,0 +1,313 @@
+"""Do the tasks agree? A likelihood-ratio test of what they are told to share, with its null law.
+
+Locally the likelihood is a quadratic with the information as its curvature, and a model is the cone
+of directions in which its parameters may move. Twice the gain of the wider model over the narrower
+is then the difference of two squared lengths of projections of one normal vector: a chi-square if
+no parameter sits on its bound, and simulated otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tacit.engine.smooth_dual import Point
+from tacit.errors import InvalidModel
+from tacit.inverse.joint.link import Link, Tie, link
+from tacit.inverse.joint.stack import Stack, StackFit
+from tacit.inverse.noisy.boltzmann import rescued
+from tacit.inverse.noisy.coordinates import Coordinates, coordinates
+from tacit.inverse.noisy.inference import BLIND, activity_p_value, inverse_information
+from tacit.inverse.noisy.likelihood import Steps
+from tacit.inverse.noisy.report import VISIBLE
+
+if TYPE_CHECKING:
+    from tacit.inverse.joint.tasks import SharedLikelihood, Task
+    from tacit.inverse.noisy.likelihood import Likelihood
+
+DRAWS = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """Where the parameters of all tasks may move from a point, as a model allows.
+
+    Attributes:
+        jacobians: one [D, n] per task, derivative of its parameters in those of the model.
+        free: [n] bool, the parameters of the model that no bound holds.
+        one_sided: [n] bool, those on their lower bound.
+    """
+
+    jacobians: Sequence[np.ndarray]
+    free: np.ndarray
+    one_sided: np.ndarray
+
+    def information(self, fishers: Sequence[np.ndarray]) -> np.ndarray:
+        """[n, n] about the parameters of the model, from [D, D] of each task about its own."""
+        pairs = zip(self.jacobians, fishers, strict=True)
+        return sum((inner.T @ fisher @ inner for inner, fisher in pairs), start=np.zeros(()))
+
+
+def agreement_p_value(
+    ratio: float,
+    fishers: Sequence[np.ndarray],
+    wide: Directions,
+    narrow: Directions,
+    *,
+    seed: int = 0,
+) -> float:
+    """The chance of a likelihood ratio this large if the narrower model is true.
+
+    Args:
+        ratio: twice the log-likelihood gained by the wider model.
+        fishers: one [D, D] per task, information of its steps about its own parameters.
+        wide: where the wider model may move from the fit of the narrower one.
+        narrow: where the narrower model may move.
+        seed: of the simulated law.
+    """
+    from scipy.stats import chi2
+
+    if not (wide.one_sided.any() or narrow.one_sided.any()):
+        degrees = _rank(wide, fishers) - _rank(narrow, fishers)
+        return float(chi2.sf(max(ratio, 0.0), degrees)) if degrees > 0 else 1.0
+    random = np.random.default_rng(seed)
+    scores = []
+    for fisher in fishers:
+        values, vectors = np.linalg.eigh(fisher)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        scores.append(random.standard_normal((DRAWS, len(fisher))) @ root.T)
+    gained = _gain(wide, fishers, scores) - _gain(narrow, fishers, scores)
+    # One more in both counts: a simulated law cannot vouch for a chance of zero.
+    return float((1 + (gained >= ratio).sum()) / (1 + DRAWS))
+
+
+def _rank(model: Directions, fishers: Sequence[np.ndarray]) -> int:
+    _, blind = inverse_information(model.information(fishers), model.free)
+    return int(model.free.sum()) - len(blind)
+
+
+def _gain(
+    model: Directions, fishers: Sequence[np.ndarray], scores: Sequence[np.ndarray]
+) -> np.ndarray:
+    """[n] twice the log-likelihood that the model can gain from each draw of the scores."""
+    from scipy.optimize import nnls
+
+    pairs = zip(scores, model.jacobians, strict=True)
+    slopes = sum((score @ inner for score, inner in pairs), start=np.zeros(()))
+    fisher = model.information(fishers)
+    inverse, _ = inverse_information(fisher, model.free)
+    gained = np.einsum("nd,de,ne->n", slopes, inverse, slopes)
+    # What is left for the parameters on their bound after the free ones have adapted.
+    left = fisher - fisher @ inverse @ fisher
+    seen = model.one_sided & (np.diagonal(left) > BLIND * np.diagonal(fisher))
+    if not seen.any():
+        return gained
+    rest = (slopes - slopes @ inverse @ fisher)[:, seen]
+    values, vectors = np.linalg.eigh(left[np.ix_(seen, seen)])
+    kept = values > BLIND * values.max()
+    root = np.sqrt(values[kept])
+    # max over y >= 0 of 2 y . rest - y' left y is a least-squares problem in the root of `left`.
+    matrix, targets = root[:, None] * vectors[:, kept].T, rest @ vectors[:, kept] / root
+    short = np.array([nnls(matrix, target)[1] for target in targets])
+    return gained + (targets**2).sum(axis=1) - short**2
+
+
+# A constraint, and the tasks in which it may or may not restrain the expert.
+Where = tuple[int, tuple[int, ...]]
+
+# Tasks whose own direction is tried as a start, the clearest first.
+STARTS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What was fitted, and what the tests between the fits say.
+
+    Attributes:
+        stack: the likelihoods.
+        alone: every task by itself, with every constraint.
+        joint: all together, without the constraints that were not shown to be active.
+        boundless: [E] bool, the tasks whose likelihood has no maximum, so that a ridge was taken.
+        restrained: [K, E] bool, whether each constraint was kept in each task.
+        activity: [K] p-values of "this constraint restrains no task".
+        sizes: [K, E] p-values of "it does not restrain this task"; NaN where not tested.
+        agreement: [1 + K] p-values of "the tasks share this direction"; NaN where not tested.
+    """
+
+    stack: Stack
+    alone: StackFit
+    joint: StackFit
+    boundless: np.ndarray
+    restrained: np.ndarray
+    activity: np.ndarray
+    sizes: np.ndarray
+    agreement: np.ndarray
+
+
+def search(options: SharedLikelihood, tasks: Sequence[Task]) -> Search:
+    """The fits and tests of these tasks."""
+    likelihood = options.likelihood
+    if not 0 < likelihood.level <= 1 or not likelihood.tolerance > 0 or likelihood.max_steps < 1:
+        raise InvalidModel(
+            "level must be in (0, 1], tolerance positive, max_steps at least 1; "
+            f"got {likelihood.level}, {likelihood.tolerance}, {likelihood.max_steps}"
+        )
+    steps = tuple(
+        Steps.of(task.mdp, coordinates(task.mdp, task.features), task.demonstrations)
+        for task in tasks
+    )
+    tried = [rescued(s.mdp, s.fit(likelihood), VISIBLE, likelihood.max_steps) for s in steps]
+    own = [fitted for fitted, _ in tried]
+    stack = Stack(
+        steps, tuple(fit.problem for fit in own), likelihood.tolerance, likelihood.max_steps
+    )
+    spaces = [one.space for one in steps]
+    apart = [Tie.OWN] * len(spaces[0].blocks)
+    shape = link(spaces, apart, [0] * len(apart), free_reward=likelihood.free_reward)
+    points = [fit.point for fit in own]
+    alone = stack.minimise(shape, shape.start([point.x for point in points]), points)
+    # The search of every task has been made: this one only puts them side by side.
+    taken = max(fit.steps for fit in own)
+    alone = replace(alone, whole=replace(alone.whole, steps=taken))
+    return _together(options, stack, alone, np.array([boundless for _, boundless in tried]))
+
+
+def ties_of(options: SharedLikelihood, space: Coordinates) -> list[Tie]:
+    """One per block, as the options say; one cost feature has no direction to share."""
+    reward = Tie.OWN
+    if options.share_reward:
+        reward = Tie.SAME if options.share_temperature else Tie.DIRECTION
+    costs = [
+        Tie.DIRECTION if block.stop - block.start > 1 else Tie.OWN for block in space.blocks[1:]
+    ]
+    return [reward, *costs]
+
+
+def directions(fitted: StackFit) -> Directions:
+    """Where the joint parameters may move from a fit."""
+    shape, z = fitted.link, fitted.z
+    return Directions(
+        [shape.jacobian(e, z) for e in range(len(shape.rows))],
+        fitted.whole.free,
+        shape.movable & (z <= shape.lower),
+    )
+
+
+def _together(
+    options: SharedLikelihood, stack: Stack, alone: StackFit, boundless: np.ndarray
+) -> Search:
+    """The joint fit from the tasks alone, less what the tests drop, and the tests of the ties."""
+    likelihood, spaces = options.likelihood, [steps.space for steps in stack.steps]
+    every, constraints = range(len(spaces)), range(spaces[0].constraints)
+    ties, clarity = ties_of(options, spaces[0]), _clarity(stack, alone)
+    leaders = clarity.argmax(axis=1).tolist()
+    anywhere = [(k, tuple(every)) for k in constraints]
+    needed, chances = _pruned(likelihood, stack, alone, anywhere)
+    activity = np.array([chances[one] for one in anywhere])
+    restrained = np.array([[one in needed for _ in every] for one in anywhere], bool)
+
+    def shaped(ties: Sequence[Tie]) -> Link:
+        shape = link(spaces, ties, leaders, free_reward=likelihood.free_reward)
+        for k in constraints:
+            idle = np.flatnonzero(~restrained[k]).tolist()
+            shape = shape.without(1 + k, idle) if idle else shape
+        return shape
+
+    joint = _best(stack, alone, shaped(ties), np.argsort(-clarity.sum(axis=0)).tolist()[:STARTS])
+    steered = [(k, (e,)) for k in constraints for e in every if joint.link.steering(1 + k, e).any()]
+    needed, chances = _pruned(likelihood, stack, joint, steered)
+    sizes = np.full(restrained.shape, np.nan)
+    for (k, (e,)), chance in chances.items():
+        sizes[k, e] = chance
+        restrained[k, e] = (k, (e,)) in needed
+    if len(needed) < len(steered) and joint.whole.converged:
+        shape = shaped(ties)
+        joint = stack.minimise(shape, np.clip(joint.z, shape.lower, shape.upper), _points(joint))
+    agreement = np.full(len(ties), np.nan)
+    for b, tie in enumerate(ties):
+        told = len(spaces) if b == 0 else int(restrained[b - 1].sum())
+        if tie is not Tie.OWN and told > 1:
+            apart = [Tie.OWN if other == b else own for other, own in enumerate(ties)]
+            agreement[b] = _p_agreement(stack, joint, shaped(apart), likelihood.seed)
+    return Search(stack, alone, joint, boundless, restrained, activity, sizes, agreement)
+
+
+def _pruned(
+    likelihood: Likelihood, stack: Stack, full: StackFit, asked: list[Where]
+) -> tuple[list[Where], dict[Where, float]]:
+    """What is needed of the constraints `asked` in some tasks, and all the p-values.
+
+    One at a time, the least needed first: of two constraints that can stand in for each other
+    neither is needed beside the other, but one of them is.
+    """
+    left, chances, fitted = list(asked), dict.fromkeys(asked, 1.0), full
+    while left and full.whole.converged:  # a search cut short has shown nothing
+        tests = [_without(stack, fitted, where, likelihood.seed) for where in left]
+        chances.update(zip(left, (chance for chance, _ in tests), strict=True))
+        least = int(np.argmax([chance for chance, _ in tests]))
+        if tests[least][0] <= likelihood.level:
+            break
+        fitted = tests[least][1]
+        left.pop(least)
+    return left, chances
+
+
+def _clarity(stack: Stack, alone: StackFit) -> np.ndarray:
+    """[1 + K, E] how many squared standard errors each block of each task is away from 0."""
+    found = np.zeros((len(alone.link.ties), len(alone.parts)))
+    for e, (part, fisher) in enumerate(zip(alone.parts, stack.information(alone), strict=True)):
+        for b, block in enumerate(alone.link.blocks[e]):
+            others = part.free.copy()
+            others[block] = False
+            inverse, _ = inverse_information(fisher, others)
+            x = np.zeros(len(fisher))
+            x[block] = part.point.x[block]
+            found[b, e] = x @ (fisher - fisher @ inverse @ fisher) @ x
+    return found
+
+
+def _best(stack: Stack, alone: StackFit, shape: Link, order: Sequence[int]) -> StackFit:
+    """The best joint fit from several starts: the leaders' directions, then each task's own."""
+    own = [part.point.x for part in alone.parts]
+    starts = [shape.start(own)]
+    if not shape.linear:
+        starts += [shape.start(shape.pointing(own, e)) for e in order]
+    fits = [stack.minimise(shape, z, _points(alone)) for z in starts]
+    return min(fits, key=lambda fitted: fitted.loss)
+
+
+def _without(stack: Stack, fitted: StackFit, where: Where, seed: int) -> tuple[float, StackFit]:
+    """The p-value of "this constraint does not restrain these tasks", and the fit without it."""
+    k, tasks = where
+    shape = fitted.link.without(1 + k, tasks)
+    tested = fitted.link.movable & ~shape.movable
+    less = stack.minimise(shape, np.clip(fitted.z, shape.lower, shape.upper), _points(fitted))
+    if not (fitted.z[tested] > 0).any():
+        return 1.0, less
+    here = directions(less)
+    fisher = here.information(stack.information(less))
+    ratio = 2.0 * (less.loss - fitted.loss)
+    chance = activity_p_value(ratio, fisher, tested, here.free, here.one_sided, seed=seed)
+    return chance, less
+
+
+def _p_agreement(stack: Stack, narrow: StackFit, wide: Link, seed: int) -> float:
+    """The p-value of the ties that `wide` does without."""
+    x = [part.point.x for part in narrow.parts]
+    z = wide.start(x)
+    loose = stack.minimise(wide, z, _points(narrow))
+    before = Directions(
+        [wide.jacobian(e, z) for e in range(len(x))],
+        wide.movable & (z > wide.lower) & (z < wide.upper),
+        wide.movable & (z <= wide.lower),
+    )
+    ratio = 2.0 * (narrow.loss - loose.loss)
+    fishers = stack.information(narrow)
+    return agreement_p_value(ratio, fishers, before, directions(narrow), seed=seed)
+
+
+def _points(fitted: StackFit) -> list[Point]:
+    return [part.point for part in fitted.parts]

@@ -1,0 +1,205 @@
+"""One search for several tasks: the minimum of sum_e F_e(x_e(z)) over the joint parameters z.
+
+Each F_e is a task's minus log-likelihood with its own model; the link gives x_e(z). With a linear
+link the sum is as convex as its terms. With shared directions it is convex in the directions for
+given sizes and the other way round, not in both at once: its minimum is a local one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.engine.backends import world_of
+from tacit.engine.smooth_dual import Point, Problem, point_at
+from tacit.inverse.joint.link import Link
+from tacit.inverse.noisy.boltzmann import Fit
+from tacit.inverse.noisy.inference import advantages, information
+from tacit.inverse.noisy.likelihood import Steps
+
+
+@dataclass(frozen=True, eq=False)
+class StackFit:
+    """A minimum over the joint parameters.
+
+    Attributes:
+        link: how they make each task's own.
+        whole: the minimum in the joint parameters; only what belongs to them is filled in.
+        parts: the same, one per task, in its own parameters.
+    """
+
+    link: Link
+    whole: Fit
+    parts: tuple[Fit, ...]
+
+    @property
+    def z(self) -> np.ndarray:
+        """[n] the joint parameters."""
+        return self.whole.point.x
+
+    @property
+    def loss(self) -> float:
+        """Minus the log-likelihood of all tasks."""
+        return float(self.whole.point.loss)
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Several tasks' likelihoods.
+
+    Attributes:
+        steps: one per task.
+        problems: one per task, its likelihood as a smooth dual.
+        tolerance: projected gradient to reach, relative to its scale.
+        max_steps: most evaluations of all tasks.
+    """
+
+    steps: tuple[Steps, ...]
+    problems: tuple[Problem, ...]
+    tolerance: float
+    max_steps: int
+
+    @property
+    def ridged(self) -> bool:
+        """Whether a task's likelihood has no maximum by itself, so that a ridge was taken."""
+        return any(problem.ridge.any() for problem in self.problems)
+
+    def minimise(self, link: Link, z: np.ndarray, near: Sequence[Point]) -> StackFit:
+        """The minimum of the sum, from z [n] and points nearby; projected Newton."""
+        points = self._points(link, z, near)
+        problem, here = self._joined(link, z, points)
+        direction, length, count = _direction(problem, here), 1.0, 1
+        while count < self.max_steps and length > 1e-12 and self._going(problem, here):
+            trial = np.clip(here.x + length * direction, link.lower, link.upper)
+            fresh = self._points(link, trial, points)
+            loss = sum(float(point.loss) for point in fresh)
+            slope = here.gradient @ (trial - here.x)
+            count += 1
+            if not loss <= here.loss + 1e-4 * slope + self._rounding(points):
+                length *= 0.25
+                continue
+            points, length = fresh, 1.0
+            problem, here = self._joined(link, trial, points)
+            direction = _direction(problem, here)
+        parts = tuple(
+            Fit(task, point, count, self.tolerance)
+            for task, point in zip(self.problems, points, strict=True)
+        )
+        return StackFit(link, Fit(problem, here, count, self.tolerance), parts)
+
+    def information(self, fitted: StackFit) -> tuple[np.ndarray, ...]:
+        """One [D, D] per task: the information of its steps about its own parameters."""
+        found = []
+        for steps, part in zip(self.steps, fitted.parts, strict=True):
+            scores = advantages(steps.mdp, steps.space, part)
+            found.append(information(scores, part.point.policy, steps.visits))
+        return tuple(found)
+
+    def loss_at(self, fitted: StackFit, z: np.ndarray) -> float:
+        """Minus the log-likelihood of all tasks at other joint parameters."""
+        points = self._points(fitted.link, z, [part.point for part in fitted.parts])
+        return sum(float(point.loss) for point in points)
+
+    def _points(self, link: Link, z: np.ndarray, near: Sequence[Point]) -> list[Point]:
+        points = []
+        for e, x in enumerate(link.parameters(z)):
+            guess = near[e].values + (x - near[e].x) @ near[e].table_values
+            world = world_of(self.steps[e].mdp)
+            points.append(point_at(world, self.problems[e], x, guess, self.tolerance))
+        return points
+
+    def _joined(self, link: Link, z: np.ndarray, points: list[Point]) -> tuple[Problem, Point]:
+        """The sum in the words of a single problem: all that a search and a judgement read."""
+        size = len(z)
+        gradient, scale = np.zeros(size), np.zeros(size)
+        flat, bend = np.zeros((size, size)), np.zeros((size, size))
+        for e, point in enumerate(points):
+            inner = link.jacobian(e, z)
+            gradient += inner.T @ point.gradient
+            flat += inner.T @ point.curvature @ inner
+            bend += link.bend(e, point.gradient)
+            scale += np.abs(inner).T @ self.problems[e].scale
+        problem = Problem(
+            start=None,
+            discount=None,
+            temperature=1.0,
+            base=None,
+            tables=None,
+            target=None,
+            lower=link.lower,
+            upper=link.upper,
+            ridge=None,
+            unit=np.ones(size),
+            scale=np.maximum(scale, 1e-300),
+            information=None,
+        )
+        point = Point(
+            x=z,
+            loss=sum(float(point.loss) for point in points),
+            gradient=gradient,
+            curvature=_curvature(problem, z, gradient, flat, bend),
+            values=np.concatenate([point.values for point in points]),
+            table_values=None,
+            policy=None,
+            visits=None,
+            residual=max(float(point.residual) for point in points),
+        )
+        return problem, point
+
+    def _going(self, problem: Problem, here: Point) -> bool:
+        missed = np.abs(np.where(_free(problem, here.x, here.gradient), here.gradient, 0.0))
+        # As a share of the gradient's own scale, and as what it could still gain on the loss.
+        worth = np.maximum(1.0 / problem.scale, np.abs(here.x) / max(1.0, abs(here.loss)))
+        return bool((missed * worth).max() > 0.1 * self.tolerance)
+
+    def _rounding(self, points: list[Point]) -> float:
+        """What rounding may add to the loss."""
+        pairs = zip(points, self.problems, strict=True)
+        return 1e-13 * sum(abs(p.loss) + np.abs(p.x) @ np.abs(task.target) for p, task in pairs)
+
+
+def _free(problem: Problem, z: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """[n] bool, the entries that no bound holds back."""
+    up = (z < problem.upper) & (gradient < 0)
+    down = (z > problem.lower) & (gradient > 0)
+    inside = (z > problem.lower) & (z < problem.upper)
+    return up | down | inside
+
+
+def _curvature(
+    problem: Problem, z: np.ndarray, gradient: np.ndarray, flat: np.ndarray, bend: np.ndarray
+) -> np.ndarray:
+    """[n, n] the exact second derivative, or without the bend where that makes it negative.
+
+    Far from a minimum the bend of the link can make the sum curve downwards.
+    """
+    free = np.flatnonzero(_free(problem, z, gradient))
+    exact = flat + bend
+    block = exact[np.ix_(free, free)]
+    units = np.sqrt(np.maximum(np.diagonal(flat)[free], 1e-300))
+    least = np.linalg.eigvalsh(block / np.outer(units, units)).min(initial=1.0)
+    return exact if least > 1e-9 else flat
+
+
+def _direction(problem: Problem, here: Point) -> np.ndarray:
+    """[n] Newton's step on the free entries, never far beyond doubling them."""
+    free = np.flatnonzero(_free(problem, here.x, here.gradient))
+    step = np.zeros(len(here.x))
+    if not len(free):
+        return step
+    slope = here.gradient[free]
+    diagonal = np.diagonal(here.curvature)[free]
+    # The ridge keeps directions without any information where they are.
+    hessian = here.curvature[np.ix_(free, free)] + np.diag(1e-10 * diagonal + 1e-300)
+    newton = np.linalg.solve(hessian, -slope)
+    longest = 2.0 * np.abs(here.x[free]) + problem.unit[free]
+    blind = ~np.isfinite(newton) | (diagonal <= 0)
+    newton = np.where(blind, -np.sign(slope) * longest, newton)
+    # Shorten the step as a whole: clipping entries would bend it away from descent.
+    newton = newton / max(1.0, float((np.abs(newton) / longest).max()))
+    if newton @ slope > 0:
+        newton = -slope / np.maximum(diagonal, 1e-300)
+    step[free] = newton
+    return step

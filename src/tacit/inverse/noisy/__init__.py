@@ -1,0 +1,1 @@
+"""A noisy expert: likelihood and feature matching, with error bars."""

@@ -1,0 +1,229 @@
+"""A fitted noisy expert: the minimum of the smooth dual over the parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.engine.backends import world_of
+from tacit.engine.progress import pursue
+from tacit.engine.smooth_dual import Point, Problem, Search, advance, begin, loss_at
+from tacit.forward.solution import Solution, conclude
+from tacit.inverse.noisy.coordinates import Coordinates, Split
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features, Objective
+
+# Scaled features have range one. Far beyond any plausible parameter, even where one extreme entry
+# makes the range of a feature and all others differ by a thousandth of it.
+LARGEST = 1e5
+# A search that has come this far without an end (in nats a step) is after an infinite parameter.
+FAR = 30.0
+# Pull towards 0 taken when the demonstrations alone determine no finite parameters.
+RESCUE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A minimum, and what is needed to judge it.
+
+    Attributes:
+        problem: the objective that was minimised.
+        point: where it was left.
+        steps: evaluations taken.
+        tolerance: what was asked.
+    """
+
+    problem: Problem
+    point: Point
+    steps: int
+    tolerance: float
+
+    @property
+    def free(self) -> np.ndarray:
+        """[D] bool, the parameters that no bound holds."""
+        return (self.point.x > self.problem.lower) & (self.point.x < self.problem.upper)
+
+    @property
+    def projected_gradient(self) -> float:
+        """Largest entry of the gradient that no bound holds back, relative to its scale."""
+        x, gradient = self.point.x, self.point.gradient
+        held = (x <= self.problem.lower) & (gradient > 0)
+        held |= (x >= self.problem.upper) & (gradient < 0)
+        return float(np.abs(np.where(held, 0.0, gradient / self.problem.scale)).max(initial=0.0))
+
+    @property
+    def converged(self) -> bool:
+        """Whether the projected gradient met the tolerance and the values are those of a policy."""
+        size = 1.0 + float(np.abs(self.point.values).max())
+        return self.projected_gradient <= self.tolerance and self.point.residual <= 1e-8 * size
+
+    @property
+    def objective_gap(self) -> float:
+        """Bound on how far the loss is above its minimum, by convexity, in the fit's own curvature.
+
+        Half the squared Newton decrement: exact for a quadratic, and the decrement is tiny here.
+        """
+        free = self.free
+        if not free.any():
+            return 0.0
+        gradient = self.point.gradient[free]
+        curvature = self.point.curvature[np.ix_(free, free)]
+        return float(0.5 * gradient @ np.linalg.lstsq(curvature, gradient, rcond=None)[0])
+
+
+def fit(
+    mdp: MDP,
+    space: Coordinates,
+    start: np.ndarray,
+    target: np.ndarray,
+    *,
+    lower: np.ndarray,
+    tolerance: float,
+    max_steps: int,
+    ridge: float = 0.0,
+    information: np.ndarray | None = None,
+    base: np.ndarray | None = None,
+    x: np.ndarray | None = None,
+    values: np.ndarray | None = None,
+    upper: np.ndarray | None = None,
+) -> Fit:
+    """The minimum of start . V_soft(base + x . tables) - x . target + ridge |x|^2 / 2.
+
+    Args:
+        mdp: the model.
+        space: its coordinates.
+        start: [S] weights of the states.
+        target: [D] sums of the tables to be matched.
+        lower: [D] bounds.
+        tolerance: projected gradient to reach, relative to its scale.
+        max_steps: most evaluations.
+        ridge: strength of the pull towards 0, on scaled features.
+        information: [S] weights for the curvature where the objective may not be convex.
+        base: [S, A] reward over temperature that is given.
+        x: [D] where to begin.
+        values: [S] likewise.
+        upper: [D] bounds; far beyond any plausible parameter by default.
+    """
+    ones = np.ones(space.size)
+    problem = Problem(
+        start=start,
+        discount=mdp.discount,
+        temperature=1.0,
+        base=np.zeros((mdp.states, mdp.actions)) if base is None else base,
+        tables=space.tables,
+        target=target,
+        lower=lower,
+        upper=LARGEST * ones if upper is None else upper,
+        ridge=ridge * ones,
+        unit=ones,
+        # A feature of range one collects at most this much.
+        scale=max(float(np.abs(start).sum()), 1e-300) / (1.0 - mdp.discount) * ones,
+        information=np.zeros(mdp.states) if information is None else information,
+    )
+    x = np.zeros(space.size) if x is None else x
+    values = np.zeros(mdp.states) if values is None else values
+    return _sought(mdp, problem, x, values, tolerance, max_steps)
+
+
+def refit(mdp: MDP, fitted: Fit, *, max_steps: int = 300, **changes: Any) -> Fit:
+    """The minimum of the fitted problem with some of its fields changed, sought from the fit."""
+    problem = fitted.problem._replace(**changes)
+    x = np.clip(fitted.point.x, problem.lower, problem.upper)
+    return _sought(mdp, problem, x, fitted.point.values, fitted.tolerance, max_steps)
+
+
+def _sought(
+    mdp: MDP,
+    problem: Problem,
+    x: np.ndarray,
+    values: np.ndarray,
+    tolerance: float,
+    max_steps: int,
+) -> Fit:
+    """The `Fit` from this start, as a search that can be watched."""
+    world = world_of(mdp)
+
+    def ahead(search: Search, until: int | None) -> Search:
+        limit = max_steps if until is None else until
+        return advance(world, problem, search, tolerance, max_steps, limit)
+
+    def numbers(search: Search) -> dict[str, float]:
+        here = Fit(problem, search.point, int(search.steps), tolerance)
+        return {"loss": float(here.point.loss), "projected_gradient": here.projected_gradient}
+
+    end = pursue(
+        "fit",
+        begin(problem, x, values),
+        ahead,
+        step=lambda search: int(search.steps),
+        numbers=numbers,
+        inputs=(problem, x, values, tolerance, max_steps, mdp.transitions),
+        kinds=(Search, Point),
+    )
+    return Fit(problem, end.point, int(end.steps), tolerance)
+
+
+def loss_of(mdp: MDP, fitted: Fit, x: np.ndarray) -> float:
+    """The loss of the fitted problem at other parameters, without its ridge."""
+    bare = fitted.problem._replace(ridge=np.zeros(len(x)))
+    return float(loss_at(world_of(mdp), bare, x, fitted.point.values, fitted.tolerance))
+
+
+def looks_deterministic(mdp: MDP, fitted: Fit, threshold: float) -> bool:
+    """Whether twice the parameters explain the expert as well: its noise is too small to see.
+
+    At a proper optimum doubling costs half the parameters' own information; an expert without noise
+    sends the scale to infinity, along which the loss is flat.
+    """
+    x = fitted.point.x
+    if not np.abs(x).max(initial=0.0) > 1.0:
+        return False
+    return loss_of(mdp, fitted, 2.0 * x) - loss_of(mdp, fitted, x) < threshold
+
+
+def rescued(
+    mdp: MDP, fitted: Fit, threshold: float, max_steps: int, *, ridge: float = RESCUE
+) -> tuple[Fit, bool]:
+    """A fit with finite parameters, and whether that took a ridge because the best are infinite."""
+    far = float(np.abs(fitted.point.x).max(initial=0.0)) > FAR
+    runs_away = looks_deterministic(mdp, fitted, threshold) if fitted.converged else far
+    if not runs_away or fitted.problem.ridge.any():
+        return fitted, False
+    return refit(mdp, fitted, max_steps=max_steps, ridge=np.full(len(fitted.point.x), ridge)), True
+
+
+def expert_solution(
+    mdp: MDP,
+    features: Features,
+    fitted: Fit,
+    split: Split,
+    reached: np.ndarray,
+    *,
+    tolerance: float = 1e-6,
+) -> tuple[Objective, Solution]:
+    """The recovered `Objective` in the gauge, and the noisy expert's own `Solution` of it.
+
+    Nothing is solved again: `reached` [S, A] is the visitation of the fitted policy, and
+    temperature * values of the fit are the values at that temperature.
+    """
+    active = [np.isfinite(w).all() for w in split.cost_weights]
+    weights = [
+        w if on else np.zeros(len(w)) for w, on in zip(split.cost_weights, active, strict=True)
+    ]
+    reward = np.nan_to_num(split.reward_weights)
+    objective = features.objective(reward, weights, split.budgets)
+    temperature = split.temperature
+    solution = conclude(
+        mdp,
+        objective,
+        reached,
+        temperature * fitted.point.values,
+        split.multipliers,
+        tolerance=tolerance,
+        temperature=temperature,
+        policy=fitted.point.policy,
+        iterations=fitted.steps,
+    )
+    return objective, solution

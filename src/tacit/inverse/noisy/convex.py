@@ -1,0 +1,175 @@
+"""Maximum causal entropy: one convex problem instead of alternation (feature matching).
+
+Minimises p0 . V_soft(theta) - theta . expectations over the parameters of reward and constraints
+together. Jointly convex for any dynamics, so the minimum is global; at it the noisy expert collects
+what the demonstrations collect, and every budget with a price binds by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.data.observed import Observed
+from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back
+from tacit.inverse.findings import data_findings, feature_findings
+from tacit.inverse.identification import unidentified
+from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_solution, fit, loss_of, rescued
+from tacit.inverse.noisy.coordinates import Coordinates, coordinates, split
+from tacit.inverse.noisy.inference import (
+    advantages,
+    blind_sentences,
+    information,
+    inverse_information,
+)
+from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus, delivered
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features
+
+# Loss (nats an episode) that doubling all parameters must cost, or the expert looks deterministic.
+VISIBLE = 1e-6
+
+
+@dataclass(frozen=True)
+class Convex:
+    """Matches discounted feature expectations by maximum causal entropy, to a global optimum.
+
+    Attributes:
+        free_reward: let reward weights take either sign.
+        ridge: pull of the parameters towards 0, on features scaled to range one.
+        tolerance: projected gradient to reach, relative to the largest possible expectation.
+        max_steps: most evaluations of the loss.
+    """
+
+    free_reward: bool = False
+    ridge: float = 0.0
+    tolerance: float = 1e-9
+    max_steps: int = 300
+
+    def fit(
+        self,
+        mdp: MDP,
+        features: Features,
+        demonstrations: Observed,
+        *,
+        throw: bool = True,
+    ) -> Recovery:
+        """The recovery whose noisy expert has the demonstrations' feature expectations."""
+        check_task(mdp, features, demonstrations)
+        seen = expectations_from_start(mdp, features, demonstrations)
+        if seen is None:
+            raise InvalidDemonstrations(
+                "Convex matches discounted sums from the start: it needs trajectories that begin "
+                "there; got partial ones only (use Likelihood)"
+            )
+        return self.match(mdp, features, seen, demonstrations, throw=throw)
+
+    def match(
+        self,
+        mdp: MDP,
+        features: Features,
+        seen: Expectations,
+        demonstrations: Observed | None = None,
+        *,
+        throw: bool = True,
+    ) -> Recovery:
+        """The recovery that matches given expectations, of demonstrations or exact ones."""
+        if not self.ridge >= 0 or not self.tolerance > 0 or self.max_steps < 1:
+            raise InvalidModel(
+                "ridge must be at least 0, tolerance positive, max_steps at least 1; "
+                f"got {self.ridge}, {self.tolerance}, {self.max_steps}"
+            )
+        space = coordinates(mdp, features)
+        if seen.visitation.shape != (mdp.states, mdp.actions):
+            raise InvalidModel(
+                f"expectations must be those of a visitation [S, A] = {(mdp.states, mdp.actions)}; "
+                f"got {seen.visitation.shape}"
+            )
+        fitted, status, sentences = self._fitted(mdp, space, seen)
+        scores = advantages(mdp, space, fitted)
+        reaction = information(scores, fitted.point.policy, np.maximum(fitted.point.visits, 0.0))
+        visitation = np.maximum(fitted.point.visits, 0.0)[:, None] * fitted.point.policy
+        reached = space.pull_back(visitation)
+        gauge = split(space, fitted.point.x, reached, reaction)
+        objective, solution = expert_solution(mdp, features, fitted, gauge, visitation)
+        _, blind = inverse_information(reaction, fitted.free)
+        sentences += feature_findings(features) + blind_sentences(space, blind)
+        if demonstrations is not None:
+            sentences += data_findings(mdp, demonstrations)
+        for k in np.flatnonzero(gauge.multipliers == 0):
+            sentences.append(f"Constraint {k} is not identified: no price on it is needed.")
+        if np.isnan(gauge.reward_weights).any():
+            sentences.append(
+                "The reward is not identified: the expectations need none. Multipliers are in "
+                "units of the noise."
+            )
+        recovery = Recovery(
+            gauge.reward_weights,
+            gauge.cost_weights,
+            gauge.multipliers,
+            gauge.budgets,
+            gauge.temperature,
+            objective,
+            solution,
+            status,
+            RecoveryCertificate(
+                feature_gap=seen.gap(pull_back(features, visitation)),
+                sampling_noise=seen.noise,
+                truncation=seen.relative_truncation,
+                projected_gradient=fitted.projected_gradient,
+                objective_gap=fitted.objective_gap,
+            ),
+            History({"loss": [fitted.point.loss], "evaluations": [fitted.steps]}),
+            unidentified(
+                gauge.reward_weights,
+                gauge.cost_weights,
+                active=gauge.multipliers > 0,
+                findings=sentences,
+            ),
+            repr(self),
+            features.reward_names,
+            features.cost_names,
+        )
+        return delivered(recovery, throw)
+
+    def _fitted(
+        self, mdp: MDP, space: Coordinates, seen: Expectations
+    ) -> tuple[Fit, RecoveryStatus, list[str]]:
+        """The fit, how it ended, and what has to be said about that."""
+        plain = fit(
+            mdp,
+            space,
+            mdp.initial,
+            space.pull_back(seen.visitation),
+            lower=space.lower(free_reward=self.free_reward),
+            tolerance=self.tolerance,
+            max_steps=self.max_steps,
+            ridge=self.ridge,
+        )
+        # A scaled feature is missed by at most 1 / (1 - discount): parameters stay below 1000.
+        ridge = RESCUE / (1.0 - mdp.discount)
+        fitted, boundless = rescued(mdp, plain, VISIBLE, self.max_steps, ridge=ridge)
+        if not fitted.converged:
+            return fitted, RecoveryStatus.NOT_CONVERGED, []
+        if not boundless:
+            return fitted, RecoveryStatus.CONVERGED, []
+        added = (
+            f"A ridge of {ridge:g} on scaled features was added; the scale of the answer depends "
+            "on it."
+        )
+        # A policy that collects what was seen would keep the loss above its entropy, which is
+        # never below 0, at every parameter. Rounding is relative to the terms that cancel.
+        terms = float(np.abs(plain.point.x) @ np.abs(plain.problem.target))
+        if loss_of(mdp, plain, plain.point.x) < -1e-9 * (1.0 + terms):
+            said = (
+                "No policy collects what the demonstrations do: they are few, or were cut off. "
+                f"{added}"
+            )
+            return fitted, RecoveryStatus.UNATTAINABLE, [said]
+        said = (
+            "The expert looks deterministic: its expectations lie on the edge of what any policy "
+            f"can reach, where no finite parameters match them. {added}"
+        )
+        return fitted, RecoveryStatus.EXPERT_DETERMINISTIC, [said]

@@ -1,0 +1,207 @@
+"""The parameters of a noisy expert: one number a feature, reward and costs in one vector.
+
+In the Boltzmann model only theta_r = reward weights / temperature and theta_k = multiplier *
+weights / temperature act. Inside the library every feature is scaled to a range of one, so that
+tolerances and ridges mean the same for all; a cost enters with a minus sign.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """The stacked, scaled and signed features of a task.
+
+    Attributes:
+        tables: [D, S, A] reward features, then minus the features of each constraint, scaled.
+        signs: [D] 1 for reward, -1 for cost features.
+        scales: [D] what the features were divided by.
+        blocks: one slice of the coordinates for the reward, then one per constraint.
+        names: [D] what to call each coordinate.
+    """
+
+    tables: np.ndarray
+    signs: np.ndarray
+    scales: np.ndarray
+    blocks: tuple[slice, ...]
+    names: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """D, reward and cost features together."""
+        return len(self.scales)
+
+    @property
+    def constraints(self) -> int:
+        """K, the number of constraints."""
+        return len(self.blocks) - 1
+
+    def pull_back(self, visitation: np.ndarray) -> np.ndarray:
+        """[D] sums of the tables over a visitation [S, A]."""
+        return self.tables.reshape(self.size, -1) @ visitation.ravel()
+
+    def lower(self, *, free_reward: bool) -> np.ndarray:
+        """[D] smallest values allowed: 0, or none for a reward of free sign."""
+        bounds = np.zeros(self.size)
+        if free_reward:
+            bounds[self.blocks[0]] = -np.inf
+        return bounds
+
+
+def coordinates(mdp: MDP, features: Features) -> Coordinates:
+    """The `Coordinates` of these features on this model."""
+    maps = (features.reward, *features.costs)
+    tables, signs, scales, blocks, at = [], [], [], [], 0
+    for k, table in enumerate(maps):
+        full = table if table.ndim == 3 else np.repeat(table[:, None, :], mdp.actions, axis=1)
+        columns = np.moveaxis(full, 2, 0)
+        span = np.ptp(columns, axis=(1, 2))
+        largest = np.abs(columns).max(axis=(1, 2))
+        varies = span > 1e-12 * largest
+        scale = np.where(varies, span, np.where(largest > 0, largest, 1.0))
+        sign = 1.0 if k == 0 else -1.0
+        # A constant influences nothing; as zeros it cannot even seem to, by rounding or because
+        # trajectories were cut off.
+        tables.append(np.where(varies, sign / scale, 0.0)[:, None, None] * columns)
+        signs.append(np.full(len(scale), sign))
+        scales.append(scale)
+        blocks.append(slice(at, at + len(scale)))
+        at += len(scale)
+    names = (*features.reward_names, *(name for group in features.cost_names for name in group))
+    return Coordinates(
+        np.ascontiguousarray(np.concatenate(tables)),
+        np.concatenate(signs),
+        np.concatenate(scales),
+        tuple(blocks),
+        names,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Ratios:
+    """Weights and multipliers are ratios of two linear forms of the parameters.
+
+    Attributes:
+        tops: [D + K, D] the numerators: of every weight, then of every multiplier.
+        bottoms: [D + K, D] the denominators.
+        constants: [D + K] what is added to them.
+        sizes: [D + K] values of the denominators; NaN where there is no such weight.
+    """
+
+    tops: np.ndarray
+    bottoms: np.ndarray
+    constants: np.ndarray
+    sizes: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """One parameter vector in the gauge.
+
+    Attributes:
+        reward_weights: [D] of L1 norm 1; NaN if all parameters of the reward are 0.
+        cost_weights: one [D_k] per constraint, sum 1; NaN if its parameters are all 0.
+        multipliers: [K].
+        budgets: [K] what the expert spends, infinite for an inactive constraint.
+        temperature: 1 / |theta_r|, or 1 if all parameters of the reward are 0.
+        jacobian: [D + sum D_k + K + K, D] derivative of all of these but the temperature, stacked
+            in this order, in the scaled coordinates.
+        ratios: what weights and multipliers are made of.
+    """
+
+    reward_weights: np.ndarray
+    cost_weights: tuple[np.ndarray, ...]
+    multipliers: np.ndarray
+    budgets: np.ndarray
+    temperature: float
+    jacobian: np.ndarray
+    ratios: Ratios
+
+
+def split(
+    space: Coordinates,
+    x: np.ndarray,
+    spent: np.ndarray,
+    reaction: np.ndarray,
+    *,
+    forbidden: np.ndarray | None = None,
+) -> Split:
+    """The parameters `x` [D] (scaled coordinates) in the gauge.
+
+    Args:
+        space: the coordinates.
+        x: [D].
+        spent: [D] expected discounted sums of the scaled, signed features.
+        reaction: [D, D] derivative of `spent` in x.
+        forbidden: [D] bool, cost features without a finite weight, kept out of the sums that set
+            the units so that the other weights stay what they are.
+    """
+    parts = ratios(space, x, forbidden)
+    numbers = parts.tops @ x / parts.sizes
+    rows = (parts.tops - numbers[:, None] * parts.bottoms) / parts.sizes[:, None]
+    weights, size = numbers[: space.size], space.size
+    # Cost features enter with a minus sign and scaled: undo both.
+    expectations = -spent * space.scales
+    reactions = -reaction * space.scales[:, None]
+    budgets, budget_rows = [], np.full((space.constraints, size), np.nan)
+    for k, block in enumerate(space.blocks[1:]):
+        if np.isnan(weights[block]).any():
+            budgets.append(np.inf)
+            rows[size + k] = np.nan
+            continue
+        budgets.append(float(weights[block] @ expectations[block]))
+        budget_rows[k] = expectations[block] @ rows[block] + weights[block] @ reactions[block]
+    norm = float(np.abs(x / space.scales)[space.blocks[0]].sum())
+    return Split(
+        weights[space.blocks[0]],
+        tuple(weights[block] for block in space.blocks[1:]),
+        np.maximum(numbers[size:], 0.0),
+        np.array(budgets),
+        1.0 / norm if norm > 0 else 1.0,
+        np.concatenate([rows, budget_rows]),
+        parts,
+    )
+
+
+def ratios(space: Coordinates, x: np.ndarray, forbidden: np.ndarray | None = None) -> Ratios:
+    """The `Ratios` at the parameters `x` [D]; the signs of a free reward are taken from there."""
+    inverse = 1.0 / space.scales
+    tops = np.concatenate([np.diag(inverse), np.zeros((space.constraints, space.size))])
+    bottoms = np.zeros_like(tops)
+    reward = space.blocks[0]
+    norm = np.zeros(space.size)
+    norm[reward] = np.where(x[reward] < 0, -1.0, 1.0) * inverse[reward]
+    wanted = float(norm @ x) > 0
+    bottoms[reward] = norm
+    for k, block in enumerate(space.blocks[1:]):
+        total = np.zeros(space.size)
+        total[block] = inverse[block]
+        if forbidden is not None and (x[block] * ~forbidden[block]).any():
+            total *= ~forbidden
+        bottoms[block] = total
+        tops[space.size + k] = total
+        bottoms[space.size + k] = norm if wanted else 0.0
+    constants = np.zeros(len(tops))
+    constants[space.size :] = 0.0 if wanted else 1.0
+    sizes = bottoms @ x + constants
+    return Ratios(tops, bottoms, constants, np.where(sizes > 0, sizes, np.nan))
+
+
+def budget_one(split: Split) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    """([K] multipliers, one [D_k] weights per constraint) in the paper's gauge: every budget is 1.
+
+    Both gauges describe the same expert: multiplier * weights is the same, and so is weights /
+    budget. An inactive constraint has multiplier 0 and NaN weights; a budget that is not positive
+    cannot be scaled to 1, and both are NaN.
+    """
+    active = np.isfinite(split.budgets)
+    scale = np.where(active & (split.budgets > 0), split.budgets, np.nan)
+    multipliers = np.where(active, split.multipliers * scale, 0.0)
+    return multipliers, tuple(w / b for w, b in zip(split.cost_weights, scale, strict=True))

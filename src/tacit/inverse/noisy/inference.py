@@ -1,0 +1,322 @@
+"""Error bars for a fitted noisy expert: information, standard errors, intervals, blind directions.
+
+The score of a step is the advantage of its features, psi(s, a) - V_psi(s), a martingale difference:
+the Fisher information of all steps is their covariance, summed over visits, whatever the law of the
+states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.data.observed import Observed, scatter_of
+from tacit.inverse.noisy.boltzmann import LARGEST, Fit, loss_of, refit
+from tacit.inverse.noisy.coordinates import Coordinates, Split
+from tacit.model.mdp import MDP
+
+# Two-sided 95 % of the normal law, and the one-sided 95 % used where a bound cuts a side off.
+TWO_SIDED = 1.959963984540054
+ONE_SIDED = 1.6448536269514722
+# Relative eigenvalue below which the demonstrations say nothing about a direction.
+BLIND = 1e-9
+# Information a step below which a feature influences nothing but rounding.
+SILENT = 1e-20
+# Most features that one sentence lists.
+NAMED = 6
+# Trajectories per parameter from which the clustered sandwich is trusted.
+CLUSTERS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """What the data say about the parameters, in scaled coordinates.
+
+    Attributes:
+        covariance: [D, D] of the estimates; 0 for parameters on a bound.
+        blind: [B, D] unit directions in which the parameters can move freely.
+        clustered: whether trajectories, not steps, were taken as the independent units.
+        scatter: [D, D] covariance of the scores of all units; None where those are steps, so that
+            it is the information.
+    """
+
+    covariance: np.ndarray
+    blind: np.ndarray
+    clustered: bool
+    scatter: np.ndarray | None = None
+
+
+def advantages(mdp: MDP, space: Coordinates, fitted: Fit) -> np.ndarray:
+    """[D, S, A] the score of one step: its features and all that follow, less the average."""
+    result = np.empty(space.tables.shape)
+    for d, values in enumerate(fitted.point.table_values):
+        later = mdp.discount * mdp.expected_next(np.ascontiguousarray(values))
+        result[d] = space.tables[d] + later - values[:, None]
+    return result
+
+
+def information(scores: np.ndarray, policy: np.ndarray, visits: np.ndarray) -> np.ndarray:
+    """[D, D] sum over states of visits [S] times the covariance of the scores under the policy."""
+    flat = scores.reshape(len(scores), -1)
+    return (flat * (visits[:, None] * policy).ravel()) @ flat.T
+
+
+def errors(
+    fisher: np.ndarray,
+    free: np.ndarray,
+    scores: np.ndarray,
+    demonstrations: Observed,
+    actions: int,
+) -> Errors:
+    """The `Errors` of the free parameters, clustered by trajectory where those are many.
+
+    Args:
+        fisher: [D, D] information of all steps.
+        free: [D] bool, the parameters that no bound holds.
+        scores: [D, S, A].
+        demonstrations: the steps.
+        actions: A.
+    """
+    inverse, blind = inverse_information(fisher, free)
+    many = demonstrations.episodes
+    # Loose pairs are steps.
+    if many < CLUSTERS * max(int(free.sum()), 1) or many == demonstrations.steps:
+        return Errors(inverse, blind, False)
+    found = scatter_of(scores, demonstrations)
+    if found is None:
+        return Errors(inverse, blind, False)
+    scatter = found.products * (many / (many - 1.0))
+    return Errors(inverse @ scatter @ inverse, blind, True, scatter)
+
+
+def inverse_information(fisher: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[D, D] the inverse on the free parameters, and [B, D] the directions it knows nothing of."""
+    size = len(fisher)
+    covariance, kept = np.zeros((size, size)), np.flatnonzero(free)
+    if len(kept) == 0:
+        return covariance, np.zeros((0, size))
+    block = fisher[np.ix_(kept, kept)]
+    units = np.sqrt(np.maximum(np.diagonal(block), 0.0))
+    units = np.asarray(np.where(units > 0, units, 1.0))
+    eigenvalues, vectors = np.linalg.eigh(block / np.outer(units, units))
+    seen = np.asarray(eigenvalues > BLIND * max(eigenvalues.max(), 0.0))
+    half = vectors[:, seen] / np.sqrt(eigenvalues[seen])
+    covariance[np.ix_(kept, kept)] = (half @ half.T) / np.outer(units, units)
+    directions = np.zeros((int(np.logical_not(seen).sum()), size))
+    directions[:, kept] = (vectors[:, np.logical_not(seen)] / units[:, None]).T
+    lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+    return covariance, directions / np.where(lengths > 0, lengths, 1.0)
+
+
+def undecided(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """[D] bool, the free parameters and those that only chance may have put on their bound.
+
+    A parameter whose unbounded estimate is within two standard errors of the bound could as well
+    be inside: taking it for fixed would make the others look surer than they are.
+    """
+    inverse, _ = inverse_information(fisher, free)
+    left = np.diagonal(fisher) - np.einsum("ij,jk,ik->i", fisher, inverse, fisher)
+    slope = np.abs(fitted.point.gradient)
+    near = slope < 2.0 * np.sqrt(np.maximum(left, 0.0))
+    open_ended = fitted.problem.upper > fitted.problem.lower
+    return np.asarray(free | (near & open_ended & (left > BLIND * np.diagonal(fisher))))
+
+
+def gauge_errors(split: Split, found: Errors) -> np.ndarray:
+    """Standard errors of weights, multipliers and budgets, in the order of `split.jacobian`.
+
+    Infinite where a blind direction moves the number, NaN where there is none.
+    """
+    rows = split.jacobian
+    known = np.asarray(np.isfinite(rows).all(axis=1))
+    safe = np.where(known[:, None], rows, 0.0)
+    variance = np.einsum("ij,jk,ik->i", safe, found.covariance, safe)
+    result = np.where(known, np.sqrt(np.maximum(variance, 0.0)), np.nan)
+    if len(found.blind):
+        moved = np.abs(safe @ found.blind.T).max(axis=1)
+        size = np.maximum(np.abs(safe).max(axis=1), 1e-300)
+        result = np.where(known & (moved > 1e-5 * size), np.inf, result)
+    return result
+
+
+def upper_ends(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """[D] one-sided upper limits of the parameters that sit on their lower bound, else NaN.
+
+    The loss rises from the bound with its gradient and the information left after the free
+    parameters have adapted; the limit is where it has risen by the one-sided 95 % quantile.
+    """
+    inverse, _ = inverse_information(fisher, free)
+    x, gradient = fitted.point.x, fitted.point.gradient
+    result = np.full(len(x), np.nan)
+    rise = 0.5 * ONE_SIDED**2
+    for j in np.flatnonzero((x <= fitted.problem.lower) & (fitted.problem.upper > x)):
+        left = fisher[j, j] - fisher[j] @ inverse @ fisher[j]
+        slope = max(float(gradient[j]), 0.0)
+        if left <= BLIND * max(fisher[j, j], 1e-300):
+            result[j] = np.inf if slope == 0.0 else x[j] + rise / slope
+        else:
+            result[j] = x[j] + (np.sqrt(slope**2 + 2.0 * rise * left) - slope) / left
+    return result
+
+
+def silent(fisher: np.ndarray, steps: float) -> np.ndarray:
+    """[D] bool, the parameters that no action ever depends on."""
+    return np.asarray(np.diagonal(fisher) <= SILENT * max(steps, 1.0))
+
+
+def blind_sentences(space: Coordinates, blind: np.ndarray) -> list[str]:
+    """Plain words for each direction in which the parameters can move freely."""
+    sentences = []
+    for direction in _echelon(blind):
+        heavy = np.abs(direction) > 1e-3 * np.abs(direction).max()
+        names = [space.names[d] for d in np.flatnonzero(heavy)]
+        if len(names) == 1:
+            sentences.append(
+                f"{names[0]} cannot be told from these demonstrations: no weight on it changes "
+                "what the demonstrator would do."
+            )
+            continue
+        more = len(names) - NAMED
+        last = names[-1] if more <= 0 else f"{more + 1} more"
+        listed = ", ".join(names[: min(len(names), NAMED) - 1]) + " and " + last
+        sentences.append(f"{listed} trade off freely: these demonstrations cannot tell them apart.")
+    return sentences
+
+
+def _echelon(rows: np.ndarray) -> np.ndarray:
+    """[B, D] rows that span the same directions, each with few entries: two pairs stay pairs."""
+    rows = rows.copy()
+    for done in range(len(rows)):
+        at, pivot = np.unravel_index(np.abs(rows[done:]).argmax(), rows[done:].shape)
+        if abs(rows[done + at, pivot]) < 1e-9:  # the rest depends on what is done
+            return rows[:done]
+        rows[[done, done + at]] = rows[[done + at, done]]
+        rows[done] /= rows[done, pivot]
+        others = np.arange(len(rows)) != done
+        rows[others] -= np.outer(rows[others, pivot], rows[done])
+    return rows
+
+
+DRAWS = 4000
+
+
+def activity_p_value(
+    ratio: float,
+    fisher: np.ndarray,
+    tested: np.ndarray,
+    free: np.ndarray,
+    held: np.ndarray,
+    *,
+    seed: int = 0,
+) -> float:
+    """The chance of a likelihood ratio this large if the tested parameters are all 0.
+
+    Args:
+        ratio: twice the log-likelihood gained by the tested parameters.
+        fisher: [D, D] information, at the fit without them.
+        tested: [D] bool, the parameters of the constraint, at least 0.
+        free: [D] bool, nuisance parameters that no bound holds in the fit without them.
+        held: [D] bool, nuisance parameters on their bound: they enter both fits as cones.
+        seed: of the simulated law.
+    """
+    from scipy.stats import chi2
+
+    if not tested.any():
+        return 1.0
+    inverse, _ = inverse_information(fisher, free & ~tested)
+    cone = np.flatnonzero(tested | held)
+    left = fisher - fisher @ inverse @ fisher
+    left = left[np.ix_(cone, cone)]
+    scale = np.sqrt(np.maximum(np.diagonal(fisher)[cone], 0.0))
+    visible = np.diagonal(left) > BLIND * np.where(scale > 0, scale, 1.0) ** 2
+    cone, left = cone[visible], left[np.ix_(visible, visible)]
+    if not tested[cone].any():
+        return 1.0  # nothing the free parameters could not do as well: not testable
+    # The law never exceeds a plain chi-square: far out in its tail no draw would be this large.
+    if chi2.sf(ratio, len(cone)) < 1e-3 / DRAWS:
+        return 1.0 / (1 + DRAWS)
+    unit = np.sqrt(np.diagonal(left))
+    left = left / np.outer(unit, unit)  # the law does not depend on units, the search would
+    values, vectors = np.linalg.eigh(left)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    draws = np.random.default_rng(seed).standard_normal((DRAWS, len(cone))) @ root.T
+    both = _gain(left, draws, np.ones(len(cone), bool))
+    without = _gain(left, draws, ~tested[cone])
+    # One more in both counts: a simulated law cannot vouch for a chance of zero.
+    return float((1 + (both - without >= ratio).sum()) / (1 + DRAWS))
+
+
+def _gain(matrix: np.ndarray, scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """[n] max over y >= 0, 0 outside `allowed`, of 2 y . score - y' matrix y, for scores [n, d].
+
+    Coordinate ascent on all draws at once; each step is exact in its coordinate.
+    """
+    y = np.zeros_like(scores)
+    diagonal = np.diagonal(matrix)
+    for _ in range(500):
+        before = y.copy()
+        for j in np.flatnonzero(allowed & (diagonal > 0)):
+            rest = scores[:, j] - y @ matrix[:, j] + diagonal[j] * y[:, j]
+            y[:, j] = np.maximum(rest / diagonal[j], 0.0)
+        if np.abs(y - before).max() <= 1e-9 * (1.0 + np.abs(y).max()):
+            break
+    return 2.0 * (y * scores).sum(axis=1) - np.einsum("nd,de,ne->n", y, matrix, y)
+
+
+# Parameters below this (nats per step at most) are far from forbidding anything.
+SUSPICIOUS = 3.0
+# Likelihood (nats) that may be lost on the way to infinity.
+FLAT = 0.01
+
+
+def forbidden_limits(mdp: MDP, space: Coordinates, fitted: Fit) -> np.ndarray:
+    """[D] one-sided 95 % lower limits of the parameters that have no upper one; NaN elsewhere.
+
+    A cost is forbidden if sending its parameter to the largest value costs no likelihood. The
+    limit is where lowering it, the others adapting, has cost the one-sided quantile; 0 where the
+    others make up for it altogether.
+    """
+    limits = np.full(space.size, np.nan)
+    x, best = fitted.point.x, loss_of(mdp, fitted, fitted.point.x)
+    for j in np.flatnonzero((space.signs < 0) & (x > SUSPICIOUS)):
+        if x[j] ** 2 * fitted.point.curvature[j, j] > 4.0:
+            continue  # well determined: its loss is curved on the scale of the parameter itself
+        trial = x.copy()
+        trial[j] = LARGEST
+        if loss_of(mdp, fitted, trial) - best <= FLAT:
+            limits[j] = _limit(mdp, fitted, int(j), best + 0.5 * ONE_SIDED**2)
+    return limits
+
+
+def _limit(mdp: MDP, fitted: Fit, j: int, ceiling: float) -> float:
+    """The smallest value of parameter j at which the loss, over all others, meets the ceiling."""
+    problem, x = fitted.problem, fitted.point.x
+    trial = x.copy()
+
+    def too_low(value: float, adapting: bool) -> bool:
+        trial[j] = value
+        if loss_of(mdp, fitted, trial) <= ceiling:
+            return False
+        if not adapting:
+            return True
+        lower, upper = problem.lower.copy(), problem.upper.copy()
+        lower[j] = upper[j] = value
+        near = refit(mdp, fitted, lower=lower, upper=upper)
+        return loss_of(mdp, fitted, near.point.x) > ceiling
+
+    # With the others fixed a value costs more: the cheap search first, then the true limit below.
+    high = bisected(lambda value: too_low(value, False), float(x[j]), 30)
+    return bisected(lambda value: too_low(value, True), high, 8)
+
+
+def bisected(fails: Callable[[float], bool], high: float, steps: int) -> float:
+    """The upper end of the last bracket of where `fails` turns false; 0 where it never fails."""
+    low = 0.0
+    if not fails(low):
+        return low
+    for _ in range(steps):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if fails(middle) else (low, middle)
+    return high

@@ -1,0 +1,217 @@
+"""95 % intervals of weights, multipliers and budgets, with bounds and scarce data taken seriously.
+
+Weights and multipliers are ratios of linear forms of the parameters. Their intervals are profiles:
+the ratios that cost the likelihood no more than the quantile allows, all parameters adapting within
+their bounds, in the quadratic model of the likelihood at its maximum. Where that is far from every
+bound and the denominator far from 0, this is the delta method; elsewhere it stays honest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.inverse.noisy.boltzmann import Fit
+from tacit.inverse.noisy.coordinates import Coordinates, Split
+from tacit.inverse.noisy.inference import BLIND, ONE_SIDED, TWO_SIDED, Errors, gauge_errors, silent
+
+# Weight of an equality in the least-squares problem, relative to one standard error.
+STIFF = 1e5
+
+
+@dataclass(frozen=True, eq=False)
+class Landscape:
+    """The loss around its minimum as least squares: |rows z - goal|^2 / 2 + constant, z >= 0.
+
+    Attributes:
+        rows: [r, n].
+        goal: [r].
+        basis: [D, n] parameters are x = origin + basis z.
+        origin: [D].
+        least: its minimum.
+    """
+
+    rows: np.ndarray
+    goal: np.ndarray
+    basis: np.ndarray
+    origin: np.ndarray
+    least: float
+
+    def rise(self, form: np.ndarray, constant: float) -> float:
+        """How far above its minimum the loss must be where form . x + constant = 0."""
+        row = form @ self.basis
+        size = float(np.linalg.norm(row))
+        level = constant + float(form @ self.origin)
+        if size == 0.0:
+            return 0.0 if level == 0.0 else np.inf
+        stiff = STIFF / size
+        rows = np.concatenate([self.rows, stiff * row[None]])
+        missed = _least_squares(rows, np.append(self.goal, -stiff * level))
+        return 0.5 * missed**2 - self.least
+
+
+def intervals(
+    space: Coordinates,
+    fitted: Fit,
+    gauge: Split,
+    found: Errors,
+    fisher: np.ndarray,
+    limits: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """[D + K + K, 2] intervals of weights, multipliers and budgets, and [D + K + K] their errors.
+
+    Args:
+        space: the coordinates.
+        fitted: the maximum of the likelihood.
+        gauge: the same in the gauge.
+        found: errors of its parameters.
+        fisher: [D, D] information of all steps.
+        limits: [D] lower limits of forbidden costs, NaN elsewhere.
+    """
+    size, count = space.size, space.constraints
+    spread = gauge_errors(gauge, found)
+    ends = np.full((size + 2 * count, 2), np.nan)
+    mute = silent(fisher, fitted.problem.information.sum())
+    around = landscape(fitted, fisher, found.scatter, np.isnan(limits) & ~mute)
+    floor = np.where(np.isfinite(fitted.problem.lower), 0.0, -1.0)
+    for j in np.flatnonzero(~np.isnan(gauge.ratios.sizes[:size])):
+        # Anything goes for a parameter that moves nothing, and it moves no other weight.
+        alone = (floor[j], 1.0)
+        ends[j] = alone if mute[j] else _weight_ends(around, gauge, fitted, int(j), floor[j])
+    if np.isnan(gauge.reward_weights).any():  # no reward was needed: which one is anybody's guess
+        reward = space.blocks[0]
+        ends[reward] = np.stack([floor[reward], np.ones(len(floor[reward]))], axis=1)
+    for k, block in enumerate(space.blocks[1:]):
+        set_by = gauge.ratios.bottoms[block.start] * np.isfinite(limits)
+        if set_by.any():  # forbidden costs alone make the price: it has no upper limit either
+            least = float(set_by @ np.nan_to_num(limits)) / gauge.ratios.sizes[block.start]
+            ends[size + k] = (least * gauge.multipliers[k], np.inf)
+        else:
+            ends[size + k] = (0.0, np.inf) if mute[block].all() else _price_ends(around, gauge, k)
+        if np.isfinite(gauge.budgets[k]):
+            ends[size + count + k] = _budget_ends(around, gauge, fitted, space, k)
+    shut = np.isfinite(limits)
+    units = 1.0 / space.scales / gauge.ratios.sizes[:size]
+    ends[:size][shut] = np.stack([limits * units, np.full(size, np.inf)], axis=1)[shut]
+    spread[:size] = np.where(fitted.free & ~shut, spread[:size], np.nan)
+    return ends, spread
+
+
+def landscape(
+    fitted: Fit, fisher: np.ndarray, scatter: np.ndarray | None, moving: np.ndarray
+) -> Landscape:
+    """The `Landscape` of a fit over the parameters `moving` [D] bool that are not settled.
+
+    Its curvature is the information of the steps, or where units are larger than steps, with the
+    `scatter` of their scores, fisher scatter^-1 fisher.
+    """
+    x, problem = fitted.point.x, fitted.problem
+    kept = np.flatnonzero(moving & (problem.upper > problem.lower))
+    own = fisher[np.ix_(kept, kept)]
+    half, inverse = _root(own)
+    slope = inverse @ fitted.point.gradient[kept]
+    if scatter is not None:
+        turn, _ = _root(np.linalg.pinv(inverse @ scatter[np.ix_(kept, kept)] @ inverse.T))
+        half, slope = turn @ half, turn @ slope
+    # A parameter without a bound is the difference of two that have one.
+    bounded = np.isfinite(problem.lower[kept])
+    signs = np.eye(len(x))[:, kept]
+    basis = np.concatenate([signs, -signs[:, ~bounded]], axis=1)
+    origin = x.copy()
+    origin[kept] = np.where(bounded, problem.lower[kept], x[kept])
+    rows = half @ basis[kept]
+    goal = half @ (x - origin)[kept] - slope
+    # Columns of one size: the search stops at an absolute tolerance.
+    units = np.linalg.norm(rows, axis=0)
+    units = np.where(units > 0, units, 1.0)
+    rows, basis = rows / units, basis / units
+    return Landscape(rows, goal, basis, origin, 0.5 * _least_squares(rows, goal) ** 2)
+
+
+def _root(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[r, n] R with R' R = matrix, and [r, n] the transpose of its inverse, where it has one."""
+    units = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
+    units = np.where(units > 0, units, 1.0)
+    values, vectors = np.linalg.eigh(matrix / np.outer(units, units))
+    seen = values > BLIND * max(float(values.max(initial=0.0)), 0.0)
+    root = np.sqrt(values[seen])
+    return (vectors[:, seen] * root).T * units, (vectors[:, seen] / root).T / units
+
+
+def _weight_ends(
+    around: Landscape, gauge: Split, fitted: Fit, j: int, floor: float
+) -> tuple[float, float]:
+    parts = gauge.ratios
+    point = float(np.concatenate([gauge.reward_weights, *gauge.cost_weights])[j])
+
+    def rise(ratio: float) -> float:
+        form = parts.tops[j] - ratio * parts.bottoms[j]
+        return around.rise(form, -ratio * parts.constants[j])
+
+    cut = 0.5 * (TWO_SIDED if fitted.free[j] else ONE_SIDED) ** 2
+    return _crossing(rise, point, floor, cut), _crossing(rise, point, 1.0, cut)
+
+
+def _price_ends(around: Landscape, gauge: Split, k: int) -> tuple[float, float]:
+    """Searched over a share u: price = unit * u / (1 - u), so that infinity is within reach."""
+    parts = gauge.ratios
+    row = len(parts.sizes) - len(gauge.multipliers) + k
+    price = float(gauge.multipliers[k])
+    unit = price if price > 0 else gauge.temperature
+
+    def rise(share: float) -> float:
+        form = (1.0 - share) * parts.tops[row] - share * unit * parts.bottoms[row]
+        return around.rise(form, -share * unit * parts.constants[row])
+
+    here, cut = (0.5, 0.5 * TWO_SIDED**2) if price > 0 else (0.0, 0.5 * ONE_SIDED**2)
+    low, high = _crossing(rise, here, 0.0, cut), _crossing(rise, here, 1.0, cut)
+    return unit * low / (1.0 - low), unit * high / (1.0 - high) if high < 1.0 else np.inf
+
+
+def _budget_ends(
+    around: Landscape, gauge: Split, fitted: Fit, space: Coordinates, k: int
+) -> tuple[float, float]:
+    """A budget is a ratio too, its numerator linear only nearly: theta . expectations(theta)."""
+    block = space.blocks[1 + k]
+    bottom, total = gauge.ratios.bottoms[block.start], float(gauge.ratios.sizes[block.start])
+    budget = float(gauge.budgets[k])
+    top = total * gauge.jacobian[space.size + space.constraints + k] + budget * bottom
+    constant = budget * total - float(top @ fitted.point.x)
+
+    def rise(ratio: float) -> float:
+        return around.rise(top - ratio * bottom, constant)
+
+    # What any policy can spend, with weights that sum to 1.
+    costs = (
+        -space.tables[block] * space.scales[block][:, None, None] / (1.0 - fitted.problem.discount)
+    )
+    least, most = min(float(costs.min()), budget), max(float(costs.max()), budget)
+    cut = 0.5 * TWO_SIDED**2
+    return _crossing(rise, budget, least, cut), _crossing(rise, budget, most, cut)
+
+
+def _crossing(rise: Callable[[float], float], start: float, end: float, cut: float) -> float:
+    """Where, on the way from `start` to `end`, the rise reaches `cut`; `end` if it never does."""
+    from scipy.optimize import brentq
+
+    if start == end or rise(end) <= cut:
+        return end
+    if rise(start) >= cut:  # trajectories disagree so much with their steps: the point is all
+        return start
+    # The root of the rise is nearly linear in the distance: a secant needs few steps.
+    root = np.sqrt(cut)
+    share = brentq(
+        lambda t: np.sqrt(max(rise(start + t * (end - start)), 0.0)) - root, 0.0, 1.0, xtol=1e-7
+    )
+    return start + float(np.asarray(share)) * (end - start)
+
+
+def _least_squares(rows: np.ndarray, goal: np.ndarray) -> float:
+    """The smallest |rows z - goal| over z >= 0."""
+    from scipy.optimize import nnls
+
+    if rows.shape[1] == 0:
+        return float(np.linalg.norm(goal))
+    return float(nnls(rows, goal, maxiter=100 * rows.shape[1])[1])

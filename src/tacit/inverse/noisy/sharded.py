@@ -1,0 +1,274 @@
+"""Recovery on a model of which no process holds the whole: the noisy estimators, in short.
+
+The parameters, their split into weights, prices and budgets, and standard errors. The tests and
+sentences of a `Recovery` need the whole model in one place, and are not here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from tacit.engine.backends.sharded import Sharded
+from tacit.engine.precision import compiled_in_double
+from tacit.engine.smooth_dual import Point, Problem, loss_at, minimise
+from tacit.errors import InvalidModel, NotConverged
+from tacit.inverse.noisy.boltzmann import FAR, LARGEST, RESCUE, Fit
+from tacit.inverse.noisy.convex import VISIBLE, Convex
+from tacit.inverse.noisy.coordinates import Coordinates, split
+from tacit.inverse.noisy.inference import Errors, gauge_errors, inverse_information
+from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.inverse.noisy.report import VISIBLE as VISIBLE_STEPS
+from tacit.inverse.recovery import RecoveryStatus
+from tacit.model.objective import Features
+from tacit.model.sharded import Rows, ShardedMDP
+
+CONVERGED, NOT_CONVERGED = RecoveryStatus.CONVERGED, RecoveryStatus.NOT_CONVERGED
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedRecovery:
+    """What a demonstrator wants and refuses; tables stay split, N being S made even.
+
+    Attributes:
+        reward_weights: [D] of L1 norm 1.
+        cost_weights: one [D_k] per constraint, sum 1; NaN where its price is 0.
+        multipliers: [K] price of each constraint.
+        budgets: [K] what the expert spends; infinite where the price is 0.
+        temperature: noise of the expert.
+        standard_errors: [D + sum D_k + K + K] of all weights, multipliers and budgets, in this
+            order; steps taken for independent. NaN for `Convex`, and where there is no maximum.
+        status: how the search ended.
+        projected_gradient: largest entry of the gradient that no bound holds back, on its scale.
+        policy: [N, A] of the expert, split.
+        values: [N] its values over the temperature, split.
+        evaluations: of the loss.
+    """
+
+    reward_weights: np.ndarray
+    cost_weights: tuple[np.ndarray, ...]
+    multipliers: np.ndarray
+    budgets: np.ndarray
+    temperature: float
+    standard_errors: np.ndarray
+    status: RecoveryStatus
+    projected_gradient: float
+    policy: Any
+    values: Any
+    evaluations: int
+
+
+def recover_sharded(
+    mdp: ShardedMDP,
+    features: Rows,
+    seen: Rows,
+    *,
+    estimator: Likelihood | Convex | None = None,
+    throw: bool = True,
+) -> ShardedRecovery:
+    """The `ShardedRecovery` from what was seen in each state; every constraint is kept.
+
+    Args:
+        mdp: the model.
+        features: (start, stop) -> `Features` of these states.
+        seen: (start, stop) -> [stop - start, A] of these states: how often each action was taken
+            for `Likelihood`, its mean discounted visits for `Convex`.
+        estimator: `Likelihood` if None.
+        throw: raise `NotConverged` where the tolerance was missed.
+    """
+    chosen = Likelihood() if estimator is None else estimator
+    space = _coordinates(mdp, features)
+    counts = mdp.table(lambda i, j: np.asarray(seen(i, j), float))
+    data = gathered(mdp.world, mdp.discount, space.tables, counts)
+    if not data.total > 0:
+        raise InvalidModel("seen must hold some steps; all its entries are 0")
+    likely = isinstance(chosen, Likelihood)
+    ones = np.ones(space.size)
+    start, weight = (data.start, float(data.size)) if likely else (mdp.initial, 1.0)
+    problem = Problem(
+        start=start,
+        discount=mdp.discount,
+        temperature=1.0,
+        base=mdp.zeros(actions=True),
+        tables=space.tables,
+        target=data.target,
+        lower=space.lower(free_reward=chosen.free_reward),
+        upper=LARGEST * ones,
+        ridge=np.zeros(space.size) if likely else chosen.ridge * ones,
+        unit=ones,
+        scale=weight / (1.0 - mdp.discount) * ones,
+        information=data.visits if likely else mdp.zeros(),
+    )
+    fitted, status = _fitted(mdp, problem, chosen)
+    if status is RecoveryStatus.CONVERGED and likely and not data.convex:
+        status = RecoveryStatus.LOCAL_OPTIMUM
+    found = explained(mdp.world, fitted.problem, fitted.point, mdp.initial, data.visits)
+    recovery = _recovery(space, fitted, found, status, likely=likely)
+    if throw and recovery.status is RecoveryStatus.NOT_CONVERGED:
+        raise NotConverged(
+            f"{recovery.status.value} (projected gradient {recovery.projected_gradient:.2e})",
+            recovery,
+        )
+    return recovery
+
+
+def _fitted(
+    mdp: ShardedMDP, problem: Problem, chosen: Likelihood | Convex
+) -> tuple[Fit, RecoveryStatus]:
+    """The minimum, and how the search ended; by the rules of `rescued`, with its ridge."""
+
+    def sought(problem: Problem, x: Any, values: Any) -> Fit:
+        point, steps = minimise(mdp.world, problem, x, values, chosen.tolerance, chosen.max_steps)
+        return Fit(problem, point, int(steps), chosen.tolerance)
+
+    def converged(fit: Fit) -> bool:
+        solved = values_hold(mdp.world, fit.point.values, fit.point.residual)
+        return fit.projected_gradient <= fit.tolerance and bool(solved)
+
+    def loss(x: np.ndarray) -> float:
+        bare = problem._replace(ridge=0.0 * x)
+        return float(loss_at(mdp.world, bare, x, plain.point.values, chosen.tolerance))
+
+    plain = sought(problem, np.zeros(len(problem.target)), mdp.zeros())
+    x, likely = plain.point.x, isinstance(chosen, Likelihood)
+    furthest = np.abs(x).max(initial=0.0)
+    visible = VISIBLE_STEPS if likely else VISIBLE
+    flat = furthest > 1.0 and loss(2.0 * x) - loss(x) < visible
+    if problem.ridge.any() or not (flat if converged(plain) else furthest > FAR):
+        return plain, (CONVERGED if converged(plain) else NOT_CONVERGED)
+    ridge = RESCUE if likely else RESCUE / (1.0 - mdp.discount)
+    fitted = sought(problem._replace(ridge=np.full(len(x), ridge)), x, plain.point.values)
+    if not converged(fitted):
+        return fitted, NOT_CONVERGED
+    terms = float(np.abs(x) @ np.abs(problem.target))
+    if not likely and loss(x) < -1e-9 * (1.0 + terms):
+        return fitted, RecoveryStatus.UNATTAINABLE
+    return fitted, RecoveryStatus.EXPERT_DETERMINISTIC
+
+
+def _recovery(
+    space: Coordinates, fitted: Fit, found: Explained, status: RecoveryStatus, *, likely: bool
+) -> ShardedRecovery:
+    point = fitted.point
+    gauge = split(space, point.x, found.spent, found.reaction)
+    errors = np.full(len(gauge.jacobian), np.nan)
+    # Curvature says nothing about a maximum that is not there or was not reached.
+    if likely and status in (CONVERGED, RecoveryStatus.LOCAL_OPTIMUM):
+        errors = gauge_errors(gauge, Errors(*inverse_information(found.fisher, fitted.free), False))
+    return ShardedRecovery(
+        gauge.reward_weights,
+        gauge.cost_weights,
+        gauge.multipliers,
+        gauge.budgets,
+        gauge.temperature,
+        errors,
+        status,
+        fitted.projected_gradient,
+        point.policy,
+        point.values,
+        fitted.steps,
+    )
+
+
+def _coordinates(mdp: ShardedMDP, features: Rows) -> Coordinates:
+    """The features of all states, scaled as `coordinates` does, split."""
+    one: Features = features(0, 1)
+    sizes = [table.shape[-1] for table in (one.reward, *one.costs)]
+    ends = np.cumsum([0, *sizes])
+    signs = np.repeat([1.0] + [-1.0] * len(one.costs), sizes)
+
+    def rows(start: int, stop: int) -> np.ndarray:
+        part: Features = features(start, stop)
+        columns = [
+            np.moveaxis(table if table.ndim == 3 else table[:, None, :], 2, 0)
+            for table in (part.reward, *part.costs)
+        ]
+        shape = (stop - start, mdp.actions)
+        return np.concatenate([np.broadcast_to(c, (len(c), *shape)) for c in columns])
+
+    scaled = rescaled(mdp.world, mdp.table(rows, int(ends[-1])), signs)
+    blocks = tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
+    names = (*one.reward_names, *(name for group in one.cost_names for name in group))
+    return Coordinates(scaled.tables, signs, scaled.scales, blocks, names)
+
+
+class Scaled(NamedTuple):
+    """Feature tables of range one."""
+
+    tables: Any  # [D, N, A]
+    scales: Any  # [D]
+
+
+@compiled_in_double
+def rescaled(world: Sharded, tables: Any, signs: Any) -> Scaled:
+    """The tables divided by their range over the states that are real; constants become 0."""
+    real = (jnp.arange(tables.shape[1]) < world.count)[:, None]
+    low = jnp.where(real, tables, jnp.inf).min(axis=(1, 2))
+    high = jnp.where(real, tables, -jnp.inf).max(axis=(1, 2))
+    largest = jnp.maximum(jnp.abs(low), jnp.abs(high))
+    varies = high - low > 1e-12 * largest
+    scales = jnp.where(varies, high - low, jnp.where(largest > 0, largest, 1.0))
+    return Scaled(jnp.where(varies, signs / scales, 0.0)[:, None, None] * tables, scales)
+
+
+class Seen(NamedTuple):
+    """The demonstrations as coefficients of the likelihood."""
+
+    start: Any  # [N]
+    visits: Any  # [N]
+    target: Any  # [D]
+    total: Any
+    size: Any  # L1 norm of the start
+    convex: Any  # whether the likelihood is, for certain
+
+
+@compiled_in_double
+def gathered(world: Sharded, discount: Any, tables: Any, counts: Any) -> Seen:
+    """The sums of what was seen, `counts` [N, A]."""
+    visits = counts.sum(axis=1)
+    start = visits - discount * world.inflow(counts)
+    total = visits.sum()
+    return Seen(
+        start,
+        visits,
+        (tables * counts).sum(axis=(1, 2)),
+        total,
+        jnp.abs(start).sum(),
+        start.min() >= -1e-9 * total,
+    )
+
+
+class Explained(NamedTuple):
+    """What is needed to judge a fit."""
+
+    spent: Any  # [D] what the expert collects of the tables
+    reaction: Any  # [D, D] its derivative in the parameters
+    fisher: Any  # [D, D] information of the steps seen
+
+
+@compiled_in_double
+def explained(world: Sharded, problem: Problem, point: Point, start: Any, visits: Any) -> Explained:
+    """The sums over states of a fit, for the initial distribution `start` [N]."""
+    discount = problem.discount
+    fine = 1e-14 / (1 - discount) * jnp.abs(start).max()
+    begun = world.solve_transposed(point.policy, discount, start, fine)
+    later = world.expected_next(point.table_values)
+    scores = problem.tables + discount * later - point.table_values[:, :, None]
+    flat = scores.reshape(len(scores), -1)
+
+    def information(weights: Any) -> Any:
+        return (flat * (weights[:, None] * point.policy).ravel()) @ flat.T
+
+    begun = jnp.maximum(begun, 0.0)
+    spent = (problem.tables * (begun[:, None] * point.policy)).sum(axis=(1, 2))
+    return Explained(spent, information(begun), information(visits))
+
+
+@compiled_in_double
+def values_hold(world: Sharded, values: Any, residual: Any) -> Any:
+    """Whether the residual is so small that the values are those of a policy."""
+    return residual <= 1e-8 * (1.0 + jnp.abs(values).max())

@@ -1,0 +1,120 @@
+"""Budgets of an optimal expert: what it spends, among all that its demonstrated actions can spend.
+
+A budget that binds is spent exactly, so it is the expectation of the cost. The mean over the
+demonstrations is off by sampling, often to where no policy made of demonstrated actions gets, and
+an optimal policy would then need others. What the policy of the demonstrated frequencies spends is
+within reach by construction, and is a sample of the actions only: the transitions are known.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tacit.forward.pricing import best_column
+from tacit.forward.solution import costs_of
+from tacit.forward.visitation import visitation
+from tacit.inverse.expectations import Expectations
+from tacit.inverse.optimal.program import least
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features
+from tacit.model.transitions import Successors
+
+# Bounds on the sampling error of expectations hold jointly with this probability.
+CONFIDENCE = 0.999
+# Budgets moved by less than this, relative to their size, were not moved.
+MOVED = 1e-9
+
+
+def expectation_ranges(
+    mdp: MDP, features: Features, observed: np.ndarray, seen: Expectations | None
+) -> list[np.ndarray]:
+    """One [D_k, 2] per constraint: between what the expectation of each feature must lie.
+
+    Within reach of policies that take demonstrated actions in visited states and any elsewhere;
+    and near the demonstrations' own expectations, where these are known.
+    """
+    allowed = observed | ~observed.any(axis=1, keepdims=True)
+    narrow, chosen = _only(mdp, allowed)
+    every = np.arange(mdp.states)[:, None]
+    ranges = []
+    for k, given in enumerate(features.costs):
+        full = given if given.ndim == 3 else np.repeat(given[:, None, :], mdp.actions, axis=1)
+        ends = np.empty((full.shape[-1], 2))
+        for j in range(full.shape[-1]):
+            table = np.ascontiguousarray(full[every, chosen, j])[None]
+            for end, sign in enumerate((-1.0, 1.0)):
+                ends[j, end] = best_column(narrow, table, np.array([sign])).totals[0]
+        if seen is not None:
+            ends = _intersected(ends, seen, k)
+        ranges.append(ends)
+    return ranges
+
+
+def _intersected(ends: np.ndarray, seen: Expectations, k: int) -> np.ndarray:
+    """[D_k, 2] the part of the ranges near the means of constraint k; or all, if none is."""
+    error = np.minimum(seen.hoeffding(CONFIDENCE)[k + 1], seen.bernstein(CONFIDENCE)[k + 1])
+    error = error + seen.truncation[k + 1]
+    low = np.maximum(ends[:, 0], seen.costs[k] - error)
+    high = np.minimum(ends[:, 1], seen.costs[k] + error)
+    return np.where((low <= high)[:, None], np.stack([low, high], axis=1), ends)
+
+
+def calibrated(
+    mdp: MDP, costs: np.ndarray, wanted: np.ndarray, counts: np.ndarray, fallback: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """[K] what the policy spends that takes actions as often as they were seen; [K] moved.
+
+    Moved are those that the demonstrations spend on average and that no policy made of demonstrated
+    actions can.
+
+    Args:
+        mdp: the model.
+        costs: [K, S, A].
+        wanted: [K] what the demonstrations spend on average; NaN if none was seen from its start.
+        counts: [S, A] how often each action was seen.
+        fallback: [S] the action taken in states that were never visited.
+    """
+    unseen = counts.sum(axis=1) == 0
+    taken = counts.copy()
+    taken[unseen, fallback[unseen]] = 1.0
+    spent = costs_of(costs, visitation(mdp, taken / taken.sum(axis=1, keepdims=True)))
+    kept = np.zeros(len(spent), bool)
+    if np.isnan(wanted).any():
+        return spent, kept
+    spread = np.ptp(costs.reshape(len(costs), -1), axis=1) / (1.0 - mdp.discount)
+    scale = np.maximum(np.maximum(spread, np.abs(wanted)), 1e-300)
+    if _distance(mdp, costs, wanted, taken > 0, scale) <= MOVED:
+        return spent, kept
+    return spent, np.abs(spent - wanted) > MOVED * scale
+
+
+def _distance(
+    mdp: MDP, costs: np.ndarray, wanted: np.ndarray, allowed: np.ndarray, scale: np.ndarray
+) -> float:
+    """How far the costs of policies of `allowed` [S, A] actions stay from `wanted`, in scales."""
+    from scipy.sparse import block_array, csc_array, eye_array, kron
+
+    pairs = np.flatnonzero(allowed.ravel())
+    outflow = csc_array(kron(eye_array(mdp.states), np.ones((1, mdp.actions))))
+    flow = csc_array(outflow - mdp.discount * mdp.sparse().T)[:, pairs]
+    prices = csc_array(costs.reshape(len(costs), -1)[:, pairs] / scale[:, None])
+    off = csc_array(np.hstack([np.eye(len(wanted)), -np.eye(len(wanted))]))
+    right = np.r_[mdp.initial, wanted / scale]
+    found = least(
+        np.r_[np.zeros(len(pairs)), np.ones(2 * len(wanted))],
+        block_array([[flow, None], [prices, off]]),
+        lower=np.zeros(len(pairs) + 2 * len(wanted)),
+        row_lower=right,
+        row_upper=right,
+    )
+    return float(found[len(pairs) :].sum())
+
+
+def _only(mdp: MDP, allowed: np.ndarray) -> tuple[MDP, np.ndarray]:
+    """The model in which actions not allowed do what the first allowed one does; [S, A] which."""
+    first = allowed.argmax(axis=1)
+    chosen = np.where(allowed, np.arange(mdp.actions), first[:, None])
+    every = np.arange(mdp.states)[:, None]
+    lists = mdp.transitions
+    narrow = Successors(lists.states[every, chosen], lists.probabilities[every, chosen])
+    return MDP(narrow, mdp.initial, mdp.discount), chosen

@@ -1,0 +1,251 @@
+"""The cone of all explanations of an optimal expert, with the values of most states eliminated.
+
+An explanation is an amount >= 0 of each column and values V with V = backup on observed (state,
+action) pairs and V >= backup on all others. Three kinds of states:
+
+- visited: one observed action fixes the values as linear forms of everything else;
+- frontier: never visited, though an observed action can lead there. What the expert does there is
+  unknown, so the value is a variable of its own, at least that of every action and at most what the
+  columns can be worth there, each at its best (a bound that holds for every expert);
+- rest: the others. Their values only make explanations harder, so they are the least possible:
+  those of an optimal policy there. Each policy gives linear forms that bound them from below.
+
+So the variables are the amounts and the frontier values, however many states there are. Where the
+frontier is large, because little was shown of a large world, nothing is eliminated instead: all
+values are variables, and all rows are sparse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tacit.forward.pricing import Column, best_column
+from tacit.model.mdp import MDP
+from tacit.model.transitions import Successors
+
+# Frontier states from which on dense rows with one column each cost more than what they save.
+MANY = 250
+
+
+@dataclass(frozen=True, eq=False)
+class Cone:
+    """All explanations, as linear forms of n = C + V variables: amounts, then values of states.
+
+    Attributes:
+        mdp: the model.
+        tables: [C, S, A] the columns.
+        observed: [S, A] bool, the pairs that were demonstrated.
+        visited: [S] bool.
+        frontier: [F] states never visited though an observed pair can lead there.
+        free: [V] states whose values are variables: the frontier, or all.
+        rest: [R] states whose values follow from an optimal policy there.
+        forms: [S, n] values as linear forms; 0 for the rest. Sparse if all values are variables.
+        equalities: [E, n] rows that are 0 on every explanation: second actions seen in a state, or
+            all that were seen.
+        ceilings: [F, n] rows that are <= 0: values of the frontier against their bound.
+        stopped: the model in which visited and frontier states are never left; None if R = 0.
+        moves: [S * A, S] sparse transitions.
+    """
+
+    mdp: MDP
+    tables: np.ndarray
+    observed: np.ndarray
+    visited: np.ndarray
+    frontier: np.ndarray
+    free: np.ndarray
+    rest: np.ndarray
+    forms: Any
+    equalities: Any
+    ceilings: Any
+    stopped: MDP | None
+    moves: Any
+
+    @property
+    def columns(self) -> int:
+        """C, how many columns there are."""
+        return len(self.tables)
+
+    @property
+    def size(self) -> int:
+        """n, how many variables there are."""
+        return self.forms.shape[1]
+
+    @property
+    def restricted(self) -> np.ndarray:
+        """[S, A] bool, the pairs whose backup must not exceed the value: inequalities."""
+        held = ~self.observed
+        held[self.rest] = False
+        return held
+
+    @property
+    def plain(self) -> bool:
+        """Whether all values are variables."""
+        return len(self.free) == self.mdp.states
+
+
+def cone(mdp: MDP, tables: np.ndarray, counts: np.ndarray) -> Cone:
+    """The `Cone` of these columns [C, S, A], for demonstrations with these `counts` [S, A]."""
+    observed = counts > 0
+    visited = np.asarray(observed.any(axis=1))
+    moves = mdp.sparse()
+    entered = (observed.ravel().astype(float) @ moves) > 0
+    frontier = np.flatnonzero(entered & ~visited)
+    rest = np.flatnonzero(~entered & ~visited)
+    if len(frontier) > MANY:
+        free, rest = np.arange(mdp.states), rest[:0]
+        forms, second = _own_values(len(tables), mdp.states), observed
+    else:
+        chosen = counts.argmax(axis=1)
+        free, second = frontier, observed.copy()
+        second[np.arange(mdp.states), chosen] = False
+        forms = _forms(mdp, tables, moves, chosen, np.flatnonzero(visited), frontier)
+    found = Cone(
+        mdp,
+        tables,
+        observed,
+        visited,
+        frontier,
+        free,
+        rest,
+        forms,
+        equalities=None,
+        ceilings=_ceilings(mdp, tables, forms, frontier),
+        stopped=_stopped(mdp, rest) if len(rest) else None,
+        moves=moves,
+    )
+    return replace(found, equalities=rows(found, forms, *np.nonzero(second)))
+
+
+def _own_values(columns: int, states: int) -> Any:
+    """[S, n] sparse, each value a variable of its own."""
+    from scipy.sparse import csr_array, eye_array, hstack
+
+    return csr_array(hstack([csr_array((states, columns)), eye_array(states)]))
+
+
+def _ceilings(mdp: MDP, tables: np.ndarray, forms: Any, frontier: np.ndarray) -> Any:
+    """[F, n] value minus its bound, for the states of the frontier."""
+    if len(frontier) == 0:
+        return np.zeros((0, forms.shape[1]))
+    return _with_gains(forms[frontier], -most_worth(mdp, tables)[frontier])
+
+
+def _with_gains(block: Any, gains: np.ndarray) -> Any:
+    """The rows `block` [p, n], dense or sparse, plus `gains` [p, C] in the columns of amounts."""
+    if isinstance(block, np.ndarray):
+        block = block.copy()
+        block[:, : gains.shape[1]] += gains
+        return block
+    from scipy.sparse import csr_array, hstack
+
+    more = csr_array((block.shape[0], block.shape[1] - gains.shape[1]))
+    return csr_array(block + hstack([csr_array(gains), more]))
+
+
+def most_worth(mdp: MDP, tables: np.ndarray) -> np.ndarray:
+    """[S, C] the optimal values of each column by itself: together they bound those of any sum."""
+    found = [best_column(mdp, table[None], np.ones(1)).values[0] for table in tables]
+    return np.array(found).reshape(len(tables), mdp.states).T
+
+
+def _forms(
+    mdp: MDP,
+    tables: np.ndarray,
+    moves: Any,
+    chosen: np.ndarray,
+    inside: np.ndarray,
+    frontier: np.ndarray,
+) -> np.ndarray:
+    """[S, n] values of the states `inside` under the `chosen` actions, given the frontier's."""
+    columns = len(tables)
+    forms = np.zeros((mdp.states, columns + len(frontier)))
+    forms[frontier, columns + np.arange(len(frontier))] = 1.0
+    steps = moves[inside * mdp.actions + chosen[inside]]
+    gains = np.zeros((len(inside), forms.shape[1]))
+    gains[:, :columns] = tables[:, inside, chosen[inside]].T
+    forms[inside] = _evaluated(steps, inside, gains + mdp.discount * (steps @ forms), mdp.discount)
+    return forms
+
+
+def _evaluated(steps: Any, inside: np.ndarray, gains: np.ndarray, discount: float) -> np.ndarray:
+    """The solution X of X = gains + discount * steps[:, inside] X, by sparse elimination."""
+    from scipy.sparse import csc_array, eye_array
+    from scipy.sparse.linalg import splu
+
+    chain = csc_array(eye_array(len(inside)) - discount * steps[:, inside])
+    # Diagonally dominant, so no pivoting is needed and an ordering of little fill may be used.
+    factors = splu(
+        chain,
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
+    return factors.solve(gains)
+
+
+def _stopped(mdp: MDP, rest: np.ndarray) -> MDP:
+    """The model in which all states but the `rest` lead to themselves."""
+    held = np.setdiff1d(np.arange(mdp.states), rest)
+    states, chances = mdp.transitions.states.copy(), mdp.transitions.probabilities.copy()
+    states[held] = held[:, None, None]
+    chances[held] = 0.0
+    chances[held, :, 0] = 1.0
+    return MDP(Successors(states, chances), mdp.initial, mdp.discount)
+
+
+def values(cone: Cone, x: np.ndarray, start: Column | None) -> tuple[np.ndarray, Column | None]:
+    """[S] the values of an explanation x [n], and the optimal policy in the rest.
+
+    Args:
+        cone: of explanations.
+        x: [n].
+        start: what this returned for a similar x.
+    """
+    found = cone.forms @ x
+    if cone.stopped is None:
+        return found, None
+    table = np.tensordot(x[: cone.columns], cone.tables, 1)
+    held = np.ones(cone.mdp.states, bool)
+    held[cone.rest] = False
+    table[held] = (1.0 - cone.mdp.discount) * found[held, None]
+    best = best_column(cone.stopped, table[None], np.ones(1), start=start)
+    found[cone.rest] = best.values[0, cone.rest]
+    return found, best
+
+
+def slack(cone: Cone, x: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """[S, A] by how much each action falls short of the value, at x [n] and `values` [S]."""
+    table = np.tensordot(x[: cone.columns], cone.tables, 1)
+    return values[:, None] - table - cone.mdp.discount * cone.mdp.expected_next(values)
+
+
+def full_forms(cone: Cone, policy: np.ndarray | None) -> Any:
+    """[S, n] values of all states as linear forms, for the actions `policy` [S] in the rest.
+
+    Exact for visited and frontier states, from below for the rest.
+    """
+    if cone.stopped is None or policy is None:
+        return cone.forms
+    steps = cone.moves[cone.rest * cone.mdp.actions + policy[cone.rest]]
+    gains = cone.mdp.discount * (steps @ cone.forms)
+    gains[:, : cone.columns] += cone.tables[:, cone.rest, policy[cone.rest]].T
+    forms = cone.forms.copy()
+    forms[cone.rest] = _evaluated(steps, cone.rest, gains, cone.mdp.discount)
+    return forms
+
+
+def rows(cone: Cone, forms: Any, states: np.ndarray, actions: np.ndarray) -> Any:
+    """[p, n] backup minus value of these pairs, as linear forms; sparse if these are."""
+    ahead = cone.mdp.discount * (cone.moves[states * cone.mdp.actions + actions] @ forms)
+    return _with_gains(ahead - forms[states], cone.tables[:, states, actions].T)
+
+
+def total(cone: Cone, forms: Any, weights: np.ndarray) -> np.ndarray:
+    """[n] the sum of backup minus value over all pairs, weighted by `weights` [S, A]."""
+    flow = cone.mdp.discount * cone.mdp.inflow(weights) - weights.sum(axis=1)
+    found = flow @ forms
+    found[: cone.columns] += np.tensordot(cone.tables, weights, 2)
+    return found

@@ -1,0 +1,220 @@
+"""One explanation out of all: the one that sets demonstrated actions apart most clearly.
+
+The plain largest margin is 0: moves with identical consequences tie in every explanation. So the
+pairs tied in EVERY explanation are found first, and the margin is that of the others. All actions
+that are best in the resulting explanation are then demonstrated or tied, and an action tied in
+every explanation is best in the true one, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.forward.pricing import Column, best_column
+from tacit.forward.visitation import visitation
+from tacit.inverse.optimal.cone import Cone, full_forms, most_worth, slack, total, values
+from tacit.inverse.optimal.program import Program, least
+from tacit.inverse.optimal.questions import NOTHING, Questions
+
+# Slack below this, amounts summing to one, is called a tie: ten times the broken inequalities.
+TIE = 1e-8
+# Rounds in which tied pairs are found; each decides at least one pair, most decide nearly all.
+ROUNDS = 50
+# Rounds in which the values of states never visited are brought down to what is optimal there, and
+# the parts of the largest margin that are tried.
+SETTLING, PARTS = 5, (0.5, 0.1, 0.01)
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """An explanation.
+
+    Attributes:
+        amounts: [C] of the columns.
+        values: [S] optimal values of the Lagrangian reward.
+        margin: least slack of the pairs that are not tied in every explanation.
+        ties: [S, A] bool, pairs never demonstrated but tied in every explanation.
+        violation: by how much it breaks the cone, recomputed from the values of the program.
+        departure: by how much a demonstrated action falls short of optimal values; more than
+            rounding only where demonstrations lead to states whose actions were not shown.
+    """
+
+    amounts: np.ndarray
+    values: np.ndarray
+    margin: float
+    ties: np.ndarray
+    violation: float
+    departure: float
+
+
+def best_point(questions: Questions) -> Point:
+    """The `Point` of largest margin."""
+    cone = questions.cone
+    ties, inner = forced_ties(questions)
+    strict = cone.visited[:, None] & ~cone.observed & ~ties
+    x, margin = inner, 0.0
+    if strict.any():
+        program = Program(cone, strict=strict, tolerance=questions.tolerance)
+        program.bound_extra(0.0, 4.0 * np.abs(cone.tables).max() / (1.0 - cone.mdp.discount))
+        corner = program.maximise(np.zeros(cone.size), 1.0)
+        if corner[-1] > questions.tolerance:
+            x, margin = _settled(program, corner)
+    x, share = _with_reward(questions, x)
+    return _judged(questions, x, margin * share, ties)
+
+
+def forced_ties(questions: Questions) -> tuple[np.ndarray, np.ndarray]:
+    """[S, A] the pairs that tie in every explanation, and [n] one in which only these do."""
+    cone, program = questions.cone, questions.program
+    undecided = cone.visited[:, None] & ~cone.observed
+    points = []
+    for _ in range(ROUNDS):
+        if not undecided.any():
+            break
+        x = program.most_slack(undecided)[:-1]
+        found = undecided & (slack(cone, x, values(cone, x, program.start)[0]) > TIE)
+        if not found.any():
+            break
+        undecided = undecided & ~found
+        points.append(x)
+    if not points:
+        everything = np.zeros(cone.size)
+        everything[: cone.columns] = 1.0
+        points = [program.maximise(everything)[:-1]]
+    return undecided, np.mean(points, axis=0)
+
+
+def _settled(program: Program, corner: np.ndarray) -> tuple[np.ndarray, float]:
+    """[n] an explanation and its margin, whose frontier values are optimal if that can be had.
+
+    In states that were not visited though the demonstrations can lead there, the cone lets values
+    be larger than any policy earns. The excess over a fixed policy is linear: it is minimised, the
+    policy improved, and so on, at a part of the largest margin.
+    """
+    cone = program.cone
+    tried = [(corner[:-1], float(corner[-1]))]
+    if len(cone.frontier) == 0:
+        return tried[0]
+    departures, unseen = [], np.flatnonzero(~cone.visited)
+    for part in PARTS:
+        program.bound_extra(part * corner[-1], np.inf)
+        for _ in range(SETTLING):
+            x = tried[-1][0]
+            best = _best(cone, x)
+            departures.append(float(slack(cone, x, best.values[0])[cone.observed].max()))
+            if departures[-1] <= TIE:
+                return tried[-1]
+            taken = np.zeros_like(cone.tables[0])
+            taken[unseen, best.policy[unseen]] = 1.0
+            x = program.maximise(total(cone, full_forms(cone, best.policy), taken))[:-1]
+            tried.append((x, part * float(corner[-1])))
+    return tried[int(np.argmin(departures))]
+
+
+def _best(cone: Cone, x: np.ndarray) -> Column:
+    """The optimal policy for the amounts in x, with its values."""
+    table = np.tensordot(x[: cone.columns], cone.tables, 1)
+    return best_column(cone.mdp, table[None], np.ones(1))
+
+
+def _with_reward(questions: Questions, x: np.ndarray) -> tuple[np.ndarray, float]:
+    """[n] the point, mixed with one that has a reward if it has none; and its share of the mix."""
+    words, columns = questions.words, questions.cone.columns
+    if np.abs(words.weights(x[:columns] * np.abs(1.0 / words.units))[0]).sum() > NOTHING:
+        return x, 1.0
+    for asked in words.reward_probes():
+        other = questions.program.maximise(np.r_[asked, np.zeros(len(x) - columns)])[:-1]
+        if asked @ other[:columns] > NOTHING:
+            return 0.5 * (x + other), 0.5
+    return x, 1.0
+
+
+def _judged(questions: Questions, x: np.ndarray, margin: float, ties: np.ndarray) -> Point:
+    cone = questions.cone
+    short = slack(cone, x, values(cone, x, None)[0])
+    seen = float(np.abs(short[cone.observed]).max(initial=0.0))
+    best = _best(cone, x).values[0]
+    departure = float(slack(cone, x, best)[cone.observed].max(initial=0.0))
+    violation = max(seen, float(-short.min()))
+    return Point(x[: cone.columns], best, margin, ties, violation, departure)
+
+
+# What the demonstrations must gain over acting at random to set the scale, a unit of a column.
+LEAST_GAIN = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """An objective under which the demonstrations fall short least.
+
+    Attributes:
+        amounts: [C] of the columns, of sum one.
+        values: [S] optimal values of the Lagrangian reward.
+        slack: [S, A] by how much each action falls short of these values.
+        violation: by how much the program's own values break one of its inequalities.
+    """
+
+    amounts: np.ndarray
+    values: np.ndarray
+    slack: np.ndarray
+    violation: float
+
+
+def nearest(cone: Cone, counts: np.ndarray) -> Nearest:
+    """The `Nearest` of demonstrations with these counts [S, A], which have no explanation."""
+    mdp, columns = cone.mdp, cone.columns
+    found = _least_slack(cone, counts / counts.sum(), _gains(cone, counts))
+    amounts = np.maximum(found[:columns], 0.0)
+    size = float(amounts.sum()) or 1.0
+    amounts, level = amounts / size, found[columns:] / size
+    table = np.tensordot(amounts, cone.tables, 1)
+    best = best_column(mdp, table[None], np.ones(1)).values[0]
+
+    def short(values: np.ndarray) -> np.ndarray:
+        return values[:, None] - table - mdp.discount * mdp.expected_next(values)
+
+    return Nearest(
+        amounts, best, np.maximum(short(best), 0.0), float(max(0.0, -short(level).min()))
+    )
+
+
+def _least_slack(cone: Cone, weights: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """[C + S] amounts, unit . amounts = 1, and values of least slack, as `weights` [S, A] count."""
+    from scipy.sparse import block_array, csc_array, eye_array, kron
+
+    mdp, columns = cone.mdp, cone.columns
+    gains = cone.tables.reshape(columns, -1).T
+    own = kron(eye_array(mdp.states), np.ones((mdp.actions, 1)))
+    # Values of states never visited are held below what the columns can be worth there.
+    unseen = np.flatnonzero(~cone.visited)
+    most = most_worth(mdp, cone.tables)[unseen]
+    matrix: Any = block_array(
+        [
+            [csc_array(gains), csc_array(mdp.discount * cone.moves - own)],
+            [csc_array(-most), csc_array(eye_array(mdp.states))[unseen]],
+            [csc_array(unit[None]), None],
+        ]
+    )
+    free = np.full(matrix.shape[0] - 1, -np.inf)
+    flow = weights.sum(axis=1) - mdp.discount * mdp.inflow(weights)
+    return least(
+        np.r_[-(weights.ravel() @ gains), flow],
+        matrix,
+        lower=np.r_[np.zeros(columns), np.full(mdp.states, -np.inf)],
+        row_lower=np.r_[free, 1.0],
+        row_upper=np.r_[np.zeros(len(free)), 1.0],
+    )
+
+
+def _gains(cone: Cone, counts: np.ndarray) -> np.ndarray:
+    """[C] what the demonstrated frequencies gain over the uniform policy, a unit of each column.
+
+    One for all if none gains anything.
+    """
+    taken = np.where(cone.visited[:, None], counts, 1.0)
+    visits = visitation(cone.mdp, taken / taken.sum(axis=1, keepdims=True))
+    gains = np.tensordot(cone.tables, visits, 2)
+    return gains if (gains > LEAST_GAIN).any() else np.ones(cone.columns)

@@ -1,0 +1,357 @@
+"""Exact answers to linear questions about all explanations at once.
+
+Weights are amounts in a gauge, that is ratios of linear forms over the cone. The largest value of
+such a ratio is found by Dinkelbach's method: maximise numerator - level * denominator, raise the
+level to the ratio of the corner found, and stop when nothing is left to gain. Each step is a linear
+program over the SAME polytope (amounts that sum to one), so each starts from the last corner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tacit.engine.progress import pursue
+from tacit.errors import InvalidModel
+from tacit.inverse.optimal.cone import Cone
+from tacit.inverse.optimal.program import Program
+from tacit.inverse.optimal.vocabulary import Vocabulary
+from tacit.model.transitions import numbers
+
+# Amounts are of order one at a corner, or zero: less than this is what broken inequalities allow.
+NOTHING = 1e-7
+# Gains below this, relative to the terms they are the difference of, are none.
+GAIN = 1e-9
+# Ratios closer than this, relative to their size, are the same.
+SAME_RATIO = 1e-10
+STEPS = 60
+# An explanation can be scaled up to amounts of sum one, and rounding cannot: what lies between?
+EXISTS = 1e-4
+# Singular values of the columns below this, relative to the largest, are 0: columns cancel.
+INERT_RANK = 1e-9
+# Amounts of what does not cancel that count as more than rounding.
+TRIVIAL = 1e-7
+# A ratio this small beside a negative one is what inequalities broken by rounding make of 0.
+ROUNDING = 1e-6
+# At a ratio of 0 both terms vanish, and the largest coefficient is the scale: up to this share.
+STEEPEST = 1e-7
+# Reward features of undecided sign up to which all signs are tried.
+SIGNS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """Answers questions about all explanations.
+
+    Attributes:
+        cone: all explanations.
+        words: the columns they are made of.
+        tolerance: by how much an inequality may be broken, amounts summing to one.
+    """
+
+    cone: Cone
+    words: Vocabulary
+    tolerance: float
+
+    @cached_property
+    def program(self) -> Program:
+        """The linear program, kept between questions."""
+        return Program(self.cone, tolerance=self.tolerance)
+
+    @cached_property
+    def corners(self) -> list[np.ndarray]:
+        """[C] amounts of every corner met so far: where the next question may start."""
+        return []
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A program of HiGHS cannot be copied or sent; it is built again when asked.
+        return {"cone": self.cone, "words": self.words, "tolerance": self.tolerance}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __call__(self, reward_direction: Any, cost_directions: Any = ()) -> tuple[float, float]:
+        """The least and largest reward_direction . theta_r + sum_k cost_directions[k] . theta_k.
+
+        theta_r are the reward weights in the gauge, theta_k = multiplier * weights of constraint k.
+        """
+        directions = self._checked(reward_direction, cost_directions)
+        asks, norm = self.words.asks(directions), self.words.norm(0)
+        ends = [-self.most(-asks, norm), self.most(asks, norm)]
+        touched = [d[silent] for d, silent in zip(directions, self.words.inert, strict=True)]
+        # An inert reward feature could have all of the norm, an inert cost any weight.
+        if touched[0].any():
+            ends = [min(ends[0], *touched[0]), max(ends[1], *touched[0])]
+        for part in touched[1:]:
+            ends = [
+                -np.inf if (part < 0).any() else ends[0],
+                np.inf if (part > 0).any() else ends[1],
+            ]
+        return float(ends[0]), float(ends[1])
+
+    def most(self, asks: np.ndarray, norm: np.ndarray) -> float:
+        """The supremum of asks [C] . y / norm [C] . y over explanations whose norm is not 0.
+
+        NaN if there is none; infinite if the norm can be 0 while the numerator is positive.
+        """
+        known = self._known_ratios(asks, norm) or self._first_ratio(asks, norm)
+        if not known:
+            return np.nan
+        best = max(known)[0]
+        # For rewards of free sign the norm is convex, not linear: only a level >= 0 is a program.
+        found = self._climb(asks, norm, max(best, 0.0) if self._signed(norm) else best)
+        if self._signed(norm) and found <= ROUNDING * -best:
+            return self._over_signs(asks, norm)
+        return found
+
+    def _signed(self, norm: np.ndarray) -> bool:
+        return self.words.free_reward and bool((norm[self.words.block == 0] > 0).any())
+
+    def exists(self) -> bool:
+        """Whether there is any explanation but none of everything."""
+        costs = (self.words.block > 0).astype(float)
+        for asks in (*self.words.reward_probes(), costs):
+            if asks @ self._corner(asks) > EXISTS:
+                return True
+        return False
+
+    def only_trivial(self) -> bool:
+        """Whether every explanation makes all actions equally good everywhere.
+
+        Such a Lagrangian reward is one that no policy can influence: its columns cancel.
+        """
+        tables = self.cone.tables.reshape(self.cone.columns, -1)
+        _, sizes, directions = np.linalg.svd(tables.T, full_matrices=False)
+        for direction in directions[sizes > INERT_RANK * sizes.max(initial=0.0)]:
+            for side in (direction, -direction):
+                if side @ self._corner(side) > TRIVIAL:
+                    return False
+        return True
+
+    def _climb(self, asks: np.ndarray, norm: np.ndarray, level: float) -> float:
+        for _ in range(STEPS):
+            gain = asks - level * norm
+            # Gains are judged on the scale of what the two terms are worth at the level's corner.
+            known = self._known_ratios(asks, norm)
+            nearest = min(known, key=lambda pair: abs(pair[0] - level), default=(0.0, 0.0))
+            size = max(nearest[1], STEEPEST * float(np.abs(gain).max(initial=0.0))) or 1.0
+            amounts = self._corner(gain / size)
+            # A gain can be scaled up to amounts of sum one: one that was not is rounding.
+            if gain @ amounts <= GAIN * size or amounts.sum() < 0.5:
+                return level
+            if amounts[norm > 0].sum() <= NOTHING:
+                return np.inf
+            ratio = float(asks @ amounts / (norm @ amounts))
+            if ratio <= level + SAME_RATIO * abs(level):
+                return level
+            level = ratio
+        return level
+
+    def _over_signs(self, asks: np.ndarray, norm: np.ndarray) -> float:
+        """The same where it is negative: the largest over all signs that rewards can have."""
+        reward = self.words.block == 0
+        possible = np.ones(len(norm), bool)
+        for j in np.flatnonzero(reward):
+            twin = reward & (self.words.feature == self.words.feature[j])
+            side = np.where(twin, np.sign(self.words.units), 0.0) * np.sign(self.words.units[j])
+            possible[j] = side @ self._corner(side) > NOTHING
+        choices = []
+        for j in np.unique(self.words.feature[reward]):
+            pair = np.flatnonzero(reward & (self.words.feature == j))
+            choices.append([i for i in pair if possible[i]] or [pair[0]])
+        if np.prod([float(len(c)) for c in choices]) > 2.0**SIGNS:
+            return 0.0  # too many signs to try: a bound, not the supremum
+        found = []
+        for chosen in product(*choices):
+            allowed = ~reward
+            allowed[list(chosen)] = True
+            self.program.allow(allowed)
+            amounts = self._corner(np.where(allowed, norm, 0.0))
+            if amounts[norm > 0].sum() > NOTHING:
+                found.append(self._climb(asks, norm, float(asks @ amounts / (norm @ amounts))))
+        self.program.allow(np.ones(len(norm), bool))
+        return max(found, default=0.0)
+
+    def _corner(self, objective: np.ndarray) -> np.ndarray:
+        """[C] amounts at which objective [C] . amounts is largest; remembered."""
+        full = np.zeros(self.cone.size)
+        full[: len(objective)] = objective
+        amounts = self.program.maximise(full)[: len(objective)]
+        if amounts.sum() > 0.5:
+            self.corners.append(amounts)
+        return amounts
+
+    def _first_ratio(self, asks: np.ndarray, norm: np.ndarray) -> list[tuple[float, float]]:
+        """Known ratios after looking for an explanation whose norm is not 0; empty if none has."""
+        plain = [norm / (norm.max(initial=0.0) or 1.0)]
+        tries = self.words.reward_probes() if self._signed(norm) else plain
+        for objective in tries:
+            self._corner(objective)
+            if known := self._known_ratios(asks, norm):
+                return known
+        return []
+
+    def _known_ratios(self, asks: np.ndarray, norm: np.ndarray) -> list[tuple[float, float]]:
+        """(ratio, size of its terms) at every known corner whose norm is not 0."""
+        if not self.corners:
+            return []
+        found = np.stack(self.corners)
+        counted = norm > 0
+        if self._signed(norm):  # a feature and its negative cancel, and leave no norm
+            sides = np.where(counted, np.sign(self.words.units), 0.0)
+            net = np.zeros((len(found), self.words.sizes[0]))
+            for j in np.flatnonzero(counted):
+                net[:, self.words.feature[j]] += sides[j] * found[:, j]
+            found = found[np.abs(net).sum(axis=1) > NOTHING]
+        else:
+            found = found[found[:, counted].sum(axis=1) > NOTHING]
+        ratios = (found @ asks) / (found @ norm)
+        sizes = found @ np.abs(asks) + np.abs(ratios) * (found @ norm)
+        return list(zip(ratios.tolist(), sizes.tolist(), strict=True))
+
+    def _checked(self, reward: Any, costs: Any) -> tuple[np.ndarray, ...]:
+        given = list(() if costs is None else costs)
+        sizes = self.words.sizes
+        if len(given) != self.words.constraints:
+            raise InvalidModel(
+                f"cost_directions must hold one vector per constraint ({self.words.constraints}); "
+                f"got {len(given)}"
+            )
+        found = []
+        for name, vector, size in zip(
+            ["reward_direction", *(f"cost_directions[{k}]" for k in range(len(given)))],
+            [reward, *given],
+            sizes,
+            strict=True,
+        ):
+            array = numbers(vector, name)
+            if array.shape != (size,) or not np.isfinite(array).all():
+                raise InvalidModel(f"{name} must hold {size} finite numbers; got {vector!r:.60}")
+            found.append(array)
+        return tuple(found)
+
+
+# Numbers asked for with one program.
+GROUP = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Least and largest value of each number; NaN where no explanation has the number.
+
+    Attributes:
+        reward: [D, 2] of the reward weights, of L1 norm 1.
+        costs: one [D_k, 2] per constraint, of its weights, of sum 1.
+        multipliers: [K, 2] at reward weights of L1 norm 1; ends may be infinite.
+        budgets: [K, 2] of what the weights make of the expert's expectations.
+    """
+
+    reward: np.ndarray
+    costs: list[np.ndarray]
+    multipliers: np.ndarray
+    budgets: np.ndarray
+
+
+class Asked(NamedTuple):
+    """How far the questions have come: [N, 2] ends, NaN where not asked yet."""
+
+    groups: int
+    ends: np.ndarray
+    programs: int
+
+
+class Number(NamedTuple):
+    """A number: between the least of `low` [C] and the largest of `high` [C], over `norm` [C]."""
+
+    low: np.ndarray
+    high: np.ndarray
+    norm: np.ndarray
+
+
+def intervals(questions: Questions, ranges: list[np.ndarray]) -> tuple[Intervals, int]:
+    """All `Intervals`, and the linear programs solved for them.
+
+    An inert feature could have any weight; the others are given as if it had none.
+
+    Args:
+        questions: about all explanations.
+        ranges: one [D_k, 2] per constraint: of expectations of its features.
+    """
+    words = questions.words
+    listed = _weights(questions) + [
+        number for k in range(words.constraints) for number in _of_constraint(questions, k, ranges)
+    ]
+    found = _answered(questions, listed)
+    ends = iter(found.ends)
+    maps = []
+    for block, silent in enumerate(words.inert):
+        least = -1.0 if block == 0 and words.free_reward else 0.0
+        part = np.array([(least, 1.0) if quiet else next(ends) for quiet in silent])
+        # Rounding must not carry a weight beyond what a weight can be, nor make 0 negative.
+        maps.append(np.clip(part.reshape(-1, 2), least, 1.0) + 0.0)
+    # What a callback stopped has asked nothing, and so says nothing.
+    unasked = np.nan if found.groups * GROUP < len(listed) else 0.0
+    multipliers = np.full((words.constraints, 2), unasked)
+    budgets = np.full((words.constraints, 2), np.nan)
+    for k in range(words.constraints):
+        budgets[k], price = next(ends), next(ends)
+        if np.isnan(budgets[k, 1]):
+            continue  # no explanation has a price for it
+        # Without any reward in any explanation, a price in rewards is infinite.
+        multipliers[k] = (np.inf, np.inf) if np.isnan(price[1]) else (abs(price[0]), price[1])
+    return Intervals(maps[0], maps[1:], multipliers, budgets), found.programs
+
+
+def _answered(questions: Questions, listed: list[Number]) -> Asked:
+    """The ends of all numbers, a group at a time."""
+
+    def further(asked: Asked, until: int | None) -> Asked:
+        while asked.groups * GROUP < len(listed) and (until is None or asked.groups < until):
+            own = replace(questions)  # with a program of its own
+            ends = asked.ends.copy()
+            first = asked.groups * GROUP
+            for i, number in enumerate(listed[first : first + GROUP], start=first):
+                ends[i, 0] = 0.0 - own.most(-number.low, number.norm)
+                ends[i, 1] = own.most(number.high, number.norm)
+            asked = Asked(asked.groups + 1, ends, asked.programs + own.program.solved)
+        return asked
+
+    cone, count = questions.cone, len(listed)
+    return pursue(
+        "intervals",
+        Asked(0, np.full((count, 2), np.nan), 0),
+        further,
+        step=lambda asked: asked.groups,
+        numbers=lambda asked: {"of": float(-(-count // GROUP))},
+        inputs=(cone.mdp.transitions, cone.tables, cone.observed, questions.tolerance, listed),
+        kinds=(Asked,),
+    )
+
+
+def _weights(questions: Questions) -> list[Number]:
+    """Every weight of every map that is not inert."""
+    words, listed = questions.words, []
+    for block, silent in enumerate(words.inert):
+        norm = words.norm(block)
+        for j in np.flatnonzero(~silent):
+            asks = _asks(questions, block, np.eye(len(silent))[j])
+            listed.append(Number(asks, asks, norm))
+    return listed
+
+
+def _of_constraint(questions: Questions, k: int, ranges: list[np.ndarray]) -> list[Number]:
+    """The budget and the multiplier of a constraint."""
+    own = questions.words.norm(k + 1)
+    low, high = (_asks(questions, k + 1, ranges[k][:, end]) for end in (0, 1))
+    return [Number(low, high, own), Number(own, own, questions.words.norm(0))]
+
+
+def _asks(questions: Questions, block: int, direction: np.ndarray) -> np.ndarray:
+    """[C] the question `direction` . weights of one map."""
+    zero = [np.zeros(size) for size in questions.words.sizes]
+    zero[block] = direction
+    return questions.words.asks(tuple(zero))

@@ -1,0 +1,167 @@
+"""What the set of explanations says, in plain sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tacit.inverse.optimal.points import Point
+from tacit.inverse.optimal.vocabulary import Vocabulary
+from tacit.model.objective import Features
+
+# Columns this close to parallel are the same.
+SAME = 1.0 - 1e-9
+# Singular values below this, relative to the largest, are 0.
+RANK = 1e-9
+# States named before the rest is counted.
+NAMED = 5
+# Ends of intervals this close to a bound are on it.
+CLOSE = 1e-7
+
+
+def feature_sentences(words: Vocabulary, features: Features) -> list[str]:
+    """What the features cannot tell apart, whatever is demonstrated."""
+    sentences = []
+    labels = [
+        words.names[b][j] for b, silent in enumerate(words.inert) for j in np.flatnonzero(silent)
+    ]
+    if labels:
+        sentences.append(
+            f"No policy can influence {_listed(labels)}: any weight explains as much, and the "
+            "other intervals are given with weight 0 there."
+        )
+    for j, k in _equal_maps(features):
+        sentences.append(
+            f"Constraints {j} and {k} have the same features: only the sum of multiplier * weights "
+            "is identified by one task."
+        )
+    pairs, nullity = _trading(words)
+    for a, b in pairs:
+        sentences.append(
+            f"Reward feature {a!r} and cost feature {b!r} trade off freely: in this world no "
+            "demonstrations can tell wanting the one from refusing the other."
+        )
+    if nullity > len(pairs) + len(_equal_maps(features)):
+        sentences.append(
+            f"{nullity} combinations of features influence no policy: their weights trade off "
+            "freely."
+        )
+    return sentences
+
+
+def _equal_maps(features: Features) -> list[tuple[int, int]]:
+    maps = features.costs
+    return [
+        (j, k)
+        for j in range(len(maps))
+        for k in range(j + 1, len(maps))
+        if maps[j].shape == maps[k].shape and np.array_equal(maps[j], maps[k])
+    ]
+
+
+def _trading(words: Vocabulary) -> tuple[list[tuple[str, str]], int]:
+    """Reward and cost features with parallel columns, and the nullity of all columns."""
+    own = words.units > 0  # not the negatives that free signs bring
+    flat = words.tables[own].reshape(int(own.sum()), np.prod(words.tables.shape[1:], dtype=int))
+    block, feature = words.block[own], words.feature[own]
+    unit = flat / np.linalg.norm(flat, axis=1, keepdims=True)
+    similar = np.abs(unit @ unit.T)
+    pairs = [
+        (words.names[0][feature[i]], words.names[block[j]][feature[j]])
+        for i in np.flatnonzero(block == 0)
+        for j in np.flatnonzero(block > 0)
+        if similar[i, j] > SAME
+    ]
+    sizes = np.linalg.svd(unit, compute_uv=False) if len(unit) else np.zeros(0)
+    return pairs, int((sizes <= RANK * sizes.max(initial=0.0)).sum())
+
+
+def set_sentences(
+    words: Vocabulary,
+    reward_intervals: np.ndarray,
+    multiplier_intervals: np.ndarray,
+    *,
+    trivial: bool,
+) -> list[str]:
+    """What all explanations have in common."""
+    sentences = []
+    if trivial:
+        sentences.append(
+            "Only trivial explanations: every one of them makes all actions equally good, so the "
+            "demonstrations tell nothing about the weights."
+        )
+    least = -1.0 if words.free_reward else 0.0
+    lost = [
+        words.names[0][j]
+        for j, (low, high) in enumerate(reward_intervals)
+        if low <= least + CLOSE and high >= 1.0 - CLOSE and not words.inert[0][j]
+    ]
+    if lost and len(words.names[0]) > 1:
+        sentences.append(
+            f"Nothing is known about the reward weight of {_listed(lost)}: it can be anything "
+            f"between {least:g} and 1."
+        )
+    if np.isnan(reward_intervals).all():
+        sentences.append(
+            "No explanation wants anything: the costs alone explain the demonstrations, as when a "
+            "budget is the least achievable cost. Reward weights are not identified."
+        )
+    for k, (low, high) in enumerate(multiplier_intervals):
+        name = "The constraint" if words.constraints == 1 else f"Constraint {k}"
+        if high == 0.0:
+            sentences.append(f"{name} is inactive: no explanation has a price for it.")
+        elif low <= CLOSE * min(high, 1.0):
+            most = "at any price" if np.isinf(high) else f"at up to {high:.4g}"
+            sentences.append(
+                f"{name} may be inactive: some explanations do without it, others have it {most}."
+            )
+        elif np.isfinite(low):
+            sentences.append(f"{name} is active: every explanation prices it at {low:.4g} or more.")
+    if np.isinf(multiplier_intervals).any() and not np.isnan(reward_intervals).all():
+        sentences.append(
+            "The costs alone could explain the demonstrations: infinite ends of multipliers mean "
+            "that a budget may be the least achievable cost, whatever is wanted."
+        )
+    return sentences
+
+
+def point_sentences(point: Point, visited: int) -> list[str]:
+    """What the chosen explanation does, beyond what was demonstrated."""
+    sentences = []
+    count = int(point.ties.sum())
+    if count:
+        one = "1 action that was not demonstrated ties"
+        tie = one if count == 1 else f"{count} actions that were not demonstrated tie"
+        states = "state" if visited == 1 else "states"
+        sentences.append(
+            f"{tie} with a demonstrated one in every explanation,"
+            f" in the {visited} visited {states}."
+        )
+    if point.departure > CLOSE:
+        sentences.append(
+            "Demonstrated actions can lead to states whose actions were not shown; the recovered "
+            "objective departs from the demonstrations there."
+        )
+    return sentences
+
+
+def imperfect_sentences(by_state: np.ndarray, wrong: float, forgone: float) -> list[str]:
+    """That the expert errs, how much and where; `by_state` [S] is NaN where it was not."""
+    worst = [int(s) for s in np.argsort(-np.nan_to_num(by_state, nan=-1.0), kind="stable")]
+    named = [f"state {s} ({by_state[s]:.3g})" for s in worst[:NAMED] if by_state[s] > 0]
+    text = (
+        "Imperfect expert: no objective makes every demonstrated action optimal. The one given is "
+        f"the nearest: {wrong:.1%} of the steps fall short of it"
+    )
+    if np.isfinite(forgone):
+        text += f", which forgoes {forgone:.1%} of what it gains over acting at random"
+    if not named:
+        return [f"{text}."]
+    where = f"A step falls short most, on average, in {_listed(named)}; see the history's "
+    return [
+        f"{text}. Intervals are those of exactly optimal experts only, so none are given.",
+        where + "`slack_by_state`.",
+    ]
+
+
+def _listed(items: list[str]) -> str:
+    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]

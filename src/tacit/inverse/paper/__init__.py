@@ -1,0 +1,1 @@
+"""Algorithm 1 of the paper, as published and calibrated."""

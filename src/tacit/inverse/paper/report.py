@@ -1,0 +1,239 @@
+"""From the best round of the alternation to a `Recovery` that says what the loop could not tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tacit.data.observed import Observed
+from tacit.forward.solution import Solution, Status
+from tacit.inverse.expectations import Blocks, Expectations, pull_back
+from tacit.inverse.findings import data_findings, feature_findings
+from tacit.inverse.identification import unidentified
+from tacit.inverse.paper.rounds import Round, favourites, visits_of, with_favourites
+from tacit.inverse.paper.weights import matched, yardsticks
+from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features, Objective
+
+if TYPE_CHECKING:
+    from tacit.inverse.paper.alternating import Alternating
+
+# A multiplier this small beside reward / cost is none.
+NO_PRICE = 1e-9
+# A feature gap beyond this many times its sampling noise is not explained by sampling.
+NOISY = 2.0
+
+
+def report(
+    rules: Alternating,
+    mdp: MDP,
+    features: Features,
+    demonstrations: Observed,
+    seen: Expectations,
+    best: Round,
+    history: History,
+) -> Recovery:
+    """The recovery at the round `best`; a constraint it does not need is set aside."""
+    needed = best.multipliers > NO_PRICE * _price_scale(features, best.weights)
+    for k in np.flatnonzero(needed):
+        without = needed.copy()
+        without[k] = False
+        if not best.infeasible and _explained(rules, mdp, features, seen, best, without):
+            needed = without
+    objective, solution = _problem(rules, mdp, features, seen, best, needed)
+    reached = pull_back(features, visits_of(mdp, rules, solution))
+    gap = seen.gap(reached)
+    multipliers = np.where(needed, best.multipliers, 0.0)
+    cost_weights = [
+        part if keep else np.full(len(part), np.nan)
+        for part, keep in zip(best.weights[1:], needed, strict=True)
+    ]
+    sentences = [
+        *_about_match(rules, seen, gap),
+        *_about_constraints(best, needed),
+        *_about_rounds(rules, best, history),
+        *_about_cuts(rules, seen),
+        *feature_findings(features),
+        *data_findings(mdp, demonstrations),
+    ]
+    return Recovery(
+        reward_weights=best.weights[0],
+        cost_weights=cost_weights,
+        multipliers=np.full(len(needed), np.nan) if best.infeasible else multipliers,
+        budgets=objective.budgets,
+        temperature=solution.temperature,
+        objective=objective,
+        solution=solution,
+        status=_status(rules, seen, best, solution, gap),
+        certificate=RecoveryCertificate(
+            feature_gap=gap,
+            sampling_noise=seen.noise,
+            truncation=seen.relative_truncation,
+            projected_gradient=best.pull,
+            weight_change=best.change,
+        ),
+        history=history,
+        identification=unidentified(
+            best.weights[0], best.weights[1:], active=needed, findings=sentences
+        ),
+        estimator=repr(rules),
+        reward_names=features.reward_names,
+        cost_names=features.cost_names,
+    )
+
+
+def _status(
+    rules: Alternating, seen: Expectations, best: Round, solution: Solution, gap: float
+) -> RecoveryStatus:
+    """Converged where the weights rest at a point that matches; a local optimum if it does not."""
+    if (
+        best.infeasible
+        or not best.rests(rules.tolerance)
+        or solution.status is not Status.CONVERGED
+    ):
+        return RecoveryStatus.NOT_CONVERGED
+    if gap > _explicable(rules, seen):
+        return RecoveryStatus.LOCAL_OPTIMUM
+    return RecoveryStatus.CONVERGED
+
+
+def _explicable(rules: Alternating, seen: Expectations) -> float:
+    """The largest feature gap that sampling explains; infinite where its noise is not known."""
+    return np.inf if np.isnan(seen.noise) else max(NOISY * seen.noise, rules.tolerance)
+
+
+def _problem(
+    rules: Alternating,
+    mdp: MDP,
+    features: Features,
+    seen: Expectations,
+    best: Round,
+    needed: np.ndarray,
+) -> tuple[Objective, Solution]:
+    """The recovered objective and its solution; a constraint that is not needed costs nothing."""
+    weights = [part * keep for part, keep in zip(best.weights[1:], needed, strict=True)]
+    budgets = np.where(needed, best.budgets, np.inf)
+    objective = features.objective(best.weights[0], weights, budgets)
+    if best.number > 0 and needed.all():  # solved already: the first round alone is off the gauge
+        return objective, best.solution
+    solution = rules.solver.solve(mdp, objective, guess=best.guess, throw=False)
+    return objective, with_favourites(solution, favourites(mdp, features, seen.visitation))
+
+
+def _explained(
+    rules: Alternating,
+    mdp: MDP,
+    features: Features,
+    seen: Expectations,
+    best: Round,
+    kept: np.ndarray,
+) -> bool:
+    """Whether the constraints `kept` [K] alone make a policy that matches within the band."""
+    if rules.constant or not rules.band > 0 or not np.isfinite(seen.noise):
+        return False
+    _, solution = _problem(rules, mdp, features, seen, best, kept)
+    reached = pull_back(features, visits_of(mdp, rules, solution))
+    return matched(seen, yardsticks(seen, rules.band), reached)
+
+
+def _price_scale(features: Features, weights: Blocks) -> np.ndarray:
+    """[K] reward over cost: the size of a multiplier that matters."""
+    costs = weights[1:]
+    tables = features.objective(weights[0], costs, np.zeros(len(costs)))
+    reward = float(np.abs(tables.reward).max())
+    return reward / np.maximum(np.array([np.abs(c).max() for c in tables.costs]), 1e-300)
+
+
+def _about_match(rules: Alternating, seen: Expectations, gap: float) -> list[str]:
+    if not gap > _explicable(rules, seen):
+        return []
+    sentence = (
+        f"The demonstrations are not explained: feature expectations differ by {gap:.1%}, where "
+        f"sampling makes {seen.noise:.1%}."
+    )
+    return [sentence]
+
+
+def _about_constraints(best: Round, needed: np.ndarray) -> list[str]:
+    sentences = []
+    for k in np.flatnonzero(~needed):
+        reason = "the demonstrations are explained as well without it"
+        if best.multipliers[k] == 0 and best.start >= 0:
+            reason = "under the weights found its budget does not bind"
+        sentences.append(f"Constraint {k} is not identified: {reason}.")
+    if best.raised:
+        sentences.append(
+            "A budget was raised to the least cost that any policy can have: by chance, or because "
+            "they were cut off, the demonstrations spend less."
+        )
+    if best.infeasible:
+        sentences.append(
+            "No round was feasible: under the weights given no policy meets the budgets, and there "
+            "are no multipliers."
+        )
+    return sentences
+
+
+def _about_rounds(rules: Alternating, best: Round, history: History) -> list[str]:
+    """What happened on the way, in counts; rounds with the reward alone apart."""
+    if best.start < 0:
+        return ["The reward alone matches every feature expectation within the band."]
+    own = history["start"] >= 0
+    history = History({name: column[own] for name, column in history.columns.items()})
+    total = len(history)
+    sentences = []
+    for column, text in (
+        ("infeasible", "no policy met the budgets; the step used the least violation and price 1"),
+        ("raised", "budgets had to be raised to what can be met"),
+        ("empty", "no constraint weights met the bound of 1; the simplex alone held them"),
+    ):
+        count = int((history[column] > 0).sum())
+        if count:
+            sentences.append(f"In {count} of {total} rounds {text}.")
+    idle = history["multipliers"] == 0
+    for k in range(idle.shape[1]):
+        if idle[:, k].any():
+            turned = "its weights did not move" if rules.constant else "its weights turned anyway"
+            sentences.append(
+                f"In {int(idle[:, k].sum())} of {total} rounds the budget of constraint {k} did "
+                f"not bind; {turned}."
+            )
+    rests = (history["weight_change"] <= rules.tolerance) & (
+        history["projected_gradient"] <= rules.tolerance
+    )
+    sentences += _about_starts(rules, history, rests)
+    own = history["start"] == best.start
+    late = history["reversed"][own & (history["iteration"] >= own.sum() // 2)]
+    if not rests[own].any() and late.mean() > 0.5:
+        sentences.append(
+            f"The weights oscillate: {late.mean():.0%} of the later steps turned back on the one "
+            "before. The best round was kept."
+        )
+    return sentences
+
+
+def _about_starts(rules: Alternating, history: History, rests: np.ndarray) -> list[str]:
+    if rules.starts == 1:
+        return []
+    sentences = [f"{int(rests.sum())} of {rules.starts} starts came to rest."]
+    if rests.sum() > 1:
+        spread = float(np.ptp(history["reward_weights"][rests], axis=0).max())
+        if spread > 0.05:
+            sentences[0] = (
+                f"{sentences[0][:-1]}, at reward weights that differ by up to {spread:.2f}: the "
+                "demonstrations do not determine them."
+            )
+    return sentences
+
+
+def _about_cuts(rules: Alternating, seen: Expectations) -> list[str]:
+    if rules.steps is not None or not seen.relative_truncation > seen.noise:
+        return []
+    sentence = (
+        "Trajectories were cut off early: their feature sums may lack up to "
+        f"{seen.relative_truncation:.1%}, more than sampling blurs. Pass steps=T if all were cut "
+        "after T steps."
+    )
+    return [sentence]

@@ -1,0 +1,322 @@
+"""Actions with the same consequences: no weights tell them apart, only the demonstrations do.
+
+Two moves into walls from a corner lead to the same places and have the same features. Every optimal
+policy may take either, so a solver's choice is arbitrary; the demonstrated one is preferred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tacit.forward.solution import Certificate, Mixture, Solution, Status
+from tacit.forward.visitation import visitation, visitation_recursion
+from tacit.inverse.expectations import Blocks, Expectations, pull_back
+from tacit.inverse.paper.weights import Yardsticks, first_weights, stride
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features
+
+if TYPE_CHECKING:
+    from tacit.inverse.paper.alternating import Alternating
+
+# Probabilities that are sums of the same numbers in another order differ by a few last bits.
+SAME = 1e-12
+
+
+def favourites(mdp: MDP, features: Features, visitation: np.ndarray) -> np.ndarray:
+    """[S, A] for each action, the one with the same consequences that `visitation` [S, A] favours.
+
+    An action is its own favourite where none of its twins was taken more often.
+    """
+    chosen = np.tile(np.arange(mdp.actions), (mdp.states, 1))
+    taken = visitation.copy()
+    for first in range(mdp.actions):
+        for second in range(mdp.actions):
+            if first == second:
+                continue
+            rows = np.flatnonzero(visitation[:, second] > taken[:, first])
+            rows = rows[_twins(mdp, features, rows, first, second)]
+            chosen[rows, first] = second
+            taken[rows, first] = visitation[rows, second]
+    return chosen
+
+
+def with_favourites(solution: Solution, chosen: np.ndarray) -> Solution:
+    """The same solution with the mass of each action on its favourite [S, A].
+
+    Value, costs and certificate stay, since the consequences do. A noisy policy is left as it is:
+    its model takes twins equally often.
+    """
+    own = np.arange(chosen.shape[1])
+    if solution.temperature > 0 or (chosen == own).all():
+        return solution
+    rows = np.arange(len(chosen))[:, None]
+    policy, visitation = np.zeros_like(solution.policy), np.zeros_like(solution.visitation)
+    np.add.at(policy, (rows, chosen), solution.policy)
+    np.add.at(visitation, (rows, chosen), solution.visitation)
+    mixture = solution.mixture
+    if mixture is not None:
+        moved = chosen[rows[:, 0], mixture.policies].astype(mixture.policies.dtype)
+        mixture = Mixture(mixture.weights, moved)
+    return replace(solution, policy=policy, visitation=visitation, mixture=mixture)
+
+
+def _twins(mdp: MDP, features: Features, rows: np.ndarray, first: int, second: int) -> np.ndarray:
+    """[R] bool, in which of the states `rows` [R] the two actions have the same consequences."""
+    lists = mdp.transitions
+    same = (lists.states[rows, first] == lists.states[rows, second]).all(axis=1)
+    gap = np.abs(lists.probabilities[rows, first] - lists.probabilities[rows, second])
+    same &= gap.max(axis=1, initial=0.0) <= SAME
+    for table in (features.reward, *features.costs):
+        if table.ndim == 3:
+            same &= (table[rows, first] == table[rows, second]).all(axis=1)
+    return same
+
+
+def visits_of(mdp: MDP, rules: Alternating, solution: Solution) -> np.ndarray:
+    """[S, A] visitation of a solution, over the horizon that the rules ask for (line 5)."""
+    if rules.steps is None:
+        return solution.visitation
+    return visitation_recursion(mdp, solution.policy, rules.steps)
+
+
+def budgets_of(
+    features: Features,
+    seen: Expectations,
+    rules: Alternating,
+    weights: Blocks,
+    later: Blocks,
+    free: bool,
+) -> np.ndarray:
+    """[K] budgets for these weights; `later` is what a policy collects after the horizon."""
+    if free or not rules.calibrated:
+        return np.full(features.constraints, np.inf if free else 1.0)
+    parts = zip(weights[1:], seen.costs, later[1:], strict=True)
+    return np.array([w @ (mean + after) for w, mean, after in parts])
+
+
+def later_of(mdp: MDP, features: Features, rules: Alternating, solution: Solution) -> Blocks:
+    """([D], [D_1], ...) what the policy collects after `rules.steps` steps.
+
+    The problem to solve has no horizon: its budget is what cut-off demonstrations spend, and what
+    the policy of the moment would have spent after them.
+    """
+    if rules.steps is None:
+        return pull_back(features, np.zeros((mdp.states, mdp.actions)))
+    whole = visitation(mdp, solution.policy)
+    return pull_back(features, whole - visitation_recursion(mdp, solution.policy, rules.steps))
+
+
+def solved(
+    mdp: MDP,
+    features: Features,
+    rules: Alternating,
+    weights: Blocks,
+    budgets: np.ndarray,
+    guess: Solution,
+) -> tuple[Solution, np.ndarray, bool]:
+    """The solution for these weights, its budgets [K], and whether they were raised (line 4)."""
+    objective = features.objective(weights[0], weights[1:], budgets)
+    solution = rules.solver.solve(mdp, objective, guess=guess, throw=False)
+    if not rules.calibrated or solution.status is not Status.INFEASIBLE:
+        return solution, budgets, False
+    # Sampled expectations may be lower than any policy's: allow what the thriftiest one spends.
+    budgets = np.maximum(budgets, solution.spent)
+    objective = features.objective(weights[0], weights[1:], budgets)
+    return rules.solver.solve(mdp, objective, guess=guess, throw=False), budgets, True
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One pass through lines 4 to 11, in the gauge: weights of L1 norm 1.
+
+    Attributes:
+        start: number of the start it belongs to.
+        number: of the round within its start.
+        weights: ([D], [D_1], ...) before the step.
+        budgets: [K] of the problem that was solved.
+        multipliers: [K] prices found.
+        solution: of that problem; of least violation where it has none.
+        guess: that its solver was started from.
+        reached: ([D], [D_1], ...) feature expectations of its policy.
+        gap: their relative distance to the demonstrations'.
+        distance: total variation between the normalised visitations of policy and demonstrations.
+        loss: what the policy earns more than the demonstrations do.
+        step: size of the step, as a share of the first one.
+        change: L1 change of the weights that a step of full size would make.
+        pull: largest favour, in the exponent of such a step, of one weight over the average.
+        infeasible: whether no policy met the budgets.
+        raised: whether budgets were raised to what can be met.
+        empty: number of empty halfspaces.
+        reversed: whether the step turned back on the one before.
+    """
+
+    start: int
+    number: int
+    weights: Blocks
+    budgets: np.ndarray
+    multipliers: np.ndarray
+    solution: Solution
+    guess: Solution
+    reached: Blocks
+    gap: float
+    distance: float
+    loss: float
+    step: float
+    change: float
+    pull: float
+    infeasible: bool
+    raised: bool
+    empty: int
+    reversed: bool
+
+    def rank(self, tolerance: float, noise: float) -> tuple[bool, bool, bool, float]:
+        """Smaller is better: feasible, at rest, then by feature gap.
+
+        Gaps within sampling noise are as good as each other; among those the policy that goes where
+        the demonstrations go is preferred.
+        """
+        matched = self.gap <= noise
+        rank = self.distance if matched else self.gap
+        return self.infeasible, not self.rests(tolerance), not matched, rank
+
+    def rests(self, tolerance: float) -> bool:
+        """Whether the weights stay: no change, and no pull on a weight too small to show one."""
+        return self.change <= tolerance and self.pull <= tolerance
+
+
+@dataclass(frozen=True, eq=False)
+class Ahead:
+    """What the next round needs.
+
+    Attributes:
+        number: of the round within its start.
+        log_weights: ([D], [D_1], ...) to begin it with.
+        before: the last step, flat; None before the first.
+        later: ([D], [D_1], ...) what the last policy collects after the horizon.
+        guess: to start the solver from.
+    """
+
+    number: int
+    log_weights: Blocks
+    before: np.ndarray | None
+    later: Blocks
+    guess: Solution
+
+
+def rounds(
+    mdp: MDP,
+    features: Features,
+    seen: Expectations,
+    sticks: Yardsticks,
+    rules: Alternating,
+    *,
+    start: int,
+    free: bool = False,
+    ahead: Ahead | None = None,
+) -> Iterator[tuple[Round, Ahead]]:
+    """The rounds of one start, each with what the next one needs.
+
+    Args:
+        mdp: the model.
+        features: of reward and constraints.
+        seen: expectations of the demonstrations (line 2).
+        sticks: to measure their differences against.
+        rules: the options.
+        start: number of the random start.
+        free: leave the constraints out and fit the reward alone.
+        ahead: what the first round needs, to go on with a start that was left.
+    """
+    guess, shown = _first_guess(mdp, seen)
+    preferred = favourites(mdp, features, seen.visitation)
+    if ahead is None:
+        logs = first_weights(seen, seed=rules.seed, start=start)  # line 1
+        ahead = Ahead(0, logs, None, later_of(mdp, features, rules, guess), guess)
+    for number in range(ahead.number, rules.max_steps):
+        logs, before, later, guess = ahead.log_weights, ahead.before, ahead.later, ahead.guess
+        weights = tuple(np.exp(part) for part in logs)
+        budgets = budgets_of(features, seen, rules, weights, later, free)
+        solution, budgets, raised = solved(mdp, features, rules, weights, budgets, guess)
+        solution = with_favourites(solution, preferred)
+        infeasible = solution.status in (Status.INFEASIBLE, Status.AT_LEAST_COST)
+        prices = np.ones(len(budgets)) if infeasible else solution.multipliers
+        visits = visits_of(mdp, rules, solution)  # line 5
+        reached = pull_back(features, visits)  # line 6
+        share = rules.share(number)
+        taken = stride(  # lines 7 to 11
+            seen,
+            sticks,
+            rules,
+            logs=logs,
+            reached=reached,
+            prices=prices,
+            share=share,
+            free=free,
+        )
+        norms = np.array([part.sum() for part in weights])
+        current = tuple(part / norm for part, norm in zip(weights, norms, strict=True))
+        travelled = np.concatenate(taken.moves)
+        made = Round(
+            start=start,
+            number=number,
+            weights=current,
+            budgets=budgets / norms[1:],
+            multipliers=prices * norms[1:] / norms[0],
+            solution=solution,
+            guess=guess,
+            reached=reached,
+            gap=seen.gap(reached),
+            distance=_distance(visits, seen.visitation),
+            loss=float(current[0] @ (reached[0] - seen.reward)),
+            step=share,
+            change=taken.change,
+            pull=taken.pull,
+            infeasible=infeasible,
+            raised=raised,
+            empty=taken.empty,
+            reversed=before is not None and float(travelled @ before) < 0.0,
+        )
+        # Other ties are broken in favour of what was demonstrated where that can be: policy
+        # iteration leaves the actions it is given only for better ones.
+        policy = np.where(shown[:, None], guess.policy, solution.policy)
+        ahead = Ahead(
+            number + 1,
+            taken.log_weights,
+            travelled,
+            later_of(mdp, features, rules, solution),
+            replace(solution, policy=policy),
+        )
+        yield made, ahead
+        if made.rests(rules.tolerance):
+            return
+
+
+def _distance(first: np.ndarray, second: np.ndarray) -> float:
+    """Total variation between two visitations [S, A], normalised."""
+    return float(0.5 * np.abs(first / first.sum() - second / second.sum()).sum())
+
+
+def _first_guess(mdp: MDP, seen: Expectations) -> tuple[Solution, np.ndarray]:
+    """The demonstrated actions as a guess to start a solver from, and [S] where there are any."""
+    visits = seen.visitation.sum(axis=1)
+    shown = visits > 0
+    policy = np.where(
+        shown[:, None], seen.visitation / np.where(shown, visits, 1.0)[:, None], 1.0 / mdp.actions
+    )
+    constraints = np.zeros(len(seen.costs))
+    unknown = Certificate(np.nan, np.nan, np.nan, np.nan)
+    guess = Solution(
+        policy=policy,
+        visitation=seen.visitation,
+        values=np.zeros(mdp.states),
+        multipliers=constraints,
+        value=np.nan,
+        spent=constraints,
+        temperature=0.0,
+        status=Status.TOLERANCE_MISSED,
+        certificate=unknown,
+    )
+    return guess, shown

@@ -1,0 +1,1 @@
+"""What everybody knows: MDP, Objective, Features, names, and dynamics estimated from counts."""

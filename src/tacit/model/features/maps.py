@@ -1,0 +1,328 @@
+"""A feature map: columns of numbers over states, or states and actions, each with a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.errors import InvalidModel
+from tacit.model.mdp import MDP
+from tacit.model.names import Layout, known_states, several, state_names
+from tacit.model.objective import Features
+from tacit.model.transitions import numbers, read_only
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """Named columns of features; `+` puts two maps side by side, `-` turns the sign of one.
+
+    Attributes:
+        values: [S, D] or [S, A, D].
+        names: [D] what people call each column; no name twice.
+    """
+
+    values: Any
+    names: Any
+
+    def __post_init__(self) -> None:
+        values = numbers(self.values, "feature values")
+        if values.ndim not in (2, 3) or 0 in values.shape:
+            raise InvalidModel(
+                f"feature values must be a non-empty array [S, D] or [S, A, D]; got {values.shape}"
+            )
+        names = (self.names,) if isinstance(self.names, str) else tuple(map(str, self.names))
+        if len(names) != values.shape[-1]:
+            raise InvalidModel(
+                f"{values.shape[-1]} feature columns need as many names; got {len(names)}"
+            )
+        twice = next((name for j, name in enumerate(names) if name in names[:j]), None)
+        if twice is not None:
+            raise InvalidModel(f"every feature needs a name of its own; {twice!r} is there twice")
+        bad = np.argwhere(~np.isfinite(values))
+        if len(bad):
+            *place, column = (int(i) for i in bad[0])
+            where = f"state {place[0]}" + (f", action {place[1]}" if len(place) > 1 else "")
+            raise InvalidModel(
+                f"feature {names[column]!r} must be finite; it is "
+                f"{values[tuple(bad[0])]} in {where}"
+            )
+        object.__setattr__(self, "values", read_only(values))
+        object.__setattr__(self, "names", names)
+
+    @property
+    def states(self) -> int:
+        """S, the number of states."""
+        return self.values.shape[0]
+
+    @property
+    def by_action(self) -> bool:
+        """Whether the features differ between actions: values are [S, A, D]."""
+        return self.values.ndim == 3
+
+    def __add__(self, other: Map) -> Map:
+        mine, others = _alike(self, other)
+        return Map(np.concatenate([mine, others], axis=-1), (*self.names, *other.names))
+
+    def __neg__(self) -> Map:
+        return Map(-self.values, [f"minus {name}" for name in self.names])
+
+    def __getitem__(self, names: str | Iterable[str]) -> Map:
+        """The columns of these names, in this order."""
+        chosen = (names,) if isinstance(names, str) else tuple(names)
+        for name in chosen:
+            if name not in self.names:
+                raise InvalidModel(f"no feature is called {name!r}; there are {[*self.names]}")
+        return Map(self.values[..., [self.names.index(name) for name in chosen]], chosen)
+
+    def renamed(self, *names: str) -> Map:
+        """The same columns under other names, one for each."""
+        return Map(self.values, names)
+
+    def __repr__(self) -> str:
+        shape = ", ".join(map(str, self.values.shape))
+        return f"Map([{shape}], names={[*self.names]})"
+
+
+def combine(reward: Map | Iterable[Map], costs: Iterable[Map | Iterable[Map]] = ()) -> Features:
+    """The `Features` of a reward map and one cost map per constraint, with all their names.
+
+    Args:
+        reward: a map, or several to put side by side.
+        costs: one entry per constraint: a map, or several to put side by side.
+    """
+    if isinstance(costs, Map):
+        raise InvalidModel("costs must be a list with one map per constraint: write costs=[map]")
+    wanted = _joined(reward, "reward")
+    refused = [_joined(entry, f"costs[{k}]") for k, entry in enumerate(costs)]
+    return Features(
+        wanted.values,
+        [entry.values for entry in refused],
+        reward_names=wanted.names,
+        cost_names=[entry.names for entry in refused],
+    )
+
+
+def product(left: Map, right: Map) -> Map:
+    """Every column of one map times every column of the other: "sun times noon"."""
+    mine, others = _alike(left, right)
+    table = mine[..., :, None] * others[..., None, :]
+    names = [f"{a} times {b}" for a in left.names for b in right.names]
+    return Map(table.reshape(*table.shape[:-2], -1), names)
+
+
+def scaled(features: Map, low: float = 0.0, high: float = 1.0) -> Map:
+    """Every column moved and stretched so that it runs from `low` to `high`; names stay."""
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise InvalidModel(f"a scale must run from low to high; got {low} and {high}")
+    flat = features.values.reshape(-1, features.values.shape[-1])
+    least, span = flat.min(axis=0), np.ptp(flat, axis=0)
+    if not span.all():
+        same = features.names[int(np.argmin(span))]
+        raise InvalidModel(f"feature {same!r} is the same everywhere and cannot be scaled")
+    return Map(low + (high - low) * ((features.values - least) / span), features.names)
+
+
+def _joined(given: Map | Iterable[Map], what: str) -> Map:
+    parts = (given,) if isinstance(given, Map) else tuple(given)
+    if not parts or not all(isinstance(part, Map) for part in parts):
+        kinds = [type(part).__name__ for part in parts] or "nothing"
+        raise InvalidModel(f"{what} must be a map of tacit.features, or several; got {kinds}")
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def _alike(left: Map, right: Map) -> tuple[np.ndarray, np.ndarray]:
+    """The values of both, [S, A, .] where one of them is."""
+    if left.states != right.states:
+        raise InvalidModel(
+            f"maps must speak of the same states; got {left.states} ({left.names[0]}) and "
+            f"{right.states} ({right.names[0]})"
+        )
+    actions = {part.values.shape[1] for part in (left, right) if part.by_action}
+    if len(actions) > 1:
+        raise InvalidModel(f"maps must speak of the same actions; got {sorted(actions)}")
+    if not actions:
+        return left.values, right.values
+    width = actions.pop()
+    mine, others = (
+        part.values if part.by_action else np.repeat(part.values[:, None], width, axis=1)
+        for part in (left, right)
+    )
+    return mine, others
+
+
+def one_hot(world: Any, layout: Layout | None = None, *, only: Any = None) -> Map:
+    """[S, D] a column for each state, 1 there and 0 elsewhere, named after the state.
+
+    Args:
+        world: an `MDP`, a `Layout`, or the number of states.
+        layout: names of the states; not needed where `world` is one.
+        only: names or numbers of the states that get a column; None for all.
+    """
+    count, layout = known_states(world, layout)
+    chosen = list(range(count))
+    if only is not None:
+        chosen = several(only, count, state_names(layout, count), "state")
+    return Map(np.eye(count)[:, chosen], [layout.state_name(s) for s in chosen])
+
+
+def action_one_hot(mdp: MDP, layout: Layout | None = None, *, only: Any = None) -> Map:
+    """[S, A, D] a column for each action, 1 where it is taken, named after the action.
+
+    Args:
+        mdp: the world.
+        layout: names of the actions.
+        only: names or numbers of the actions that get a column; None for all.
+    """
+    layout = layout or Layout()
+    chosen = list(range(mdp.actions))
+    if only is not None:
+        chosen = several(only, mdp.actions, layout.action_names, "action")
+    table = np.broadcast_to(np.eye(mdp.actions)[:, chosen], (mdp.states, mdp.actions, len(chosen)))
+    return Map(table, [layout.action_name(a) for a in chosen])
+
+
+def coordinates(world: Any, names: Sequence[str] | None = None, *, off_grid: Any = None) -> Map:
+    """[S, d] where each state lies: row and column on a grid, or the points that are given.
+
+    Args:
+        world: the `Layout` of a grid; or points [S, d].
+        names: one per coordinate; None says "row" and "column", or "coordinate 0" and so on.
+        off_grid: (row, column) of states that lie off the grid.
+    """
+    if not isinstance(world, Layout):
+        points = numbers(world, "coordinates")
+        points = points[:, None] if points.ndim == 1 else points
+        if points.ndim != 2:
+            raise InvalidModel(f"coordinates must have shape [S, d]; got {points.shape}")
+        return Map(points, names or [f"coordinate {j}" for j in range(points.shape[1])])
+    if not world.is_grid:
+        raise InvalidModel("this layout is no grid: give the coordinates [S, d] of the states")
+    count, _ = known_states(world)
+    cells = world.rows * world.columns
+    inside = np.stack(np.divmod(np.arange(cells), world.columns), axis=1).astype(np.float64)
+    if count > cells and off_grid is None:
+        raise InvalidModel(
+            f"{world.state_name(cells)!r} lies off the grid: pass off_grid=(row, column) for it"
+        )
+    outside = np.broadcast_to([0.0, 0.0] if off_grid is None else off_grid, (count - cells, 2))
+    return Map(np.concatenate([inside, outside]), names or ["row", "column"])
+
+
+def bumps(
+    centres: Any, widths: Any, coordinates: Any, *, names: Sequence[str] | None = None
+) -> Map:
+    """[S, C] exp(-distance^2 / (2 width^2)) to each centre: 1 there, fading with distance.
+
+    Args:
+        centres: [C, d] points.
+        widths: one width, or one per centre.
+        coordinates: [S, d] where the states lie, as points or as a map of `coordinates`.
+        names: one per centre; None says "near (x, y)".
+    """
+    points = points_of(coordinates)
+    middle = numbers(centres, "centres")
+    middle = middle[:, None] if middle.ndim == 1 and points.shape[1] == 1 else middle
+    if middle.ndim != 2 or middle.shape[1] != points.shape[1]:
+        raise InvalidModel(
+            f"centres must have shape [C, {points.shape[1]}], as the coordinates; "
+            f"got {middle.shape}"
+        )
+    width = numbers(widths, "widths")
+    if width.shape not in ((), (len(middle),)) or not (width > 0).all():
+        raise InvalidModel(
+            f"widths must be positive, one or {len(middle)} of them; got {widths!r:.60}"
+        )
+    square = ((points[:, None, :] - middle[None, :, :]) ** 2).sum(axis=2)
+    shown = [", ".join(f"{x:.4g}" for x in centre) for centre in middle]
+    return Map(np.exp(-0.5 * square / width**2), names or [f"near ({text})" for text in shown])
+
+
+def points_of(given: Any) -> np.ndarray:
+    """[S, d] the coordinates, from points or a map."""
+    if isinstance(given, Map) and given.by_action:
+        raise InvalidModel("coordinates must be of states; got a map over actions, too")
+    return coordinates(given.values if isinstance(given, Map) else given).values
+
+
+def distance_to(
+    targets: Any,
+    world: Any,
+    layout: Layout | None = None,
+    *,
+    nearest: bool = False,
+    likely: float = 0.0,
+    unreachable: float | None = None,
+) -> Map:
+    """[S, D] distance of each state to each target, "distance to water"; 0 at the target itself.
+
+    Args:
+        targets: names or numbers of one or more states.
+        world: an `MDP`, for the fewest steps with which any actions can lead there; the `Layout` of
+            a grid, for the fewest moves between cells; or coordinates [S, d], as points or as a
+            map, for the straight line.
+        layout: names of the states; not needed where `world` is one.
+        nearest: one column, the distance to the nearest target, instead of one for each.
+        likely: transitions of this probability or less are not counted as a way.
+        unreachable: the distance of states from which no way leads there; None refuses them.
+    """
+    if isinstance(world, MDP | Layout):
+        count, layout = known_states(world, layout)
+        chosen = several(targets, count, state_names(layout, count), "state")
+        ways = _moves(world) if isinstance(world, Layout) else _ways(world, likely)
+        table = _fewest_steps(*ways, chosen, count)
+    else:
+        points = points_of(world)
+        count, layout = known_states(len(points), layout)
+        chosen = several(targets, count, state_names(layout, count), "state")
+        table = np.linalg.norm(points[:, None, :] - points[None, chosen, :], axis=2)
+    names = [f"distance to {layout.state_name(s)}" for s in chosen]
+    if nearest:
+        table = table.min(axis=1, keepdims=True)
+        names = ["distance to " + " or ".join(layout.state_name(s) for s in chosen)]
+    lost = np.argwhere(np.isinf(table))
+    if len(lost) and unreachable is None:
+        state, column = (int(i) for i in lost[0])
+        more = len(lost) - 1
+        others = f" and {more} other state{'' if more == 1 else 's'}" if more else ""
+        raise InvalidModel(
+            f"{names[column]}: no way leads there from {layout.state_name(state)}{others}: "
+            "pass unreachable=NUMBER to say how far they are"
+        )
+    table[np.isinf(table)] = unreachable
+    return Map(table, names)
+
+
+def _ways(mdp: MDP, likely: float) -> tuple[np.ndarray, np.ndarray]:
+    """(from, to) of every transition that some action makes with more than this probability."""
+    s, a, b = np.nonzero(mdp.transitions.probabilities > likely)
+    return s, mdp.transitions.states[s, a, b]
+
+
+def _moves(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+    """(from, to) of every move between cells: the layout's directions, or the four neighbours."""
+    if not layout.is_grid:
+        raise InvalidModel("this layout is no grid: pass the MDP, or the coordinates of the states")
+    row, column = np.divmod(np.arange(layout.rows * layout.columns), layout.columns)
+    start, end = [], []
+    for down, right in layout.directions or ((0, 1), (1, 0), (0, -1), (-1, 0)):
+        r, c = row + down, column + right
+        inside = (r >= 0) & (r < layout.rows) & (c >= 0) & (c < layout.columns)
+        start.append(np.flatnonzero(inside))
+        end.append((r * layout.columns + c)[inside])
+    return np.concatenate(start), np.concatenate(end)
+
+
+def _fewest_steps(start: np.ndarray, end: np.ndarray, targets: list[int], count: int) -> np.ndarray:
+    """[S, D] fewest steps from each state to each target; infinite where no way leads there."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import dijkstra
+
+    # Backwards from the targets: one search each, whatever the number of states.
+    graph = csr_array((np.ones(len(start)), (end, start)), shape=(count, count))
+    return np.asarray(dijkstra(graph, indices=targets, unweighted=True)).T.copy()

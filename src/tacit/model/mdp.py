@@ -1,0 +1,253 @@
+"""The known world: states, actions, transitions, where it starts, and how it discounts.
+
+Three ways to give the transitions (dense, scipy.sparse, successor lists) become one storage: padded
+successor lists. Everything the algorithms ask of the dynamics is two linear maps, the expected next
+value [S] -> [S, A] and its transpose, the inflow [S, A] -> [S].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tacit.engine.workers import row_blocks, side_by_side
+from tacit.errors import InvalidModel
+from tacit.model.evidence import Evidence, estimated
+from tacit.model.prior import Prior, Unvisited
+from tacit.model.transitions import (
+    ROW_SUM_TOLERANCE,
+    Successors,
+    frozen,
+    numbers,
+    read_only,
+    shared_successors,
+    successor_lists,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class MDP:
+    """A Markov decision process without a reward: what everybody knows.
+
+    Attributes:
+        transitions: as given: dense [S, A, S], scipy.sparse [S * A, S] with row s * A + a,
+            or `Successors`; held as `Successors` with sorted, merged next states.
+        initial: [S] distribution of the first state.
+        discount: weight of the next step against this one, in [0, 1).
+        evidence: what the transitions rest on where they were estimated; None where they are known.
+    """
+
+    transitions: Any
+    initial: Any
+    discount: float
+    evidence: Evidence | None = None
+
+    def __post_init__(self) -> None:
+        discount = checked_discount(self.discount)
+        initial = np.atleast_1d(numbers(self.initial, "initial"))
+        successors = successor_lists(self.transitions)
+        _check_initial(initial, successors.states.shape[0])
+        object.__setattr__(self, "transitions", frozen(successors))
+        object.__setattr__(self, "initial", read_only(initial / initial.sum()))
+        object.__setattr__(self, "discount", discount)
+        shape = (self.states, self.actions)
+        if self.evidence is not None and self.evidence.visits.shape != shape:
+            raise InvalidModel(
+                f"evidence must speak of S, A = {shape}; got {self.evidence.visits.shape}"
+            )
+
+    @classmethod
+    def from_transitions(
+        cls,
+        states: Any,
+        actions: Any = None,
+        next_states: Any = None,
+        *,
+        discount: float,
+        n_states: int | None = None,
+        n_actions: int | None = None,
+        initial: Any = None,
+        prior: Prior | float | None = None,
+        unvisited: Unvisited | str = Unvisited.PRIOR,
+        absorbing: Any = (),
+    ) -> MDP:
+        """An MDP estimated from what was seen; `evidence` says how much stands behind each row.
+
+        Probabilities are the observed shares, with the imagined steps of the prior counted in. So
+        is a pair of state and action that was never seen: by default every successor seen from its
+        state is taken to be as likely. `mdp.evidence.sentences()` says all that was assumed.
+
+        Args:
+            states: [N] where each step began; or `Demonstrations`, and nothing for the next two.
+                Their consecutive steps and final states are counted, and a state in which an
+                episode ended is taken for one that nothing leaves.
+            actions: [N] what was done there.
+            next_states: [N] where it led.
+            discount: of the model.
+            n_states: S; None takes one more than the largest number seen.
+            n_actions: A; None takes one more than the largest number seen.
+            initial: [S] distribution of the first state, or its number; None counts the first
+                states of the episodes that were seen from their start.
+            prior: imagined steps added to the observed ones, as a `Prior` or their number; None
+                adds one to every row, spread over the successors seen from its state.
+            unvisited: pairs that were never seen follow the "prior", "stay", or "refuse" to go on.
+            absorbing: states known to be left by nothing.
+        """
+        estimate, start, evidence = estimated(
+            states,
+            actions,
+            next_states,
+            n_states=n_states,
+            n_actions=n_actions,
+            initial=initial,
+            prior=prior,
+            unvisited=unvisited,
+            absorbing=absorbing,
+        )
+        return cls(estimate, start, discount, evidence)
+
+    @property
+    def visits(self) -> np.ndarray | None:
+        """[S, A] the observed steps behind estimated transitions; None where they are known."""
+        return None if self.evidence is None else self.evidence.visits
+
+    @property
+    def states(self) -> int:
+        """S, the number of states."""
+        return self.transitions.states.shape[0]
+
+    @property
+    def actions(self) -> int:
+        """A, the number of actions."""
+        return self.transitions.states.shape[1]
+
+    def __repr__(self) -> str:
+        return (
+            f"MDP(states={self.states}, actions={self.actions}, "
+            f"successors={self.transitions.states.shape[2]}, discount={self.discount:g})"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the engine's own copy: JAX arrays lose half of their bits on the way."""
+        return {name: part for name, part in self.__dict__.items() if name != "_world"}
+
+    @cached_property
+    def layout(self) -> Successors:
+        """The same transitions, with the next states shared between actions where that is smaller.
+
+        Its `states` are [S, 1, W] or [S, A, W], its `probabilities` [S, A, W]. On a grid all
+        actions lead to the same few neighbours: one gather then serves every action, and a
+        policy's chain has W entries a row instead of A * B.
+        """
+        return shared_successors(self.transitions)
+
+    def expected_next(self, values: np.ndarray) -> np.ndarray:
+        """[S, A] expected value of the next state, for `values` [S]."""
+        if self._matrix is not None:
+            return (self._matrix @ values).reshape(self.states, self.actions)
+        later = np.empty((self.states, self.actions))
+
+        def some(rows: slice) -> None:
+            later[rows] = self.expected_next_of(rows, values)
+
+        side_by_side(some, row_blocks(self.states))
+        return later
+
+    def expected_next_of(self, rows: slice, values: np.ndarray) -> np.ndarray:
+        """[R, A] the same for some of the states, those of `rows`."""
+        if self._matrix is not None:
+            return self.expected_next(values)[rows]
+        chances = self.layout.probabilities[rows]
+        # One gather serves all actions where they share their next states.
+        gathered = np.broadcast_to(values[self.layout.states[rows]], chances.shape)
+        return np.einsum("saw,saw->sa", chances, gathered)
+
+    def inflow(self, table: np.ndarray) -> np.ndarray:
+        """[S] what flows into each state when `table` [S, A] flows out.
+
+        The transpose of `expected_next`.
+        """
+        if self._matrix is not None:
+            return table.ravel() @ self._matrix
+        reached = self.layout.states
+        weights = self.layout_weights(table)
+        return np.bincount(reached.ravel(), weights=weights.ravel(), minlength=self.states)
+
+    def layout_weights(self, table: np.ndarray) -> np.ndarray:
+        """The weights of the layout's next states when `table` [S, A] weighs the actions.
+
+        [S, W] where actions share their next states, [S, A, W] where they do not.
+        """
+        chances = self.layout.probabilities
+        if self.layout.states.shape[1] > 1:
+            return table[:, :, None] * chances
+        weights = np.empty((self.states, chances.shape[2]))
+
+        def some(rows: slice) -> None:
+            np.einsum("sa,saw->sw", table[rows], chances[rows], out=weights[rows])
+
+        side_by_side(some, row_blocks(self.states))
+        return weights
+
+    @cached_property
+    def _matrix(self) -> np.ndarray | None:
+        """[S * A, S] dense transitions of a tiny model: one product costs less than one gather."""
+        tiny = self.states * self.actions * self.states <= 20_000
+        return self.dense().reshape(-1, self.states) if tiny else None
+
+    @cached_property
+    def absorbing(self) -> np.ndarray:
+        """[S] bool, the states that no action leaves."""
+        # No tolerance: a state left once in a million steps is left.
+        own = self.transitions.states == np.arange(self.states)[:, None, None]
+        return read_only((own | (self.transitions.probabilities == 0)).all(axis=(1, 2)))
+
+    def dense(self) -> np.ndarray:
+        """[S, A, S] the transitions as one dense array."""
+        table = np.zeros((self.states, self.actions, self.states))
+        s, a, _ = np.indices(self.transitions.states.shape, sparse=True)
+        np.add.at(table, (s, a, self.transitions.states), self.transitions.probabilities)
+        return table
+
+    def sparse(self) -> Any:
+        """[S * A, S] the transitions as a scipy.sparse CSR array, row s * A + a."""
+        from scipy.sparse import csr_array
+
+        shape = self.transitions.states.shape
+        rows = np.repeat(np.arange(shape[0] * shape[1]), shape[2])
+        keep = self.transitions.probabilities.ravel() > 0
+        entries = (rows[keep], self.transitions.states.ravel()[keep])
+        return csr_array(
+            (self.transitions.probabilities.ravel()[keep], entries),
+            shape=(shape[0] * shape[1], shape[0]),
+        )
+
+
+def checked_discount(discount: Any) -> float:
+    """The discount as a number in [0, 1)."""
+    try:
+        number = float(discount)
+    except (TypeError, ValueError):
+        raise InvalidModel(f"discount must be a number in [0, 1); got {discount!r}") from None
+    if not 0.0 <= number < 1.0:
+        raise InvalidModel(f"discount must be in [0, 1); got {number:g}")
+    return number
+
+
+def _check_initial(initial: np.ndarray, states: int) -> None:
+    if initial.shape != (states,):
+        raise InvalidModel(
+            f"initial must have shape [S] = ({states},), one probability a state; "
+            f"got {initial.shape}"
+        )
+    bad = ~(initial >= 0) | ~np.isfinite(initial)
+    if bad.any():
+        worst = int(np.flatnonzero(bad)[0])
+        raise InvalidModel(
+            f"initial must be a distribution; state {worst} has probability {initial[worst]:g}"
+        )
+    if abs(initial.sum() - 1.0) > ROW_SUM_TOLERANCE:
+        raise InvalidModel(f"initial must be a distribution; it sums to {initial.sum():.10g}")

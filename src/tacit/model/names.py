@@ -1,0 +1,124 @@
+"""How states and actions are called and, on a grid, where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tacit.errors import InvalidModel
+
+if TYPE_CHECKING:
+    from tacit.model.mdp import MDP
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How states and actions are named and, on a grid, where they lie.
+
+    On a grid, states 0 to rows * columns - 1 are its cells, row by row; later ones lie off it.
+
+    Attributes:
+        rows: number of rows of the grid; 0 where the world is no grid.
+        columns: number of columns of the grid; 0 where the world is no grid.
+        directions: one (row, column) step per action, down and right being positive; empty where
+            actions do not point anywhere.
+        state_names: one name per state; empty where they have none.
+        action_names: one name per action; empty where they have none.
+    """
+
+    rows: int = 0
+    columns: int = 0
+    directions: tuple[tuple[int, int], ...] = ()
+    state_names: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether states lie on a grid."""
+        return self.rows > 0 and self.columns > 0
+
+    def grid(self, values: Any) -> np.ndarray:
+        """[rows, columns] the values [S] of the cells, as they lie."""
+        if not self.is_grid:
+            raise InvalidModel("this world is no grid: its layout has no rows and columns")
+        cells = self.rows * self.columns
+        values = np.asarray(values)
+        if values.ndim != 1 or len(values) < cells:
+            raise InvalidModel(
+                f"values must hold one entry a state, {cells} or more; got {values.shape}"
+            )
+        return values[:cells].reshape(self.rows, self.columns)
+
+    def cell(self, state: int) -> tuple[int, int] | None:
+        """(row, column) of a state; None if it lies off the grid."""
+        inside = self.is_grid and 0 <= state < self.rows * self.columns
+        return divmod(int(state), self.columns) if inside else None
+
+    def state_name(self, state: int) -> str:
+        """The name of a state, or its number or cell where it has none."""
+        if self.state_names:
+            return self.state_names[state]
+        cell = self.cell(state)
+        return f"state {state}" if cell is None else f"({cell[0]}, {cell[1]})"
+
+    def action_name(self, action: int) -> str:
+        """The name of an action, or its number where it has none."""
+        return self.action_names[action] if self.action_names else f"action {action}"
+
+
+def known_states(world: Any, layout: Layout | None = None) -> tuple[int, Layout]:
+    """(S, the layout that names them) of a number of states, an `MDP` or a `Layout`."""
+    if isinstance(world, Layout):
+        layout, count = world, len(world.state_names) or world.rows * world.columns
+        if count == 0:
+            raise InvalidModel("this layout does not tell the number of states: pass an MDP")
+    elif isinstance(world, MDP):
+        count = world.states
+    elif isinstance(world, int | np.integer) and not isinstance(world, bool) and world > 0:
+        count = int(world)
+    else:
+        raise InvalidModel(
+            f"the world must be an MDP, a Layout or the number of states; got {world!r:.60}"
+        )
+    layout = layout or Layout()
+    if layout.state_names and len(layout.state_names) != count:
+        raise InvalidModel(
+            f"the layout must name all {count} states; it names {len(layout.state_names)}"
+        )
+    return count, layout
+
+
+def found(given: Any, count: int, names: Sequence[str], what: str) -> int:
+    """The number of a state or action that is given by its number or its name."""
+    if isinstance(given, str):
+        if given in names:
+            return names.index(given)
+        hint = f"known are {', '.join(names[:6])}" + (" ..." if len(names) > 6 else "")
+        raise InvalidModel(
+            f"no {what} is called {given!r}; {hint if names else f'no {what} has a name here'}"
+        )
+    whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
+    if not whole or not 0 <= given < count:
+        raise InvalidModel(f"a {what} must be a name or a number in 0..{count - 1}; got {given!r}")
+    return int(given)
+
+
+def state_names(layout: Layout, count: int) -> tuple[str, ...]:
+    """[S] what the states are called; grid cells such as "(0, 1)" are names, too."""
+    if not (layout.state_names or layout.is_grid):
+        return ()
+    return tuple(layout.state_name(s) for s in range(count))
+
+
+def several(given: Any, count: int, names: Sequence[str], what: str) -> list[int]:
+    """The numbers of one or more states or actions, each once."""
+    listed = [given] if isinstance(given, str | int | np.integer) else list(given)
+    if not listed:
+        raise InvalidModel(f"at least one {what} must be named; got none")
+    numbers = [found(one, count, names, what) for one in listed]
+    if len(set(numbers)) < len(numbers):
+        raise InvalidModel(f"every {what} must be named once; got {listed!r:.80}")
+    return numbers

@@ -1,0 +1,231 @@
+"""A model of which every process holds its own states only, built from rows.
+
+`MDP` holds the whole model in every process. Where that is too much, give functions of a range of
+states instead: each process asks for its own states and for no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from tacit.engine.backends.sharded import (
+    Sharded,
+    at_home,
+    border_of,
+    mesh_of,
+    origin,
+    share,
+    spread,
+)
+from tacit.errors import InvalidModel
+from tacit.model.mdp import checked_discount
+from tacit.model.transitions import (
+    ROW_SUM_TOLERANCE,
+    Successors,
+    shared_successors,
+    successor_lists,
+)
+
+Rows = Callable[[int, int], Any]
+# States asked for at once: what is sorted on the way in is as large as several copies of it.
+CHUNK = 2**18
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedMDP:
+    """A Markov decision process without a reward, split over devices by states.
+
+    Attributes:
+        world: its dynamics.
+        initial: [N] distribution of the first state, split; N is S made even.
+        discount: weight of the next step against this one.
+    """
+
+    world: Sharded
+    initial: Any
+    discount: float
+
+    @classmethod
+    def from_rows(
+        cls,
+        rows: Rows,
+        initial: Rows | int,
+        *,
+        states: int,
+        discount: float,
+        devices: Sequence[Any] | None = None,
+    ) -> ShardedMDP:
+        """The model whose states start..stop-1 have the transitions `rows(start, stop)`.
+
+        Under `jax.distributed` every process calls this, and is asked for its own states only.
+
+        Args:
+            rows: (start, stop) -> `Successors`, each [stop - start, A, B], of numbers in 0..S-1.
+            initial: the number of the first state, or (start, stop) -> [stop - start] probability
+                of each.
+            states: S.
+            discount: of the model.
+            devices: to split it over; all of the job if None.
+        """
+        if not 0 < states < 2**31:
+            raise InvalidModel(f"states must be a number in 1..{2**31 - 1}; got {states}")
+        discount, mesh = checked_discount(discount), mesh_of(devices)
+        begins = _start(initial, states)
+        parts: list[tuple[int, Successors]] = []
+        fault, mass, found = None, 0.0, (0, 1, 1, 0)
+        try:
+            parts = [part for first in _firsts(mesh, states) for part in _read(rows, first, states)]
+            mass = sum(float(begins(*_span(part)).sum()) for part in parts)
+            found = _shape(parts)
+        except InvalidModel as error:
+            fault = error
+        # Every process hears of a fault, or the others would wait for this one for ever.
+        agreed = _heard([*found, fault is not None, mass])
+        if fault is not None:
+            raise fault
+        if agreed[:, 4].any():
+            raise InvalidModel("another process of this job was given rows that are not valid")
+        actions, lanes, width, longest = (int(n) for n in agreed[:, :4].max(axis=0))
+        total = float(agreed[:, 5].sum())
+        if not abs(total - 1.0) <= ROW_SUM_TOLERANCE:
+            raise InvalidModel(f"initial must be a distribution; it sums to {total:.10g}")
+        if (agreed[:, 0] != actions)[agreed[:, 0] > 0].any():
+            raise InvalidModel(f"all rows must have as many actions; got {agreed[:, 0].tolist()}")
+        border = border_of(mesh, states, longest)
+        world = _world(mesh, parts, (states, actions, lanes, width, border))
+        start = spread(mesh, (states,), lambda i, j: begins(i, j) / total)
+        return cls(world, start, discount)
+
+    @property
+    def states(self) -> int:
+        """S, the number of states."""
+        return self.world.count
+
+    @property
+    def actions(self) -> int:
+        """A, the number of actions."""
+        return self.world.probabilities.shape[1]
+
+    def table(self, rows: Rows, *lead: int, actions: bool = True) -> jax.Array:
+        """[*lead, N, A] or [*lead, N] the table of which `rows(start, stop)` are these states'."""
+        shape = (*lead, self.states, *((self.actions,) if actions else ()))
+        return spread(self.world.mesh, shape, rows, axis=len(lead))
+
+    def zeros(self, *, actions: bool = False) -> jax.Array:
+        """[N] or [N, A] zeros, split."""
+        return self.table(lambda start, stop: np.zeros(()), actions=actions)
+
+
+def _start(initial: Rows | int, states: int) -> Rows:
+    """(start, stop) -> probability of each state, from such a function or one state's number."""
+    if callable(initial):
+        return lambda start, stop: _checked_start(np.asarray(initial(start, stop), float), start)
+    if not 0 <= initial < states:
+        raise InvalidModel(f"initial must be the number of a state, 0..{states - 1}; got {initial}")
+    return lambda start, stop: (np.arange(start, stop) == initial).astype(float)
+
+
+def _checked_start(part: np.ndarray, start: int) -> np.ndarray:
+    if not (part >= 0).all():
+        worst = int(np.argmin(part >= 0))
+        raise InvalidModel(
+            f"initial must be a distribution; state {start + worst} has {part[worst]}"
+        )
+    return part
+
+
+def _firsts(mesh: Mesh, states: int) -> list[range]:
+    """The states of each device of this process."""
+    own = share(mesh, states)
+    return [
+        range(i * own, min((i + 1) * own, states))
+        for i, device in enumerate(mesh.devices.ravel())
+        if device.process_index == jax.process_index() and i * own < states
+    ]
+
+
+def _read(rows: Rows, own: range, states: int) -> list[tuple[int, Successors]]:
+    """The lists of these states, checked, in chunks."""
+    chunks = []
+    for start in range(own.start, own.stop, CHUNK):
+        stop = min(start + CHUNK, own.stop)
+        try:
+            given = successor_lists(rows(start, stop), reached=states)
+            if len(given.states) != stop - start:
+                raise InvalidModel(f"{stop - start} states were asked for; got {len(given.states)}")
+        except InvalidModel as error:
+            raise InvalidModel(f"rows({start}, {stop}), counted from its first: {error}") from None
+        shared = shared_successors(given, reached=states)
+        every = np.arange(start, stop, dtype=np.int32)[:, None, None]
+        home = at_home(shared.states, shared.probabilities, every)
+        chunks.append((start, Successors(home, shared.probabilities)))
+    return chunks
+
+
+def _span(part: tuple[int, Successors]) -> tuple[int, int]:
+    return part[0], part[0] + len(part[1].states)
+
+
+def _shape(parts: list[tuple[int, Successors]]) -> tuple[int, int, int, int]:
+    """Actions, lanes (1 where actions share their lists), width of the lists, longest step."""
+    actions = {lists.probabilities.shape[1] for _, lists in parts}
+    if len(actions) > 1:
+        raise InvalidModel(f"all rows must have as many actions; got {sorted(actions)}")
+    lanes = max((lists.states.shape[1] for _, lists in parts), default=1)
+    width = max((lists.states.shape[2] for _, lists in parts), default=1)
+    longest = 0
+    for start, lists in parts:
+        every = np.arange(start, start + len(lists.states))[:, None, None]
+        longest = max(longest, int(np.abs(lists.states - every).max()))
+    return max(actions, default=0), lanes, width, longest
+
+
+def _heard(numbers: list[float]) -> np.ndarray:
+    """[processes, n] these numbers of every process."""
+    if jax.process_count() == 1:
+        return np.array([numbers], float)
+    from jax.experimental.multihost_utils import process_allgather
+
+    with jax.enable_x64(True):
+        return np.asarray(process_allgather(np.array(numbers, float)))
+
+
+def _world(
+    mesh: Mesh, parts: list[tuple[int, Successors]], shape: tuple[int, int, int, int, int]
+) -> Sharded:
+    """The parts in one shape, on the devices."""
+    states, actions, lanes, width, border = shape
+
+    def within(start: int, stop: int) -> list[tuple[int, Successors]]:
+        return [part for part in parts if start <= part[0] < stop]
+
+    def places(start: int, stop: int) -> np.ndarray:
+        # Padding stays with the state itself, which every view holds.
+        own = np.arange(start, stop, dtype=np.int32)[:, None, None]
+        block = np.repeat(np.repeat(own, lanes, axis=1), width, axis=2)
+        for first, lists in within(start, stop):
+            at = first - start
+            block[at : at + len(lists.states), :, : lists.states.shape[2]] = lists.states
+        return block - origin(border, start)
+
+    def chances(start: int, stop: int) -> np.ndarray:
+        block = np.zeros((stop - start, actions, width))
+        for first, lists in within(start, stop):
+            at = first - start
+            block[at : at + len(lists.states), :, : lists.states.shape[2]] = lists.probabilities
+        return block
+
+    return Sharded(
+        spread(mesh, (states, lanes, width), places, dtype=np.int32),
+        spread(mesh, (states, actions, width), chances),
+        mesh,
+        states,
+        border,
+        gathered=False,
+    )

@@ -1,1 +1,0 @@
-"""Problems on disk: a folder with a model, features, demonstrations and perhaps a truth."""

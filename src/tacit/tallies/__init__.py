@@ -1,1 +1,0 @@
-"""What demonstrations add up to: sums that can be made in parts, anywhere, and then merged."""
