@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tacit.forward.solution import Certificate, Solution, Status
     from tacit.forward.solve import solve
     from tacit.inverse import families as families
+    from tacit.inverse.findings import Finding, Kind
     from tacit.inverse.joint.tasks import JointRecovery, Task
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.likelihood import Likelihood
@@ -68,6 +69,7 @@ _DEFINED = {
     "tacit.forward.column_generation": ["ColumnGeneration"],
     "tacit.forward.occupancy_lp": ["OccupancyLP"],
     "tacit.forward.soft_dual": ["SoftDual"],
+    "tacit.inverse.findings": ["Finding", "Kind"],
     "tacit.inverse.recover": ["recover"],
     "tacit.inverse.recovery": ["Recovery", "RecoveryStatus"],
     "tacit.inverse.joint.tasks": ["JointRecovery", "Task"],

@@ -1,6 +1,13 @@
-"""Plain sentences about data and features that hold whatever the estimator."""
+"""Findings: sentences for people that say in fields what they are about, and the common ones.
+
+Nothing in the program reads a sentence back: what a finding is about stands in `kind` and `about`.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
 
 import numpy as np
 
@@ -8,6 +15,67 @@ from tacit.data.observed import Observed, counts_of, moves_of
 from tacit.inverse.expectations import Blocks, Expectations
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+
+
+class Kind(Enum):
+    """What a finding is about; the list is closed."""
+
+    CHOICE = auto()  # which estimator was picked, and why
+    MISFIT = auto()  # the model does not fit what was seen
+    NOT_CONVERGED = auto()
+    LOCAL_OPTIMUM = auto()
+    UNATTAINABLE = auto()  # no policy collects what the demonstrations did
+    DETERMINISTIC = auto()  # the expert looks deterministic
+    NOT_IDENTIFIED = auto()  # the demonstrations leave a number open
+    ACTIVE = auto()  # a constraint restrains the demonstrator
+    INACTIVE = auto()  # it was not shown to
+    SLACK = auto()  # a budget is not used up
+    FORBIDDEN = auto()  # a cost without an upper limit
+    ASSUMED = auto()  # something that was not seen had to be assumed
+    TRUNCATED = auto()  # trajectories were cut off
+    ERRORS = auto()  # what the error bars rest on
+    NOTE = auto()
+
+
+@dataclass(frozen=True)
+class About:
+    """What a finding is about, where it is about one thing.
+
+    Attributes:
+        constraint: its number.
+        feature: its name.
+        state: its number.
+        action: its number.
+        trajectory: its number.
+        number: the number that the sentence turns on: a p-value, a share, a count.
+    """
+
+    constraint: int | None = None
+    feature: str | None = None
+    state: int | None = None
+    action: int | None = None
+    trajectory: int | None = None
+    number: float | None = None
+
+
+class Finding(str):
+    """A sentence for people, with its kind and what it is about in fields.
+
+    Attributes:
+        kind: one of `Kind`.
+        about: constraint, feature, state, action, trajectory, number; None where it is not one.
+    """
+
+    kind: Kind
+    about: About
+
+    def __new__(cls, sentence: str, kind: Kind = Kind.NOTE, **about: Any) -> Finding:
+        """A finding of a kind; `about` are the fields of `About`."""
+        found = super().__new__(cls, sentence)
+        found.kind = kind
+        found.about = About(**about)
+        return found
+
 
 # Correlation beyond which two feature columns are called the same.
 SAME = 1.0 - 1e-9

@@ -20,6 +20,7 @@ from tacit.engine.backends.sharded import (
     border_of,
     mesh_of,
     origin,
+    sharded,
     share,
     spread,
 )
@@ -31,6 +32,8 @@ from tacit.model.transitions import (
     shared_successors,
     successor_lists,
 )
+
+__all__ = ["ShardedMDP", "sharded"]
 
 Rows = Callable[[int, int], Any]
 # States asked for at once: what is sorted on the way in is as large as several copies of it.
