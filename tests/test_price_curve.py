@@ -10,7 +10,7 @@ import tacit
 from experts import grid, tangle
 from strategies import examples, problems
 from tacit import Objective
-from tacit.checks.price_curve import price_curve
+from tacit.checks.prices import price_curve
 from tacit.forward.solution import Status
 
 # Solvers meet their certificates to 1e-9 of the value; sums and differences of a few.

@@ -13,7 +13,7 @@ from house import ROOMS, house
 from outline import read
 from tacit.checks.discounts import discount_profile
 from tacit.checks.fits import trajectory_fits
-from tacit.checks.holdout import holdout
+from tacit.checks.held_out import holdout
 from tacit.cli import main
 from tacit.cli.report import command
 from tacit.cli.report_arguments import Report

@@ -11,8 +11,8 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
-
 from tacit.inverse.choice import DETERMINISTIC
+
 from tacit.inverse.findings import ENOUGH
 
 # Okabe and Ito's blue and vermilion: told apart by all eyes, and by lightness in print. Outlines

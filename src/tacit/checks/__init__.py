@@ -4,8 +4,8 @@ from tacit.checks.discounts import DiscountProfile, discount_profile
 from tacit.checks.dynamics import DynamicsUncertainty, dynamics_uncertainty
 from tacit.checks.fits import TrajectoryFits, trajectory_fits
 from tacit.checks.groups import EqualWeightsTest, equal_weights_test
-from tacit.checks.holdout import Holdout, holdout
-from tacit.checks.price_curve import PriceCurve, price_curve
+from tacit.checks.held_out import Holdout, holdout
+from tacit.checks.prices import PriceCurve, price_curve
 
 __all__ = [
     "DiscountProfile",

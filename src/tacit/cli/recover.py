@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 NOT_CONVERGED = 3
 # Word of the command line -> module and class.
 KINDS = {
-    "likelihood": ("likelihood", "Likelihood"),
-    "convex": ("convex", "Convex"),
-    "alternating": ("alternating", "Alternating"),
-    "explanation": ("explanation", "Explanation"),
-    "reward-only": ("baselines", "RewardOnly"),
-    "constraint-only": ("baselines", "ConstraintOnly"),
+    "likelihood": ("noisy.likelihood", "Likelihood"),
+    "convex": ("noisy.convex", "Convex"),
+    "alternating": ("paper.alternating", "Alternating"),
+    "explanation": ("optimal.explanation", "Explanation"),
+    "reward-only": ("families.baselines", "RewardOnly"),
+    "constraint-only": ("families.baselines", "ConstraintOnly"),
 }
 
 

@@ -55,7 +55,7 @@ def extras(
     if arguments.holdout > 0:
 
         def held_out() -> Any:
-            from tacit.checks.holdout import holdout
+            from tacit.checks.held_out import holdout
 
             return holdout(
                 mdp,

@@ -13,7 +13,7 @@ from tacit.cli.tables import Table
 from tacit.errors import Infeasible, InvalidModel
 
 if TYPE_CHECKING:
-    from tacit.checks.price_curve import PriceCurve
+    from tacit.checks.prices import PriceCurve
     from tacit.folders.problem import Problem
     from tacit.forward.solution import Solution
 
@@ -39,7 +39,7 @@ def command(arguments: Solve) -> Answer:
         raise Infeasible(_proof(error, problem), error.solution) from None
     curve = None
     if arguments.price_curve:
-        from tacit.checks.price_curve import price_curve
+        from tacit.checks.prices import price_curve
 
         curve = price_curve(
             problem.mdp,

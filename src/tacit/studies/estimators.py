@@ -42,7 +42,9 @@ def _named(module: str, name: str) -> Any:
 
 
 def _published(**options: Any) -> Callable[[World, int], Any]:
-    return lambda _, seed: _named("alternating", "Alternating").published(seed=seed, **options)
+    return lambda _, seed: _named("paper.alternating", "Alternating").published(
+        seed=seed, **options
+    )
 
 
 _ALTERNATING = ("tacit.inverse.paper.alternating", "tacit.inverse.paper.report")
@@ -52,23 +54,23 @@ TABLE = (
     Entry(
         CALIBRATED,
         _ALTERNATING,
-        lambda _, seed: _named("alternating", "Alternating")(seed=seed),
+        lambda _, seed: _named("paper.alternating", "Alternating")(seed=seed),
     ),
     Entry(
         EXPLANATION,
         ("tacit.inverse.optimal.explanation",),
-        lambda *_: _named("explanation", "Explanation")(),
+        lambda *_: _named("optimal.explanation", "Explanation")(),
     ),
-    Entry(MATCHING, ("tacit.inverse.noisy.convex",), lambda *_: _named("convex", "Convex")()),
+    Entry(MATCHING, ("tacit.inverse.noisy.convex",), lambda *_: _named("noisy.convex", "Convex")()),
     Entry(
         LIKELIHOOD,
         ("tacit.inverse.noisy.likelihood",),
-        lambda *_: _named("likelihood", "Likelihood")(),
+        lambda *_: _named("noisy.likelihood", "Likelihood")(),
     ),
     Entry(
         REWARD_ONLY,
         ("tacit.inverse.families.baselines",),
-        lambda *_: _named("baselines", "RewardOnly")(),
+        lambda *_: _named("families.baselines", "RewardOnly")(),
     ),
 )
 
