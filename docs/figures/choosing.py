@@ -11,7 +11,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
-from tacit.inverse.choice import DETERMINISTIC
+from tacit.inverse.recover import DETERMINISTIC
 
 from tacit.inverse.findings import ENOUGH
 
