@@ -1,8 +1,18 @@
-"""The folders are the circle: imports point one way, and importing tacit loads no engine."""
+"""The house: rooms in order, imports that point one way, modules that fit in the head.
+
+Every rule is a function from a package to its offenders, so that each is tried on a small invented
+package that breaks them all, and a failure lists every offender at once.
+"""
 
 import ast
+import json
+import re
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,48 +21,39 @@ import tacit
 
 PACKAGE = Path(tacit.__file__).parent
 
-# From the ground up. A module imports only what stands above it in this list, or its own folder.
-LAYERS = [
+# From the ground up: a module imports only from rooms before its own, and from its own.
+ROOMS = [
     "errors",
-    "progress",
-    "workers",
-    "threads",
     "files",
     "engine",
-    "layout",
-    "transitions",
-    "counting",
-    "dynamics_prior",
-    "evidence",
-    "estimation",
-    "mdp",
-    "objective",
-    "demonstrations",
-    "tallies",
-    "sources",
-    "features",
+    "model",
+    "data",
     "forward",
-    "simulation",
     "inverse",
+    "checks",
+    "many",
     "worlds",
     "judge",
-    "problems",
-    "runs",
-    "export",
+    "folders",
     "show",
+    "export",
     "studies",
-    "commands",
     "cli",
     "__main__",
 ]
-
+# The doors upward: methods that a person expects on a noun, each importing inside itself.
+DOORS = {
+    "Recovery": ("save", "load", "plot", "summary", "_repr_html_"),
+    "JointRecovery": ("save", "load", "plot", "summary", "_repr_html_"),
+    "Demonstrations": ("save", "load"),
+}
 ENGINES = ("jax", "numba", "highspy", "polars", "matplotlib", "rich", "scipy")
-
-# Engines that a machine may lack: they are imported inside the functions that use them.
+# Engines that a machine may lack, or that are slow to load: imported inside what uses them.
 OPTIONAL = {
     "dask",
     "gymnasium",
     "highspy",
+    "jinja2",
     "joblib",
     "matplotlib",
     "minari",
@@ -62,126 +63,319 @@ OPTIONAL = {
     "tensorboardX",
     "tyro",
 }
+# Nothing imports `show` before there is something to draw.
+AT_ONCE = {("show", "matplotlib"), ("show", "jinja2")}
+# Rooms that speak to people, where a regular expression may read only what is not a sentence.
+SPEAKING = ("inverse", "checks", "show")
+PATTERNS = {
+    "tacit.show.embed": "numbers and references inside the SVG that matplotlib writes",
+    "tacit.show.words": "`code` and **strong** in a reader's own text, and names of anchors",
+}
+VAGUE = {"utils", "util", "common", "base", "helpers", "misc"}
+NOUNS = {"errors", "model", "data"}
+MOST_MODULES, MOST_IN_A_FOLDER, MOST_LINES, MOST_NAMES = 180, 20, 390, 45
+# What `tacit recover` without a report walks through.
+MOST_ON_THE_WAY = 40
 
-NOUNS = {"errors", "transitions", "mdp", "objective", "demonstrations"}
+
+@dataclass(frozen=True)
+class Import:
+    """One import statement: where, of what, and inside which function.
+
+    Attributes:
+        line: number.
+        name: dotted, `from a import b` as `a.b`.
+        inside: qualified name of the function or class around it, "" at the top.
+        at_once: whether it runs when the module is imported.
+    """
+
+    line: int
+    name: str
+    inside: str
+    at_once: bool
 
 
-def modules() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
+@dataclass(frozen=True)
+class Module:
+    """One file of a package, parsed.
+
+    Attributes:
+        path: of the file.
+        dotted: the module's name.
+        lines: how many.
+        imports: all but those for type checkers.
+    """
+
+    path: Path
+    dotted: str
+    lines: int
+    imports: tuple[Import, ...]
+
+    @property
+    def room(self) -> str:
+        """The folder or file right under the package; "" for the package itself."""
+        return self.dotted.partition(".")[2].partition(".")[0]
 
 
-def named(path: Path) -> str:
-    return path.relative_to(PACKAGE).with_suffix("").as_posix()
-
-
-def layer(path: Path) -> str:
-    return path.relative_to(PACKAGE).with_suffix("").parts[0]
-
-
-def imported(path: Path, *, top_only: bool = False) -> list[tuple[int, str]]:
-    """(line, dotted name) of everything the file imports, `from a import b` as `a.b`."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    nodes = list(_top_level(tree)) if top_only else list(ast.walk(tree))
-    found = []
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            found += [(node.lineno, alias.name) for alias in node.names]
+def imports_of(tree: ast.AST, inside: str = "", at_once: bool = True) -> Iterator[Import]:
+    """Every import below the node, with those inside functions, without those for type checkers."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from imports_of(ast.Module(node.orelse, []), inside, at_once)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from imports_of(node, f"{inside}.{node.name}".lstrip("."), False)
+        elif isinstance(node, ast.ClassDef):
+            yield from imports_of(node, f"{inside}.{node.name}".lstrip("."), at_once)
+        elif isinstance(node, ast.Import):
+            yield from (Import(node.lineno, a.name, inside, at_once) for a in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute"
-            found += [(node.lineno, f"{node.module}.{alias.name}") for alias in node.names]
+            start = "." * node.level + (node.module or "")
+            for alias in node.names:
+                yield Import(node.lineno, f"{start}.{alias.name}", inside, at_once)
+        else:
+            if isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func):
+                written = ast.unparse(node.args[0]).lstrip("f").strip("'\"").partition("{")[0]
+                yield Import(node.lineno, written.rstrip("."), inside, at_once)
+            yield from imports_of(node, inside, at_once and not isinstance(node, ast.Lambda))
+
+
+@cache
+def read(package: Path) -> dict[str, Module]:
+    """Every module of the package, by its dotted name; the package is called tacit."""
+    found = {}
+    for path in sorted(package.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        parts = ("tacit", *path.relative_to(package).with_suffix("").parts)
+        dotted = ".".join(parts).removesuffix(".__init__")
+        imports = tuple(imports_of(ast.parse(text)))
+        found[dotted] = Module(path, dotted, len(text.splitlines()), imports)
     return found
 
 
-def _top_level(node: ast.AST):
-    """What runs when the module is imported: not the functions, not `if TYPE_CHECKING`."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            continue
-        yield child
-        yield from _top_level(child)
+def home(house: dict[str, Module], name: str) -> str | None:
+    """The module that a dotted name means: itself, or where its last part is defined."""
+    return next((n for n in (name, name.rpartition(".")[0]) if n in house and n != "tacit"), None)
 
 
-@pytest.mark.parametrize("path", modules(), ids=named)
-def test_a_module_has_a_place_and_imports_only_what_stands_above(path):
-    if path == PACKAGE / "__init__.py":
-        assert [name for _, name in imported(path, top_only=True) if "tacit" in name] == []
-        return
-    own = layer(path)
-    assert own in LAYERS, f"{own} has no place in the layout"
-    for line, name in imported(path):
-        top, _, rest = name.partition(".")
-        if top != "tacit" or name == "tacit.__version__":
-            continue
-        other = rest.partition(".")[0]
-        assert other in LAYERS, f"{path}:{line}: import {name} from its own module"
-        rank, limit = LAYERS.index(other), LAYERS.index(own)
-        inside = other == own and path.parent != PACKAGE
-        assert rank < limit or inside, f"{path}:{line}: {own} must not import {other}"
+def is_door(module: str, inside: str) -> bool:
+    noun, _, method = inside.partition(".")
+    return tacit._HOME.get(noun) == module and method in DOORS.get(noun, ())
 
 
-def test_no_folder_imports_itself_in_a_circle():
-    graph = {}
-    for path in modules():
-        dotted = ".".join(["tacit", *path.relative_to(PACKAGE).with_suffix("").parts])
-        graph[dotted.removesuffix(".__init__")] = {
-            name for _, name in imported(path, top_only=True)
-        }
-    # `from tacit.forward.solve import solve` means the module tacit.forward.solve.
-    edges = {
-        module: {
+def edges(house: dict[str, Module]) -> dict[str, set[str]]:
+    """Module -> modules it imports, local imports too, but not through the doors."""
+    return {
+        name: {
             other
-            for name in names
-            for other in (name, name.rpartition(".")[0])
-            if other in graph and other != module
+            for found in module.imports
+            if (other := home(house, found.name)) not in (None, name)
+            and not is_door(name, found.inside)
         }
-        for module, names in graph.items()
+        for name, module in house.items()
     }
-    done: set[str] = set()
+
+
+# The rules: package -> offenders --------------------------------------------------------------
+
+
+def upward(house: dict[str, Module]) -> list[str]:
+    """Imports from a room above, of the package instead of a module, and relative ones."""
+    found = []
+    for name, module in house.items():
+        if name == "tacit":
+            found += [f"tacit:{i.line} imports {i.name} at once" for i in module.imports
+                      if i.at_once and i.name.startswith("tacit")]  # fmt: skip
+        elif module.room not in ROOMS:
+            found.append(f"{name} is in no room")
+        else:
+            for one in module.imports:
+                top, _, rest = one.name.partition(".")
+                other = rest.partition(".")[0]
+                if top not in ("tacit", "") or one.name == "tacit.__version__":
+                    continue
+                known = top == "tacit" and other in ROOMS
+                if not known or (
+                    ROOMS.index(other) > ROOMS.index(module.room) and not is_door(name, one.inside)
+                ):
+                    found.append(f"{name}:{one.line} imports {one.name}")
+    return found
+
+
+def circles(house: dict[str, Module]) -> list[str]:
+    """Circles of modules that import one another; a pair is the shortest."""
+    graph, found, done = edges(house), [], set()
 
     def visit(module: str, trail: tuple[str, ...]) -> None:
-        assert module not in trail, " -> ".join([*trail, module])
-        if module not in done:
-            for other in sorted(edges[module]):
+        if module in trail:
+            found.append(" -> ".join([*trail[trail.index(module) :], module]))
+        elif module not in done:
+            for other in sorted(graph[module]):
                 visit(other, (*trail, module))
             done.add(module)
 
     for module in graph:
         visit(module, ())
+    return found
 
 
-@pytest.mark.parametrize("path", modules(), ids=named)
-def test_optional_engines_are_imported_where_they_are_used(path):
-    # Nothing imports `show` before there is something to draw.
-    allowed = {"matplotlib"} if layer(path) == "show" else set()
-    for line, name in imported(path, top_only=True):
-        engine = name.partition(".")[0]
-        assert engine not in OPTIONAL - allowed, f"{path}:{line}: import {name} later"
+def early(house: dict[str, Module]) -> list[str]:
+    """Optional engines imported before they are used, and matplotlib outside `show`."""
+    found = []
+    for name, module in house.items():
+        for one in module.imports:
+            engine = one.name.partition(".")[0]
+            at_once = one.at_once and (module.room, engine) not in AT_ONCE
+            if (engine in OPTIONAL and at_once) or (
+                engine == "matplotlib" and module.room != "show"
+            ):
+                found.append(f"{name}:{one.line} imports {one.name}")
+    return found
 
 
-@pytest.mark.parametrize("path", modules(), ids=named)
-def test_only_show_draws(path):
-    names = {name.partition(".")[0] for _, name in imported(path)}
-    assert "matplotlib" not in names or layer(path) == "show"
+def large(house: dict[str, Module]) -> list[str]:
+    """Too many modules in all or in one folder, and modules that are too long."""
+    folders = Counter(module.path.parent for module in house.values())
+    found = [f"{len(house)} modules"] if len(house) > MOST_MODULES else []
+    found += [f"{f.name}/ has {n} modules" for f, n in folders.items() if n > MOST_IN_A_FOLDER]
+    return found + [f"{m.dotted} has {m.lines} lines" for m in house.values()
+                    if m.lines > MOST_LINES]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", modules(), ids=named)
-def test_module_names_say_what_is_inside(path):
-    assert path.stem not in {"utils", "util", "common", "base", "helpers", "misc"}
+def misnamed(house: dict[str, Module]) -> list[str]:
+    """Names that say nothing, and families with one prefix: a folder that was not made."""
+    folders: dict[Path, set[str]] = {}
+    for module in house.values():
+        path = module.path.parent if module.path.stem == "__init__" else module.path
+        folders.setdefault(path.parent, set()).add(path.stem)
+    found = [f"{name} says nothing" for name in house if name.rpartition(".")[2] in VAGUE]
+    for folder, names in folders.items():
+        heads = Counter(n.partition("_")[0] for n in names if n != "__main__")
+        found += [
+            f"{folder.name}/: {', '.join(sorted(n for n in names if n.partition('_')[0] == head))}"
+            for head, count in heads.items()
+            if count > 1
+        ]
+    return found
+
+
+def reading_prose(house: dict[str, Module]) -> list[str]:
+    """Regular expressions in the rooms that make sentences, but for the listed ones."""
+    return [
+        f"{name}:{one.line} imports re"
+        for name, module in house.items()
+        for one in module.imports
+        if module.room in SPEAKING and one.name.partition(".")[0] == "re" and name not in PATTERNS
+    ]
+
+
+RULES = (upward, circles, early, large, misnamed, reading_prose)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_house_keeps_its_rules(rule):
+    found = rule(read(PACKAGE))
+    assert not found, "\n".join(["", *found])
+
+
+def test_every_rule_sees_what_breaks_it(tmp_path):
+    folder = tmp_path / "tacit"
+    written = {
+        "errors.py": "from tacit.files import arrays",
+        "files/arrays.py": "def f():\n    from tacit.model.mdp import MDP",
+        "files/utils.py": "from . import arrays",
+        "model/mdp.py": "import tacit\nfrom tacit.model.counts import c\nimport matplotlib",
+        "model/counts.py": "def f():\n    from tacit.model.mdp import MDP\n    import polars",
+        "cellar/wine.py": "",
+        "inverse/recovery.py": (
+            "import re, polars\nclass Recovery:\n"
+            "    def save(self):\n        import tacit.folders\n"
+            "    def keep(self):\n        from importlib import import_module\n"
+            "        import_module(f'tacit.folders.{1}')\n"
+        ),
+        "inverse/recovery_page.py": "if TYPE_CHECKING:\n    from tacit.show import page\n",
+        "folders/runs.py": "from tacit.inverse.recovery import Recovery",
+        "show/page.py": "import matplotlib\n" * (MOST_LINES + 1),
+        **{f"many/part{n}.py": "" for n in range(MOST_IN_A_FOLDER + 1)},
+    }
+    for name, text in written.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    house = read(folder)
+    assert sorted(upward(house)) == [
+        "tacit.cellar.wine is in no room",
+        "tacit.errors:1 imports tacit.files.arrays",
+        "tacit.files.arrays:2 imports tacit.model.mdp.MDP",
+        "tacit.files.utils:1 imports ..arrays",
+        "tacit.inverse.recovery:7 imports tacit.folders",
+        "tacit.model.mdp:1 imports tacit",
+    ]
+    assert circles(house) == ["tacit.model.mdp -> tacit.model.counts -> tacit.model.mdp"]
+    assert early(house) == [
+        "tacit.inverse.recovery:1 imports polars",
+        "tacit.model.mdp:3 imports matplotlib",
+    ]
+    assert large(house) == ["many/ has 21 modules", "tacit.show.page has 391 lines"]
+    assert misnamed(house) == [
+        "tacit.files.utils says nothing",
+        "inverse/: recovery, recovery_page",
+    ]
+    assert reading_prose(house) == ["tacit.inverse.recovery:1 imports re"]
+
+
+def test_nothing_listed_here_is_gone():
+    house = read(PACKAGE)
+    assert set(PATTERNS) <= set(house), "a listed pattern has no module"
+    assert {module.room for module in house.values()} - {""} == set(ROOMS)
+    for noun in DOORS:
+        assert hasattr(tacit, noun), noun
+
+
+# Public names -----------------------------------------------------------------------------------
+
+
+def test_public_names_are_few_listed_once_and_found():
+    # The table, the list for `import *` and the imports for type checkers say the same.
+    assert sorted(tacit.__all__) == sorted(tacit._HOME)
+    assert len(tacit.__all__) <= MOST_NAMES
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    checked = next(node for node in tree.body if isinstance(node, ast.If))
+    typed = {}
+    for node in checked.body:
+        assert isinstance(node, ast.ImportFrom)
+        for alias in node.names:
+            whole = f"{node.module}.{alias.name}"
+            typed[alias.asname or alias.name] = whole if whole in read(PACKAGE) else node.module
+    assert typed == tacit._HOME
+    missing = [name for name in tacit.__all__ if getattr(tacit, name, None) is None]
+    missing += [name for name in tacit.__all__ if name not in dir(tacit)]
+    assert not missing
+    with pytest.raises(AttributeError, match="'tacit' has no attribute 'nonsense'"):
+        tacit.nonsense  # noqa: B018
+
+
+def test_no_public_name_is_shadowed_by_a_module():
+    # An import of `tacit.solve`, were there such a module, would replace the function.
+    shadowed = [
+        name
+        for name, where in tacit._HOME.items()
+        if f"tacit.{name}" in read(PACKAGE) and where != f"tacit.{name}"
+    ]
+    assert not shadowed
 
 
 def test_the_oracles_know_the_nouns_only():
-    oracles = Path(__file__).with_name("oracles.py")
-    if not oracles.exists():
-        pytest.skip("there is no oracles.py")
-    for line, name in imported(oracles):
-        top, _, rest = name.partition(".")
-        if top != "tacit":
-            continue
+    tree = ast.parse(Path(__file__).with_name("oracles.py").read_text(encoding="utf-8"))
+    found = []
+    for one in imports_of(tree):
+        top, _, rest = one.name.partition(".")
         first = rest.partition(".")[0]
-        home = tacit._HOME.get(first, f"tacit.{first}").removeprefix("tacit.")
-        assert home.partition(".")[0] in NOUNS, f"oracles.py:{line}: {name} is not a noun"
+        room = tacit._HOME.get(first, f"tacit.{first}").split(".")[1]
+        if top == "tacit" and room not in NOUNS:
+            found.append(f"oracles.py:{one.line} imports {one.name}")
+    assert not found
+
+
+# What a process loads -----------------------------------------------------------------------------
 
 
 def fresh(code: str) -> str:
@@ -221,33 +415,28 @@ def test_solving_needs_numpy_scipy_and_jax_only():
     assert fresh(code) == "['CONVERGED', 'CONVERGED']"
 
 
-def test_every_public_name_is_listed_and_found():
-    # The table, the list for `import *` and the imports for type checkers say the same.
-    assert sorted(tacit.__all__) == sorted(tacit._HOME)
-    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
-    checked = next(node for node in tree.body if isinstance(node, ast.If))
-    typed = {
-        alias.name: (f"tacit.{alias.name}" if node.module == "tacit" else node.module)
-        for node in checked.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    assert typed == tacit._HOME
-    for name in tacit.__all__:
-        assert getattr(tacit, name) is not None
-        assert name in dir(tacit)
-    with pytest.raises(AttributeError, match="'tacit' has no attribute 'nonsense'"):
-        tacit.nonsense  # noqa: B018
+# The way of one recovery ------------------------------------------------------------------------
 
 
-def test_no_public_name_is_shadowed_by_a_module():
-    for name, home in tacit._HOME.items():
-        if home != f"tacit.{name}":
-            assert not (PACKAGE / f"{name}.py").exists(), f"tacit.{name} would become a module"
-            assert not (PACKAGE / name).exists(), f"tacit.{name} would become a folder"
+def drawn(text: str) -> set[tuple[str, str]]:
+    """The edges of a picture in plain text: lines such as `cli -> folders, inverse`."""
+    lines = re.findall(r"^\s*(\w+)\s*->\s*(\w+(?:\s*,\s*\w+)*)\s*(?:#.*)?$", text, re.MULTILINE)
+    return {(start, end) for start, ends in lines for end in re.findall(r"\w+", ends)}
 
 
-@pytest.mark.parametrize("name", ["solve", "simulate"])
-def test_verbs_stay_functions_after_their_modules_are_imported(name):
-    code = f"import tacit, {tacit._HOME[name]}; print(callable(tacit.{name}))"
-    assert fresh(code) == "True"
+def test_edges_are_read_from_a_picture():
+    text = "words -> no, picture.\n    cli -> folders, inverse  # asks\n  folders -> files\n"
+    assert drawn(text) == {("cli", "folders"), ("cli", "inverse"), ("folders", "files")}
+
+
+def test_one_recovery_walks_the_way_that_is_drawn(repository):
+    """A fresh process is watched: what this one compiled already would not be seen again."""
+    picture = drawn((repository / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    if not picture:
+        pytest.skip("CONTRIBUTING.md draws no way yet")
+    code = "import json, walk_recover; print(json.dumps(walk_recover.walked()))"
+    told = fresh(f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); {code}")
+    found = json.loads(told)
+    assert found["modules"] <= MOST_ON_THE_WAY, "\n".join(["", *found["module_names"]])
+    crossed = {tuple(edge.split(" -> ")) for edge in found["edges"]}
+    assert crossed <= picture, f"not drawn: {sorted(crossed - picture)}"
