@@ -235,7 +235,7 @@ def tensorboard(folder: str | Path) -> Callback:
         from tensorboardX import SummaryWriter
     except ImportError:
         raise ImportError(
-            "tensorboard(...) needs tensorboardX: pip install 'tacit[tensorboard]'"
+            "tensorboard(...) needs tensorboardX: pip install 'tacit-irl[tensorboard]'"
         ) from None
 
     return _Board(SummaryWriter(str(folder)))

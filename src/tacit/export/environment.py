@@ -60,7 +60,7 @@ def gymnasium_module() -> Any:
         return import_module("gymnasium")
     except ImportError:
         raise InvalidModel(
-            "this needs Gymnasium, which is not installed: pip install 'tacit[gymnasium]'"
+            "this needs Gymnasium, which is not installed: pip install 'tacit-irl[gymnasium]'"
         ) from None
 
 

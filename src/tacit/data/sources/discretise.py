@@ -132,7 +132,7 @@ def cluster_centres(points: np.ndarray, count: Any, seed: int) -> np.ndarray:
         kmeans = import_module("sklearn.cluster").KMeans
     except ImportError:
         raise InvalidModel(
-            "clusters need scikit-learn, which is not installed: pip install 'tacit[clusters]'"
+            "clusters need scikit-learn, which is not installed: pip install 'tacit-irl[clusters]'"
         ) from None
     fitted = kmeans(n_clusters=int(count), n_init=4, random_state=seed).fit(points)
     centres = np.asarray(fitted.cluster_centers_, dtype=np.float64)

@@ -102,7 +102,7 @@ def made(name: str) -> Any:
         import gymnasium
     except ImportError:
         raise InvalidModel(
-            f"{name!r} needs Gymnasium, which is not installed: pip install 'tacit[gymnasium]'"
+            f"{name!r} needs Gymnasium, which is not installed: pip install 'tacit-irl[gymnasium]'"
         ) from None
     try:
         return gymnasium.make(name)

@@ -53,7 +53,7 @@ def _opened(source: Any) -> Any:
         import minari
     except ImportError:
         raise InvalidDemonstrations(
-            "a Minari dataset needs Minari, which is not installed: pip install 'tacit[minari]'"
+            "a Minari dataset needs Minari, which is not installed: pip install 'tacit-irl[minari]'"
         ) from None
     if not isinstance(source, str | Path):
         raise InvalidDemonstrations(
