@@ -97,8 +97,8 @@ def test_every_interval_grows_and_the_finding_is_said():
     known = np.isfinite(variance)
     assert known.any()
     assert np.allclose(after.reward_standard_errors[known] ** 2, variance[known], rtol=1e-12)
-    assert after.findings == (found.sentence, *before.findings)
-    assert "redrawn 6 times" in found.sentence
+    assert after.findings == (found.finding, *before.findings)
+    assert "redrawn 6 times" in found.finding
     assert (after.reward_intervals >= 0).all()
     assert (after.reward_intervals <= 1).all()
     assert np.array_equal(found.recovery.reward_weights, plain.reward_weights)

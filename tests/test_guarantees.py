@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.inverse.findings import more_data_sentence
+from tacit.inverse.findings import more_data_findings
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +113,6 @@ def test_a_slack_budget_has_no_upper_end():
 def test_no_data_are_asked_for_what_they_cannot_tell(watched):
     walks = watched[2]
     ends = np.array([[0.4, 0.5], [0.0, 1.0], [0.5, np.inf]])
-    (said,) = more_data_sentence(["sun", "dark", "fire"], ends, walks, True)
+    (said,) = more_data_findings(["sun", "dark", "fire"], ends, walks, True)
     assert said.startswith("The widest interval is that of sun; 300 more trajectories")
-    assert more_data_sentence(["dark", "fire"], ends[1:], walks, True) == []
+    assert more_data_findings(["dark", "fire"], ends[1:], walks, True) == []

@@ -11,6 +11,7 @@ from tacit.checks.fits import log_policy, optimal_actions
 from tacit.data.observed import Observed, counts_of
 from tacit.errors import InvalidModel
 from tacit.inverse.expectations import check_task
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.likelihood import Likelihood, Steps
 from tacit.inverse.recover import Estimator, recover
@@ -86,24 +87,26 @@ class DiscountProfile:
         return table
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """What the profile says, in plain words."""
-        return (*self._discount_sentences(), *self._answer_sentences())
+    def sentences(self) -> tuple[Finding, ...]:
+        """What the profile says, as findings."""
+        return (*self._discount_findings(), *self._answer_findings())
 
     @property
     def _at(self) -> int:
         noisy = not np.isnan(self.log_likelihood).any()
         return int(np.argmax(self.log_likelihood if noisy else self.share_optimal))
 
-    def _discount_sentences(self) -> list[str]:
+    def _discount_findings(self) -> list[Finding]:
         low, high = self.interval
         few, tried = int(self.inside.sum()), len(self.discounts)
+        kind, number = Kind.NOT_IDENTIFIED, None
         if few == tried:
             first = (
                 f"The demonstrations cannot tell the discount: all {tried} values tried, from "
                 f"{low:g} to {high:g}, explain them equally well."
             )
         elif few == 1:
+            kind, number = Kind.NOTE, low
             first = (
                 f"Of the discounts tried only {low:g} explains the demonstrations well; a finer "
                 "grid around it would say how sure that is."
@@ -115,41 +118,46 @@ class DiscountProfile:
                 f"The demonstrations cannot tell the discount between {low:g} and {high:g}{but}; "
                 f"{self.best:g} explains them best."
             )
-        said = [first]
+        found = [Finding(first, kind, number=number)]
         if few < tried and (self.inside[0] or self.inside[-1]):
             ends = (("below", self.inside[0]), ("above", self.inside[-1]))
             beyond = " and ".join(word for word, open_end in ends if open_end)
-            said.append(f"Discounts {beyond} those tried may explain them as well.")
+            said = f"Discounts {beyond} those tried may explain them as well."
+            found.append(Finding(said, Kind.NOT_IDENTIFIED))
         if self.assumed in self.discounts[~self.inside]:
-            said.append(f"The discount assumed, {self.assumed:g}, does not explain them as well.")
-        return said
+            said = f"The discount assumed, {self.assumed:g}, does not explain them as well."
+            found.append(Finding(said, Kind.MISFIT, number=self.assumed))
+        return found
 
-    def _answer_sentences(self) -> list[str]:
+    def _answer_findings(self) -> list[Finding]:
         """How the answer moves within the set."""
         kept = [one for one, on in zip(self.recoveries, self.inside, strict=True) if on]
         if len(kept) == 1:
             return []
-        said = []
+        found = []
         for k in range(len(kept[0].cost_weights)):
             active = [bool(one.identification.active[k]) for one in kept]
             if all(active) or not any(active):
                 word = "active" if active[0] else "not shown to be active"
-                said.append(f"Constraint {k} is {word} at each of these discounts.")
+                said = f"Constraint {k} is {word} at each of these discounts."
+                kind = Kind.ACTIVE if active[0] else Kind.INACTIVE
+                found.append(Finding(said, kind, constraint=k))
             else:
                 at = self.discounts[self.inside][np.array(active)]
-                said.append(
+                said = (
                     f"Whether constraint {k} is active depends on the discount: it is at "
                     f"{len(at)} of {len(kept)} of these, from {at[0]:g} to {at[-1]:g}."
                 )
+                found.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=k, number=len(at)))
         moved, name, low, high = _most_moved(kept)
         if moved <= STEADY:
-            said.append(f"No weight moves by more than {max(moved, 0.0):.2g} over these discounts.")
-        else:
-            said.append(
-                f"The weight that moves most over these discounts is that of {name}: it lies "
-                f"between {low:.3g} and {high:.3g}."
-            )
-        return said
+            said = f"No weight moves by more than {moved:.2g} over these discounts."
+            return [*found, Finding(said, number=moved)]
+        said = (
+            f"The weight that moves most over these discounts is that of {name}: it lies "
+            f"between {low:.3g} and {high:.3g}."
+        )
+        return [*found, Finding(said, Kind.NOT_IDENTIFIED, feature=name, number=moved)]
 
 
 def discount_profile(

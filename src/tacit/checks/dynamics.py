@@ -14,6 +14,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, TacitError
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import Identification
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery, RecoveryStatus
@@ -35,7 +36,7 @@ class DynamicsUncertainty:
         active_share: [K] share of the draws in which each constraint is active.
         draws: number of draws that were recovered.
         failed: number of draws without an answer.
-        sentence: what it comes to.
+        finding: what it comes to.
     """
 
     recovery: Recovery
@@ -47,7 +48,7 @@ class DynamicsUncertainty:
     active_share: np.ndarray
     draws: int
     failed: int
-    sentence: str
+    finding: Finding
 
 
 def dynamics_uncertainty(
@@ -118,7 +119,7 @@ def _summary(plain: Recovery, found: Sequence[Recovery], draws: int) -> Dynamics
     budgets = _deviations(plain.budgets, [r.budgets for r in found])
     active = np.mean([r.identification.active for r in found], axis=0).reshape(-1)
     known = plain.identification
-    sentence = _sentence(plain, reward, costs, prices, active, len(found), draws)
+    finding = _finding(plain, reward, costs, prices, active, len(found), draws)
     wide = Identification(
         _widened(plain.reward_weights, known.reward_intervals, reward, len(found)),
         [
@@ -134,7 +135,7 @@ def _summary(plain: Recovery, found: Sequence[Recovery], draws: int) -> Dynamics
         _joined(known.multiplier_standard_errors, prices),
         _joined(known.budget_standard_errors, budgets),
         known.active,
-        (sentence, *known.findings),
+        (finding, *known.findings),
     )
     return DynamicsUncertainty(
         replace(plain, identification=wide),
@@ -146,7 +147,7 @@ def _summary(plain: Recovery, found: Sequence[Recovery], draws: int) -> Dynamics
         active,
         len(found),
         draws - len(found),
-        sentence,
+        finding,
     )
 
 
@@ -189,7 +190,7 @@ def _widened(
     return np.where(np.isfinite(ends) & np.isfinite(point)[:, None], new, ends)
 
 
-def _sentence(
+def _finding(
     plain: Recovery,
     reward: np.ndarray,
     costs: Sequence[np.ndarray],
@@ -197,7 +198,7 @@ def _sentence(
     active: np.ndarray,
     draws: int,
     asked: int,
-) -> str:
+) -> Finding:
     known = plain.identification
     moved = np.concatenate([reward, *costs])
     names = [*plain.reward_names, *(name for part in plain.cost_names for name in part)]
@@ -222,4 +223,4 @@ def _sentence(
             text += f"; constraint {k} is active in {share:.0%} of the draws"
     if draws < asked:
         text += f"; {asked - draws} draws had no answer"
-    return text + "."
+    return Finding(text + ".", Kind.ERRORS, number=float(draws))

@@ -15,6 +15,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations
 from tacit.forward.solution import priced
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
 from tacit.model.transitions import read_only
@@ -69,19 +70,24 @@ class TrajectoryFits:
         return dict(vars(self))
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """What to know about the fits, in plain words."""
-        which, count = self.episode[0], len(self)
+    def sentences(self) -> tuple[Finding, ...]:
+        """What to know about the fits, as findings."""
+        which, count = int(self.episode[0]), len(self)
         if not self.noisy:
             whole = float(self.share_optimal @ self.steps / self.steps.sum())
-            said = [f"{_percent(whole)} of the steps are optimal under the recovered objective."]
+            text = f"{_percent(whole)} of the steps are optimal under the recovered objective."
+            said = [Finding(text, number=whole)]
             if count > 1 and self.share_optimal[0] < 1.0:
                 worst = _percent(self.share_optimal[0])
-                said.append(f"Episode {which} fits worst: {worst} of its steps are.")
+                text = f"Episode {which} fits worst: {worst} of its steps are."
+                least = float(self.share_optimal[0])
+                said.append(Finding(text, trajectory=which, number=least))
             return tuple(said)
         chance = min(1.0, count * float(self.p_value.min()))
         fit = f"{self.log_likelihood[0]:.3g} a step where {self.expected[0]:.3g} is usual"
+        kind = Kind.NOTE
         if chance < UNUSUAL:
+            kind = Kind.MISFIT
             few = int((self.p_value < UNUSUAL / count).sum())
             more = f", {few} trajectories in all" if few > 1 else ""
             sentence = (
@@ -95,7 +101,7 @@ class TrajectoryFits:
                 f"No trajectory fits worse than chance allows; the worst is episode {which}, its "
                 f"log-likelihood {fit}."
             )
-        return (sentence,)
+        return (Finding(sentence, kind, trajectory=which, number=chance),)
 
 
 def trajectory_fits(

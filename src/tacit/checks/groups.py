@@ -25,6 +25,7 @@ from tacit.checks.likelihood_ratio import (
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.likelihood import Likelihood, Steps
 from tacit.inverse.recovery import Recovery
@@ -80,8 +81,8 @@ class EqualWeightsTest:
         return dict(zip(names, (np.array(c) for c in zip(*rows, strict=True)), strict=True))
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """What came out, in plain words."""
+    def sentences(self) -> tuple[Finding, ...]:
+        """What came out, as findings."""
         named = [
             f"{g} ({n} episode{'s' if n != 1 else ''})"
             for g, n in zip(self.groups, self.episodes, strict=True)
@@ -92,12 +93,13 @@ class EqualWeightsTest:
         shown = f"p = {self.p_value:.3f}" if self.p_value >= 0.001 else "p < 0.001"
         basis = f"likelihood ratio {self.ratio:.4g}, {shown} {self.law}"
         if self.p_value > LEVEL:
-            return (f"Nothing shows that {who} differ in what they want and refuse ({basis}).",)
+            said = f"Nothing shows that {who} differ in what they want and refuse ({basis})."
+            return (Finding(said, number=self.p_value),)
         what = "weights and prices" if self.own_noise else "weights, prices and noise"
-        said = [f"{who} do not follow the same {what} ({basis})."]
-        return (*said, *self._widest())
+        said = f"{who} do not follow the same {what} ({basis})."
+        return (Finding(said, Kind.MISFIT, number=self.p_value), *self._widest())
 
-    def _widest(self) -> list[str]:
+    def _widest(self) -> list[Finding]:
         """The number in which two groups differ most, in standard errors."""
         table = [list(_numbers(one)) for one in self.recoveries]
         best, said = 0.0, []
@@ -116,7 +118,9 @@ class EqualWeightsTest:
             ]
             kind, name = rows[0][:2]
             what = f"{kind} {name}" if kind == "price" else f"the {kind} weight of {name}"
-            said = [f"They differ most in {what}: {each[0]}, {each[1]}."]
+            feature = None if kind == "price" else str(name)
+            text = f"They differ most in {what}: {each[0]}, {each[1]}."
+            said = [Finding(text, feature=feature, number=best)]
         return said
 
 

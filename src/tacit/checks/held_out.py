@@ -11,6 +11,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.families.baselines import RewardOnly
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
@@ -74,8 +75,8 @@ class Holdout:
         return self.recovered, self.reward_only, self.uniform, self.in_sample
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """What came out, in plain words."""
+    def sentences(self) -> tuple[Finding, ...]:
+        """What came out, as findings."""
         noisy = not np.isnan(self.recovered.log_likelihood)
         one, other = self.recovered, self.uniform
         where = f"On {_count(len(self.held), 'episode')} held out ({_count(self.steps, 'step')})"
@@ -92,23 +93,31 @@ class Holdout:
                 f"{self.reward_only.share_optimal:.1%} under the best reward without constraints; "
                 f"of random actions {other.share_optimal:.1%} would be."
             )
-        return first, self._verdict()
+        score = one.log_likelihood if noisy else one.share_optimal
+        return Finding(first, number=score), self._verdict()
 
-    def _verdict(self) -> str:
+    def _verdict(self) -> Finding:
         if len(self.held) == 1:
-            return "One episode cannot show whether that is more than chance: hold out more."
+            said = "One episode cannot show whether that is more than chance: hold out more."
+            return Finding(said, Kind.NOT_IDENTIFIED)
         if not _ahead(self.uniform):
-            return "It does not predict unseen episodes better than random actions do."
+            said = "It does not predict unseen episodes better than random actions do."
+            return Finding(said, Kind.MISFIT, number=self.uniform.lead)
         if len(self.recovery.cost_weights) == 0:
-            return "It predicts unseen episodes better than random actions do."
+            said = "It predicts unseen episodes better than random actions do."
+            return Finding(said, number=self.uniform.lead)
+        lead = self.reward_only.lead
         if _ahead(self.reward_only):
-            return "It predicts unseen episodes better than the best reward without constraints."
+            said = "It predicts unseen episodes better than the best reward without constraints."
+            return Finding(said, number=lead)
         if _behind(self.reward_only):
-            return "It predicts unseen episodes worse than the best reward without constraints."
-        return (
+            said = "It predicts unseen episodes worse than the best reward without constraints."
+            return Finding(said, Kind.MISFIT, number=lead)
+        said = (
             "It predicts unseen episodes better than random actions do, and as well as the best "
             "reward without constraints: these episodes do not show that constraints are needed."
         )
+        return Finding(said, Kind.INACTIVE, number=lead)
 
 
 def holdout(

@@ -17,6 +17,7 @@ from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solution import Certificate, Solution, Status, priced
 from tacit.forward.solve import Solver, solve
+from tacit.inverse.findings import Finding, Kind
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
 
@@ -69,13 +70,15 @@ class PriceCurve:
         return height / width
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """What the curve says, in plain words."""
+    def sentences(self) -> tuple[Finding, ...]:
+        """What the curve says, as findings."""
+        about = {"constraint": self.constraint}
         if len(self) == 1:
-            return (f"The budget of constraint {self.constraint} never matters.",)
+            said = f"The budget of constraint {self.constraint} never matters."
+            return (Finding(said, Kind.SLACK, **about),)
         low, high = self.budgets[0], self.budgets[-1]
         prices = self.multipliers if self.corner_prices is None else [*self.corner_prices, 0.0]
-        said = [
+        texts = [
             f"No policy spends less than {low:.4g} of cost {self.constraint}; beyond {high:.4g} "
             "its budget no longer matters."
             if self.noise[0] == 0.0
@@ -86,9 +89,11 @@ class PriceCurve:
                 f"{prices[0]:.4g} to {prices[-1]:.4g}."
             ),
         ]
+        said = [Finding(text, **about) for text in texts]
         missed = sum(status is Status.TOLERANCE_MISSED for status in self.statuses)
         if missed:
-            said.append(f"{missed} of {len(self)} points missed the tolerance.")
+            text = f"{missed} of {len(self)} points missed the tolerance."
+            said.append(Finding(text, Kind.NOT_CONVERGED, **about, number=missed))
         return tuple(said)
 
 

@@ -83,47 +83,53 @@ SAME = 1.0 - 1e-9
 ENOUGH = 5
 
 
-def data_findings(mdp: MDP, demonstrations: Observed) -> list[str]:
+def data_findings(mdp: MDP, demonstrations: Observed) -> list[Finding]:
     """What the demonstrations leave open by themselves."""
-    sentences = impossible_moves(mdp, demonstrations)
+    findings = impossible_moves(mdp, demonstrations)
     counts = counts_of(mdp, demonstrations)
     unseen = int((counts.sum(axis=1) == 0).sum())
     if unseen:
-        sentences.append(f"{unseen} of {mdp.states} states were never visited.")
+        said = f"{unseen} of {mdp.states} states were never visited."
+        findings.append(Finding(said, Kind.ASSUMED, number=unseen))
     if mdp.actions == 1:
-        sentences.append("There is only one action: nothing was chosen, so nothing can be learnt.")
-        return sentences
+        said = "There is only one action: nothing was chosen, so nothing can be learnt."
+        return [*findings, Finding(said, Kind.NOT_IDENTIFIED)]
     share = single_minded(counts)
     if share > 0.95:
-        sentences.append(
+        said = (
             f"The expert looks deterministic: {share:.0%} of the steps were taken in states where "
             "it always did the same."
         )
-    return sentences
+        findings.append(Finding(said, Kind.DETERMINISTIC, number=share))
+    return findings
 
 
-def impossible_moves(mdp: MDP, demonstrations: Observed) -> list[str]:
+def impossible_moves(mdp: MDP, demonstrations: Observed) -> list[Finding]:
     """Observed moves that this world gives probability 0, and starts that it never has."""
     found = moves_of(mdp, demonstrations)
-    sentences = []
+    findings = []
     if found is not None and found.move is not None:
         episode, step, state, action, after = found.move
         have = "observed move has" if found.impossible == 1 else "observed moves have"
-        sentences.append(
+        said = (
             f"{found.impossible} {have} probability 0 in this world, the first in episode "
             f"{episode}, step {step}: from state {state} by action {action} to state {after}. "
             "Model or data are wrong."
         )
+        where = {"trajectory": episode, "state": state, "action": action}
+        findings.append(Finding(said, Kind.MISFIT, **where, number=found.impossible))
     if found is not None and found.start is not None:
         episode, state = found.start
         one = found.misplaced == 1
         begin, them = ("episode begins", "it") if one else ("episodes begin", "them")
         was = "it was" if one else "they were"
-        sentences.append(
+        said = (
             f"{found.misplaced} {begin} where this world never starts, the first episode {episode} "
             f"in state {state}: mark {them} as partial if {was} joined later."
         )
-    return sentences
+        where = {"trajectory": episode, "state": state}
+        findings.append(Finding(said, Kind.MISFIT, **where, number=found.misplaced))
+    return findings
 
 
 def single_minded(counts: np.ndarray) -> float:
@@ -136,7 +142,7 @@ def single_minded(counts: np.ndarray) -> float:
     return float(visits[known & same].sum() / visits[known].sum())
 
 
-def feature_findings(features: Features) -> list[str]:
+def feature_findings(features: Features) -> list[Finding]:
     """Feature columns that cannot be told apart, or mean nothing, before any data are seen."""
     maps = (features.reward, *features.costs)
     names = (features.reward_names, *features.cost_names)
@@ -150,45 +156,49 @@ def feature_findings(features: Features) -> list[str]:
     centred = stacked - stacked.mean(axis=1, keepdims=True)
     size = np.linalg.norm(centred, axis=1)
     flat = size <= 1e-12 * np.maximum(np.abs(stacked).max(axis=1), 1e-300) * stacked.shape[1]
-    sentences = [
-        f"{labels[j]} is the same everywhere: it cannot influence anything."
+    findings = [
+        Finding(
+            f"{labels[j]} is the same everywhere: it cannot influence anything.",
+            Kind.NOT_IDENTIFIED,
+            feature=labels[j],
+        )
         for j in np.flatnonzero(flat)
     ]
     unit = centred / np.where(flat, 1.0, size)[:, None]
     unit[flat] = 0.0
     similar = unit @ unit.T
     for i, j in zip(*np.nonzero(np.triu(np.abs(similar), 1) > SAME), strict=True):
-        sentences.append(
+        said = (
             f"{labels[i]} and {labels[j]} are the same feature up to scale and shift: no "
             "demonstration of this world can tell them apart."
         )
-    return sentences
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+    return findings
 
 
-def guarantee_sentences(seen: Expectations, reached: Blocks) -> list[str]:
+def guarantee_findings(seen: Expectations, reached: Blocks) -> list[Finding]:
     """How far the recovered policy can be from the demonstrator, for any weights in the span.
 
     |J(demonstrator) - J(recovered)| <= |w|_1 (gap + sampling + truncation), for every w.
     """
     if seen.trajectories < 2:
         return []
-    sure = seen.guarantee(reached, seen.hoeffding())
-    likely = seen.guarantee(reached, seen.bernstein())
-    parts = ["reward"] + [f"cost {k}" for k in range(len(sure) - 1)]
-    listed = "; ".join(
-        f"{name} {min(a, b):.3g}" for name, a, b in zip(parts, sure, likely, strict=True)
-    )
-    sentence = (
+    hoeffding = seen.guarantee(reached, seen.hoeffding())
+    bernstein = seen.guarantee(reached, seen.bernstein())
+    bounds = [min(pair) for pair in zip(hoeffding, bernstein, strict=True)]
+    parts = ["reward"] + [f"cost {k}" for k in range(len(bounds) - 1)]
+    listed = "; ".join(f"{name} {bound:.3g}" for name, bound in zip(parts, bounds, strict=True))
+    said = (
         "For any weights of L1 norm 1 the recovered policy collects what the demonstrator does up "
         f"to, with 95 % confidence: {listed} (discounted sums; the better of the Hoeffding and "
         "the empirical Bernstein bound)."
     )
-    return [sentence]
+    return [Finding(said, number=max(bounds))]
 
 
-def more_data_sentence(
+def more_data_findings(
     names: list[str], ends: np.ndarray, demonstrations: Observed, clustered: bool
-) -> list[str]:
+) -> list[Finding]:
     """Which number is known worst, and how much more data would halve its interval.
 
     Args:
@@ -208,8 +218,8 @@ def more_data_sentence(
     # Intervals shrink with the square root of the data: half the width takes four times as much.
     unit = "trajectories" if clustered else "steps"
     more = 3 * (demonstrations.episodes if clustered else demonstrations.steps)
-    sentence = (
+    said = (
         f"The widest interval is that of {names[worst]}; {more} more {unit} like these would "
         "halve it."
     )
-    return [sentence]
+    return [Finding(said, feature=names[worst], number=more)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit.forward.visitation import visitation
 from tacit.inverse.expectations import expectations, pull_back
-from tacit.inverse.findings import data_findings, feature_findings
+from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
 from tacit.inverse.identification import Identification
 from tacit.inverse.joint.errors import Numbers, Pooled, numbers_of, pooled
 from tacit.inverse.joint.search import Search
@@ -42,7 +42,6 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> J
     status = _status([one.status for one in recoveries])
     whole = found.joint.whole
     shared = _shared(options, found, recoveries)
-    sentences = _sentences(found, told, tasks[0])
 
     def together(name: str) -> float:
         return float(np.sqrt(np.mean([getattr(one.certificate, name) ** 2 for one in recoveries])))
@@ -66,7 +65,7 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> J
                 "evaluations": [found.alone.whole.steps, whole.steps],
             }
         ),
-        replace(shared, findings=tuple(sentences)),
+        replace(shared, findings=tuple(_findings(found, told, tasks[0]))),
         repr(options),
     )
 
@@ -126,15 +125,16 @@ def _identification(task: Task, found: Search, numbers: Numbers, e: int) -> Iden
     prices = slice(space.size, space.size + space.constraints)
     budgets = slice(prices.stop, prices.stop + space.constraints)
     active = numbers.gauge.multipliers > 0
-    sentences = []
-    for k in np.flatnonzero(~active):
-        sentences.append(
+    findings = []
+    for k in np.flatnonzero(~active).tolist():
+        p = found.activity[k] if np.isnan(found.sizes[k, e]) else found.sizes[k, e]
+        said = (
             f"Constraint {k} is not identified in this task: its demonstrations do not show that "
-            f"it restrains the expert ({_chance(found.sizes[k, e], found.activity[k])} if it does "
-            "not)."
+            f"it restrains the expert ({_chance(p)} if it does not)."
         )
+        findings.append(Finding(said, Kind.INACTIVE, constraint=k, number=float(p)))
     if len(found.stack.steps) > 1 and active.any():
-        sentences.append("Cost weights are those of all tasks together.")
+        findings.append(Finding("Cost weights are those of all tasks together."))
     return Identification(
         ends[space.blocks[0]],
         [ends[block] for block in space.blocks[1:]],
@@ -145,7 +145,7 @@ def _identification(task: Task, found: Search, numbers: Numbers, e: int) -> Iden
         spread[prices],
         spread[budgets],
         active,
-        (*sentences, *data_findings(task.mdp, task.demonstrations)),
+        (*findings, *data_findings(task.mdp, task.demonstrations)),
     )
 
 
@@ -195,63 +195,81 @@ def _status(parts: Sequence[RecoveryStatus]) -> RecoveryStatus:
     return parts[0]
 
 
-def _sentences(found: Search, told: Pooled, first: Task) -> list[str]:
-    """What all tasks together say, in plain words."""
-    count = len(found.stack.steps)
-    sentences = []
-    for k, p in enumerate(found.activity):
-        if not found.restrained[k].any():
-            sentences.append(
-                f"Constraint {k} is not identified: no task shows that it restrains the expert "
-                f"({_chance(p)} if it restrains none)."
-            )
-            continue
-        sentences.append(f"Constraint {k} is active ({_chance(p)} if it restrained no task).")
-        for e in np.flatnonzero(~found.restrained[k]):
-            sentences.append(
-                f"Task {e} says nothing about constraint {k}: it is not shown to restrain the "
-                f"expert there ({_chance(found.sizes[k, e])} if it does not)."
-            )
-    for b, p in enumerate(found.agreement):
-        if np.isnan(p):
-            continue
-        what = "the reward" if b == 0 else f"constraint {b - 1}"
-        if p < DISAGREE:
-            sentences.append(
-                f"The tasks disagree on the weights of {what} ({_chance(p)} if they shared them): "
-                "the shared weights are a compromise that fits none of them well."
-            )
-        else:
-            sentences.append(
-                f"The tasks agree on the weights of {what} ({_chance(p)} if they share them)."
-            )
+def _findings(found: Search, told: Pooled, first: Task) -> list[Finding]:
+    """What all tasks together say."""
     names = found.joint.link.names
+    findings = [*_activity_findings(found), *_agreement_findings(found)]
     for j in np.flatnonzero(np.isfinite(told.limits)):
-        sentences.append(
+        said = (
             f"{names[j]} is forbidden: its cost was never incurred although the reward pulls "
             "there, so the demonstrations set a lower limit on its weight and no upper one."
         )
+        findings.append(Finding(said, Kind.FORBIDDEN, feature=names[j]))
     space = replace(found.stack.steps[0].space, names=names)
-    sentences += blind_sentences(space, told.errors.blind)
-    sentences += feature_findings(first.features)
+    findings += blind_sentences(space, told.errors.blind)
+    findings += feature_findings(first.features)
     if not found.joint.link.linear:
-        sentences.append(
+        said = (
             "Directions and sizes are fitted together, which is convex in each but not in both: "
             "the optimum is the best one found from the directions of the tasks."
         )
+        findings.append(Finding(said, Kind.LOCAL_OPTIMUM))
     if found.boundless.any():
         which = ", ".join(str(e) for e in np.flatnonzero(found.boundless))
-        sentences.append(
+        said = (
             f"The expert looks deterministic to the likelihood in task {which}: it rises for ever "
             f"with the parameters. A ridge of {RESCUE:g} on scaled features was added there, on "
             "which the scale of the answer depends, and no intervals are given."
         )
-        return sentences
-    unit = "trajectories" if told.errors.clustered else "steps"
-    sentences.append(f"Standard errors take the {unit} of all {count} tasks as independent units.")
-    return sentences
+        return [*findings, Finding(said, Kind.DETERMINISTIC)]
+    unit, count = "trajectories" if told.errors.clustered else "steps", len(found.stack.steps)
+    said = f"Standard errors take the {unit} of all {count} tasks as independent units."
+    return [*findings, Finding(said, Kind.ERRORS)]
 
 
-def _chance(p: float, other: float = np.nan) -> str:
-    p = other if np.isnan(p) else p
+def _activity_findings(found: Search) -> list[Finding]:
+    """Which constraints restrain the expert, and which tasks say nothing about them."""
+    findings = []
+    for k, p in enumerate(found.activity.tolist()):
+        if not found.restrained[k].any():
+            said = (
+                f"Constraint {k} is not identified: no task shows that it restrains the expert "
+                f"({_chance(p)} if it restrains none)."
+            )
+            findings.append(Finding(said, Kind.INACTIVE, constraint=k, number=p))
+            continue
+        said = f"Constraint {k} is active ({_chance(p)} if it restrained no task)."
+        findings.append(Finding(said, Kind.ACTIVE, constraint=k, number=p))
+        for e in np.flatnonzero(~found.restrained[k]):
+            own = float(found.sizes[k, e])
+            said = (
+                f"Task {e} says nothing about constraint {k}: it is not shown to restrain the "
+                f"expert there ({_chance(own)} if it does not)."
+            )
+            findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=k, number=own))
+    return findings
+
+
+def _agreement_findings(found: Search) -> list[Finding]:
+    """Whether the tasks agree on the weights that they share."""
+    findings = []
+    for b, p in enumerate(found.agreement):
+        if np.isnan(p):
+            continue
+        what, constraint = ("the reward", None) if b == 0 else (f"constraint {b - 1}", b - 1)
+        said, kind = (
+            f"The tasks agree on the weights of {what} ({_chance(p)} if they share them).",
+            Kind.NOTE,
+        )
+        if p < DISAGREE:
+            kind = Kind.MISFIT
+            said = (
+                f"The tasks disagree on the weights of {what} ({_chance(p)} if they shared them): "
+                "the shared weights are a compromise that fits none of them well."
+            )
+        findings.append(Finding(said, kind, constraint=constraint, number=float(p)))
+    return findings
+
+
+def _chance(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"

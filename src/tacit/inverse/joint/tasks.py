@@ -17,6 +17,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inverse.expectations import check_task
+from tacit.inverse.findings import Finding
 from tacit.inverse.identification import Identification
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
@@ -82,8 +83,8 @@ class JointRecovery:
         object.__setattr__(self, "cost_weights", tuple(map(fixed, self.cost_weights)))
 
     @property
-    def findings(self) -> tuple[str, ...]:
-        """Plain sentences about what was and was not found in all tasks together."""
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings about what was and was not found in all tasks together."""
         return self.identification.findings
 
     def summary(self) -> str:

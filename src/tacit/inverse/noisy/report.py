@@ -13,8 +13,8 @@ from tacit.inverse.expectations import Blocks, Expectations, expectations_from_s
 from tacit.inverse.findings import (
     data_findings,
     feature_findings,
-    guarantee_sentences,
-    more_data_sentence,
+    guarantee_findings,
+    more_data_findings,
 )
 from tacit.inverse.identification import Identification
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_solution, rescued
@@ -87,13 +87,13 @@ def report(
         *feature_findings(features),
         *data_findings(mdp, demonstrations),
         *_method_sentences(steps, evidence),
-        *more_data_sentence(
+        *more_data_findings(
             list(steps.space.names),
             ends[: steps.space.size],
             demonstrations,
             evidence.found.clustered,
         ),
-        *([] if seen is None else guarantee_sentences(seen, reached)),
+        *([] if seen is None else guarantee_findings(seen, reached)),
     )
     objective, solution = expert_solution(mdp, features, fitted, gauge, evidence.reached)
     return Recovery(

@@ -18,18 +18,18 @@ from tacit.engine.progress import once
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back
-from tacit.inverse.findings import data_findings, feature_findings
+from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
 from tacit.inverse.identification import Identification, unidentified
 from tacit.inverse.optimal.budgets import calibrated, expectation_ranges
 from tacit.inverse.optimal.cone import Cone, cone
+from tacit.inverse.optimal.findings import (
+    map_findings,
+    misfit_findings,
+    point_findings,
+    set_findings,
+)
 from tacit.inverse.optimal.points import Nearest, Point, best_point, nearest
 from tacit.inverse.optimal.questions import NOTHING, TRIVIAL, Questions, intervals
-from tacit.inverse.optimal.sentences import (
-    feature_sentences,
-    imperfect_sentences,
-    point_sentences,
-    set_sentences,
-)
 from tacit.inverse.optimal.vocabulary import Vocabulary, vocabulary
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus, delivered
 from tacit.model.mdp import MDP
@@ -135,10 +135,10 @@ def explained(
     # Asked afresh, so that the answer does not depend on what was asked before.
     questions = replace(questions)
     trivial = (cancels or point.margin == 0.0) and questions.only_trivial()
-    sentences = [
-        *_shared_sentences(evidence),
-        *set_sentences(words, found.reward, found.multipliers, trivial=trivial),
-        *point_sentences(point, int(cone.visited.sum())),
+    findings = [
+        *_shared_findings(evidence),
+        *set_findings(words, found.reward, found.multipliers, trivial=trivial),
+        *point_findings(point, int(cone.visited.sum())),
         *moved,
     ]
     nothing = unidentified(parts.reward_weights, parts.cost_weights, active=parts.active)
@@ -148,7 +148,7 @@ def explained(
         cost_intervals=found.costs,
         multiplier_intervals=found.multipliers,
         budget_intervals=budgets,
-        findings=tuple(sentences),
+        findings=tuple(findings),
         answer=questions,
     )
     history = {
@@ -173,13 +173,13 @@ def unexplained(evidence: Evidence, found: Nearest) -> Recovery:
     forgone = np.nan
     if evidence.seen is not None and gain > 0:
         forgone = float((evidence.seen.visitation * found.slack).sum() / gain)
-    sentences = [
-        *imperfect_sentences(by_state, wrong, forgone),
-        *_shared_sentences(evidence),
+    findings = [
+        *misfit_findings(by_state, wrong, forgone),
+        *_shared_findings(evidence),
         *moved,
     ]
     identification = unidentified(
-        parts.reward_weights, parts.cost_weights, active=parts.active, findings=sentences
+        parts.reward_weights, parts.cost_weights, active=parts.active, findings=findings
     )
     history = {"slack_by_state": by_state[None], "wrong": [wrong], "forgone": [forgone]}
     return _recovery(evidence, parts, identification, history, found.violation)
@@ -188,9 +188,9 @@ def unexplained(evidence: Evidence, found: Nearest) -> Recovery:
 def silent(evidence: Evidence) -> Recovery:
     """The `Recovery` where no policy influences any feature: nothing is known."""
     parts, _ = _in_gauge(evidence, np.zeros(0), np.zeros(evidence.mdp.states))
-    sentences = _shared_sentences(evidence)
+    findings = _shared_findings(evidence)
     identification = unidentified(
-        parts.reward_weights, parts.cost_weights, active=parts.active, findings=sentences
+        parts.reward_weights, parts.cost_weights, active=parts.active, findings=findings
     )
     return _recovery(evidence, parts, identification, {}, 0.0)
 
@@ -216,8 +216,8 @@ class Parts:
 
 def _in_gauge(
     evidence: Evidence, amounts: np.ndarray, values: np.ndarray
-) -> tuple[Parts, list[str]]:
-    """The `Parts` of these amounts [C], budgets calibrated; sentences about moved budgets."""
+) -> tuple[Parts, list[Finding]]:
+    """The `Parts` of these amounts [C], budgets calibrated; findings about moved budgets."""
     words, mdp = evidence.words, evidence.mdp
     theta = words.weights(amounts)
     large = [amounts[words.block == b].sum() > NOTHING for b in range(len(theta))]
@@ -232,12 +232,18 @@ def _in_gauge(
     ]
     gains = words.table(amounts) + mdp.discount * mdp.expected_next(values)
     budgets, moved = _calibrated(evidence, costs, active, gains.argmax(axis=1))
-    sentences = [
-        f"The budget {f'of constraint {k} ' if len(active) > 1 else ''}was moved from {old:.6g} to "
-        f"{budgets[k]:.6g}: policies that use only demonstrated actions cannot spend the former."
+    findings = [
+        Finding(
+            f"The budget {f'of constraint {k} ' if len(active) > 1 else ''}was moved from "
+            f"{old:.6g} to {budgets[k]:.6g}: policies that use only demonstrated actions cannot "
+            "spend the former.",
+            Kind.UNATTAINABLE,
+            constraint=k,
+            number=old,
+        )
         for k, old in moved
     ]
-    return Parts(reward, costs, np.array(prices), budgets, active), sentences
+    return Parts(reward, costs, np.array(prices), budgets, active), findings
 
 
 def _calibrated(
@@ -271,11 +277,11 @@ def _objective(
     return features.objective(reward, [np.nan_to_num(w) for w in cost_weights], budgets)
 
 
-def _shared_sentences(evidence: Evidence) -> list[str]:
+def _shared_findings(evidence: Evidence) -> list[Finding]:
     return [
         *data_findings(evidence.mdp, evidence.demonstrations),
         *feature_findings(evidence.features),
-        *feature_sentences(evidence.words, evidence.features),
+        *map_findings(evidence.words, evidence.features),
     ]
 
 

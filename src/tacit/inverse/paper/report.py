@@ -9,7 +9,7 @@ import numpy as np
 from tacit.data.observed import Observed
 from tacit.forward.solution import Solution, Status
 from tacit.inverse.expectations import Blocks, Expectations, pull_back
-from tacit.inverse.findings import data_findings, feature_findings
+from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
 from tacit.inverse.identification import unidentified
 from tacit.inverse.paper.rounds import Round, favourites, visits_of, with_favourites
 from tacit.inverse.paper.weights import matched, yardsticks
@@ -50,7 +50,7 @@ def report(
         part if keep else np.full(len(part), np.nan)
         for part, keep in zip(best.weights[1:], needed, strict=True)
     ]
-    sentences = [
+    findings = [
         *_about_match(rules, seen, gap),
         *_about_constraints(best, needed),
         *_about_rounds(rules, best, history),
@@ -76,7 +76,7 @@ def report(
         ),
         history=history,
         identification=unidentified(
-            best.weights[0], best.weights[1:], active=needed, findings=sentences
+            best.weights[0], best.weights[1:], active=needed, findings=findings
         ),
         estimator=repr(rules),
         reward_names=features.reward_names,
@@ -146,44 +146,47 @@ def _price_scale(features: Features, weights: Blocks) -> np.ndarray:
     return reward / np.maximum(np.array([np.abs(c).max() for c in tables.costs]), 1e-300)
 
 
-def _about_match(rules: Alternating, seen: Expectations, gap: float) -> list[str]:
+def _about_match(rules: Alternating, seen: Expectations, gap: float) -> list[Finding]:
     if not gap > _explicable(rules, seen):
         return []
-    sentence = (
-        f"The demonstrations are not explained: feature expectations differ by {gap:.1%}, where "
-        f"sampling makes {seen.noise:.1%}."
+    said = (
+        "The demonstrations are not explained: predicted behaviour differs from them by "
+        f"{gap:.1%}; chance alone gives {seen.noise:.1%}."
     )
-    return [sentence]
+    return [Finding(said, Kind.MISFIT, number=gap)]
 
 
-def _about_constraints(best: Round, needed: np.ndarray) -> list[str]:
-    sentences = []
-    for k in np.flatnonzero(~needed):
-        reason = "the demonstrations are explained as well without it"
+def _about_constraints(best: Round, needed: np.ndarray) -> list[Finding]:
+    findings = []
+    for k in np.flatnonzero(~needed).tolist():
+        reason, kind = "the demonstrations are explained as well without it", Kind.INACTIVE
         if best.multipliers[k] == 0 and best.start >= 0:
-            reason = "under the weights found its budget does not bind"
-        sentences.append(f"Constraint {k} is not identified: {reason}.")
+            reason, kind = "under the weights found its budget does not bind", Kind.SLACK
+        said = f"Constraint {k} is not identified: {reason}."
+        findings.append(Finding(said, kind, constraint=k))
     if best.raised:
-        sentences.append(
+        said = (
             "A budget was raised to the least cost that any policy can have: by chance, or because "
             "they were cut off, the demonstrations spend less."
         )
+        findings.append(Finding(said, Kind.UNATTAINABLE))
     if best.infeasible:
-        sentences.append(
+        said = (
             "No round was feasible: under the weights given no policy meets the budgets, and there "
             "are no multipliers."
         )
-    return sentences
+        findings.append(Finding(said, Kind.UNATTAINABLE))
+    return findings
 
 
-def _about_rounds(rules: Alternating, best: Round, history: History) -> list[str]:
+def _about_rounds(rules: Alternating, best: Round, history: History) -> list[Finding]:
     """What happened on the way, in counts; rounds with the reward alone apart."""
     if best.start < 0:
-        return ["The reward alone matches every feature expectation within the band."]
+        return [Finding("The reward alone matches every feature expectation within the band.")]
     own = history["start"] >= 0
     history = History({name: column[own] for name, column in history.columns.items()})
     total = len(history)
-    sentences = []
+    findings = []
     for column, text in (
         ("infeasible", "no policy met the budgets; the step used the least violation and price 1"),
         ("raised", "budgets had to be raised to what can be met"),
@@ -191,49 +194,47 @@ def _about_rounds(rules: Alternating, best: Round, history: History) -> list[str
     ):
         count = int((history[column] > 0).sum())
         if count:
-            sentences.append(f"In {count} of {total} rounds {text}.")
+            findings.append(Finding(f"In {count} of {total} rounds {text}.", number=count))
     idle = history["multipliers"] == 0
     for k in range(idle.shape[1]):
         if idle[:, k].any():
             turned = "its weights did not move" if rules.constant else "its weights turned anyway"
-            sentences.append(
-                f"In {int(idle[:, k].sum())} of {total} rounds the budget of constraint {k} did "
-                f"not bind; {turned}."
-            )
+            count = int(idle[:, k].sum())
+            said = f"In {count} of {total} rounds the budget of constraint {k} did not bind"
+            findings.append(Finding(f"{said}; {turned}.", constraint=k, number=count))
     rests = (history["weight_change"] <= rules.tolerance) & (
         history["projected_gradient"] <= rules.tolerance
     )
-    sentences += _about_starts(rules, history, rests)
+    findings += _about_starts(rules, history, rests)
     own = history["start"] == best.start
     late = history["reversed"][own & (history["iteration"] >= own.sum() // 2)]
     if not rests[own].any() and late.mean() > 0.5:
-        sentences.append(
+        said = (
             f"The weights oscillate: {late.mean():.0%} of the later steps turned back on the one "
             "before. The best round was kept."
         )
-    return sentences
+        findings.append(Finding(said, Kind.NOT_CONVERGED, number=float(late.mean())))
+    return findings
 
 
-def _about_starts(rules: Alternating, history: History, rests: np.ndarray) -> list[str]:
+def _about_starts(rules: Alternating, history: History, rests: np.ndarray) -> list[Finding]:
     if rules.starts == 1:
         return []
-    sentences = [f"{int(rests.sum())} of {rules.starts} starts came to rest."]
-    if rests.sum() > 1:
-        spread = float(np.ptp(history["reward_weights"][rests], axis=0).max())
-        if spread > 0.05:
-            sentences[0] = (
-                f"{sentences[0][:-1]}, at reward weights that differ by up to {spread:.2f}: the "
-                "demonstrations do not determine them."
-            )
-    return sentences
+    count = int(rests.sum())
+    said = f"{count} of {rules.starts} starts converged"
+    spread = float(np.ptp(history["reward_weights"][rests], axis=0).max()) if count > 1 else 0.0
+    if spread <= 0.05:
+        return [Finding(f"{said}.", number=count)]
+    said += f", at reward weights that differ by up to {spread:.2f}: the demonstrations do not "
+    return [Finding(said + "determine them.", Kind.NOT_IDENTIFIED, number=spread)]
 
 
-def _about_cuts(rules: Alternating, seen: Expectations) -> list[str]:
+def _about_cuts(rules: Alternating, seen: Expectations) -> list[Finding]:
     if rules.steps is not None or not seen.relative_truncation > seen.noise:
         return []
-    sentence = (
+    said = (
         "Trajectories were cut off early: their feature sums may lack up to "
-        f"{seen.relative_truncation:.1%}, more than sampling blurs. Pass steps=T if all were cut "
-        "after T steps."
+        f"{seen.relative_truncation:.1%}, more than their sampling error. Pass steps=T if all "
+        "were cut after T steps."
     )
-    return [sentence]
+    return [Finding(said, Kind.TRUNCATED, number=seen.relative_truncation)]

@@ -1,9 +1,10 @@
-"""What the set of explanations says, in plain sentences."""
+"""What the set of explanations says, as findings."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.optimal.points import Point
 from tacit.inverse.optimal.vocabulary import Vocabulary
 from tacit.model.objective import Features
@@ -18,34 +19,39 @@ NAMED = 5
 CLOSE = 1e-7
 
 
-def feature_sentences(words: Vocabulary, features: Features) -> list[str]:
+def map_findings(words: Vocabulary, features: Features) -> list[Finding]:
     """What the features cannot tell apart, whatever is demonstrated."""
-    sentences = []
+    findings = []
     labels = [
         words.names[b][j] for b, silent in enumerate(words.inert) for j in np.flatnonzero(silent)
     ]
     if labels:
-        sentences.append(
+        said = (
             f"No policy can influence {_listed(labels)}: any weight explains as much, and the "
             "other intervals are given with weight 0 there."
         )
-    for j, k in _equal_maps(features):
-        sentences.append(
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=_only(labels)))
+    equal = _equal_maps(features)
+    for j, k in equal:
+        said = (
             f"Constraints {j} and {k} have the same features: only the sum of multiplier * weights "
             "is identified by one task."
         )
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
     pairs, nullity = _trading(words)
     for a, b in pairs:
-        sentences.append(
+        said = (
             f"Reward feature {a!r} and cost feature {b!r} trade off freely: in this world no "
             "demonstrations can tell wanting the one from refusing the other."
         )
-    if nullity > len(pairs) + len(_equal_maps(features)):
-        sentences.append(
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+    if nullity > len(pairs) + len(equal):
+        said = (
             f"{nullity} combinations of features influence no policy: their weights trade off "
             "freely."
         )
-    return sentences
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=nullity))
+    return findings
 
 
 def _equal_maps(features: Features) -> list[tuple[int, int]]:
@@ -75,20 +81,21 @@ def _trading(words: Vocabulary) -> tuple[list[tuple[str, str]], int]:
     return pairs, int((sizes <= RANK * sizes.max(initial=0.0)).sum())
 
 
-def set_sentences(
+def set_findings(
     words: Vocabulary,
     reward_intervals: np.ndarray,
     multiplier_intervals: np.ndarray,
     *,
     trivial: bool,
-) -> list[str]:
+) -> list[Finding]:
     """What all explanations have in common."""
-    sentences = []
+    findings = []
     if trivial:
-        sentences.append(
+        said = (
             "Only trivial explanations: every one of them makes all actions equally good, so the "
             "demonstrations tell nothing about the weights."
         )
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
     least = -1.0 if words.free_reward else 0.0
     lost = [
         words.names[0][j]
@@ -96,57 +103,69 @@ def set_sentences(
         if low <= least + CLOSE and high >= 1.0 - CLOSE and not words.inert[0][j]
     ]
     if lost and len(words.names[0]) > 1:
-        sentences.append(
+        said = (
             f"Nothing is known about the reward weight of {_listed(lost)}: it can be anything "
             f"between {least:g} and 1."
         )
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=_only(lost)))
     if np.isnan(reward_intervals).all():
-        sentences.append(
+        said = (
             "No explanation wants anything: the costs alone explain the demonstrations, as when a "
             "budget is the least achievable cost. Reward weights are not identified."
         )
-    for k, (low, high) in enumerate(multiplier_intervals):
-        name = "The constraint" if words.constraints == 1 else f"Constraint {k}"
-        if high == 0.0:
-            sentences.append(f"{name} is inactive: no explanation has a price for it.")
-        elif low <= CLOSE * min(high, 1.0):
-            most = "at any price" if np.isinf(high) else f"at up to {high:.4g}"
-            sentences.append(
-                f"{name} may be inactive: some explanations do without it, others have it {most}."
-            )
-        elif np.isfinite(low):
-            sentences.append(f"{name} is active: every explanation prices it at {low:.4g} or more.")
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+    findings += _price_findings(multiplier_intervals)
     if np.isinf(multiplier_intervals).any() and not np.isnan(reward_intervals).all():
-        sentences.append(
+        said = (
             "The costs alone could explain the demonstrations: infinite ends of multipliers mean "
             "that a budget may be the least achievable cost, whatever is wanted."
         )
-    return sentences
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+    return findings
 
 
-def point_sentences(point: Point, visited: int) -> list[str]:
+def _price_findings(multiplier_intervals: np.ndarray) -> list[Finding]:
+    """Whether each constraint is active, may be, or is not, by its prices [K, 2]."""
+    findings = []
+    for k, (low, high) in enumerate(multiplier_intervals.tolist()):
+        name = "The constraint" if len(multiplier_intervals) == 1 else f"Constraint {k}"
+        if high == 0.0:
+            said = f"{name} is inactive: no explanation has a price for it."
+            findings.append(Finding(said, Kind.INACTIVE, constraint=k))
+        elif low <= CLOSE * min(high, 1.0):
+            most = "at any price" if np.isinf(high) else f"at up to {high:.4g}"
+            said = (
+                f"{name} may be inactive: some explanations do without it, others have it {most}."
+            )
+            findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=k, number=high))
+        elif np.isfinite(low):
+            said = f"{name} is active: every explanation prices it at {low:.4g} or more."
+            findings.append(Finding(said, Kind.ACTIVE, constraint=k, number=low))
+    return findings
+
+
+def point_findings(point: Point, visited: int) -> list[Finding]:
     """What the chosen explanation does, beyond what was demonstrated."""
-    sentences = []
+    findings = []
     count = int(point.ties.sum())
     if count:
         one = "1 action that was not demonstrated ties"
         tie = one if count == 1 else f"{count} actions that were not demonstrated tie"
-        states = "state" if visited == 1 else "states"
-        sentences.append(
-            f"{tie} with a demonstrated one in every explanation,"
-            f" in the {visited} visited {states}."
-        )
+        where = "the 1 visited state" if visited == 1 else f"the {visited} visited states"
+        said = f"{tie} with a demonstrated one in every explanation, in {where}."
+        findings.append(Finding(said, number=count))
     if point.departure > CLOSE:
-        sentences.append(
+        said = (
             "Demonstrated actions can lead to states whose actions were not shown; the recovered "
             "objective departs from the demonstrations there."
         )
-    return sentences
+        findings.append(Finding(said, Kind.ASSUMED))
+    return findings
 
 
-def imperfect_sentences(by_state: np.ndarray, wrong: float, forgone: float) -> list[str]:
+def misfit_findings(by_state: np.ndarray, wrong: float, forgone: float) -> list[Finding]:
     """That the expert errs, how much and where; `by_state` [S] is NaN where it was not."""
-    worst = [int(s) for s in np.argsort(-np.nan_to_num(by_state, nan=-1.0), kind="stable")]
+    worst = np.argsort(-np.nan_to_num(by_state, nan=-1.0), kind="stable").tolist()
     named = [f"state {s} ({by_state[s]:.3g})" for s in worst[:NAMED] if by_state[s] > 0]
     text = (
         "Imperfect expert: no objective makes every demonstrated action optimal. The one given is "
@@ -155,12 +174,22 @@ def imperfect_sentences(by_state: np.ndarray, wrong: float, forgone: float) -> l
     if np.isfinite(forgone):
         text += f", which forgoes {forgone:.1%} of what it gains over acting at random"
     if not named:
-        return [f"{text}."]
-    where = f"A step falls short most, on average, in {_listed(named)}; see the history's "
+        return [Finding(f"{text}.", Kind.MISFIT, number=wrong)]
+    text += ". Intervals are those of exactly optimal experts only, so none are given."
+    where = (
+        f"A step falls short most, on average, in {_listed(named)}; see the history's "
+        "`slack_by_state`."
+    )
+    most = float(by_state[worst[0]])
     return [
-        f"{text}. Intervals are those of exactly optimal experts only, so none are given.",
-        where + "`slack_by_state`.",
+        Finding(text, Kind.MISFIT, number=wrong),
+        Finding(where, Kind.MISFIT, state=worst[0], number=most),
     ]
+
+
+def _only(names: list[str]) -> str | None:
+    """The name, if there is one only."""
+    return names[0] if len(names) == 1 else None
 
 
 def _listed(items: list[str]) -> str:
