@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.transitions import read_only
 
 
@@ -27,6 +29,8 @@ class Identification:
         active: [K] bool, whether the constraint restrains the demonstrator.
         findings: plain sentences about what was and was not found.
         answer: what `interval` asks; None where the estimator cannot tell.
+        p_values: [K] of "this constraint is not active"; NaN where it was not tested.
+        confidence: of the intervals.
     """
 
     reward_intervals: Any
@@ -40,6 +44,8 @@ class Identification:
     active: Any
     findings: tuple[str, ...] = ()
     answer: Callable[[Any, Any], tuple[float, float]] | None = None
+    p_values: npt.ArrayLike = ()
+    confidence: float = CONFIDENCE
 
     def __post_init__(self) -> None:
         for name in ("reward_intervals", "multiplier_intervals", "budget_intervals"):
@@ -53,6 +59,9 @@ class Identification:
             object.__setattr__(self, name, tuple(read_only(part) for part in parts))
         object.__setattr__(self, "active", read_only(np.array(self.active, dtype=bool)))
         object.__setattr__(self, "findings", tuple(self.findings))
+        tested = np.array(self.p_values, dtype=np.float64)
+        tested = tested if len(tested) else np.full(len(self.active), np.nan)
+        object.__setattr__(self, "p_values", read_only(tested))
 
     def interval(self, reward_direction: Any, cost_directions: Any = ()) -> tuple[float, float]:
         """Least and largest reward_direction . w + sum_k multiplier_k * cost_directions[k] . w_k.

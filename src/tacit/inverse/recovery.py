@@ -13,8 +13,11 @@ import numpy as np
 from tacit.errors import NotConverged
 from tacit.forward.solution import Solution
 from tacit.inverse.identification import Identification
+from tacit.inverse.parameters import Parameters, coefficient_names, unmeasured
 from tacit.model.objective import Objective
 from tacit.model.transitions import read_only
+
+NO_PARAMETERS = unmeasured((), (), lower=0.0, absence="not set")
 
 
 class RecoveryStatus(Enum):
@@ -83,8 +86,29 @@ class History:
         return len(next(iter(self.columns.values()), ()))
 
 
+class Criteria:
+    """Criteria for comparing models by their likelihood; smaller is better."""
+
+    parameters: Parameters
+    log_likelihood: float
+    observed_steps: int
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion: 2 * coefficients - 2 * log-likelihood."""
+        return 2.0 * self.parameters.degrees - 2.0 * self.log_likelihood
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion: coefficients * log(steps) - 2 * log-likelihood."""
+        return (
+            self.parameters.degrees * float(np.log(max(self.observed_steps, 1)))
+            - 2.0 * self.log_likelihood
+        )
+
+
 @dataclass(frozen=True, eq=False)
-class Recovery:
+class Recovery(Criteria):
     """What a demonstrator wants and refuses, as far as the demonstrations tell.
 
     Weights are in the gauge: L1 norm 1 each. A constraint that does not restrain the demonstrator
@@ -105,6 +129,10 @@ class Recovery:
         estimator: the call that made it.
         reward_names: one name per reward feature.
         cost_names: one tuple of names per constraint.
+        parameters: the model's own coefficients, with standard errors and tests.
+        log_likelihood: of the observed actions under the recovered policy; NaN without a noise.
+        null_log_likelihood: the same of actions at random.
+        observed_steps: number of observed actions that the likelihoods are about.
     """
 
     reward_weights: Any
@@ -121,6 +149,10 @@ class Recovery:
     estimator: str = ""
     reward_names: tuple[str, ...] = ()
     cost_names: tuple[tuple[str, ...], ...] = ()
+    parameters: Parameters = NO_PARAMETERS
+    log_likelihood: float = np.nan
+    null_log_likelihood: float = np.nan
+    observed_steps: int = 0
 
     def __post_init__(self) -> None:
         for name in ("reward_weights", "multipliers", "budgets"):
@@ -136,6 +168,8 @@ class Recovery:
             [f"cost {k} feature {j}" for j in range(len(w))] for k, w in enumerate(weights)
         ]
         object.__setattr__(self, "cost_names", tuple(tuple(names) for names in given))
+        if not len(self.parameters):
+            object.__setattr__(self, "parameters", _coefficients(self))
 
     def summary(self) -> str:
         """The page a person reads first, as plain text."""
@@ -166,6 +200,34 @@ class Recovery:
         weights = np.array2string(self.reward_weights, precision=4, threshold=6)
         prices = np.array2string(self.multipliers, precision=4, threshold=6)
         return f"Recovery({self.status.name}, reward_weights={weights}, multipliers={prices})"
+
+
+def _coefficients(recovery: Recovery) -> Parameters:
+    """The `Parameters` of a recovery that has weights and perhaps a temperature, but no errors."""
+    names = coefficient_names(recovery.reward_names, recovery.cost_names)
+    prices = zip(recovery.multipliers, recovery.cost_weights, strict=True)
+    parts = [recovery.reward_weights, *(price * weights for price, weights in prices)]
+    if not recovery.temperature > 0:
+        absence = "there are no coefficients: this demonstrator has no temperature"
+        return unmeasured(names, np.full(len(names), np.nan), lower=-np.inf, absence=absence)
+    # Weights that are NaN belong to a block whose coefficients are all 0.
+    points = np.nan_to_num(np.concatenate(parts)) / recovery.temperature
+    lower = np.where(np.arange(len(points)) < len(parts[0]), np.minimum(points, 0.0), 0.0)
+    lower = np.where(lower < 0, -np.inf, lower)
+    return unmeasured(names, points, lower=lower, absence="this estimator has no standard errors")
+
+
+def action_log_likelihoods(counts: np.ndarray, policy: np.ndarray) -> tuple[float, float]:
+    """Log-likelihoods of observed actions: under the policy, and of actions at random.
+
+    Args:
+        counts: [S, A] how often each action was taken.
+        policy: [S, A].
+    """
+    taken = counts > 0
+    with np.errstate(divide="ignore"):
+        likely = float((counts[taken] * np.log(policy[taken])).sum())
+    return likely, -float(counts.sum() * np.log(counts.shape[1]))
 
 
 def delivered(recovery: Recovery, throw: bool) -> Recovery:

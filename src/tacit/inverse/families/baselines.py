@@ -21,6 +21,7 @@ from tacit.inverse.noisy.convex import Convex
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.inference import activity_p_value, advantages, information
 from tacit.inverse.noisy.likelihood import Likelihood, Steps
+from tacit.inverse.parameters import coefficient_names
 from tacit.inverse.recovery import Recovery, delivered
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -64,8 +65,15 @@ class RewardOnly:
         ]
         known = found.identification
         blank = unidentified(np.empty(0), empty, active=np.zeros(len(empty), bool))
+        own, size = found.parameters, features.reward.shape[-1]
+        extra = sum(len(weights) for weights in empty)
         recovery = replace(
             _with_features(mdp, features, demonstrations, found, found.reward_weights, empty),
+            parameters=own.mapped(
+                np.eye(size + extra)[:, :size],
+                names=coefficient_names(features.reward_names, features.cost_names),
+                lower=np.append(own.lower, np.zeros(extra)),
+            ),
             identification=replace(
                 blank,
                 reward_intervals=known.reward_intervals,
@@ -143,8 +151,17 @@ class ConstraintOnly:
             inverse = float(np.abs(given).sum()) / self.temperature
             found = _with_known_scale(options, mdp, one, demonstrations, inverse)
         known = found.identification
+        own = found.parameters if self.temperature is None else found.parameters.given(0)
+        rows = np.eye(size - 1 + len(own))[:, size - 1 :]
+        rows[:size] = 0.0
+        rows[:size, 0] = weights
         recovery = replace(
             _with_features(mdp, features, demonstrations, found, weights, found.cost_weights),
+            parameters=own.mapped(
+                rows,
+                names=coefficient_names(features.reward_names, features.cost_names),
+                lower=np.append(np.full(size, -np.inf), own.lower[1:]),
+            ),
             identification=replace(
                 known,
                 reward_intervals=np.stack([weights, weights], axis=1),

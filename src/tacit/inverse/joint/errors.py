@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
+from tacit.data.tally import Scatter
 from tacit.forward.visitation import visitation
 from tacit.inverse.joint.search import directions
 from tacit.inverse.joint.stack import Stack, StackFit
@@ -31,6 +32,7 @@ from tacit.inverse.noisy.inference import (
     undecided,
 )
 from tacit.inverse.noisy.intervals import intervals
+from tacit.inverse.parameters import Parameters, unmeasured
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +44,16 @@ class Pooled:
         errors: covariance, blind directions and scatter of the joint parameters.
         moving: [n] bool, the joint parameters that are free, or on a bound perhaps by chance.
         limits: [n] lower limits of those without an upper one (forbidden costs), else NaN.
+        outer: [n, n] sum over all steps of score times score.
+        clusters: sums of squared scores of the trajectories.
     """
 
     fisher: np.ndarray
     errors: Errors
     moving: np.ndarray
     limits: np.ndarray
+    outer: np.ndarray
+    clusters: Scatter | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +79,47 @@ def pooled(stack: Stack, fitted: StackFit, seen: Sequence[Demonstrations]) -> Po
     shut = np.isfinite(limits)
     moving = undecided(fitted.whole, fisher, here.free & ~shut) & ~shut
     inverse, blind = inverse_information(fisher, moving)
-    many, scatter = sum(one.episodes for one in seen), None
-    if many >= CLUSTERS * max(int(moving.sum()), 1) and many < sum(one.steps for one in seen):
-        scatter = _scatter(stack, fitted, seen, here.jacobians) * (many / (many - 1.0))
-        inverse = inverse @ scatter @ inverse
-    return Pooled(fisher, Errors(inverse, blind, scatter is not None, scatter), moving, limits)
+    many, scatter, clusters = sum(one.episodes for one in seen), None, None
+    if many < sum(one.steps for one in seen):
+        clusters = Scatter(many, _scatter(stack, fitted, seen, here.jacobians))
+        if many >= CLUSTERS * max(int(moving.sum()), 1):
+            scatter = clusters.products * (many / (many - 1.0))
+            inverse = inverse @ scatter @ inverse
+    found = Errors(inverse, blind, scatter is not None, scatter, clusters)
+    outer = here.information(_outer(stack, fitted))
+    return Pooled(fisher, found, moving, limits, outer, clusters)
+
+
+def parameters_of(
+    stack: Stack, fitted: StackFit, told: Pooled, task: int, names: tuple[str, ...]
+) -> Parameters:
+    """The coefficients of one task, known from all of them together."""
+    shape, z, space = fitted.link, fitted.z, stack.steps[task].space
+    points = fitted.parts[task].point.x / space.scales
+    lower = np.where(np.isfinite(shape.lower[shape.rows[task]]), 0.0, -np.inf)
+    if stack.ridged or not fitted.whole.converged:
+        absence = "the likelihood has no maximum" if stack.ridged else "the search did not converge"
+        return unmeasured(names, points, lower=lower, absence=f"no standard errors: {absence}")
+    kept = shape.movable | (z == 0.0)
+    inner = np.ix_(kept, kept)
+    per_entry = shape.factors[task] * z[shape.sizes[task]] / space.scales
+    limits = np.where(space.signs < 0, told.limits[shape.rows[task]] * per_entry, np.nan)
+    clusters = told.clusters
+    products = np.full(told.fisher.shape, np.nan) if clusters is None else clusters.products
+    return Parameters(
+        names=names,
+        estimates=points,
+        jacobian=shape.jacobian(task, z)[:, kept] / space.scales[:, None],
+        information=told.fisher[inner],
+        outer=told.outer[inner],
+        scatter=products[inner],
+        gradient=fitted.whole.point.gradient[kept],
+        free=told.moving[kept],
+        lower=lower,
+        limits=limits,
+        trajectories=0 if clusters is None else clusters.episodes,
+        errors="clustered" if told.errors.clustered else "fisher",
+    )
 
 
 def numbers_of(stack: Stack, fitted: StackFit, told: Pooled, task: int) -> Numbers:
@@ -146,6 +188,13 @@ def _adapted(fitted: StackFit, told: Pooled, task: int) -> np.ndarray:
     inverse, _ = inverse_information(rest.T @ fisher @ rest, np.ones(rest.shape[1], bool))
     follow[kept] = back - rest @ inverse @ rest.T @ fisher @ back
     return follow
+
+
+def _outer(stack: Stack, fitted: StackFit) -> list[np.ndarray]:
+    """One [D, D] per task: the sum over its steps of score times score."""
+    pairs = zip(stack.steps, fitted.parts, strict=True)
+    scored = [(one, advantages(one.mdp, one.space, part)) for one, part in pairs]
+    return [information(scores, one.counts, np.ones(one.mdp.states)) for one, scores in scored]
 
 
 def _scatter(

@@ -12,11 +12,18 @@ from tacit.forward.visitation import visitation
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
 from tacit.inverse.identification import Identification
-from tacit.inverse.joint.errors import Numbers, Pooled, numbers_of, pooled
+from tacit.inverse.joint.errors import Numbers, Pooled, numbers_of, parameters_of, pooled
 from tacit.inverse.joint.search import Search
 from tacit.inverse.noisy.boltzmann import RESCUE, expert_solution
 from tacit.inverse.noisy.inference import blind_sentences
-from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
+from tacit.inverse.parameters import coefficient_names
+from tacit.inverse.recovery import (
+    History,
+    Recovery,
+    RecoveryCertificate,
+    RecoveryStatus,
+    action_log_likelihoods,
+)
 
 if TYPE_CHECKING:
     from tacit.inverse.joint.tasks import JointRecovery, SharedLikelihood, Task
@@ -38,7 +45,7 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> J
         wide = pooled(found.stack, found.alone, seen)
         others = [numbers_of(found.stack, found.alone, wide, e) for e in every]
         numbers = [_completed(one, other) for one, other in zip(numbers, others, strict=True)]
-    recoveries = [_recovery(options, tasks[e], found, numbers[e], e) for e in every]
+    recoveries = [_recovery(options, tasks[e], found, numbers[e], told, e) for e in every]
     status = _status([one.status for one in recoveries])
     whole = found.joint.whole
     shared = _shared(options, found, recoveries)
@@ -71,12 +78,14 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> J
 
 
 def _recovery(
-    options: SharedLikelihood, task: Task, found: Search, numbers: Numbers, e: int
+    options: SharedLikelihood, task: Task, found: Search, numbers: Numbers, told: Pooled, e: int
 ) -> Recovery:
     """The task's own `Recovery`, its weights those of all tasks together."""
     gauge, part = numbers.gauge, found.joint.parts[e]
     visits = visitation(task.mdp, part.point.policy)
     objective, solution = expert_solution(task.mdp, task.features, part, gauge, visits)
+    counts = found.stack.steps[e].counts
+    names = coefficient_names(task.features.reward_names, task.features.cost_names)
     gap = noise = truncation = np.nan
     whole = ~task.demonstrations.partial
     if whole.any():
@@ -103,6 +112,9 @@ def _recovery(
         f"{options!r}, task {e} of {len(found.stack.steps)}",
         task.features.reward_names,
         task.features.cost_names,
+        parameters_of(found.stack, found.joint, told, e, names),
+        *action_log_likelihoods(counts, part.point.policy),
+        int(counts.sum()),
     )
 
 
@@ -146,6 +158,7 @@ def _identification(task: Task, found: Search, numbers: Numbers, e: int) -> Iden
         spread[budgets],
         active,
         (*findings, *data_findings(task.mdp, task.demonstrations)),
+        p_values=np.where(np.isnan(found.sizes[:, e]), found.activity, found.sizes[:, e]),
     )
 
 
@@ -167,6 +180,7 @@ def _shared(
         nothing,
         nothing,
         found.restrained.any(axis=1),
+        p_values=found.activity,
     )
 
 

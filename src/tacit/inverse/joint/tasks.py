@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,14 @@ from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding
 from tacit.inverse.identification import Identification
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
+from tacit.inverse.parameters import Parameters, together
+from tacit.inverse.recovery import (
+    Criteria,
+    History,
+    Recovery,
+    RecoveryCertificate,
+    RecoveryStatus,
+)
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import read_only
@@ -45,7 +53,7 @@ class Task:
 
 
 @dataclass(frozen=True, eq=False)
-class JointRecovery:
+class JointRecovery(Criteria):
     """What several tasks have in common, and what each wants and refuses by itself.
 
     A constraint that does not restrain a task has multiplier 0 and NaN weights in that task's own
@@ -81,6 +89,26 @@ class JointRecovery:
         reward = tuple(map(fixed, self.reward_weights)) if many else fixed(self.reward_weights)
         object.__setattr__(self, "reward_weights", reward)
         object.__setattr__(self, "cost_weights", tuple(map(fixed, self.cost_weights)))
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """The coefficients of every task, task after task."""
+        return together([one.parameters for one in self.recoveries])
+
+    @property
+    def log_likelihood(self) -> float:
+        """Of the observed actions of all tasks."""
+        return sum(one.log_likelihood for one in self.recoveries)
+
+    @property
+    def null_log_likelihood(self) -> float:
+        """The same of actions at random."""
+        return sum(one.null_log_likelihood for one in self.recoveries)
+
+    @property
+    def observed_steps(self) -> int:
+        """Number of observed actions in all tasks."""
+        return sum(one.observed_steps for one in self.recoveries)
 
     @property
     def findings(self) -> tuple[Finding, ...]:

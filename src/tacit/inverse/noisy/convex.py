@@ -7,11 +7,11 @@ what the demonstrations collect, and every budget with a price binds by itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tacit.data.observed import Observed
+from tacit.data.observed import Observed, counts_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import data_findings, feature_findings
@@ -24,7 +24,14 @@ from tacit.inverse.noisy.inference import (
     information,
     inverse_information,
 )
-from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus, delivered
+from tacit.inverse.recovery import (
+    History,
+    Recovery,
+    RecoveryCertificate,
+    RecoveryStatus,
+    action_log_likelihoods,
+    delivered,
+)
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -132,6 +139,15 @@ class Convex:
             features.reward_names,
             features.cost_names,
         )
+        if demonstrations is not None:
+            counts = counts_of(mdp, demonstrations)
+            likely, null = action_log_likelihoods(counts, fitted.point.policy)
+            recovery = replace(
+                recovery,
+                log_likelihood=likely,
+                null_log_likelihood=null,
+                observed_steps=int(counts.sum()),
+            )
         return delivered(recovery, throw)
 
     def _fitted(

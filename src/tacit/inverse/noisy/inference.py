@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.data.observed import Observed, scatter_of
+from tacit.data.tally import Scatter
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, loss_of, refit
 from tacit.inverse.noisy.coordinates import Coordinates, Split
+from tacit.inverse.parameters import BLIND, inverse_information
 from tacit.model.mdp import MDP
 
 # Two-sided 95 % of the normal law, and the one-sided 95 % used where a bound cuts a side off.
 TWO_SIDED = 1.959963984540054
 ONE_SIDED = 1.6448536269514722
-# Relative eigenvalue below which the demonstrations say nothing about a direction.
-BLIND = 1e-9
 # Information a step below which a feature influences nothing but rounding.
 SILENT = 1e-20
 # Most features that one sentence lists.
@@ -40,12 +40,14 @@ class Errors:
         clustered: whether trajectories, not steps, were taken as the independent units.
         scatter: [D, D] covariance of the scores of all units; None where those are steps, so that
             it is the information.
+        clusters: sums of squared scores of the trajectories; None where they are not known.
     """
 
     covariance: np.ndarray
     blind: np.ndarray
     clustered: bool
     scatter: np.ndarray | None = None
+    clusters: Scatter | None = None
 
 
 def advantages(mdp: MDP, space: Coordinates, fitted: Fit) -> np.ndarray:
@@ -81,33 +83,12 @@ def errors(
     """
     inverse, blind = inverse_information(fisher, free)
     many = demonstrations.episodes
-    # Loose pairs are steps.
-    if many < CLUSTERS * max(int(free.sum()), 1) or many == demonstrations.steps:
-        return Errors(inverse, blind, False)
-    found = scatter_of(scores, demonstrations)
-    if found is None:
-        return Errors(inverse, blind, False)
+    loose = many == demonstrations.steps
+    found = None if loose else scatter_of(scores, demonstrations)
+    if found is None or many < CLUSTERS * max(int(free.sum()), 1):
+        return Errors(inverse, blind, False, None, found)
     scatter = found.products * (many / (many - 1.0))
-    return Errors(inverse @ scatter @ inverse, blind, True, scatter)
-
-
-def inverse_information(fisher: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[D, D] the inverse on the free parameters, and [B, D] the directions it knows nothing of."""
-    size = len(fisher)
-    covariance, kept = np.zeros((size, size)), np.flatnonzero(free)
-    if len(kept) == 0:
-        return covariance, np.zeros((0, size))
-    block = fisher[np.ix_(kept, kept)]
-    units = np.sqrt(np.maximum(np.diagonal(block), 0.0))
-    units = np.asarray(np.where(units > 0, units, 1.0))
-    eigenvalues, vectors = np.linalg.eigh(block / np.outer(units, units))
-    seen = np.asarray(eigenvalues > BLIND * max(eigenvalues.max(), 0.0))
-    half = vectors[:, seen] / np.sqrt(eigenvalues[seen])
-    covariance[np.ix_(kept, kept)] = (half @ half.T) / np.outer(units, units)
-    directions = np.zeros((int(np.logical_not(seen).sum()), size))
-    directions[:, kept] = (vectors[:, np.logical_not(seen)] / units[:, None]).T
-    lengths = np.linalg.norm(directions, axis=1, keepdims=True)
-    return covariance, directions / np.where(lengths > 0, lengths, 1.0)
+    return Errors(inverse @ scatter @ inverse, blind, True, scatter, found)
 
 
 def undecided(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:

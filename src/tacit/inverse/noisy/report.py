@@ -30,8 +30,15 @@ from tacit.inverse.noisy.inference import (
     undecided,
 )
 from tacit.inverse.noisy.intervals import intervals
+from tacit.inverse.parameters import Parameters, coefficient_names, unmeasured
 from tacit.inverse.questions import delta_method
-from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
+from tacit.inverse.recovery import (
+    History,
+    Recovery,
+    RecoveryCertificate,
+    RecoveryStatus,
+    action_log_likelihoods,
+)
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -51,6 +58,8 @@ class Evidence:
         gauge: its parameters in the gauge.
         found: errors of the parameters.
         fisher: [D, D] information of all steps.
+        outer: [D, D] sum over all steps of score times score.
+        free: [D] bool, the parameters that no bound holds for certain.
         reached: [S, A] discounted visitation of its policy.
         limits: [D] lower limits of forbidden costs, NaN elsewhere.
         boundless: whether the likelihood has no maximum, so that a ridge was taken.
@@ -60,6 +69,8 @@ class Evidence:
     gauge: Split
     found: Errors
     fisher: np.ndarray
+    outer: np.ndarray
+    free: np.ndarray
     reached: np.ndarray
     limits: np.ndarray
     boundless: bool
@@ -109,11 +120,15 @@ def report(
         History({"loss": [fitted.point.loss], "evaluations": [fitted.steps]}),
         replace(
             _identification(steps, gauge, ends, spread, findings),
+            p_values=p_values if full.converged else (),
             answer=delta_method(steps.space, fitted.point.x, gauge, evidence.found),
         ),
         repr(estimator),
         features.reward_names,
         features.cost_names,
+        _parameters(steps, features, evidence),
+        *action_log_likelihoods(steps.counts, fitted.point.policy),
+        int(steps.counts.sum()),
     )
 
 
@@ -133,7 +148,37 @@ def _evidence(estimator: Likelihood, demonstrations: Observed, steps: Steps, kep
     reached = visitation(mdp, policy)
     reaction = information(scores, policy, reached.sum(axis=1))
     gauge = split(space, fitted.point.x, space.pull_back(reached), reaction, forbidden=shut)
-    return Evidence(fitted, gauge, found, fisher, reached, limits, boundless)
+    outer = information(scores, steps.counts, np.ones(mdp.states))
+    return Evidence(fitted, gauge, found, fisher, outer, free, reached, limits, boundless)
+
+
+def _parameters(steps: Steps, features: Features, evidence: Evidence) -> Parameters:
+    """The coefficients of a fit, with what their standard errors rest on."""
+    space, fitted, found = steps.space, evidence.fitted, evidence.found
+    names = coefficient_names(features.reward_names, features.cost_names)
+    points = fitted.point.x / space.scales
+    # A constraint that was dropped is on its bound like any other cost without a price.
+    lower = np.where(np.isfinite(fitted.problem.lower), 0.0, -np.inf)
+    if evidence.boundless or not fitted.converged:
+        absence = (
+            "the likelihood has no maximum" if evidence.boundless else "the search did not converge"
+        )
+        return unmeasured(names, points, lower=lower, absence=f"no standard errors: {absence}")
+    nothing = np.full(evidence.fisher.shape, np.nan)
+    return Parameters(
+        names=names,
+        estimates=points,
+        jacobian=np.diag(1.0 / space.scales),
+        information=evidence.fisher,
+        outer=evidence.outer,
+        scatter=nothing if found.clusters is None else found.clusters.products,
+        gradient=fitted.point.gradient,
+        free=evidence.free,
+        lower=lower,
+        limits=evidence.limits / space.scales,
+        trajectories=0 if found.clusters is None else found.clusters.episodes,
+        errors="clustered" if found.clustered else "fisher",
+    )
 
 
 def _numbers(

@@ -1,0 +1,409 @@
+"""The coefficients that the model itself has, with standard errors of four kinds.
+
+A noisy demonstrator acts on reward weights / temperature and multiplier * cost weights /
+temperature alone. These coefficients are what the likelihood determines; weights, multipliers and
+the temperature are ratios of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from tacit.errors import InvalidModel
+from tacit.model.transitions import read_only
+
+if TYPE_CHECKING:
+    import polars
+
+KINDS = ("fisher", "outer", "sandwich", "clustered")
+# Confidence of intervals where nobody asks for another.
+CONFIDENCE = 0.95
+# Relative eigenvalue below which the demonstrations say nothing about a direction.
+BLIND = 1e-9
+# Share of a coefficient's derivative that must lie in a blind direction to leave it open.
+MOVED = 1e-5
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """One coefficient divided by another.
+
+    Attributes:
+        estimate: infinite where only the denominator is 0.
+        standard_error: by the delta method; NaN where one of the two has none.
+        interval: by Fieller's theorem; an end is infinite where the denominator may be 0.
+    """
+
+    estimate: float
+    standard_error: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Parameters:
+    """[P] coefficients in units of the demonstrator's noise: rewards first, then each constraint.
+
+    A coefficient on its bound has no standard error and an interval [bound, upper]; a cost that was
+    never incurred has [lower, inf). All is NaN where the estimator has no temperature.
+
+    Attributes:
+        names: [P] of the features; those of a cost begin with its number where names repeat.
+        estimates: [P] reward weights / temperature, then multiplier * cost weights / temperature.
+        jacobian: [P, n] derivative of the coefficients in the n numbers that were fitted.
+        information: [n, n] Fisher information of all steps; NaN where there is none.
+        outer: [n, n] sum over steps of score times score; NaN where there is none.
+        scatter: [n, n] sum over trajectories of score times score; NaN where there is none.
+        gradient: [n] of minus the log-likelihood.
+        free: [n] bool, the numbers that no bound holds for certain.
+        lower: [P] smallest value allowed, 0 or minus infinity.
+        limits: [P] lower 95 % limits of coefficients without an upper one, else NaN.
+        trajectories: how many independent ones there are; 0 where they are not known.
+        errors: kind of the standard errors: "fisher", "outer", "sandwich" or "clustered".
+        confidence: of the intervals.
+        absence: why there are no standard errors; empty where there are.
+    """
+
+    names: tuple[str, ...]
+    estimates: np.ndarray
+    jacobian: np.ndarray
+    information: np.ndarray
+    outer: np.ndarray
+    scatter: np.ndarray
+    gradient: np.ndarray
+    free: np.ndarray
+    lower: np.ndarray
+    limits: np.ndarray
+    trajectories: int = 0
+    errors: str = "fisher"
+    confidence: float = CONFIDENCE
+    absence: str = ""
+
+    def __post_init__(self) -> None:
+        if self.errors not in KINDS:
+            raise InvalidModel(f"errors must be one of {', '.join(KINDS)}; got {self.errors!r:.60}")
+        if not 0.0 < self.confidence < 1.0:
+            raise InvalidModel(f"confidence must be in (0, 1); got {self.confidence}")
+        for field in fields(self):
+            given = getattr(self, field.name)
+            if isinstance(given, np.ndarray):
+                object.__setattr__(self, field.name, read_only(np.array(given)))
+        object.__setattr__(self, "names", tuple(self.names))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def degrees(self) -> int:
+        """How many of the fitted numbers move a coefficient that is off its bound."""
+        return int(self.jacobian[~self._bound].any(axis=0).sum())
+
+    @property
+    def reason(self) -> str:
+        """Why there are no standard errors of this kind; empty where there are."""
+        if self.absence or self.errors != "clustered" or self.trajectories > 1:
+            return self.absence
+        if self.trajectories == 1:
+            return "clustered standard errors need at least two trajectories; there is one"
+        return "clustered standard errors need trajectories; none are known here"
+
+    def with_errors(self, kind: str) -> Parameters:
+        """The same with standard errors of another kind; NaN, and a `reason`, if it has none."""
+        return replace(self, errors=kind)
+
+    def at(self, confidence: float) -> Parameters:
+        """The same with intervals of another confidence."""
+        return replace(self, confidence=confidence)
+
+    @cached_property
+    def covariance(self) -> np.ndarray:
+        """[P, P] of the estimates; NaN for a coefficient without a finite standard error."""
+        spread, _ = self._fitted_covariance(self.free)
+        found = self.jacobian @ spread @ self.jacobian.T
+        bare = ~np.isfinite(self.standard_errors)
+        found[bare] = found[:, bare] = np.nan
+        found[bare, bare] = self.standard_errors[bare] ** 2
+        return read_only(found)
+
+    @cached_property
+    def standard_errors(self) -> np.ndarray:
+        """[P]; infinite where the demonstrations say nothing, NaN on a bound or without limit."""
+        spread, blind = self._fitted_covariance(self.free)
+        variance = np.einsum("ij,jk,ik->i", self.jacobian, spread, self.jacobian)
+        found = np.sqrt(np.maximum(variance, 0.0))
+        size = np.abs(self.jacobian).max(axis=1, initial=0.0)
+        moved = np.abs(self.jacobian @ blind.T).max(axis=1, initial=0.0)
+        found[(moved > MOVED * size) & ~np.isnan(found)] = np.inf
+        held = np.abs(self.jacobian[:, ~self.free]).max(axis=1, initial=0.0) > 0
+        found[held | self._bound | np.isfinite(self.limits)] = np.nan
+        return read_only(found)
+
+    @cached_property
+    def intervals(self) -> np.ndarray:
+        """[P, 2] Wald intervals within the bounds; one-sided on a bound, and without limit."""
+        quantile = _quantile(0.5 + 0.5 * self.confidence)
+        margin = quantile * self.standard_errors
+        ends = np.stack([self.estimates - margin, self.estimates + margin], axis=1)
+        ends = np.maximum(ends, self.lower[:, None])
+        one_sided = _quantile(self.confidence)
+        for j in np.flatnonzero(self._bound):
+            step, error = self._step_inside(int(j))
+            ends[j] = self.lower[j], self.lower[j] + _upper_limit(step, error, one_sided)
+        # Limits are profiles at 95 %: valid for less; for more only the bound itself is.
+        shut = np.isfinite(self.limits)
+        low = self.limits if self.confidence <= CONFIDENCE else self.lower
+        ends[shut] = np.stack([low, np.full(len(low), np.inf)], axis=1)[shut]
+        return read_only(ends)
+
+    @cached_property
+    def p_values(self) -> np.ndarray:
+        """[P] of "the coefficient is 0": two-sided Wald tests, one-sided score tests on a bound."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = 2.0 * _quantile_tail(np.abs(self.estimates / self.standard_errors))
+        for j in np.flatnonzero(self._bound):
+            step, error = self._step_inside(int(j))
+            found[j] = _quantile_tail(step / error) if np.isfinite(error) else np.nan
+        found[np.isin(self.standard_errors, (0.0, np.inf))] = np.nan  # given, or unknown
+        return read_only(found)
+
+    def ratio(self, numerator: int | str, denominator: int | str) -> Ratio:
+        """The `Ratio` of two coefficients, each by number or name; free of the noise's scale."""
+        i, j = self._number(numerator), self._number(denominator)
+        top, bottom = float(self.estimates[i]), float(self.estimates[j])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            estimate = float(np.divide(top, bottom))
+        positive = bool(self.lower[i] >= 0 and self.lower[j] >= 0)
+        floor = 0.0 if positive else -np.inf
+        if not np.isfinite(self.standard_errors[[i, j]]).all() or bottom == 0.0:
+            return Ratio(estimate, np.nan, self._quotient(i, j) if positive else (floor, np.inf))
+        (a, c), (_, b) = self.covariance[np.ix_([i, j], [i, j])]
+        error = np.sqrt(max(a - 2.0 * estimate * c + estimate**2 * b, 0.0)) / abs(bottom)
+        squared = _quantile(0.5 + 0.5 * self.confidence) ** 2
+        # Fieller: all r with (top - r bottom)^2 <= squared * variance of (top - r bottom).
+        lead, middle, rest = (
+            bottom**2 - squared * b,
+            top * bottom - squared * c,
+            top**2 - squared * a,
+        )
+        spread = middle**2 - lead * rest
+        ends = (-np.inf, np.inf)
+        if lead > 0:
+            root = np.sqrt(max(spread, 0.0))
+            ends = (middle - root) / lead, (middle + root) / lead
+        elif positive and lead < 0 < rest:  # all but a stretch around 0
+            ends = (middle - np.sqrt(spread)) / lead, np.inf
+        return Ratio(estimate, float(error), (float(max(ends[0], floor)), float(ends[1])))
+
+    def mapped(self, rows: np.ndarray, *, names: Iterable[str], lower: np.ndarray) -> Parameters:
+        """The `Parameters` of linear forms of these: rows [Q, P] . coefficients.
+
+        Args:
+            rows: [Q, P]; one that is a single 1 keeps the limit of its coefficient.
+            names: [Q].
+            lower: [Q] smallest values allowed.
+        """
+        same = (np.count_nonzero(rows, axis=1) == 1) & (rows.max(axis=1, initial=0.0) == 1.0)
+        at = rows.argmax(axis=1)
+        return replace(
+            self,
+            names=tuple(names),
+            estimates=rows @ self.estimates,
+            jacobian=rows @ self.jacobian,
+            lower=lower,
+            limits=np.where(same, self.limits[at], np.nan),
+        )
+
+    def given(self, j: int) -> Parameters:
+        """The same, the number j of those fitted known beforehand: it has no error at all."""
+        kept = np.arange(len(self.free)) != j
+        inner = np.ix_(kept, kept)
+        return replace(
+            self,
+            jacobian=self.jacobian[:, kept],
+            information=self.information[inner],
+            outer=self.outer[inner],
+            scatter=self.scatter[inner],
+            gradient=self.gradient[kept],
+            free=self.free[kept],
+        )
+
+    def frame(self) -> polars.DataFrame:
+        """One row a coefficient: name, estimate, standard error, z, p-value, interval."""
+        import polars
+
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = self.estimates / self.standard_errors
+        return polars.DataFrame(
+            {
+                "name": list(self.names),
+                "estimate": self.estimates,
+                "standard_error": self.standard_errors,
+                "z": z,
+                "p_value": self.p_values,
+                "lower": self.intervals[:, 0],
+                "upper": self.intervals[:, 1],
+            }
+        )
+
+    @property
+    def _bound(self) -> np.ndarray:
+        """[P] bool, the coefficients on their bound."""
+        return np.asarray(self.estimates <= self.lower)
+
+    def _number(self, which: int | str) -> int:
+        if isinstance(which, str):
+            if self.names.count(which) != 1:
+                raise InvalidModel(
+                    f"no coefficient is named {which!r:.60}; the names are "
+                    f"{', '.join(self.names[:8])}{', ...' if len(self.names) > 8 else ''}"
+                )
+            return self.names.index(which)
+        if not -len(self) <= which < len(self):
+            raise InvalidModel(f"there are {len(self)} coefficients; got number {which}")
+        return which % len(self)
+
+    def _fitted_covariance(self, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """[n, n] covariance of the fitted numbers, the free ones moving, and [B, n] blind ones."""
+        size = len(self.free)
+        if self.reason or np.isnan(self.information).any():
+            return np.full((size, size), np.nan), np.zeros((0, size))
+        if self.errors == "outer":
+            return inverse_information(self.outer, free)
+        inverse, blind = inverse_information(self.information, free)
+        if self.errors == "sandwich":
+            inverse = inverse @ self.outer @ inverse
+        if self.errors == "clustered":
+            many = float(self.trajectories)
+            inverse = inverse @ (self.scatter * (many / (many - 1.0))) @ inverse
+        return inverse, blind
+
+    def _step_inside(self, j: int) -> tuple[float, float]:
+        """One Newton step of a coefficient off its bound, all free ones adapting, and its error.
+
+        Infinite error where the demonstrations say nothing about it, NaN where no error is known.
+        """
+        row = self.jacobian[j]
+        if not row.any():
+            return 0.0, np.nan if self.reason else np.inf
+        at = int(np.abs(row).argmax())  # on a bound only one of the fitted numbers moves it
+        moving = self.free.copy()
+        moving[at] = True
+        spread, blind = self._fitted_covariance(moving)
+        if np.isnan(spread).any():
+            return np.nan, np.nan
+        if np.abs(blind[:, at]).max(initial=0.0) > MOVED:
+            return 0.0, np.inf
+        inverse, _ = inverse_information(self.information, moving)
+        slope = float(row[at])
+        return -slope * float(inverse[at, at] * self.gradient[at]), abs(slope) * float(
+            np.sqrt(spread[at, at])
+        )
+
+    def _quotient(self, i: int, j: int) -> tuple[float, float]:
+        """The interval of a ratio of two that are not negative, from the intervals of both."""
+        both = self.at(0.5 + 0.5 * self.confidence).intervals  # each may miss half as often
+        if np.isnan(both[[i, j]]).any():
+            return np.nan, np.nan
+        low = both[i, 0] / both[j, 1] if both[j, 1] > 0 else 0.0
+        return float(low), float(both[i, 1] / both[j, 0]) if both[j, 0] > 0 else np.inf
+
+
+def unmeasured(
+    names: Iterable[str], estimates: npt.ArrayLike, *, lower: npt.ArrayLike, absence: str
+) -> Parameters:
+    """The `Parameters` of an estimator without standard errors, or without coefficients at all.
+
+    Args:
+        names: [P].
+        estimates: [P]; NaN where there is no temperature.
+        lower: [P] bounds.
+        absence: why there are no standard errors.
+    """
+    points = np.array(estimates, float)
+    size = len(points)
+    nothing = np.full((size, size), np.nan)
+    return Parameters(
+        names=tuple(names),
+        estimates=points,
+        jacobian=np.eye(size),
+        information=nothing,
+        outer=nothing,
+        scatter=nothing,
+        gradient=np.full(size, np.nan),
+        free=np.ones(size, bool),
+        lower=np.broadcast_to(np.asarray(lower, float), points.shape),
+        limits=np.full(size, np.nan),
+        absence=absence,
+    )
+
+
+def together(parts: Sequence[Parameters]) -> Parameters:
+    """The `Parameters` of several tasks that were fitted as one, task after task."""
+    return replace(
+        parts[0],
+        names=tuple(f"{name} (task {e})" for e, part in enumerate(parts) for name in part.names),
+        **{
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("estimates", "jacobian", "lower", "limits")
+        },
+    )
+
+
+def coefficient_names(
+    reward_names: Iterable[str], cost_names: Iterable[Iterable[str]]
+) -> tuple[str, ...]:
+    """[P] the names of the features, costs with their number in front where names repeat."""
+    costs = [[str(name) for name in names] for names in cost_names]
+    plain = (*reward_names, *(name for names in costs for name in names))
+    if len(set(plain)) == len(plain):
+        return plain
+    told = (f"cost {k}: {name}" for k, names in enumerate(costs) for name in names)
+    return (*plain[: len(plain) - sum(len(names) for names in costs)], *told)
+
+
+def inverse_information(fisher: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[D, D] the inverse on the free parameters, and [B, D] the directions it knows nothing of."""
+    size = len(fisher)
+    covariance, kept = np.zeros((size, size)), np.flatnonzero(free)
+    if len(kept) == 0:
+        return covariance, np.zeros((0, size))
+    block = fisher[np.ix_(kept, kept)]
+    units = np.sqrt(np.maximum(np.diagonal(block), 0.0))
+    units = np.asarray(np.where(units > 0, units, 1.0))
+    eigenvalues, vectors = np.linalg.eigh(block / np.outer(units, units))
+    seen = np.asarray(eigenvalues > BLIND * max(eigenvalues.max(), 0.0))
+    half = vectors[:, seen] / np.sqrt(eigenvalues[seen])
+    covariance[np.ix_(kept, kept)] = (half @ half.T) / np.outer(units, units)
+    directions = np.zeros((int(np.logical_not(seen).sum()), size))
+    directions[:, kept] = (vectors[:, np.logical_not(seen)] / units[:, None]).T
+    lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+    return covariance, directions / np.where(lengths > 0, lengths, 1.0)
+
+
+def _upper_limit(step: float, error: float, quantile: float) -> float:
+    """How far above its bound a coefficient may be, if one step off the bound is `step`.
+
+    The loss is a parabola with its minimum at `step`; the limit is where it has risen from its
+    smallest value above the bound by half the squared quantile.
+    """
+    if not np.isfinite(error):
+        return error
+    return step + float(np.hypot(min(step, 0.0), quantile * error))
+
+
+def _quantile(probability: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(probability))
+
+
+def _quantile_tail(z: npt.ArrayLike) -> np.ndarray:
+    """The chance that a standard normal number is larger."""
+    from scipy.special import ndtr
+
+    return np.asarray(ndtr(-np.asarray(z, float)))
