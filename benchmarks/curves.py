@@ -118,7 +118,7 @@ def by_steps(longest: float) -> list[dict[str, Any]]:
 
 
 def by_states(longest: float) -> list[dict[str, Any]]:
-    from tacit.engine.backends import world_of
+    from tacit.engine.backends import backend_of
     from tacit.engine.smooth_dual import point_at
     from tacit.inverse.noisy.boltzmann import fit
     from tacit.inverse.noisy.coordinates import coordinates
@@ -134,7 +134,7 @@ def by_states(longest: float) -> list[dict[str, Any]]:
         problem = fit(
             mdp, space, mdp.initial, nothing, lower=lower, tolerance=1e-9, max_steps=1
         ).problem
-        engine, start = world_of(mdp), np.zeros(mdp.states)
+        engine, start = backend_of(mdp), np.zeros(mdp.states)
         # Names bound now: each is another object in the next round.
         work = lambda e=engine, p=problem, x=at, v=start: point_at(e, p, x, v, 1e-9)  # noqa: E731
         row = {"states": mdp.states, "weights": space.size, "seconds": best_of(work)}

@@ -64,7 +64,7 @@ class Args:
 def row(args: Args, size: int) -> dict[str, Any]:
     """Both sides on one grid."""
     import tacit
-    from tacit.engine.backends import world_of
+    from tacit.engine.backends import backend_of
     from tacit.engine.smooth_dual import point_at
     from tacit.inverse.noisy.boltzmann import fit
     from tacit.inverse.noisy.coordinates import coordinates
@@ -78,7 +78,7 @@ def row(args: Args, size: int) -> dict[str, Any]:
         mdp, space, mdp.initial, np.zeros(space.size),
         lower=space.lower(free_reward=False), tolerance=1e-9, max_steps=1,
     ).problem  # fmt: skip
-    engine, start_values = world_of(mdp), np.zeros(mdp.states)
+    engine, start_values = backend_of(mdp), np.zeros(mdp.states)
 
     def gradient() -> np.ndarray:
         return point_at(engine, problem, x, start_values, 1e-9).gradient

@@ -104,21 +104,21 @@ def measured(grid: Grid, *, only_solve: bool) -> dict[str, Any]:
     jax.block_until_ready(jax.jit(lambda x: x + 1)(0.0))
     row: dict[str, Any] = {"base_mib": peak()}
     model, row["build_s"] = timed(grid.model)
-    row["model_bytes"] = held(model.world.states, model.world.probabilities)
+    row["model_bytes"] = held(model.backend.states, model.backend.probabilities)
     row["build_peak_mib"] = peak() - row["base_mib"]
     solver = tacit.SoftDual(temperature=0.05)
     # Compiling included: what a second solve saves is compiling.
     solution, row["first_solve_s"] = timed(
-        lambda: tacit.solve_sharded(model, grid.objective, solver=solver)
+        lambda: tacit.solve(model, grid.objective, solver=solver)
     )
     row["solve_peak_mib"] = peak() - row["base_mib"]
     row |= {"multiplier": float(solution.multipliers[0]), "value": solution.value}
     row["duality_gap"] = solution.certificate.duality_gap
     row["evaluations"] = solution.iterations
-    row |= {"devices": jax.device_count(), "border": model.world.border}
+    row |= {"devices": jax.device_count(), "border": model.backend.border}
     if only_solve:
         return row
-    _, row["solve_s"] = timed(lambda: tacit.solve_sharded(model, grid.objective, solver=solver))
+    _, row["solve_s"] = timed(lambda: tacit.solve(model, grid.objective, solver=solver))
     own = {
         (shard.index[0].start or 0): np.round(1000 * np.asarray(shard.data))
         for shard in solution.policy.addressable_shards
@@ -127,7 +127,7 @@ def measured(grid: Grid, *, only_solve: bool) -> dict[str, Any]:
     def seen(start: int, stop: int) -> np.ndarray:
         return own[start][: stop - start]
 
-    recovery, row["recover_s"] = timed(lambda: tacit.recover_sharded(model, grid.features, seen))
+    recovery, row["recover_s"] = timed(lambda: tacit.recover(model, grid.features, seen))
     row["recover_peak_mib"] = peak() - row["base_mib"]
     row["weights"] = [float(w) for w in recovery.reward_weights]
     return row | moved(model)
@@ -137,7 +137,7 @@ def moved(model: tacit.scale.ShardedMDP) -> dict[str, Any]:
     """Time of one product with the chain, and what its compiled program holds and sends."""
     import jax
 
-    world = model.world
+    world = model.backend
     with jax.enable_x64(True):
         values = model.zeros() + 1.0
         product = jax.jit(lambda world, values: world.expected_next(values))
@@ -159,12 +159,12 @@ def program_memory(grid: Grid, features: int) -> dict[str, float]:
     """Bytes a state that the compiled search holds on one device, beside its arguments."""
     import jax
 
-    from tacit.engine.smooth_dual import Problem, minimise
+    from tacit.engine.smooth_dual import Dual, minimise
 
     model = grid.model()
     with jax.enable_x64(True):
         small = np.zeros(features)
-        problem = Problem(
+        problem = Dual(
             start=model.initial,
             discount=grid.discount,
             temperature=1.0,
@@ -179,7 +179,7 @@ def program_memory(grid: Grid, features: int) -> dict[str, float]:
             information=model.zeros(),
         )
         search = jax.jit(minimise.__wrapped__)
-        program = search.lower(model.world, problem, small, model.zeros(), 1e-9, 200).compile()
+        program = search.lower(model.backend, problem, small, model.zeros(), 1e-9, 200).compile()
     used, share = program.memory_analysis(), grid.states / jax.device_count()
     return {
         "features": features,

@@ -7,8 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tacit.engine.compiled import keep_compiled_code
+
 # Before anything imports matplotlib: there is no display on a test machine.
 os.environ.setdefault("MPLBACKEND", "Agg")
+
+# The test process is our own: what JAX compiles is kept between runs.
+keep_compiled_code()
 
 # Derandomised: a failure on one machine is a failure on every machine. No deadline: the first
 # example of a new shape pays for its compilation.

@@ -495,10 +495,12 @@ def many() -> Any:
     )
     asked = (world.mdp, world.features)
     return {
-        "convex": recover_many(*asked, parts),
+        "convex": recover_many(*asked, parts, estimator=tacit.Convex()),
         "likelihood": recover_many(*asked, parts, estimator=tacit.Likelihood()),
-        "visitations": recover_many(*asked, tables),
-        "worlds": recover_many([world.mdp] * 2, [world.features] * 2, tables, chunk=1),
+        "visitations": recover_many(*asked, tables, estimator=tacit.Convex()),
+        "worlds": recover_many(
+            [world.mdp] * 2, [world.features] * 2, tables, chunk=1, estimator=tacit.Convex()
+        ),
     }
 
 

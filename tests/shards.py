@@ -107,7 +107,7 @@ def held(array) -> int:
 
 def simulated_devices() -> dict:
     """What the public verbs answer, split over the devices of this process."""
-    from tacit.engine.backends import world_of
+    from tacit.engine.backends import backend_of
 
     mdp, features, objective = task()
     policy = tacit.solve(mdp, objective, solver=SOLVER).policy
@@ -115,7 +115,7 @@ def simulated_devices() -> dict:
     with tacit.scale.sharded():
         solution = tacit.solve(mdp, objective, solver=SOLVER)
         likely = tacit.recover(mdp, features, seen, estimator=LIKELIHOOD)
-        world = world_of(mdp)
+        world = backend_of(mdp)
         other = tacit.solve(scattered(), hub_objective(), solver=SOLVER)
     return {
         "multipliers": [*solution.multipliers],
@@ -139,16 +139,16 @@ def one_process() -> dict:
     """What this process of a job answers, of a model that no process holds."""
     asked = Asked()
     model = asked.model()
-    solution = tacit.solve_sharded(model, asked.wanted, solver=SOLVER)
+    solution = tacit.solve(model, asked.wanted, solver=SOLVER)
     policy = tacit.solve(asked.mdp, asked.objective, solver=SOLVER).policy
     seen = counts(asked.mdp, policy)
     rows = lambda i, j: seen[i:j]  # noqa: E731 - as a user writes it
-    likely = tacit.recover_sharded(model, asked.features, rows, estimator=LIKELIHOOD)
+    likely = tacit.recover(model, asked.features, rows, estimator=LIKELIHOOD)
     # A visitation of a policy, so that Convex can match it: the whole in every process.
     with tacit.scale.sharded():
         whole = tacit.solve(asked.mdp, asked.objective, solver=SOLVER)
     rows = lambda i, j: whole.visitation[i:j]  # noqa: E731
-    convex = tacit.recover_sharded(model, asked.features, rows, estimator=CONVEX)
+    convex = tacit.recover(model, asked.features, rows, estimator=CONVEX)
     return {
         "multipliers": [*solution.multipliers],
         "value": solution.value,
@@ -158,7 +158,11 @@ def one_process() -> dict:
         "convex": numbers(convex),
         "whole": [*whole.multipliers, whole.value, *whole.values],
         "asked": [asked.low, asked.high],
-        "bytes": [held(model.world.states), held(model.world.probabilities), held(solution.policy)],
+        "bytes": [
+            held(model.backend.states),
+            held(model.backend.probabilities),
+            held(solution.policy),
+        ],
     }
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import tacit
 from tacit.data.observed import tally_of
-from tacit.engine.backends import world_of
+from tacit.engine.backends import backend_of
 from tacit.engine.smooth_dual import point_at
 from tacit.forward import pricing as secant
 from tacit.inverse.noisy.boltzmann import fit
@@ -57,7 +57,7 @@ def test_a_gradient_with_its_hessian_is_one_program(tmp_path):
         tolerance=1e-9,
         max_steps=1,
     ).problem
-    world, start = world_of(WORLD.mdp), np.zeros(WORLD.mdp.states)
+    world, start = backend_of(WORLD.mdp), np.zeros(WORLD.mdp.states)
     work = lambda: point_at(world, problem, np.ones(space.size), start, 1e-9)  # noqa: E731
     assert programs(tmp_path, work) == 1
 

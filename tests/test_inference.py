@@ -12,7 +12,7 @@ import oracles
 import tacit
 from experts import PRICE, TEMPERATURE, drawn, grid, hill_expert, pairs, spread_visits
 from strategies import examples
-from tacit.engine.backends import world_of
+from tacit.engine.backends import backend_of
 from tacit.engine.smooth_dual import minimise
 from tacit.inverse.noisy.boltzmann import fit, loss_of, refit
 from tacit.inverse.noisy.coordinates import coordinates, ratios, split
@@ -319,7 +319,7 @@ def test_the_ends_of_an_interval_cost_the_quantile_in_the_true_likelihood(plenty
             **{name: getattr(found.problem, name)[1:] for name in rest},
         )
         begin = (found.point.x[1:], found.point.values)
-        point, _ = minimise(world_of(steps.mdp), less, *begin, 1e-9, 300)
+        point, _ = minimise(backend_of(steps.mdp), less, *begin, 1e-9, 300)
         # 200 000 steps make the likelihood quadratic to a few per cent.
         assert point.loss - best == pytest.approx(0.5 * TWO_SIDED**2, rel=0.05)
 

@@ -11,7 +11,7 @@ import oracles
 import tacit
 from experts import PRICE, drawn, grid, hill_expert, pairs, policy_of, spread_visits, tangle
 from tacit import MDP, Demonstrations, Features, SoftDual
-from tacit.engine.backends import world_of
+from tacit.engine.backends import backend_of
 from tacit.engine.smooth_dual import point_at
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.noisy.boltzmann import loss_of, refit
@@ -97,7 +97,7 @@ def test_no_other_method_finds_likelier_parameters(seen, found):
     problem = steps.fit(Likelihood(), near=None).problem
 
     def loss(x):
-        tried = point_at(world_of(world.mdp), problem, x, np.zeros(25), 1e-9)
+        tried = point_at(backend_of(world.mdp), problem, x, np.zeros(25), 1e-9)
         return float(tried.loss), tried.gradient
 
     for start in (np.full(6, 2.0), np.array([8.0, 1, 0, 0, 3, 3]), np.zeros(6)):

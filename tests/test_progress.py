@@ -15,7 +15,7 @@ from tacit.engine import progress
 from tacit.engine.backends.device import dense, sparse
 from tacit.engine.backends.host import Host
 from tacit.engine.progress import Event, StopEarly, early_stop, log, once, pursue, watching
-from tacit.engine.smooth_dual import Problem, Search, advance, begin, minimise
+from tacit.engine.smooth_dual import Dual, Search, advance, begin, minimise
 from tacit.files.arrays import digest, pack, unpack
 from walks import seen_by
 
@@ -43,10 +43,10 @@ def leaves(search: Search) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(search)]
 
 
-def dual(mdp: tacit.MDP, size: int = 3) -> Problem:
+def dual(mdp: tacit.MDP, size: int = 3) -> Dual:
     rng = np.random.default_rng(1)
     shape = (mdp.states, mdp.actions)
-    return Problem(
+    return Dual(
         start=rng.random(mdp.states),
         discount=mdp.discount,
         temperature=1.0,

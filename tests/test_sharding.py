@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose
 import experts
 import shards
 import tacit
-from tacit.engine.backends import world_of
+from tacit.engine.backends import backend_of
 from tacit.engine.backends.device import sparse
 from tacit.engine.backends.sharded import Sharded
 from tacit.model import sharded as sharded_model
@@ -156,14 +156,14 @@ def test_rows_in_chunks_of_different_widths_make_the_same_model(monkeypatch):
         reward, costs = objective.reward[start:stop], objective.costs[:, start:stop]
         return tacit.Objective(reward, costs, objective.budgets)
 
-    split = tacit.solve_sharded(model, part, solver=shards.SOLVER)
+    split = tacit.solve(model, part, solver=shards.SOLVER)
     solution = tacit.solve(mdp, objective, solver=shards.SOLVER)
     assert_allclose(split.multipliers, solution.multipliers, **SAME)
     assert_allclose(np.asarray(split.values)[:23], solution.values, **SAME)
     assert_allclose(vars(split.certificate)["duality_gap"], 0.0, atol=1e-9)
     short = tacit.SoftDual(temperature=0.05, max_steps=1)
     with pytest.raises(tacit.NotConverged, match="before the tolerance was met"):
-        tacit.solve_sharded(model, part, solver=short)
+        tacit.solve(model, part, solver=short)
 
 
 def test_bad_rows_are_named():
@@ -191,9 +191,9 @@ def test_bad_rows_are_named():
 def test_a_model_is_split_inside_only_and_never_for_a_batch():
     mdp = shards.task()[0]
     with tacit.scale.sharded():
-        assert isinstance(world_of(mdp), Sharded)
-        assert not isinstance(world_of(mdp, whole=True), Sharded)
-    assert not isinstance(world_of(mdp), Sharded)
+        assert isinstance(backend_of(mdp), Sharded)
+        assert not isinstance(backend_of(mdp, whole=True), Sharded)
+    assert not isinstance(backend_of(mdp), Sharded)
 
 
 def test_visits_from_an_even_start_are_found(monkeypatch):

@@ -11,11 +11,10 @@ from scipy.optimize import minimize
 import oracles
 from strategies import Problem, examples
 from tacit import MDP, Successors
-from tacit.engine.backends import world_of
+from tacit.engine.backends import backend_of
 from tacit.engine.backends.device import dense, sparse
 from tacit.engine.backends.host import Host
-from tacit.engine.smooth_dual import Problem as Dual
-from tacit.engine.smooth_dual import minimise, point_at
+from tacit.engine.smooth_dual import Dual, minimise, point_at
 
 STATES, ACTIONS, SIZE = 6, 3, 4
 TOLERANCE = 1e-9
@@ -62,12 +61,14 @@ def plain_loss(mdp: MDP, problem: Dual, x: np.ndarray) -> float:
 
 
 def at(mdp: MDP, problem: Dual, x: np.ndarray, world=None):
-    return point_at(world or world_of(mdp), problem, x, np.zeros(mdp.states), TOLERANCE)
+    return point_at(world or backend_of(mdp), problem, x, np.zeros(mdp.states), TOLERANCE)
 
 
 def minimum(mdp: MDP, problem: Dual, *, world=None, steps: int = 300, x=None):
     begin = np.clip(np.zeros(SIZE) if x is None else x, problem.lower, problem.upper)
-    return minimise(world or world_of(mdp), problem, begin, np.zeros(mdp.states), TOLERANCE, steps)
+    return minimise(
+        world or backend_of(mdp), problem, begin, np.zeros(mdp.states), TOLERANCE, steps
+    )
 
 
 @given(SEEDS, st.sampled_from([0.9, 0.5, 0.0]), st.booleans())

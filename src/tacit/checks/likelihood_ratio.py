@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.engine.backends import world_of
+from tacit.engine.backends import backend_of
 from tacit.engine.smooth_dual import point_at
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.inference import advantages, information, inverse_information
@@ -159,7 +159,7 @@ def _one_direction(pooled: Fit, apart: tuple[Fit, ...], mdp: MDP) -> tuple[float
     """Least loss with one direction of the parameters, each group at its own length, and points."""
     from scipy.optimize import minimize
 
-    size, world = len(pooled.point.x), world_of(mdp)
+    size, backend = len(pooled.point.x), backend_of(mdp)
     values = [one.point.values for one in apart]
     points = [one.point for one in apart]
 
@@ -167,7 +167,7 @@ def _one_direction(pooled: Fit, apart: tuple[Fit, ...], mdp: MDP) -> tuple[float
         total, slope = 0.0, np.zeros(len(z))
         for g, one in enumerate(apart):
             scale = float(np.exp(z[size + g - 1])) if g else 1.0
-            point = point_at(world, one.problem, scale * z[:size], values[g], one.tolerance)
+            point = point_at(backend, one.problem, scale * z[:size], values[g], one.tolerance)
             points[g], values[g] = point, point.values
             total += float(point.loss)
             slope[:size] += scale * point.gradient

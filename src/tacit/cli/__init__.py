@@ -19,6 +19,7 @@ from typing import Any
 from tacit import __version__
 from tacit.cli.answer import Answer, jsonable, quietly
 from tacit.cli.parsing import BadArguments, option_names, parse
+from tacit.engine.compiled import keep_compiled_code
 from tacit.errors import Infeasible, NotConverged, TacitError
 
 DONE, OUR_BUG, BAD_INPUT, NOT_SOLVED, NO_FILE, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
@@ -93,6 +94,8 @@ class Terminated(BaseException):
 
 def main(arguments: Sequence[str] | None = None, verbs: Sequence[Verb] = VERBS) -> int:
     """The exit code: 0 done, 1 our bug, 2 bad input, 3 not solved, 4 files, 130 / 143 stopped."""
+    if arguments is None:  # a process of our own
+        keep_compiled_code()
     with _streams():
         return _done(list(sys.argv[1:] if arguments is None else arguments), verbs)
 

@@ -1,4 +1,4 @@
-"""Machine code for loops on the host; interpreted where numba is missing.
+"""Machine code for loops on the host, and where JAX's compiled code is kept for those who ask.
 
 The exact solver follows discrete switches of policies: long chains of small, branching steps, for
 which a compiled loop on the host beats an array engine by far (a 25-state problem takes a fraction
@@ -8,14 +8,19 @@ same and the wait is longer.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., object])
 
 # NaN and infinity keep their meaning: a guard that cannot see them is no guard.
 SAFE = {"contract", "nsz"}
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled(function: Function) -> Function:
     """The function, compiled once for all shapes and kept on disk between processes.
 
     Its sums may be reordered: that is what lets them use vector units.
@@ -23,14 +28,51 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return _njit(function, SAFE | {"reassoc", "arcp"})
 
 
-def compiled_as_written(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled_as_written(function: Function) -> Function:
     """The same, for arithmetic whose rounding is the point: (x + big) - big is not x."""
     return _njit(function, SAFE)
 
 
-def _njit(function: Callable[..., Any], fastmath: set[str]) -> Callable[..., Any]:
+def _njit(function: Function, fastmath: set[str]) -> Function:
     try:
         from numba import njit
     except ImportError:
         return function
     return njit(cache=True, nogil=True, fastmath=fastmath)(function)
+
+
+def keep_compiled_code(folder: str | os.PathLike[str] | None = None) -> Path | None:
+    """The folder in which JAX now keeps what it compiles in this process; None if it keeps nothing.
+
+    The setting is the whole process's, so only its owner may make it: the command line and worker
+    processes call this, `tacit.solve` and `tacit.recover` never do. A folder that JAX was told of
+    before stays, unless another is given.
+
+    Args:
+        folder: where; by default `tacit/jax` in the user's folder for caches.
+    """
+    loaded = sys.modules.get("jax")
+    chosen = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+    if loaded is not None:
+        chosen = loaded.config.values.get("jax_compilation_cache_dir")
+    if chosen is not None and folder is None:
+        return Path(chosen)
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    place = Path(home) / "tacit" / "jax" if folder is None else Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None  # no home, or a read-only one: compile anew each time
+    if not os.access(place, os.W_OK):
+        return None
+    # The default keeps only what took a second to compile; ours are many and small.
+    settings = {
+        "jax_compilation_cache_dir": str(place),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+    }
+    for name, value in settings.items():
+        if loaded is not None:
+            loaded.config.update(name, value)
+        else:  # JAX reads these when it is imported, which takes a second: not now
+            os.environ[name.upper()] = str(value)
+    return place

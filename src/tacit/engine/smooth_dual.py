@@ -4,8 +4,8 @@ Newton on V = temperature * logsumexp((reward + discount * P V) / temperature) i
 iteration: each step is the exact value of the current Boltzmann policy, entropy included. It
 converges from anywhere, monotonically after the first step, and quadratically at the end.
 
-The code is the same for every engine: `world.arrays` is `jax.numpy` or `numpy`, and
-`world.while_loop` is traced or a plain loop.
+The code is the same for every engine: `backend.arrays` is `jax.numpy` or `numpy`, and
+`backend.while_loop` is traced or a plain loop.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tacit.engine.backends import World
+from tacit.engine.backends import Backend
 from tacit.engine.precision import compiled_in_double
 
 # Residual that a Newton step may leave of the one it starts from.
@@ -22,7 +22,7 @@ INEXACT = 0.1
 
 
 def soft_fixed_point(
-    world: World,
+    backend: Backend,
     discount: Any,
     temperature: Any,
     reward: Any,
@@ -33,7 +33,7 @@ def soft_fixed_point(
     """[S] values, [S, A] policy, and the largest residual |backup(values) - values| left.
 
     Args:
-        world: the dynamics.
+        backend: the dynamics.
         discount: scalar.
         temperature: scalar, above 0.
         reward: [S, A].
@@ -41,14 +41,14 @@ def soft_fixed_point(
         target: residual to reach.
         limit: most Newton steps.
     """
-    xp = world.arrays
+    xp = backend.arrays
 
     def step(state: Any) -> Any:
         values, backed, policy, error, steps, _ = state
         # As exactly as the error deserves: an early policy is about to change anyway.
         aim = xp.maximum(INEXACT * error, 0.3 * target)
-        values = values + world.solve(policy, discount, backed - values, aim)
-        backed, policy = world.soft_backup(discount, temperature, reward, values)
+        values = values + backend.solve(policy, discount, backed - values, aim)
+        backed, policy = backend.soft_backup(discount, temperature, reward, values)
         return values, backed, policy, xp.abs(backed - values).max(), steps + 1, error
 
     def going(state: Any) -> Any:
@@ -57,20 +57,20 @@ def soft_fixed_point(
         stuck = (steps > 3) & (error > 0.5 * before) & (error < 1e3 * target)
         return (error > target) & (steps < limit) & xp.logical_not(stuck)
 
-    backed, policy = world.soft_backup(discount, temperature, reward, guess)
+    backed, policy = backend.soft_backup(discount, temperature, reward, guess)
     start = (guess, backed, policy, xp.abs(backed - guess).max(), 0, xp.inf)
-    values, _, policy, error, _, _ = world.while_loop(going, step, start)
+    values, _, policy, error, _, _ = backend.while_loop(going, step, start)
     return values, policy, error
 
 
-def newton_step(world: World, problem: Problem, point: Point) -> Any:
+def newton_step(backend: Backend, problem: Dual, point: Point) -> Any:
     """[D] the step from a point, never far beyond doubling a coordinate.
 
     Goes to the minimum of the quadratic model; a coordinate that meets its bound on the way stays
     there, and the others go on. The model falls along every leg, so the step as a whole leads
     downhill; clipping the plain Newton step would bend it, at times uphill.
     """
-    xp = world.arrays
+    xp = backend.arrays
     low, high = problem.lower - point.x, problem.upper - point.x
     free = ((low < 0) | (point.gradient < 0)) & ((high > 0) | (point.gradient > 0))
     longest = 2.0 * xp.abs(point.x) + problem.unit
@@ -86,7 +86,7 @@ def newton_step(world: World, problem: Problem, point: Point) -> Any:
         both = free[:, None] & free[None, :]
         held = xp.diag(xp.where(free, 0.0, 1.0))
         slope = point.gradient + model @ direction
-        move = world.linear_solve(xp.where(both, model, 0.0) + held, -xp.where(free, slope, 0.0))
+        move = backend.linear_solve(xp.where(both, model, 0.0) + held, -xp.where(free, slope, 0.0))
         room = xp.where(move < 0, low - direction, high - direction)
         share = xp.where(move != 0, room / xp.where(move != 0, move, 1.0), xp.inf)
         length = xp.minimum(1.0, share.min())
@@ -97,7 +97,7 @@ def newton_step(world: World, problem: Problem, point: Point) -> Any:
 
     # Every leg but the last ends at a bound, so there are no more than coordinates and one.
     start = (xp.zeros_like(point.x), free, True, 0)
-    direction, *_ = world.while_loop(lambda s: s[2] & (s[3] <= len(point.x)), leg, start)
+    direction, *_ = backend.while_loop(lambda s: s[2] & (s[3] <= len(point.x)), leg, start)
     # Shorten the step as a whole: shortening coordinates would bend it away from descent.
     return direction / xp.maximum(1.0, xp.max(xp.abs(direction) / longest))
 
@@ -113,7 +113,7 @@ VALUE_CARE = 1e-2
 VISIT_CARE = 1e-1
 
 
-class Problem(NamedTuple):
+class Dual(NamedTuple):
     """Everything that stays fixed during the search."""
 
     start: Any  # [S] weights of the states in the objective; p0 for a dual proper
@@ -156,28 +156,28 @@ class Search(NamedTuple):
 
 @compiled_in_double
 def minimise(
-    world: World, problem: Problem, x: Any, values: Any, tolerance: Any, max_steps: Any
+    backend: Backend, problem: Dual, x: Any, values: Any, tolerance: Any, max_steps: Any
 ) -> tuple[Point, Any]:
     """The `Point` of the minimum over lower <= x <= upper, and the evaluations it took."""
-    start = begin(problem, x, values, arrays=world.arrays)
-    end = _advanced(world, problem, start, tolerance, max_steps)
+    start = begin(problem, x, values, arrays=backend.arrays)
+    end = _advanced(backend, problem, start, tolerance, max_steps)
     return end.point, end.steps
 
 
 @compiled_in_double
 def advance(
-    world: World, problem: Problem, search: Search, tolerance: Any, max_steps: Any, until: Any
+    backend: Backend, problem: Dual, search: Search, tolerance: Any, max_steps: Any, until: Any
 ) -> Search:
     """The `Search` after `until` evaluations in all, or where it ends before.
 
     The bound is a number like any other: a search made in pieces runs the same machine code as one
     made at once, and ends at the same bits.
     """
-    limit = world.arrays.minimum(max_steps, until)
-    return _advanced(world, problem, search, tolerance, limit)
+    limit = backend.arrays.minimum(max_steps, until)
+    return _advanced(backend, problem, search, tolerance, limit)
 
 
-def begin(problem: Problem, x: Any, values: Any, *, arrays: Any = np) -> Search:
+def begin(problem: Dual, x: Any, values: Any, *, arrays: Any = np) -> Search:
     """A `Search` that has not evaluated anything: its first step looks at x [D] itself."""
     size, (states, actions) = len(problem.target), problem.base.shape
     x, values = arrays.asarray(x, dtype=float), arrays.asarray(values, dtype=float)
@@ -197,9 +197,9 @@ def begin(problem: Problem, x: Any, values: Any, *, arrays: Any = np) -> Search:
 
 
 def _advanced(
-    world: World, problem: Problem, search: Search, tolerance: Any, max_steps: Any
+    backend: Backend, problem: Dual, search: Search, tolerance: Any, max_steps: Any
 ) -> Search:
-    xp = world.arrays
+    xp = backend.arrays
 
     def step(search: Search) -> Search:
         point, direction, length, steps, known = search
@@ -212,9 +212,9 @@ def _advanced(
         # Far from the minimum a rough look will do: the next step is only as good as its model.
         rough = xp.minimum(ROUGH, xp.minimum(CARE, missed) * missed)
         rough = xp.where(steps == 0, ROUGH, rough)
-        look_closely = world.direct or len(problem.target) == 0
+        look_closely = backend.direct or len(problem.target) == 0
         precision = tolerance if look_closely else xp.maximum(tolerance, rough)
-        fresh = evaluate(world, problem, trial, guess, precision, near=point)
+        fresh = evaluate(backend, problem, trial, guess, precision, near=point)
         slope = xp.minimum(point.gradient @ move, 0.0)
         rounding = 1e-13 * (xp.abs(point.loss) + xp.abs(point.x) @ xp.abs(problem.target))
         doubt = VALUE_CARE * (precision + known) * xp.abs(problem.start).sum()
@@ -222,16 +222,16 @@ def _advanced(
         # Much of the slope is left where the curvature falls: the next step will fall short too.
         # Along one coordinate, that is; among several, stretched steps were seen to stray.
         short = (len(problem.target) == 1) & (fresh.gradient @ move < SHORT * slope)
-        point = world.select(accept, fresh, point)
+        point = backend.select(accept, fresh, point)
         if len(problem.target):
-            direction = xp.where(accept, newton_step(world, problem, point), direction)
+            direction = xp.where(accept, newton_step(backend, problem, point), direction)
         length = xp.where(accept, xp.where(short, LONGER, 1.0), 0.25 * length)
         known = xp.where(accept, precision, known)
         return Search(point, direction, length, steps + 1, known)
 
     def distance(point: Point) -> Any:
         """How far the gradient is from 0, as a share of its own scale and of what it could gain."""
-        missed = xp.abs(projected_gradient(world, problem, point))
+        missed = xp.abs(projected_gradient(backend, problem, point))
         worth = xp.maximum(1.0 / problem.scale, xp.abs(point.x) / xp.maximum(1, abs(point.loss)))
         return (missed * worth).max(initial=0.0)
 
@@ -239,25 +239,25 @@ def _advanced(
         far = (distance(search.point) > 0.1 * tolerance) | (search.precision > tolerance)
         return (search.steps == 0) | (far & (search.steps < max_steps) & (search.length > 1e-12))
 
-    return Search(*world.while_loop(going, step, search))
+    return Search(*backend.while_loop(going, step, search))
 
 
 @compiled_in_double
-def loss_at(world: World, problem: Problem, x: Any, values: Any, tolerance: Any) -> Any:
+def loss_at(backend: Backend, problem: Dual, x: Any, values: Any, tolerance: Any) -> Any:
     """The objective at x, found from the values of a point nearby."""
-    values, *_ = _expert(world, problem, x, values, tolerance)
+    values, *_ = _expert(backend, problem, x, values, tolerance)
     return _loss(problem, x, values)
 
 
 @compiled_in_double
-def point_at(world: World, problem: Problem, x: Any, values: Any, tolerance: Any) -> Point:
+def point_at(backend: Backend, problem: Dual, x: Any, values: Any, tolerance: Any) -> Point:
     """The `Point` at x, found from the values of a point nearby."""
-    return evaluate(world, problem, x, values, tolerance)
+    return evaluate(backend, problem, x, values, tolerance)
 
 
-def projected_gradient(world: World, problem: Problem, point: Point) -> Any:
+def projected_gradient(backend: Backend, problem: Dual, point: Point) -> Any:
     """[D] the gradient, 0 where a bound holds it back."""
-    xp = world.arrays
+    xp = backend.arrays
     free = ((point.x > problem.lower) | (point.gradient < 0)) & (
         (point.x < problem.upper) | (point.gradient > 0)
     )
@@ -265,8 +265,8 @@ def projected_gradient(world: World, problem: Problem, point: Point) -> Any:
 
 
 def evaluate(
-    world: World,
-    problem: Problem,
+    backend: Backend,
+    problem: Dual,
     x: Any,
     guess: Any,
     tolerance: Any,
@@ -277,18 +277,18 @@ def evaluate(
 
     The solves begin from the values `guess` [S] and from what they found at the point `near`.
     """
-    xp, discount = world.arrays, problem.discount
-    values, policy, residual = _expert(world, problem, x, guess, tolerance)
+    xp, discount = backend.arrays, problem.discount
+    values, policy, residual = _expert(backend, problem, x, guess, tolerance)
     fine = xp.maximum(1e-14 / (1 - discount), 1e-2 * tolerance * (1 - discount))
     seen, known = (None, None) if near is None else (near.visits, near.table_values)
     # The visits weigh the curvature and nothing else: they need not be so exact.
     enough = VISIT_CARE * tolerance * xp.abs(problem.start).sum()
-    visits = world.solve_transposed(policy, discount, problem.start, enough, guess=seen)
+    visits = backend.solve_transposed(policy, discount, problem.start, enough, guess=seen)
     average = (policy * problem.tables).sum(axis=2)
     aim = fine * xp.abs(average).max(axis=1, initial=0.0) + 1e-300
-    table_values = world.solve(policy, discount, average, aim, guess=known)
+    table_values = backend.solve(policy, discount, average, aim, guess=known)
     # Advantages: how much more of a table an action brings than the policy does on average.
-    later = world.expected_next(table_values)
+    later = backend.expected_next(table_values)
     advantages = problem.tables + discount * later - table_values[:, :, None]
     gradient = table_values @ problem.start - problem.target
     # A table that shifts all values alike moves no action: what is left of it is rounding, which a
@@ -317,18 +317,18 @@ def evaluate(
 
 
 def _expert(
-    world: World, problem: Problem, x: Any, guess: Any, tolerance: Any
+    backend: Backend, problem: Dual, x: Any, guess: Any, tolerance: Any
 ) -> tuple[Any, Any, Any]:
     """[S] values and [S, A] policy of the noisy expert at x, and the Bellman residual left."""
-    xp, discount, temperature = world.arrays, problem.discount, problem.temperature
+    xp, discount, temperature = backend.arrays, problem.discount, problem.temperature
     reward = problem.base + xp.tensordot(x, problem.tables, 1)
     size = xp.abs(reward).max() + temperature * xp.log(1.0 + reward.shape[1])
     # A residual e moves the values by e / (1 - discount): aim well below the tolerance, but not
     # below what rounding leaves.
     precision = xp.maximum(VALUE_CARE * tolerance * (1 - discount), 4e-16 / (1 - discount) * size)
-    return soft_fixed_point(world, discount, temperature, reward, guess, precision)
+    return soft_fixed_point(backend, discount, temperature, reward, guess, precision)
 
 
-def _loss(problem: Problem, x: Any, values: Any) -> Any:
+def _loss(problem: Dual, x: Any, values: Any) -> Any:
     """The objective at x, given the values [S] there."""
     return problem.start @ values - x @ problem.target + 0.5 * problem.ridge @ (x * x)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from tacit.engine.compiled import keep_compiled_code
 from tacit.errors import InvalidModel
 
 
@@ -51,7 +52,15 @@ def each(
         return_as=come,
         batch_size=1,  # pyright: ignore[reportArgumentType]
     )
-    yield from many(delayed(function)(*piece) for piece in pieces)  # pyright: ignore[reportGeneralTypeIssues, reportReturnType]
+    here = os.getpid()
+    yield from many(delayed(_worked)(here, function, *piece) for piece in pieces)  # pyright: ignore[reportGeneralTypeIssues, reportReturnType]
+
+
+def _worked(caller: int, function: Callable[..., Any], *piece: Any) -> Any:
+    """What the function returns; a process of workers keeps what JAX compiles there."""
+    if os.getpid() != caller:
+        keep_compiled_code()
+    return function(*piece)
 
 
 def cluster_is_told() -> tuple[bool, Any]:

@@ -155,7 +155,7 @@ def price_one(
         limit: most unconstrained problems to solve.
     """
     budget = float(budgets[0])
-    world = (
+    model = (
         mdp.layout.states,
         mdp.layout.probabilities,
         tables,
@@ -174,12 +174,12 @@ def price_one(
     evaluations = 0
     precisions = (ROUGH, EXACT) if mdp.states >= ROUGH_FROM and not expected else (EXACT,)
     for precision in precisions:
-        spent, stagnated = bracket(world, precision, rounding, lines, policies, values)
+        spent, stagnated = bracket(model, precision, rounding, lines, policies, values)
         evaluations += spent
         found = lines[0, 2] > rounding >= lines[1, 2] and lines[0, 0] != lines[1, 0]
         if found and not stagnated:
             left = max(limit - evaluations, 0)
-            spent, stagnated = search(world, precision, rounding, left, lines, policies, values)
+            spent, stagnated = search(model, precision, rounding, left, lines, policies, values)
             evaluations += spent
         if stagnated:
             return None

@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.engine.backends.sharded import Sharded
 from tacit.engine.precision import compiled_in_double
-from tacit.engine.smooth_dual import Problem, minimise
+from tacit.engine.smooth_dual import Dual, minimise
 from tacit.errors import InvalidModel, NotConverged
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Certificate, Status
@@ -53,7 +53,7 @@ class ShardedSolution:
 
 
 def solve_sharded(
-    mdp: ShardedMDP, objective: Rows, *, solver: SoftDual | None = None, throw: bool = True
+    mdp: ShardedMDP, objective: object, *, solver: object = None, throw: bool = True
 ) -> ShardedSolution:
     """The `ShardedSolution` of the objective of which `objective(start, stop)` is one part.
 
@@ -66,15 +66,22 @@ def solve_sharded(
         throw: raise `NotConverged` where the tolerance was missed.
     """
     solver = SoftDual() if solver is None else solver
+    if not isinstance(solver, SoftDual):
+        raise InvalidModel(f"a sharded model is solved by SoftDual(); got {solver!r:.60}")
+    if not callable(objective):
+        raise InvalidModel(
+            "the objective of a sharded model must be a function (start, stop) -> Objective; "
+            f"got {type(objective).__name__}"
+        )
     budgets = _tables(mdp, objective, 0, 1)[2]
     if not np.isfinite(budgets).all():
         raise InvalidModel(f"budgets must be finite here: leave the others out; got {budgets}")
     size = len(budgets)
     reward = mdp.table(lambda i, j: _tables(mdp, objective, i, j)[0])
     costs = mdp.table(lambda i, j: -_tables(mdp, objective, i, j)[1], size)
-    wanted, refused = extremes(mdp.world, reward, costs)
+    wanted, refused = extremes(mdp.backend, reward, costs)
     nothing = np.zeros(size)
-    problem = Problem(
+    problem = Dual(
         start=mdp.initial,
         discount=mdp.discount,
         temperature=solver.temperature,
@@ -91,9 +98,9 @@ def solve_sharded(
         information=mdp.zeros(),
     )
     point, steps = minimise(
-        mdp.world, problem, nothing, mdp.zeros(), solver.tolerance, solver.max_steps
+        mdp.backend, problem, nothing, mdp.zeros(), solver.tolerance, solver.max_steps
     )
-    seen = judged(mdp.world, problem, point)
+    seen = judged(mdp.backend, problem, point)
     certificate = _certificate(mdp, budgets, point.x, seen)
     converged = certificate.within(solver.tolerance)
     solution = ShardedSolution(
@@ -129,18 +136,18 @@ class Judged(NamedTuple):
 
 
 @compiled_in_double
-def judged(world: Sharded, problem: Problem, point: Any) -> Judged:
+def judged(backend: Sharded, problem: Dual, point: Any) -> Judged:
     """The sums of a point, by the formulas of `certify`, each over all devices."""
     discount, temperature = problem.discount, problem.temperature
     visits = jnp.maximum(point.visits, 0.0)
     visitation = visits[:, None] * point.policy
-    flow = visitation.sum(axis=1) - discount * world.inflow(visitation) - problem.start
+    flow = visitation.sum(axis=1) - discount * backend.inflow(visitation) - problem.start
     safe = jnp.where(point.policy > 0, point.policy, 1.0)
     entropy = -(point.policy * jnp.log(safe)).sum(axis=1)
     value = (visitation * problem.base).sum()
     reward = problem.base + jnp.tensordot(point.x, problem.tables, 1)
-    backed, _ = world.soft_backup(discount, temperature, reward, point.values)
-    real = jnp.arange(len(visits)) < world.count
+    backed, _ = backend.soft_backup(discount, temperature, reward, point.values)
+    real = jnp.arange(len(visits)) < backend.count
     return Judged(
         jnp.abs(flow).sum(),
         value,
@@ -152,7 +159,7 @@ def judged(world: Sharded, problem: Problem, point: Any) -> Judged:
 
 
 @compiled_in_double
-def extremes(world: Sharded, base: Any, tables: Any) -> tuple[Any, Any]:
+def extremes(backend: Sharded, base: Any, tables: Any) -> tuple[Any, Any]:
     """The largest entry of `base` in size, and [D] of each table."""
     return jnp.abs(base).max(), jnp.abs(tables).max(axis=(1, 2), initial=0.0)
 

@@ -46,7 +46,7 @@ class SoftDual:
         throw: bool = True,
     ) -> Solution:
         """The `Solution` at this temperature; `guess` is a solution of a similar problem."""
-        from tacit.engine.backends import world_of
+        from tacit.engine.backends import backend_of
 
         if not 0.0 < self.temperature < np.inf:
             raise InvalidModel(f"temperature must be a positive number; got {self.temperature}")
@@ -58,7 +58,7 @@ class SoftDual:
         bounded = np.isfinite(objective.budgets).any()
         guess = _usable(mdp, objective, guess)
         exact = None
-        if guess is None and world_of(mdp).arrays is np and bounded:
+        if guess is None and backend_of(mdp).arrays is np and bounded:
             # On a large model the exact solution costs little and lies close by; where it proves
             # the budgets impossible there is nothing to search for.
             exact = ColumnGeneration().solve(mdp, objective, throw=False)
@@ -82,8 +82,8 @@ class SoftDual:
         self, mdp: MDP, objective: Objective, guess: Solution | None
     ) -> tuple[Solution, bool]:
         """Where the search from a guess ends, and whether a price has stopped to matter there."""
-        from tacit.engine.backends import world_of
-        from tacit.engine.smooth_dual import Problem, minimise
+        from tacit.engine.backends import backend_of
+        from tacit.engine.smooth_dual import Dual, minimise
 
         reward, costs = objective.tables(mdp)
         bounded = np.isfinite(objective.budgets)
@@ -94,7 +94,7 @@ class SoftDual:
         dearest = np.array([largest_entry(cost) for cost in costs])
         largest = largest_entry(reward) + self.temperature * np.log(mdp.actions + 1.0)
         nothing = np.zeros(len(budgets))
-        problem = Problem(
+        problem = Dual(
             start=mdp.initial,
             discount=mdp.discount,
             temperature=self.temperature,
@@ -110,7 +110,7 @@ class SoftDual:
             information=np.zeros(mdp.states),
         )
         point, steps = minimise(
-            world_of(mdp), problem, prices, values, self.tolerance, self.max_steps
+            backend_of(mdp), problem, prices, values, self.tolerance, self.max_steps
         )
         multipliers = np.zeros(objective.constraints)
         multipliers[bounded] = point.x

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, overload
 
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solution import Solution
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
+
+if TYPE_CHECKING:
+    from tacit.forward.sharded import ShardedSolution
+    from tacit.forward.soft_dual import SoftDual
+    from tacit.model.sharded import Rows, ShardedMDP
 
 
 class Solver(Protocol):
@@ -21,18 +26,42 @@ class Solver(Protocol):
         ...
 
 
+@overload
 def solve(
     mdp: MDP, objective: Objective, *, solver: Solver | None = None, throw: bool = True
-) -> Solution:
+) -> Solution: ...
+
+
+@overload
+def solve(
+    mdp: ShardedMDP, objective: Rows, *, solver: SoftDual | None = None, throw: bool = True
+) -> ShardedSolution: ...
+
+
+def solve(
+    mdp: MDP | ShardedMDP,
+    objective: Objective | Rows,
+    *,
+    solver: Solver | None = None,
+    throw: bool = True,
+) -> Solution | ShardedSolution:
     """The `Solution` of a constrained MDP, with multipliers, certificate and status.
 
     Args:
-        mdp: the known world.
-        objective: what is wanted and what is refused; any number of constraints.
+        mdp: the known world; or a `tacit.scale.ShardedMDP`, of which no process holds the whole.
+        objective: what is wanted and what is refused; any number of constraints. For a sharded
+            model, (start, stop) -> `Objective` of these states, all with the same finite budgets.
         solver: `ColumnGeneration()` (exact, the default), `OccupancyLP()` or
-            `SoftDual(temperature=...)`.
+            `SoftDual(temperature=...)`, the only one for a sharded model.
         throw: raise `Infeasible` or `NotConverged` instead of returning a solution that says so.
     """
+    if not isinstance(mdp, MDP):
+        from tacit.model.sharded import ShardedMDP  # JAX, which the exact solvers do without
+
+        if isinstance(mdp, ShardedMDP):
+            from tacit.forward.sharded import solve_sharded
+
+            return solve_sharded(mdp, objective, solver=solver, throw=throw)
     if not isinstance(mdp, MDP) or not isinstance(objective, Objective):
         got = f"{type(mdp).__name__} and {type(objective).__name__}"
         raise InvalidModel(f"solve takes an MDP and an Objective; got {got}")

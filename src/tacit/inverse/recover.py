@@ -20,6 +20,10 @@ from tacit.model.objective import Features
 
 if TYPE_CHECKING:
     from tacit.inverse.joint.tasks import JointRecovery, SharedLikelihood, Task
+    from tacit.inverse.noisy.convex import Convex
+    from tacit.inverse.noisy.likelihood import Likelihood
+    from tacit.inverse.noisy.sharded import ShardedRecovery
+    from tacit.model.sharded import Rows, ShardedMDP
 
 # Above this share of steps in states where the expert always does the same, noise is not seen.
 DETERMINISTIC = 0.9
@@ -93,6 +97,17 @@ def recover(
 
 @overload
 def recover(
+    mdp: ShardedMDP,
+    features: Rows,
+    demonstrations: Rows,
+    *,
+    estimator: Likelihood | Convex | None = None,
+    throw: bool = True,
+) -> ShardedRecovery: ...
+
+
+@overload
+def recover(
     mdp: Iterable[Task],
     *,
     estimator: Estimator | SharedLikelihood | None = None,
@@ -113,11 +128,15 @@ def recover(
     seed: int = 0,
     callbacks: Sequence[Callback] = (),
     throw: bool = True,
-) -> Recovery | JointRecovery:
+) -> Recovery | JointRecovery | ShardedRecovery:
     """The `Recovery` of what the demonstrator wants and refuses; of a list of `Task`s, the joint.
 
     Args:
-        mdp: the known world; or a list of tasks that share cost weights, and nothing else then.
+        mdp: the known world; or a list of tasks that share cost weights, and nothing else then; or
+            a `tacit.scale.ShardedMDP`, of which no process holds the whole. Features and
+            demonstrations are then functions (start, stop) of a range of states: its `Features`,
+            and [stop - start, A] how often each action was taken there (`Convex`: its mean
+            discounted visits).
         features: what reward and costs may be made of; one cost map per constraint.
         demonstrations: what was seen: in memory, as `PartitionedDemonstrations` in files, or as a
             `Tally` of their sums.
@@ -130,6 +149,14 @@ def recover(
             raises `tacit.progress.StopEarly` ends the search, and the recovery says so.
         throw: raise `NotConverged` instead of returning a recovery that says so.
     """
+    if hasattr(mdp, "backend"):  # JAX is loaded: a sharded model is made of its arrays
+        from tacit.inverse.noisy.sharded import recover_sharded
+
+        if share_reward or bootstrap or callbacks:
+            raise InvalidModel(
+                "a sharded model is recovered without share_reward, bootstrap and callbacks"
+            )
+        return recover_sharded(mdp, features, demonstrations, estimator=estimator, throw=throw)
     task = (mdp, features, demonstrations, estimator)
     if bootstrap != 0:
         from tacit.inverse.batches.bootstrap import check_replicates

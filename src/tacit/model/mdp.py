@@ -132,7 +132,7 @@ class MDP:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the engine's own copy: JAX arrays lose half of their bits on the way."""
-        return {name: part for name, part in self.__dict__.items() if name != "_world"}
+        return {name: part for name, part in self.__dict__.items() if name != "_backend"}
 
     @cached_property
     def layout(self) -> Successors:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tacit.errors import InvalidModel
-
-if TYPE_CHECKING:
-    from tacit.model.mdp import MDP
 
 
 @dataclass(frozen=True)
@@ -67,28 +64,6 @@ class Layout:
     def action_name(self, action: int) -> str:
         """The name of an action, or its number where it has none."""
         return self.action_names[action] if self.action_names else f"action {action}"
-
-
-def known_states(world: Any, layout: Layout | None = None) -> tuple[int, Layout]:
-    """(S, the layout that names them) of a number of states, an `MDP` or a `Layout`."""
-    if isinstance(world, Layout):
-        layout, count = world, len(world.state_names) or world.rows * world.columns
-        if count == 0:
-            raise InvalidModel("this layout does not tell the number of states: pass an MDP")
-    elif isinstance(world, MDP):
-        count = world.states
-    elif isinstance(world, int | np.integer) and not isinstance(world, bool) and world > 0:
-        count = int(world)
-    else:
-        raise InvalidModel(
-            f"the world must be an MDP, a Layout or the number of states; got {world!r:.60}"
-        )
-    layout = layout or Layout()
-    if layout.state_names and len(layout.state_names) != count:
-        raise InvalidModel(
-            f"the layout must name all {count} states; it names {len(layout.state_names)}"
-        )
-    return count, layout
 
 
 def found(given: Any, count: int, names: Sequence[str], what: str) -> int:

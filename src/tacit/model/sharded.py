@@ -24,6 +24,7 @@ from tacit.engine.backends.sharded import (
     share,
     spread,
 )
+from tacit.engine.compiled import keep_compiled_code
 from tacit.errors import InvalidModel
 from tacit.model.mdp import checked_discount
 from tacit.model.transitions import (
@@ -33,7 +34,7 @@ from tacit.model.transitions import (
     successor_lists,
 )
 
-__all__ = ["ShardedMDP", "sharded"]
+__all__ = ["ShardedMDP", "keep_compiled_code", "sharded"]
 
 Rows = Callable[[int, int], Any]
 # States asked for at once: what is sorted on the way in is as large as several copies of it.
@@ -45,12 +46,12 @@ class ShardedMDP:
     """A Markov decision process without a reward, split over devices by states.
 
     Attributes:
-        world: its dynamics.
+        backend: its dynamics.
         initial: [N] distribution of the first state, split; N is S made even.
         discount: weight of the next step against this one.
     """
 
-    world: Sharded
+    backend: Sharded
     initial: Any
     discount: float
 
@@ -101,24 +102,24 @@ class ShardedMDP:
         if (agreed[:, 0] != actions)[agreed[:, 0] > 0].any():
             raise InvalidModel(f"all rows must have as many actions; got {agreed[:, 0].tolist()}")
         border = border_of(mesh, states, longest)
-        world = _world(mesh, parts, (states, actions, lanes, width, border))
+        backend = _backend(mesh, parts, (states, actions, lanes, width, border))
         start = spread(mesh, (states,), lambda i, j: begins(i, j) / total)
-        return cls(world, start, discount)
+        return cls(backend, start, discount)
 
     @property
     def states(self) -> int:
         """S, the number of states."""
-        return self.world.count
+        return self.backend.count
 
     @property
     def actions(self) -> int:
         """A, the number of actions."""
-        return self.world.probabilities.shape[1]
+        return self.backend.probabilities.shape[1]
 
     def table(self, rows: Rows, *lead: int, actions: bool = True) -> jax.Array:
         """[*lead, N, A] or [*lead, N] the table of which `rows(start, stop)` are these states'."""
         shape = (*lead, self.states, *((self.actions,) if actions else ()))
-        return spread(self.world.mesh, shape, rows, axis=len(lead))
+        return spread(self.backend.mesh, shape, rows, axis=len(lead))
 
     def zeros(self, *, actions: bool = False) -> jax.Array:
         """[N] or [N, A] zeros, split."""
@@ -199,7 +200,7 @@ def _heard(numbers: list[float]) -> np.ndarray:
         return np.asarray(process_allgather(np.array(numbers, float)))
 
 
-def _world(
+def _backend(
     mesh: Mesh, parts: list[tuple[int, Successors]], shape: tuple[int, int, int, int, int]
 ) -> Sharded:
     """The parts in one shape, on the devices."""

@@ -8,31 +8,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tacit.engine.backends.protocol import MESH, World
+from tacit.engine.backends.protocol import MESH, Backend
 
 if TYPE_CHECKING:
     from tacit.model.mdp import MDP
 
-__all__ = ["DENSE_LIMIT", "World", "world_of"]
+__all__ = ["DENSE_LIMIT", "Backend", "backend_of"]
 
 # Up to this many states one dense factorisation beats any number of sparse products.
 DENSE_LIMIT = 256
 
 
-def world_of(mdp: MDP, *, whole: bool = False) -> World:
+def backend_of(mdp: MDP, *, whole: bool = False) -> Backend:
     """The model's dynamics, stored as its size and the machine suggest; kept with the model.
 
     `whole` keeps it in one piece, inside `tacit.scale.sharded` too: a batch is split by problems.
     """
     mesh = None if whole else MESH.get()
-    kept, of = mdp.__dict__.get("_world", (None, None))
+    kept, of = mdp.__dict__.get("_backend", (None, None))
     if kept is None or of != mesh:
         kept = _build(mdp, mesh)
-        mdp.__dict__["_world"] = (kept, mesh)
+        mdp.__dict__["_backend"] = (kept, mesh)
     return kept
 
 
-def _build(mdp: MDP, mesh: Any) -> World:
+def _build(mdp: MDP, mesh: Any) -> Backend:
     import jax
 
     from tacit.engine.backends.device import dense, sparse
@@ -41,7 +41,7 @@ def _build(mdp: MDP, mesh: Any) -> World:
     if mdp.states <= DENSE_LIMIT:
         return dense(mdp)
     if mesh is not None:
-        from tacit.engine.backends.sharded import sharded_world
+        from tacit.engine.backends.sharded import sharded_backend
 
-        return sharded_world(mdp, mesh)
+        return sharded_backend(mdp, mesh)
     return Host(mdp) if jax.default_backend() == "cpu" else sparse(mdp)

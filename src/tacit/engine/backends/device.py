@@ -142,7 +142,7 @@ def _bicgstab_step(product: Any, state: Any) -> Any:
 
 
 class Traced:
-    """What the JAX worlds have in common."""
+    """What the JAX backends have in common."""
 
     arrays = jnp
     direct = False

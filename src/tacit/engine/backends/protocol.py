@@ -14,7 +14,7 @@ from typing import Any, Protocol
 MESH: ContextVar[Any] = ContextVar("tacit_mesh", default=None)
 
 
-class World(Protocol):
+class Backend(Protocol):
     """The dynamics of a model, and the engine they live in."""
 
     arrays: Any  # numpy or jax.numpy

@@ -274,7 +274,7 @@ class Sharded(Traced):
         return [(i + 1, i) for i in range(self.mesh.size - 1)]
 
 
-def sharded_world(mdp: MDP, mesh: Mesh) -> Sharded:
+def sharded_backend(mdp: MDP, mesh: Mesh) -> Sharded:
     """The model split over the devices of the mesh."""
     layout = mdp.layout
     every = np.arange(mdp.states, dtype=np.int32)[:, None, None]

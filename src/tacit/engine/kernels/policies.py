@@ -125,9 +125,9 @@ def copy_slot(source, slot, lines, policies, values):
 
 
 @compiled
-def draw_line(world, precision, price, start, lines, policies, values, slot):
+def draw_line(model, precision, price, start, lines, policies, values, slot):
     """Puts the best policy at a price into `slot`, found from that of slot `start`."""
-    states, probabilities, tables, initial, discount, budget = world
+    states, probabilities, tables, initial, discount, budget = model
     copy_slot(start, slot, lines, policies, values)
     combination = np.empty(2)
     combination[0] = 0.0 if np.isinf(price) else 1.0
@@ -145,7 +145,7 @@ def draw_line(world, precision, price, start, lines, policies, values, slot):
 
 
 @compiled
-def bracket(world, precision, rounding, lines, policies, values):
+def bracket(model, precision, rounding, lines, policies, values):
     """Widens the prices of slots 0 and 1 until the first overspends and the second does not.
 
     Where that cannot be (slack at price 0, or too dear at price infinity) the slot stays as it is.
@@ -154,7 +154,7 @@ def bracket(world, precision, rounding, lines, policies, values):
     low, high = np.int64(0), np.int64(1)
     lower, upper = lines[low, 0], lines[high, 0]
     width = upper - lower
-    stagnated = draw_line(world, precision, lower, low, lines, policies, values, low)
+    stagnated = draw_line(model, precision, lower, low, lines, policies, values, low)
     evaluations = 1
     found = False
     while lines[low, 2] <= rounding and lower > 0.0:
@@ -162,23 +162,23 @@ def bracket(world, precision, rounding, lines, policies, values):
         found = True
         lower = lower - width if width < lower else 0.0
         width *= 8.0
-        stagnated |= draw_line(world, precision, lower, low, lines, policies, values, low)
+        stagnated |= draw_line(model, precision, lower, low, lines, policies, values, low)
         evaluations += 1
     if found or lines[low, 2] <= rounding:
         return evaluations, stagnated
-    stagnated |= draw_line(world, precision, upper, low, lines, policies, values, high)
+    stagnated |= draw_line(model, precision, upper, low, lines, policies, values, high)
     evaluations += 1
     while lines[high, 2] > rounding and not np.isinf(upper):
         copy_slot(high, low, lines, policies, values)
         upper = upper + width if width < 64.0 * upper else np.inf
         width *= 8.0
-        stagnated |= draw_line(world, precision, upper, low, lines, policies, values, high)
+        stagnated |= draw_line(model, precision, upper, low, lines, policies, values, high)
         evaluations += 1
     return evaluations, stagnated
 
 
 @compiled
-def search(world, precision, rounding, limit, lines, policies, values):
+def search(model, precision, rounding, limit, lines, policies, values):
     """Closes the bracket of slots 0 and 1 on the minimum of the dual; slot 2 is best at its price.
 
     Every policy is a line in the price, earned - price * over, the dual their upper envelope. The
@@ -188,7 +188,7 @@ def search(world, precision, rounding, limit, lines, policies, values):
     Returns (evaluations, whether a linear solve stagnated).
     """
     low, high, best, trial = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
-    budget = world[5]
+    budget = model[5]
     evaluations, stagnated = 0, False
     lowest = np.inf
     for end in (low, high):
@@ -205,7 +205,7 @@ def search(world, precision, rounding, limit, lines, policies, values):
         if done or not lines[low, 0] < price < lines[high, 0] or evaluations >= limit or stagnated:
             break
         start = low if price - lines[low, 0] < lines[high, 0] - price else high
-        stagnated |= draw_line(world, precision, price, start, lines, policies, values, trial)
+        stagnated |= draw_line(model, precision, price, start, lines, policies, values, trial)
         evaluations += 1
         height = lines[trial, 1] - price * lines[trial, 2]
         if height < lowest:

@@ -10,7 +10,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import tally_of
 from tacit.data.tally import known_rest
-from tacit.engine.backends import world_of
+from tacit.engine.backends import backend_of
 from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.batches.recover_many import Batch, Estimator, finished, posed
@@ -99,10 +99,10 @@ def bootstrap(
         for callback in callbacks:
             callback(Event("bootstrap", done, {"of": float(replicates)}))
 
-    world = world_of(mdp, whole=True)
+    backend = backend_of(mdp, whole=True)
     settings = {"tolerance": estimator.tolerance, "max_steps": estimator.max_steps}
-    found = search_many(world, problem, start, replicates, told=told, **settings)
-    batch = finished(world, [space], problem, start.initial, found, estimator, settings)
+    found = search_many(backend, problem, start, replicates, told=told, **settings)
+    batch = finished(backend, [space], problem, start.initial, found, estimator, settings)
     return Bootstrap(batch, _widened(recovery, batch, demonstrations.episodes, level))
 
 

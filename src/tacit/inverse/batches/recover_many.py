@@ -10,9 +10,9 @@ import numpy as np
 
 from tacit.data.observed import Observed, counts_of, tally_of
 from tacit.data.tally import known_rest
-from tacit.engine.backends import world_of
+from tacit.engine.backends import backend_of
 from tacit.engine.progress import Callback, Event
-from tacit.engine.smooth_dual import Problem
+from tacit.engine.smooth_dual import Dual
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.batches.search import Found, Start, search_many, search_some
 from tacit.inverse.expectations import check_task
@@ -72,7 +72,7 @@ class Batch:
 def in_gauge(
     space: Coordinates,
     spaces: Sequence[Coordinates],
-    problem: Problem,
+    problem: Dual,
     found: Found,
     boundless: np.ndarray,
     tolerance: float,
@@ -129,13 +129,13 @@ def recover_many(
     Args:
         mdp: one for all, or one a problem, of the same shape and discount.
         features: likewise, of the same shape.
-        demonstrations: one a problem; or [N, S, A] discounted visitations (`Convex`) or counts of
-            steps (`Likelihood`).
-        estimator: `Convex()` by default, or `Likelihood()`.
+        demonstrations: one a problem; or [N, S, A] counts of steps (`Likelihood`) or discounted
+            visitations (`Convex`).
+        estimator: `Likelihood()`, the default as in `recover`, or `Convex()`.
         chunk: problems at once; None takes as many as suit the machine.
         callbacks: called with a `tacit.progress.Event` after every chunk.
     """
-    estimator = Convex() if estimator is None else estimator
+    estimator = Likelihood() if estimator is None else estimator
     if not isinstance(estimator, Convex | Likelihood):
         raise InvalidModel(
             f"recover_many works with Convex or Likelihood; got {type(estimator).__name__}"
@@ -154,7 +154,7 @@ def recover_many(
     made = {id(f): coordinates(m, f) for m, f in zip(mdps, maps, strict=True)}
     spaces = [*made.values()] if len(made) == 1 else [made[id(f)] for f in maps]
     tables = _tables(estimator, mdps, maps, demonstrations)
-    world = world_of(mdps[0], whole=True) if len({id(m) for m in mdps}) == 1 else _stacked(mdps)
+    backend = backend_of(mdps[0], whole=True) if len({id(m) for m in mdps}) == 1 else _stacked(mdps)
 
     def told(done: int) -> None:
         for callback in callbacks:
@@ -165,10 +165,10 @@ def recover_many(
     if isinstance(estimator, Likelihood) and not isinstance(demonstrations, np.ndarray):
         rough = Convex(estimator.free_reward, ROUGH / (1.0 - mdps[0].discount))
         seen = _tables(rough, mdps, maps, demonstrations)
-        start = _better(problem, start, world, posed(rough, mdps, spaces, seen), settings)
+        start = _better(problem, start, backend, posed(rough, mdps, spaces, seen), settings)
     settings["tolerance"] = estimator.tolerance
-    found = search_many(world, problem, start, count, told=told, **settings)
-    return finished(world, spaces, problem, start.initial, found, estimator, settings)
+    found = search_many(backend, problem, start, count, told=told, **settings)
+    return finished(backend, spaces, problem, start.initial, found, estimator, settings)
 
 
 def posed(
@@ -176,7 +176,7 @@ def posed(
     mdps: Sequence[MDP],
     spaces: Sequence[Coordinates],
     tables: Sequence[np.ndarray],
-) -> tuple[Problem, Start]:
+) -> tuple[Dual, Start]:
     """The problems of a batch, stacked where they differ, and where their searches begin.
 
     Args:
@@ -197,7 +197,7 @@ def posed(
         begin = visits - np.stack(inflows)
         size = np.abs(begin).sum(axis=1, keepdims=True) * ones
     one = len(spaces) == 1
-    problem = Problem(
+    problem = Dual(
         start=begin,
         discount=first.discount,
         temperature=1.0,
@@ -215,9 +215,9 @@ def posed(
 
 
 def finished(
-    world: Any,
+    backend: Any,
     spaces: Sequence[Coordinates],
-    problem: Problem,
+    problem: Dual,
     initial: np.ndarray,
     found: Found,
     estimator: Estimator,
@@ -225,7 +225,7 @@ def finished(
 ) -> Batch:
     """The `Batch`, with a ridge on those whose best parameters are infinite.
 
-    `initial` [S] or [N, S] is where the worlds begin, from which budgets are counted.
+    `initial` [S] or [N, S] is where the models begin, from which budgets are counted.
     """
     steps = isinstance(estimator, Likelihood)
     total = np.abs(found.x).max(axis=1, initial=0.0)
@@ -235,21 +235,23 @@ def finished(
         ridge = np.zeros((len(total), len(problem.ridge)))
         ridge[rows] = RESCUE * (1.0 if steps else 1.0 / (1.0 - problem.discount))
         problem = problem._replace(ridge=ridge)
-        again = search_some(world, problem, Start(initial, found.x, found.values), rows, **settings)
+        again = search_some(
+            backend, problem, Start(initial, found.x, found.values), rows, **settings
+        )
         for kept, fresh in zip(found, again, strict=True):
             kept[rows] = fresh
     return in_gauge(spaces[0], spaces, problem, found, boundless, estimator.tolerance)
 
 
 def _better(
-    problem: Problem,
+    problem: Dual,
     start: Start,
-    world: Any,
-    rough: tuple[Problem, Start],
+    backend: Any,
+    rough: tuple[Dual, Start],
     settings: dict[str, Any],
 ) -> Start:
     """Where the convex problems of the same data end, for those where that beats beginning at 0."""
-    found = search_many(world, *rough, len(problem.target), tolerance=1e-6, **settings)
+    found = search_many(backend, *rough, len(problem.target), tolerance=1e-6, **settings)
     loss = (problem.start * found.values).sum(axis=1) - (found.x * problem.target).sum(axis=1)
     random = problem.information.sum(axis=1) * np.log(problem.base.shape[1])
     good = (loss < random)[:, None]
@@ -294,7 +296,7 @@ def _each(given: Any, kind: type, count: int, name: str) -> list[Any]:
 
 
 def _stacked(mdps: Sequence[MDP]) -> Any:
-    """A stack of dense worlds of the same shape."""
+    """A stack of dense models of the same shape."""
     import jax
     import jax.numpy as jnp
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tacit.engine.backends import World
+from tacit.engine.backends import Backend
 from tacit.engine.precision import compiled_in_double
-from tacit.engine.smooth_dual import Problem, loss_at, minimise
+from tacit.engine.smooth_dual import Dual, loss_at, minimise
 from tacit.engine.workers import each, told_to_spread
 
 # Bytes that one chunk of a batch may take, where the accelerator does not say what it has.
@@ -42,13 +42,13 @@ class Start(NamedTuple):
 
 
 # Dimensions of one problem's fields: a field with one more has the batch in front.
-_DIMENSIONS = Problem(1, 0, 0, 2, 3, 1, 1, 1, 1, 1, 1, 1)
+_DIMENSIONS = Dual(1, 0, 0, 2, 3, 1, 1, 1, 1, 1, 1, 1)
 _START = Start(1, 1, 1)
 
 
 def search_here(
-    world: World,
-    problem: Problem,
+    backend: Backend,
+    problem: Dual,
     start: Start,
     count: int,
     *,
@@ -57,10 +57,10 @@ def search_here(
     chunk: int | None = None,
     told: Callable[[int], Any] | None = None,
 ) -> Found:
-    """The minima of `count` problems that share the shape, and the world or a stack of worlds.
+    """The minima of `count` problems that share the shape, and the backend or a stack of models.
 
     Args:
-        world: the dynamics; of a stack, every array has the batch in front.
+        backend: the dynamics; of a stack, every array has the batch in front.
         problem: fields of one problem, shared by all, or with the batch in front.
         start: likewise.
         count: N.
@@ -69,11 +69,11 @@ def search_here(
         chunk: problems at once; None takes as many as fit.
         told: called with the number of problems done.
     """
-    if world.arrays is np:
-        return _one_by_one(world, problem, start, count, tolerance, max_steps, told)
-    stacked, together = is_stack(world), _accelerated()
-    if together and hasattr(world, "many"):
-        world = dataclasses.replace(world, many=True)  # type: ignore[type-var]
+    if backend.arrays is np:
+        return _one_by_one(backend, problem, start, count, tolerance, max_steps, told)
+    stacked, together = is_stack(backend), _accelerated()
+    if together and hasattr(backend, "many"):
+        backend = dataclasses.replace(backend, many=True)  # type: ignore[type-var]
     axes = _axes(problem, _DIMENSIONS), _axes(start, _START)
     if chunk is None:  # a power of two: batches of about the same number share compiled code
         chunk = min(_fitting(problem), 1 << (count - 1).bit_length()) if together else AT_ONCE
@@ -81,7 +81,7 @@ def search_here(
     for rows in _chunks(count, chunk):
         parts.append(
             _searched(
-                _taken(world, rows) if stacked else world,
+                _taken(backend, rows) if stacked else backend,
                 _rows_of(problem, axes[0], rows),
                 _rows_of(start, axes[1], rows),
                 tolerance,
@@ -98,15 +98,15 @@ def search_here(
 
 
 @compiled_in_double
-def _search_one(world: World, problem: Problem, start: Start, tolerance: Any, steps: Any) -> Found:
-    return _found(world, problem, start, tolerance, steps)
+def _search_one(backend: Backend, problem: Dual, start: Start, tolerance: Any, steps: Any) -> Found:
+    return _found(backend, problem, start, tolerance, steps)
 
 
-def _found(world: World, problem: Problem, start: Start, tolerance: Any, limit: Any) -> Found:
-    xp = world.arrays
-    point, steps = minimise.__wrapped__(world, problem, start.x, start.values, tolerance, limit)
+def _found(backend: Backend, problem: Dual, start: Start, tolerance: Any, limit: Any) -> Found:
+    xp = backend.arrays
+    point, steps = minimise.__wrapped__(backend, problem, start.x, start.values, tolerance, limit)
     bare = problem._replace(ridge=xp.zeros_like(problem.ridge))
-    twice = loss_at.__wrapped__(world, bare, 2.0 * point.x, point.values, tolerance)
+    twice = loss_at.__wrapped__(backend, bare, 2.0 * point.x, point.values, tolerance)
     once = point.loss - 0.5 * problem.ridge @ (point.x * point.x)
     return Found(
         point.x,
@@ -121,8 +121,8 @@ def _found(world: World, problem: Problem, start: Start, tolerance: Any, limit: 
 
 
 def _batched(
-    world: World,
-    problem: Problem,
+    backend: Backend,
+    problem: Dual,
     start: Start,
     tolerance: Any,
     limit: Any,
@@ -139,15 +139,15 @@ def _batched(
     """
     import jax
 
-    def one(world: World, problem: Problem, start: Start) -> Found:
-        return _found(world, problem, start, tolerance, limit)
+    def one(backend: Backend, problem: Dual, start: Start) -> Found:
+        return _found(backend, problem, start, tolerance, limit)
 
     if together:
-        return jax.vmap(one, in_axes=axes)(world, problem, start)
-    world_axis, *rest = axes
+        return jax.vmap(one, in_axes=axes)(backend, problem, start)
+    backend_axis, *rest = axes
 
     def numbered(n: Any) -> Found:
-        here = world if world_axis is None else jax.tree.map(lambda part: part[n], world)
+        here = backend if backend_axis is None else jax.tree.map(lambda part: part[n], backend)
         own = (_rows_of(part, axis, n) for part, axis in zip((problem, start), rest, strict=True))
         return one(here, *own)
 
@@ -169,31 +169,31 @@ def _accelerated() -> bool:
 
 
 def _one_by_one(
-    world: World,
-    problem: Problem,
+    backend: Backend,
+    problem: Dual,
     start: Start,
     count: int,
     tolerance: float,
     max_steps: int,
     told: Callable[[int], Any] | None,
 ) -> Found:
-    """A large world on a CPU: one problem fills the machine."""
+    """A large model on a CPU: one problem fills the machine."""
     axes = _axes(problem, _DIMENSIONS), _axes(start, _START)
     parts = []
     for n in range(count):
         single = (_rows_of(p, a, n) for p, a in zip((problem, start), axes, strict=True))
-        parts.append(_search_one(world, *single, tolerance, max_steps))
+        parts.append(_search_one(backend, *single, tolerance, max_steps))
         if told is not None:
             told(n + 1)
     return Found(*(np.stack(field) for field in zip(*parts, strict=True)))
 
 
 def some_of(
-    world: World, problem: Problem, start: Start, rows: np.ndarray
-) -> tuple[World, Problem, Start]:
+    backend: Backend, problem: Dual, start: Start, rows: np.ndarray
+) -> tuple[Backend, Dual, Start]:
     """Some rows [M] of a batch."""
     return (
-        _taken(world, rows) if is_stack(world) else world,
+        _taken(backend, rows) if is_stack(backend) else backend,
         _rows_of(problem, _axes(problem, _DIMENSIONS), rows),
         _rows_of(start, _axes(start, _START), rows),
     )
@@ -204,9 +204,9 @@ def joined(parts: list[Found], count: int) -> Found:
     return Found(*(np.concatenate(field)[:count].copy() for field in zip(*parts, strict=True)))
 
 
-def is_stack(world: World) -> bool:
-    """Whether this is a stack of worlds, one a problem."""
-    return np.ndim(getattr(world, "matrix", np.zeros(3))) == 4
+def is_stack(backend: Backend) -> bool:
+    """Whether this is a stack of models, one a problem."""
+    return np.ndim(getattr(backend, "matrix", np.zeros(3))) == 4
 
 
 def _axes(fields: Any, dimensions: Any) -> Any:
@@ -220,10 +220,10 @@ def _rows_of(fields: Any, axes: Any, rows: Any) -> Any:
     return type(fields)(*(part if axis is None else part[rows] for part, axis in pairs))
 
 
-def _taken(world: Any, rows: np.ndarray) -> Any:
+def _taken(backend: Any, rows: np.ndarray) -> Any:
     import jax
 
-    return jax.tree.map(lambda part: part[rows], world)
+    return jax.tree.map(lambda part: part[rows], backend)
 
 
 def _chunks(count: int, chunk: int) -> Iterator[np.ndarray]:
@@ -232,7 +232,7 @@ def _chunks(count: int, chunk: int) -> Iterator[np.ndarray]:
         yield np.minimum(np.arange(first, first + chunk), count - 1)
 
 
-def _fitting(problem: Problem) -> int:
+def _fitting(problem: Dual) -> int:
     """How many problems fit into the memory at once."""
     import jax
 
@@ -248,8 +248,8 @@ PIECES = 64
 
 
 def search_many(
-    world: World,
-    problem: Problem,
+    backend: Backend,
+    problem: Dual,
     start: Start,
     count: int,
     *,
@@ -259,9 +259,9 @@ def search_many(
     """What `search_here` finds with these settings, wherever that is done."""
     search = partial(search_here, **settings)
     if count < 2 or not told_to_spread():
-        return search(world, problem, start, count, told=told)
+        return search(backend, problem, start, count, told=told)
     parts, done = [], 0
-    for found in each(search, _pieces(world, problem, start, count)):
+    for found in each(search, _pieces(backend, problem, start, count)):
         parts.append(found)
         done += len(found.steps)
         if told is not None:
@@ -270,19 +270,19 @@ def search_many(
 
 
 def search_some(
-    world: World, problem: Problem, start: Start, rows: np.ndarray, **settings: Any
+    backend: Backend, problem: Dual, start: Start, rows: np.ndarray, **settings: Any
 ) -> Found:
     """`search_many` of some rows [M] of a batch only."""
-    return search_many(*some_of(world, problem, start, rows), len(rows), **settings)
+    return search_many(*some_of(backend, problem, start, rows), len(rows), **settings)
 
 
 def _pieces(
-    world: World, problem: Problem, start: Start, count: int
-) -> Iterator[tuple[World, Problem, Start, int]]:
+    backend: Backend, problem: Dual, start: Start, count: int
+) -> Iterator[tuple[Backend, Dual, Start, int]]:
     """The batch in pieces that can travel: NumPy arrays keep their 64 bits on the way."""
-    if world.arrays is not np:
+    if backend.arrays is not np:
         import jax
 
-        world = jax.tree.map(np.asarray, world)
+        backend = jax.tree.map(np.asarray, backend)
     for rows in np.array_split(np.arange(count), min(PIECES, count)):
-        yield *some_of(world, problem, start, rows), len(rows)
+        yield *some_of(backend, problem, start, rows), len(rows)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.engine.backends import world_of
-from tacit.engine.smooth_dual import Point, Problem, point_at
+from tacit.engine.backends import backend_of
+from tacit.engine.smooth_dual import Dual, Point, point_at
 from tacit.inverse.joint.link import Link
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.inference import advantages, information
@@ -57,7 +57,7 @@ class Stack:
     """
 
     steps: tuple[Steps, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[Dual, ...]
     tolerance: float
     max_steps: int
 
@@ -106,11 +106,11 @@ class Stack:
         points = []
         for e, x in enumerate(link.parameters(z)):
             guess = near[e].values + (x - near[e].x) @ near[e].table_values
-            world = world_of(self.steps[e].mdp)
-            points.append(point_at(world, self.problems[e], x, guess, self.tolerance))
+            backend = backend_of(self.steps[e].mdp)
+            points.append(point_at(backend, self.problems[e], x, guess, self.tolerance))
         return points
 
-    def _joined(self, link: Link, z: np.ndarray, points: list[Point]) -> tuple[Problem, Point]:
+    def _joined(self, link: Link, z: np.ndarray, points: list[Point]) -> tuple[Dual, Point]:
         """The sum in the words of a single problem: all that a search and a judgement read."""
         size = len(z)
         gradient, scale = np.zeros(size), np.zeros(size)
@@ -121,7 +121,7 @@ class Stack:
             flat += inner.T @ point.curvature @ inner
             bend += link.bend(e, point.gradient)
             scale += np.abs(inner).T @ self.problems[e].scale
-        problem = Problem(
+        problem = Dual(
             start=None,
             discount=None,
             temperature=1.0,
@@ -148,7 +148,7 @@ class Stack:
         )
         return problem, point
 
-    def _going(self, problem: Problem, here: Point) -> bool:
+    def _going(self, problem: Dual, here: Point) -> bool:
         missed = np.abs(np.where(_free(problem, here.x, here.gradient), here.gradient, 0.0))
         # As a share of the gradient's own scale, and as what it could still gain on the loss.
         worth = np.maximum(1.0 / problem.scale, np.abs(here.x) / max(1.0, abs(here.loss)))
@@ -160,7 +160,7 @@ class Stack:
         return 1e-13 * sum(abs(p.loss) + np.abs(p.x) @ np.abs(task.target) for p, task in pairs)
 
 
-def _free(problem: Problem, z: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+def _free(problem: Dual, z: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """[n] bool, the entries that no bound holds back."""
     up = (z < problem.upper) & (gradient < 0)
     down = (z > problem.lower) & (gradient > 0)
@@ -169,7 +169,7 @@ def _free(problem: Problem, z: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 
 
 def _curvature(
-    problem: Problem, z: np.ndarray, gradient: np.ndarray, flat: np.ndarray, bend: np.ndarray
+    problem: Dual, z: np.ndarray, gradient: np.ndarray, flat: np.ndarray, bend: np.ndarray
 ) -> np.ndarray:
     """[n, n] the exact second derivative, or without the bend where that makes it negative.
 
@@ -183,7 +183,7 @@ def _curvature(
     return exact if least > 1e-9 else flat
 
 
-def _direction(problem: Problem, here: Point) -> np.ndarray:
+def _direction(problem: Dual, here: Point) -> np.ndarray:
     """[n] Newton's step on the free entries, never far beyond doubling them."""
     free = np.flatnonzero(_free(problem, here.x, here.gradient))
     step = np.zeros(len(here.x))

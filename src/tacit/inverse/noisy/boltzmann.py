@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tacit.engine.backends import world_of
+from tacit.engine.backends import backend_of
 from tacit.engine.progress import pursue
-from tacit.engine.smooth_dual import Point, Problem, Search, advance, begin, loss_at
+from tacit.engine.smooth_dual import Dual, Point, Search, advance, begin, loss_at
 from tacit.forward.solution import Solution, conclude
 from tacit.inverse.noisy.coordinates import Coordinates, Split
 from tacit.model.mdp import MDP
@@ -35,7 +35,7 @@ class Fit:
         tolerance: what was asked.
     """
 
-    problem: Problem
+    problem: Dual
     point: Point
     steps: int
     tolerance: float
@@ -107,7 +107,7 @@ def fit(
         upper: [D] bounds; far beyond any plausible parameter by default.
     """
     ones = np.ones(space.size)
-    problem = Problem(
+    problem = Dual(
         start=start,
         discount=mdp.discount,
         temperature=1.0,
@@ -136,18 +136,18 @@ def refit(mdp: MDP, fitted: Fit, *, max_steps: int = 300, **changes: Any) -> Fit
 
 def _sought(
     mdp: MDP,
-    problem: Problem,
+    problem: Dual,
     x: np.ndarray,
     values: np.ndarray,
     tolerance: float,
     max_steps: int,
 ) -> Fit:
     """The `Fit` from this start, as a search that can be watched."""
-    world = world_of(mdp)
+    backend = backend_of(mdp)
 
     def ahead(search: Search, until: int | None) -> Search:
         limit = max_steps if until is None else until
-        return advance(world, problem, search, tolerance, max_steps, limit)
+        return advance(backend, problem, search, tolerance, max_steps, limit)
 
     def numbers(search: Search) -> dict[str, float]:
         here = Fit(problem, search.point, int(search.steps), tolerance)
@@ -168,7 +168,7 @@ def _sought(
 def loss_of(mdp: MDP, fitted: Fit, x: np.ndarray) -> float:
     """The loss of the fitted problem at other parameters, without its ridge."""
     bare = fitted.problem._replace(ridge=np.zeros(len(x)))
-    return float(loss_at(world_of(mdp), bare, x, fitted.point.values, fitted.tolerance))
+    return float(loss_at(backend_of(mdp), bare, x, fitted.point.values, fitted.tolerance))
 
 
 def looks_deterministic(mdp: MDP, fitted: Fit, threshold: float) -> bool:

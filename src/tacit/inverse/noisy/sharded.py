@@ -15,7 +15,7 @@ import numpy as np
 
 from tacit.engine.backends.sharded import Sharded
 from tacit.engine.precision import compiled_in_double
-from tacit.engine.smooth_dual import Point, Problem, loss_at, minimise
+from tacit.engine.smooth_dual import Dual, Point, loss_at, minimise
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inverse.noisy.boltzmann import FAR, LARGEST, RESCUE, Fit
 from tacit.inverse.noisy.convex import VISIBLE, Convex
@@ -64,10 +64,10 @@ class ShardedRecovery:
 
 def recover_sharded(
     mdp: ShardedMDP,
-    features: Rows,
-    seen: Rows,
+    features: object,
+    seen: object,
     *,
-    estimator: Likelihood | Convex | None = None,
+    estimator: object = None,
     throw: bool = True,
 ) -> ShardedRecovery:
     """The `ShardedRecovery` from what was seen in each state; every constraint is kept.
@@ -81,15 +81,24 @@ def recover_sharded(
         throw: raise `NotConverged` where the tolerance was missed.
     """
     chosen = Likelihood() if estimator is None else estimator
+    if not isinstance(chosen, Likelihood | Convex):
+        raise InvalidModel(
+            f"a sharded model is recovered by Likelihood() or Convex(); got {chosen!r:.60}"
+        )
+    if not callable(features) or not callable(seen):
+        raise InvalidModel(
+            "features and demonstrations of a sharded model must be functions of (start, stop); "
+            f"got {type(features).__name__} and {type(seen).__name__}"
+        )
     space = _coordinates(mdp, features)
     counts = mdp.table(lambda i, j: np.asarray(seen(i, j), float))
-    data = gathered(mdp.world, mdp.discount, space.tables, counts)
+    data = gathered(mdp.backend, mdp.discount, space.tables, counts)
     if not data.total > 0:
         raise InvalidModel("seen must hold some steps; all its entries are 0")
     likely = isinstance(chosen, Likelihood)
     ones = np.ones(space.size)
     start, weight = (data.start, float(data.size)) if likely else (mdp.initial, 1.0)
-    problem = Problem(
+    problem = Dual(
         start=start,
         discount=mdp.discount,
         temperature=1.0,
@@ -106,7 +115,7 @@ def recover_sharded(
     fitted, status = _fitted(mdp, problem, chosen)
     if status is RecoveryStatus.CONVERGED and likely and not data.convex:
         status = RecoveryStatus.LOCAL_OPTIMUM
-    found = explained(mdp.world, fitted.problem, fitted.point, mdp.initial, data.visits)
+    found = explained(mdp.backend, fitted.problem, fitted.point, mdp.initial, data.visits)
     recovery = _recovery(space, fitted, found, status, likely=likely)
     if throw and recovery.status is RecoveryStatus.NOT_CONVERGED:
         raise NotConverged(
@@ -117,21 +126,21 @@ def recover_sharded(
 
 
 def _fitted(
-    mdp: ShardedMDP, problem: Problem, chosen: Likelihood | Convex
+    mdp: ShardedMDP, problem: Dual, chosen: Likelihood | Convex
 ) -> tuple[Fit, RecoveryStatus]:
     """The minimum, and how the search ended; by the rules of `rescued`, with its ridge."""
 
-    def sought(problem: Problem, x: Any, values: Any) -> Fit:
-        point, steps = minimise(mdp.world, problem, x, values, chosen.tolerance, chosen.max_steps)
+    def sought(problem: Dual, x: Any, values: Any) -> Fit:
+        point, steps = minimise(mdp.backend, problem, x, values, chosen.tolerance, chosen.max_steps)
         return Fit(problem, point, int(steps), chosen.tolerance)
 
     def converged(fit: Fit) -> bool:
-        solved = values_hold(mdp.world, fit.point.values, fit.point.residual)
+        solved = values_hold(mdp.backend, fit.point.values, fit.point.residual)
         return fit.projected_gradient <= fit.tolerance and bool(solved)
 
     def loss(x: np.ndarray) -> float:
         bare = problem._replace(ridge=0.0 * x)
-        return float(loss_at(mdp.world, bare, x, plain.point.values, chosen.tolerance))
+        return float(loss_at(mdp.backend, bare, x, plain.point.values, chosen.tolerance))
 
     plain = sought(problem, np.zeros(len(problem.target)), mdp.zeros())
     x, likely = plain.point.x, isinstance(chosen, Likelihood)
@@ -190,7 +199,7 @@ def _coordinates(mdp: ShardedMDP, features: Rows) -> Coordinates:
         shape = (stop - start, mdp.actions)
         return np.concatenate([np.broadcast_to(c, (len(c), *shape)) for c in columns])
 
-    scaled = rescaled(mdp.world, mdp.table(rows, int(ends[-1])), signs)
+    scaled = rescaled(mdp.backend, mdp.table(rows, int(ends[-1])), signs)
     blocks = tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
     names = (*one.reward_names, *(name for group in one.cost_names for name in group))
     return Coordinates(scaled.tables, signs, scaled.scales, blocks, names)
@@ -204,9 +213,9 @@ class Scaled(NamedTuple):
 
 
 @compiled_in_double
-def rescaled(world: Sharded, tables: Any, signs: Any) -> Scaled:
+def rescaled(backend: Sharded, tables: Any, signs: Any) -> Scaled:
     """The tables divided by their range over the states that are real; constants become 0."""
-    real = (jnp.arange(tables.shape[1]) < world.count)[:, None]
+    real = (jnp.arange(tables.shape[1]) < backend.count)[:, None]
     low = jnp.where(real, tables, jnp.inf).min(axis=(1, 2))
     high = jnp.where(real, tables, -jnp.inf).max(axis=(1, 2))
     largest = jnp.maximum(jnp.abs(low), jnp.abs(high))
@@ -227,10 +236,10 @@ class Seen(NamedTuple):
 
 
 @compiled_in_double
-def gathered(world: Sharded, discount: Any, tables: Any, counts: Any) -> Seen:
+def gathered(backend: Sharded, discount: Any, tables: Any, counts: Any) -> Seen:
     """The sums of what was seen, `counts` [N, A]."""
     visits = counts.sum(axis=1)
-    start = visits - discount * world.inflow(counts)
+    start = visits - discount * backend.inflow(counts)
     total = visits.sum()
     return Seen(
         start,
@@ -251,12 +260,12 @@ class Explained(NamedTuple):
 
 
 @compiled_in_double
-def explained(world: Sharded, problem: Problem, point: Point, start: Any, visits: Any) -> Explained:
+def explained(backend: Sharded, problem: Dual, point: Point, start: Any, visits: Any) -> Explained:
     """The sums over states of a fit, for the initial distribution `start` [N]."""
     discount = problem.discount
     fine = 1e-14 / (1 - discount) * jnp.abs(start).max()
-    begun = world.solve_transposed(point.policy, discount, start, fine)
-    later = world.expected_next(point.table_values)
+    begun = backend.solve_transposed(point.policy, discount, start, fine)
+    later = backend.expected_next(point.table_values)
     scores = problem.tables + discount * later - point.table_values[:, :, None]
     flat = scores.reshape(len(scores), -1)
 
@@ -269,6 +278,6 @@ def explained(world: Sharded, problem: Problem, point: Point, start: Any, visits
 
 
 @compiled_in_double
-def values_hold(world: Sharded, values: Any, residual: Any) -> Any:
+def values_hold(backend: Sharded, values: Any, residual: Any) -> Any:
     """Whether the residual is so small that the values are those of a policy."""
     return residual <= 1e-8 * (1.0 + jnp.abs(values).max())

@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.model.mdp import MDP
-from tacit.model.names import Layout, known_states, several, state_names
+from tacit.model.names import Layout, several, state_names
 from tacit.model.objective import Features
 from tacit.model.transitions import numbers, read_only
 
@@ -154,6 +154,28 @@ def _alike(left: Map, right: Map) -> tuple[np.ndarray, np.ndarray]:
         for part in (left, right)
     )
     return mine, others
+
+
+def known_states(world: Any, layout: Layout | None = None) -> tuple[int, Layout]:
+    """(S, the layout that names them) of a number of states, an `MDP` or a `Layout`."""
+    if isinstance(world, Layout):
+        layout, count = world, len(world.state_names) or world.rows * world.columns
+        if count == 0:
+            raise InvalidModel("this layout does not tell the number of states: pass an MDP")
+    elif isinstance(world, MDP):
+        count = world.states
+    elif isinstance(world, int | np.integer) and not isinstance(world, bool) and world > 0:
+        count = int(world)
+    else:
+        raise InvalidModel(
+            f"the world must be an MDP, a Layout or the number of states; got {world!r:.60}"
+        )
+    layout = layout or Layout()
+    if layout.state_names and len(layout.state_names) != count:
+        raise InvalidModel(
+            f"the layout must name all {count} states; it names {len(layout.state_names)}"
+        )
+    return count, layout
 
 
 def one_hot(world: Any, layout: Layout | None = None, *, only: Any = None) -> Map:
