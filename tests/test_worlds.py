@@ -572,7 +572,7 @@ HILL, RANDOM, GYM = tacit.worlds.hill_grid, tacit.worlds.random, tacit.worlds.gy
         (HILL, {"hill": "steep"}, "hill must be 'absolute' or 'as-written'; got 'steep'"),
         (HILL, {"slip": 1.5}, "slip must be a probability; got 1.5"),
         (HILL, {"slip": "a little"}, "slip must be"),
-        (HILL, {"seed": -1}, "seed must be a non-negative integer; got -1"),
+        (HILL, {"seed": -1}, "seed must be an integer of at least 0; got -1"),
         (HILL, {"seed": "one"}, "seed must be"),
         (HILL, {"discount": 1.0}, r"discount must be in \[0, 1\)"),
         (HILL, {"budget": "all"}, "budget must be a number"),

@@ -16,7 +16,7 @@ from tacit.studies.estimators import CALIBRATED, EXPLANATION, RANDOM, RULES
 from tacit.studies.records import Draw, Score, Sweep
 from tacit.studies.settings import Reproduce
 from tacit.studies.tally import Run, values
-from tacit.worlds.published import published_values
+from tacit.worlds.hills import published_values
 
 DRAWN = (RULES, CALIBRATED)  # one figure each, for every draw
 LAST_RESORT = (EXPLANATION,)  # where neither is available

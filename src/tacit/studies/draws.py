@@ -22,8 +22,7 @@ from tacit.model.objective import Objective
 from tacit.studies.estimators import available
 from tacit.studies.records import Draw, Score, Trace
 from tacit.studies.settings import Block, Reproduce
-from tacit.worlds.hills import hill_grid
-from tacit.worlds.published import published_figure
+from tacit.worlds.hills import hill_grid, published_figure
 from tacit.worlds.world import World
 
 GUESSES = 20  # random weights a draw, for the null rows

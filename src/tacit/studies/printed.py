@@ -7,7 +7,7 @@ import numpy as np
 from tacit.judge.outcomes import correlation
 from tacit.studies.draws import FIGURE
 from tacit.studies.records import Draw
-from tacit.worlds.published import published_values
+from tacit.worlds.hills import published_values
 
 
 def published_correlations() -> tuple[float, float]:

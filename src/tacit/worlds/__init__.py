@@ -1,8 +1,13 @@
 """Worlds with a known truth: the paper's grid, random models, and Gymnasium's toy-text ones."""
 
 from tacit.model.names import Layout
-from tacit.worlds.hills import Hill, hill_grid
-from tacit.worlds.published import PublishedFigure, published_figure, published_values
+from tacit.worlds.hills import (
+    Hill,
+    PublishedFigure,
+    hill_grid,
+    published_figure,
+    published_values,
+)
 from tacit.worlds.random_models import random
 from tacit.worlds.toy_text import gymnasium
 from tacit.worlds.world import World

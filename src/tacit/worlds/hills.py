@@ -1,17 +1,22 @@
-"""The grid of the paper's section "Experiments": walk towards a corner, pay for climbing a hill."""
+"""The grid of the paper's section "Experiments": walk towards a corner, pay for climbing a hill.
+
+And the one draw of it whose results were published, read off the authors' slides cell by cell.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.errors import InvalidModel
 from tacit.model.mdp import MDP, Successors
 from tacit.model.names import Layout
 from tacit.model.objective import Features
-from tacit.worlds.world import World, budgets_between, recipe
+from tacit.model.transitions import numbers, read_only
+from tacit.worlds.world import World, budgets_between, integer, recipe
 
 ACTIONS = ("up", "down", "left", "right")
 DIRECTIONS = ((-1, 0), (1, 0), (0, -1), (0, 1))
@@ -42,10 +47,10 @@ def hill_grid(
     slip: float = 0.3,
     slip_to_intended: bool = False,
     slip_into_walls: bool = True,
-    slopes: Any = None,
-    peak: Any = None,
-    reward_weights: Any = None,
-    cost_weights: Any = None,
+    slopes: npt.ArrayLike | None = None,
+    peak: npt.ArrayLike | None = None,
+    reward_weights: npt.ArrayLike | None = None,
+    cost_weights: npt.ArrayLike | None = None,
 ) -> World:
     """The paper's grid `World`, at the draw of this seed. State = row * size + column; start 0.
 
@@ -72,38 +77,32 @@ def hill_grid(
         reward_weights: [2] instead of the draw.
         cost_weights: [4] instead of the draw.
     """
-    hill, size = _hill(hill), _size(size)
+    asked = dict(locals())
+    kind, size = _hill(hill), integer(size, "size", 3, ", for a hill inside")
     if not isinstance(slip, int | float | np.number) or not 0.0 <= slip <= 1.0:
         raise InvalidModel(f"slip must be a probability; got {slip!r:.60}")
     drawn = _draw(seed, size)
-    given = (slopes, peak, reward_weights, cost_weights)
-    names = ("slopes", "peak", "reward_weights", "cost_weights")
     c, h, w_r, w_c = (
-        d if g is None else _vector(g, len(d), name)
-        for name, g, d in zip(names, given, drawn, strict=True)
+        draw if asked[name] is None else _vector(asked[name], len(draw), name)
+        for name, draw in drawn.items()
     )
-    features = hill_features(size, hill=hill, slopes=c, peak=h)
+    features = hill_features(size, hill=kind, slopes=c, peak=h)
     start = np.zeros(size * size)
     start[0] = 1.0
     mdp = MDP(_moves(size, float(slip), slip_to_intended, slip_into_walls), start, discount)
-    truth = features.objective(w_r, [w_c], [_budget(budget)])
+    truth = features.objective(w_r, [w_c], [_number(budget, "budget")])
     if tightness is not None:
         truth = features.objective(w_r, [w_c], budgets_between(mdp, truth, tightness))
-    arguments = dict(zip(names, (None if g is None else np.asarray(g) for g in given), strict=True))
-    asked = {
-        "seed": int(seed),
-        "size": size,
-        "discount": mdp.discount,
-        "hill": hill,
-        "budget": budget,
-        "tightness": tightness,
-        "slip": slip,
-        "slip_to_intended": slip_to_intended,
-        "slip_into_walls": slip_into_walls,
-        **arguments,
-    }
+    asked |= {"discount": mdp.discount, "hill": kind}
+    asked |= {name: np.asarray(asked[name]) for name in drawn if asked[name] is not None}
     return World(
-        mdp, features, truth, w_r, [w_c], _layout(size), recipe("hill_grid", asked, _DEFAULTS)
+        mdp=mdp,
+        features=features,
+        truth=truth,
+        reward_weights=w_r,
+        cost_weights=[w_c],
+        layout=Layout(size, size, DIRECTIONS, action_names=ACTIONS),
+        recipe=recipe("hill_grid", asked, hill_grid.__kwdefaults__),
     )
 
 
@@ -121,15 +120,18 @@ def hill_features(size: int, *, hill: Hill, slopes: np.ndarray, peak: np.ndarray
     )
 
 
-def _draw(seed: int, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Slopes [2], peak [2], reward weights [2] and cost weights [4] of this seed."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InvalidModel(f"seed must be a non-negative integer; got {seed!r:.60}")
-    random = np.random.default_rng(seed)
+def _draw(seed: int, size: int) -> dict[str, np.ndarray]:
+    """Slopes [2], peak [2], reward weights [2] and cost weights [4] of this seed, by name."""
+    random = np.random.default_rng(integer(seed, "seed", 0))
     slopes = random.random(2)
     peak = random.integers(1, size - 1, size=2)
     q, a, b = random.random(3)
-    return slopes, peak, np.array([q, 1 - q]), np.array([a, 1 - a, b, 1 - b])
+    return {
+        "slopes": slopes,
+        "peak": peak,
+        "reward_weights": np.array([q, 1 - q]),
+        "cost_weights": np.array([a, 1 - a, b, 1 - b]),
+    }
 
 
 def _moves(size: int, slip: float, to_intended: bool, into_walls: bool) -> Successors:
@@ -148,11 +150,7 @@ def _moves(size: int, slip: float, to_intended: bool, into_walls: bool) -> Succe
     return Successors(np.repeat(cell[:, None, :], 4, axis=1), probabilities)
 
 
-def _layout(size: int) -> Layout:
-    return Layout(size, size, DIRECTIONS, action_names=ACTIONS)
-
-
-def _hill(word: Any) -> Hill:
+def _hill(word: Hill | str) -> Hill:
     try:
         return Hill(word)
     except ValueError:
@@ -160,30 +158,88 @@ def _hill(word: Any) -> Hill:
         raise InvalidModel(f"hill must be {words}; got {word!r:.60}") from None
 
 
-def _size(size: Any) -> int:
-    whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
-    if not whole or size < 3:
-        raise InvalidModel(
-            f"size must be an integer of at least 3, for a hill inside; got {size!r:.60}"
-        )
-    return int(size)
+def _number(given: float, name: str) -> float:
+    number = numbers(given, name)
+    if number.ndim:
+        raise InvalidModel(f"{name} must be a number; got {given!r:.60}")
+    return float(number)
 
 
-def _budget(budget: Any) -> float:
-    try:
-        return float(budget)
-    except (TypeError, ValueError):
-        raise InvalidModel(f"budget must be a number; got {budget!r:.60}") from None
-
-
-def _vector(given: Any, length: int, name: str) -> np.ndarray:
-    try:
-        vector = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidModel(f"{name} must hold {length} numbers; got {given!r:.60}") from None
+def _vector(given: npt.ArrayLike, length: int, name: str) -> np.ndarray:
+    vector = numbers(given, name)
     if vector.shape != (length,) or not np.isfinite(vector).all():
         raise InvalidModel(f"{name} must hold {length} finite numbers; got {given!r:.60}")
     return vector
 
 
-_DEFAULTS = dict(hill_grid.__kwdefaults__ or {})
+# Both cost panels are symmetric about the hill at (2, 2): rows 0 to 2 and columns 0 to 2 say all.
+_TRUE_COST = ((0.069, 0.11, 0.20), (0.12, 0.17, 0.26), (0.20, 0.25, 0.34))
+_RECOVERED_COST = ((0.041, 0.11, 0.23), (0.096, 0.17, 0.28), (0.16, 0.23, 0.35))
+_SLOPES = (0.62, 0.73)  # of the fit; the slides print none
+_PEAK = (2, 2)
+_REWARD_WEIGHTS = (0.68, 0.32)
+_RECOVERED_REWARD_WEIGHTS = (0.97, 0.03)
+_DOWN, _RIGHT = 1, 3
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedFigure:
+    """What the published figure shows, truth and recovery, two digits as printed.
+
+    Attributes:
+        reward_weights: [2] of row and column, true.
+        recovered_reward_weights: [2] of row and column, recovered by the authors.
+        cost: [25] true cost of each cell.
+        recovered_cost: [25] cost of each cell recovered by the authors.
+        policy: [25] action of each cell; the figure shows the same for truth and recovery.
+    """
+
+    reward_weights: np.ndarray
+    recovered_reward_weights: np.ndarray
+    cost: np.ndarray
+    recovered_cost: np.ndarray
+    policy: np.ndarray
+
+
+def published_values() -> PublishedFigure:
+    """The numbers of the published figure, as a `PublishedFigure`."""
+    return PublishedFigure(
+        reward_weights=read_only(np.array(_REWARD_WEIGHTS)),
+        recovered_reward_weights=read_only(np.array(_RECOVERED_REWARD_WEIGHTS)),
+        cost=read_only(_mirrored(_TRUE_COST)),
+        recovered_cost=read_only(_mirrored(_RECOVERED_COST)),
+        policy=read_only(np.repeat([_DOWN, _RIGHT], [20, 5])),
+    )
+
+
+def published_figure(*, discount: float = 0.9, tightness: float | None = None) -> World:
+    """The `World` of the published figure: reward .68 row + .32 column, hill at (2, 2).
+
+    The four cost weights are the non-negative least-squares fit to the 25 printed costs, which it
+    meets to 0.004. They sum to about 3: neither to 2, as in the text, nor to 1, as its algorithm.
+
+    Args:
+        discount: not given in the paper.
+        tightness: as of `hill_grid`; None keeps the published budget of 1.
+    """
+    from scipy.optimize import nnls
+
+    hill = hill_features(5, hill=Hill.ABSOLUTE, slopes=np.array(_SLOPES), peak=np.array(_PEAK))
+    cost_weights, _ = nnls(hill.costs[0], _mirrored(_TRUE_COST))
+    world = hill_grid(
+        discount=discount,
+        tightness=tightness,
+        slopes=_SLOPES,
+        peak=_PEAK,
+        reward_weights=_REWARD_WEIGHTS,
+        cost_weights=cost_weights,
+    )
+    asked = {"discount": world.mdp.discount, "tightness": tightness}
+    call = recipe("published_figure", asked, published_figure.__kwdefaults__)
+    return replace(world, recipe=call)
+
+
+def _mirrored(quarter: tuple[tuple[float, ...], ...]) -> np.ndarray:
+    """[25] the grid whose rows and columns 0 to 2 are `quarter`, symmetric about (2, 2)."""
+    order = [0, 1, 2, 1, 0]
+    return np.array(quarter)[np.ix_(order, order)].ravel()

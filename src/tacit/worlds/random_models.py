@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.model.mdp import MDP, Successors
 from tacit.model.objective import Features
-from tacit.worlds.world import World, budgets_between, recipe
+from tacit.worlds.world import World, budgets_between, integer, recipe
 
 
 def random(
@@ -48,17 +47,10 @@ def random(
         tightness: in (0, 1); instead places the budgets between those of the most careful and of
             the reward-optimal policy, where at least one binds.
     """
-    least = {"states": 1, "actions": 1, "constraints": 0, "features": 1, "seed": 0}
-    given = {
-        "states": states,
-        "actions": actions,
-        "constraints": constraints,
-        "features": features,
-        "seed": seed,
-    }
-    for name, low in least.items():
-        _at_least(given[name], low, name)
-    width = min(states, 5) if successors is None else _at_least(successors, 1, "successors")
+    asked = dict(locals())
+    for name, least in _LEAST.items():
+        integer(asked[name], name, least)
+    width = min(states, 5) if successors is None else integer(successors, "successors", 1)
     if not isinstance(margin, int | float | np.number) or not 0 < margin < math.inf:
         raise InvalidModel(f"margin must be a positive number; got {margin!r:.60}")
     seeds = np.random.SeedSequence(int(seed)).spawn(4)
@@ -70,30 +62,21 @@ def random(
     mdp = MDP(transitions, _simplex(moves, (states,)), discount)
 
     shape = (states, actions, features) if by_action else (states, features)
-    vocabulary = Features(wants.random(shape), [draw.random(shape) for draw in charges])
+    maps = Features(wants.random(shape), [draw.random(shape) for draw in charges])
     reward_weights = _simplex(wants, (features,))
     cost_weights = [_simplex(draw, (features,)) for draw in charges]
-    truth = vocabulary.objective(reward_weights, cost_weights, np.full(constraints, np.inf))
+    truth = maps.objective(reward_weights, cost_weights, np.full(constraints, np.inf))
     if tightness is not None:
         budgets = budgets_between(mdp, truth, tightness)
     else:
         budgets = _budgets_with_margin(mdp, truth.tables(mdp)[1], plays, margin)
-    asked = {
-        **{k: int(v) for k, v in given.items() if k != "features"},
-        "discount": mdp.discount,
-        "successors": successors,
-        "features": features,
-        "by_action": by_action,
-        "margin": margin,
-        "tightness": tightness,
-    }
-    asked = {"seed": asked.pop("seed"), **asked}
+    asked["discount"] = mdp.discount
     return World(
-        mdp,
-        vocabulary,
-        vocabulary.objective(reward_weights, cost_weights, budgets),
-        reward_weights,
-        cost_weights,
+        mdp=mdp,
+        features=maps,
+        truth=maps.objective(reward_weights, cost_weights, budgets),
+        reward_weights=reward_weights,
+        cost_weights=cost_weights,
         recipe=recipe("random", asked, _OPTIONS),
     )
 
@@ -121,13 +104,8 @@ def _simplex(draw: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return gaps / gaps.sum(axis=-1, keepdims=True)
 
 
-def _at_least(number: Any, low: int, name: str) -> int:
-    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not whole or number < low:
-        raise InvalidModel(f"{name} must be an integer of at least {low}; got {number!r:.60}")
-    return int(number)
-
-
+# The smallest value of each number.
+_LEAST = {"states": 1, "actions": 1, "constraints": 0, "features": 1, "seed": 0}
 # Seed and size are always printed; the other arguments only where they are not the default.
 _SIZE = ("states", "actions", "constraints", "discount")
 _OPTIONS = {k: v for k, v in (random.__kwdefaults__ or {}).items() if k not in _SIZE}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.data.sources.gymnasium import made
 from tacit.errors import InvalidModel
@@ -12,6 +14,9 @@ from tacit.model.mdp import MDP, Successors
 from tacit.model.names import Layout
 from tacit.model.objective import Features
 from tacit.worlds.world import World, recipe
+
+# P[state][action]: (probability, next state, reward, done) of every outcome.
+Table = Mapping[int, Any] | Sequence[Any]
 
 # Action names and directions by the environment's class; its table does not tell them.
 _ACTIONS = {
@@ -22,12 +27,12 @@ _ACTIONS = {
 
 
 def gymnasium(
-    environment: Any,
+    environment: str | Table | object,
     *,
     discount: float = 0.99,
-    initial: Any = None,
-    costs: Any = None,
-    budgets: Any = None,
+    initial: npt.ArrayLike | None = None,
+    costs: npt.ArrayLike | None = None,
+    budgets: npt.ArrayLike | None = None,
 ) -> World:
     """The `World` of a toy-text environment: its S states and a sink, number S.
 
@@ -61,10 +66,18 @@ def gymnasium(
     # Only an environment known by its name can be written down as a call.
     plain = isinstance(environment, str) and initial is None and costs is None
     shown = recipe("gymnasium", asked) if plain else ""
-    return World(mdp, features, truth, [1.0], cost_weights, _layout(source, states, actions), shown)
+    return World(
+        mdp=mdp,
+        features=features,
+        truth=truth,
+        reward_weights=np.ones(1),
+        cost_weights=cost_weights,
+        layout=_layout(source, states, actions),
+        recipe=shown,
+    )
 
 
-def _table(environment: Any) -> tuple[Any, Any, str]:
+def _table(environment: Any) -> tuple[Table, object, str]:
     """The table P, the environment it is from (None if it is given itself), and its name."""
     name = environment if isinstance(environment, str) else ""
     environment = made(environment) if name else environment
@@ -88,7 +101,7 @@ def _table(environment: Any) -> tuple[Any, Any, str]:
     return table, source, name
 
 
-def _outcomes(table: Any) -> tuple[Successors, np.ndarray]:
+def _outcomes(table: Table) -> tuple[Successors, np.ndarray]:
     """Transitions of S + 1 states, `done` ones sent to the last, and expected reward [S + 1, A]."""
     states, actions = len(table), len(table[0])
     rows = []
@@ -121,7 +134,7 @@ def _outcomes(table: Any) -> tuple[Successors, np.ndarray]:
     )
 
 
-def _listed(table: Any, state: int, action: int) -> list[tuple[float, float, float, float]]:
+def _listed(table: Table, state: int, action: int) -> list[tuple[float, float, float, float]]:
     """The outcomes (probability, next state, reward, done) of one action, as numbers."""
     place = f"P[{state}][{action}]"
     try:
@@ -144,7 +157,7 @@ def _check_next_states(columns: np.ndarray, states: int) -> None:
         )
 
 
-def _initial(given: Any, source: Any, states: int) -> np.ndarray:
+def _initial(given: npt.ArrayLike | None, source: object, states: int) -> np.ndarray:
     """[S + 1] the distribution of the first state; never the sink."""
     if given is None:
         given = getattr(source, "initial_state_distrib", None)
@@ -157,7 +170,7 @@ def _initial(given: Any, source: Any, states: int) -> np.ndarray:
 
 
 def _cost_features(
-    costs: Any, states: int, actions: int
+    costs: npt.ArrayLike | None, states: int, actions: int
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """One feature map and one weight vector per constraint, 0 in the sink."""
     if costs is None:

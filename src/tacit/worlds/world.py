@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from enum import Enum
 
 import numpy as np
 
@@ -33,8 +34,8 @@ class World:
     mdp: MDP
     features: Features
     truth: Objective
-    reward_weights: Any
-    cost_weights: Any
+    reward_weights: np.ndarray
+    cost_weights: Sequence[np.ndarray]
     layout: Layout = field(default_factory=Layout)
     recipe: str = ""
 
@@ -74,7 +75,9 @@ class World:
         return self.recipe or f"World({self.mdp}, {self.truth})"
 
 
-def recipe(name: str, given: dict[str, Any], defaults: dict[str, Any] | None = None) -> str:
+def recipe(
+    name: str, given: Mapping[str, object], defaults: Mapping[str, object] | None = None
+) -> str:
     """The call `tacit.worlds.name(...)` with these arguments, those equal to a default left out."""
     spare = defaults or {}
     shown = [
@@ -85,11 +88,21 @@ def recipe(name: str, given: dict[str, Any], defaults: dict[str, Any] | None = N
     return f"tacit.worlds.{name}({', '.join(shown)})"
 
 
-def _literal(value: Any) -> str:
+def integer(number: float, name: str, least: int, why: str = "") -> int:
+    """The number, if it is an integer of at least `least`; raises `InvalidModel` if not."""
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if not whole or number < least:
+        raise InvalidModel(
+            f"{name} must be an integer of at least {least}{why}; got {number!r:.60}"
+        )
+    return int(number)
+
+
+def _literal(value: object) -> str:
     """What to type for this value; arrays become lists, at full precision."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
-    return repr(value.value if hasattr(value, "value") else value)
+    return repr(value.value if isinstance(value, Enum) else value)
 
 
 # Costs closer than this, relative to their size, cannot be told apart after a solve to 1e-9.
@@ -117,7 +130,7 @@ def budgets_between(mdp: MDP, truth: Objective, tightness: float) -> np.ndarray:
 
     from tacit.forward.solve import solve
 
-    def spent(wanted: Any) -> np.ndarray:
+    def spent(wanted: np.ndarray) -> np.ndarray:
         visits = solve(mdp, Objective(wanted)).visitation
         return costs.reshape(len(costs), -1) @ visits.ravel()
 
