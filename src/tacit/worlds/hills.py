@@ -15,7 +15,7 @@ from tacit.errors import InvalidModel
 from tacit.model.mdp import MDP, Successors
 from tacit.model.names import Layout
 from tacit.model.objective import Features
-from tacit.model.transitions import numbers, read_only
+from tacit.model.transitions import read_only
 from tacit.worlds.world import World, budgets_between, integer, recipe
 
 ACTIONS = ("up", "down", "left", "right")
@@ -159,14 +159,17 @@ def _hill(word: Hill | str) -> Hill:
 
 
 def _number(given: float, name: str) -> float:
-    number = numbers(given, name)
-    if number.ndim:
-        raise InvalidModel(f"{name} must be a number; got {given!r:.60}")
-    return float(number)
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        raise InvalidModel(f"{name} must be a number; got {given!r:.60}") from None
 
 
 def _vector(given: npt.ArrayLike, length: int, name: str) -> np.ndarray:
-    vector = numbers(given, name)
+    try:
+        vector = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        vector = np.empty(0)
     if vector.shape != (length,) or not np.isfinite(vector).all():
         raise InvalidModel(f"{name} must hold {length} finite numbers; got {given!r:.60}")
     return vector
