@@ -581,7 +581,7 @@ HILL, RANDOM, GYM = tacit.worlds.hill_grid, tacit.worlds.random, tacit.worlds.gy
         (HILL, {"tightness": 1}, "tightness must be"),
         (HILL, {"tightness": "tight"}, "tightness must be"),
         (HILL, {"slopes": 0.5}, "slopes must hold 2 finite numbers; got 0.5"),
-        (HILL, {"peak": ("a", "b")}, "peak must hold 2 numbers"),
+        (HILL, {"peak": ("a", "b")}, "peak must hold 2 finite numbers"),
         (HILL, {"cost_weights": [1, 0]}, "cost_weights must hold 4 finite numbers"),
         (HILL, {"reward_weights": [np.inf, 0]}, "reward_weights must hold 2 finite numbers"),
         (RANDOM, {"states": 0}, "states must be an integer of at least 1; got 0"),
