@@ -11,7 +11,7 @@ from scipy.stats import chi2
 import tacit
 from experts import policy_of
 from tacit import Demonstrations
-from tacit.checks.likelihood_ratio import Deck, redrawn
+from tacit.checks.groups import Deck, redraw_counts
 
 EQUAL = ([1.2, 0.0], [0.8, 0.0])  # a reward and a cost weight on their bounds
 OTHER = ([1.2, 0.0], [0.0, 2.4])
@@ -169,7 +169,7 @@ def test_new_actions_are_drawn_from_the_common_policy_in_the_states_met():
     seen, _ = drawn([policy(*EQUAL)] * 2)
     deck = Deck.of(world().mdp, seen, np.repeat([0, 1], 12), 2)
     own = np.stack([policy(*EQUAL), policy(*OTHER)])
-    tables = list(redrawn(np.random.default_rng(0), own, deck, 2000))
+    tables = list(redraw_counts(np.random.default_rng(0), own, deck, 2000))
     visits = deck.counts(deck.member).sum(axis=2)
     assert all((table.sum(axis=2) == visits).all() for table in tables)
     # Four standard errors of the mean of 2000 binomial counts, of variance at most visits / 4.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.checks.fits import log_policy, optimal_actions
 from tacit.data.observed import Observed, counts_of
@@ -13,6 +14,7 @@ from tacit.errors import InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy.inference import TWO_SIDED
 from tacit.inverse.noisy.likelihood import Likelihood, Steps
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery
@@ -20,13 +22,11 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import numbers
 
-# 95 % quantile of the chi-square law with one degree of freedom: the discount is one number.
-QUANTILE = 3.841458820694124
 # A weight that moves by less within the set hardly depends on the discount.
 STEADY = 0.05
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class DiscountProfile:
     """The recovery at every discount tried, and which of them the demonstrations support.
 
@@ -70,21 +70,24 @@ class DiscountProfile:
             "log_likelihood": self.log_likelihood,
             "share_optimal": self.share_optimal,
             "inside": self.inside,
-            "temperature": np.array([one.temperature for one in self.recoveries]),
+            "temperature": self._each(lambda one: one.temperature),
         }
         for k in range(len(first.cost_weights)):
-            table[f"multiplier {k}"] = np.array([one.multipliers[k] for one in self.recoveries])
-            table[f"budget {k}"] = np.array([one.budgets[k] for one in self.recoveries])
-            table[f"active {k}"] = np.array(
-                [one.identification.active[k] for one in self.recoveries]
-            )
-        for j, name in enumerate(first.reward_names):
-            table[f"reward: {name}"] = np.array([one.reward_weights[j] for one in self.recoveries])
+            table[f"multiplier {k}"] = self._each(lambda one, k=k: one.multipliers[k])
+            table[f"budget {k}"] = self._each(lambda one, k=k: one.budgets[k])
+            table[f"active {k}"] = self._each(lambda one, k=k: one.identification.active[k])
+        weights = self._each(lambda one: one.reward_weights)
+        for name, column in zip(first.reward_names, weights.T, strict=True):
+            table[f"reward: {name}"] = column
         for k, names in enumerate(first.cost_names):
-            for j, name in enumerate(names):
-                column = [one.cost_weights[k][j] for one in self.recoveries]
-                table[f"cost {k}: {name}"] = np.array(column)
+            weights = self._each(lambda one, k=k: one.cost_weights[k])
+            for name, column in zip(names, weights.T, strict=True):
+                table[f"cost {k}: {name}"] = column
         return table
+
+    def _each(self, number: Callable[[Recovery], npt.ArrayLike]) -> np.ndarray:
+        """[G, ...] the same number of every recovery."""
+        return np.array([number(one) for one in self.recoveries])
 
     @property
     def sentences(self) -> tuple[Finding, ...]:
@@ -164,7 +167,7 @@ def discount_profile(
     mdp: MDP,
     features: Features,
     demonstrations: Observed,
-    discounts: Any,
+    discounts: npt.ArrayLike,
     *,
     estimator: Estimator | None = None,
 ) -> DiscountProfile:
@@ -201,8 +204,17 @@ def discount_profile(
     if np.isnan(likelihood).any():
         inside = optimal >= optimal.max() - 1e-12
     else:
-        inside = 2.0 * (likelihood.max() - likelihood) <= QUANTILE
-    return DiscountProfile(grid, likelihood, optimal, inside, tuple(recoveries), mdp.discount)
+        inside = (
+            2.0 * (likelihood.max() - likelihood) <= TWO_SIDED**2
+        )  # a chi-square: the discount is one number
+    return DiscountProfile(
+        discounts=grid,
+        log_likelihood=likelihood,
+        share_optimal=optimal,
+        inside=inside,
+        recoveries=tuple(recoveries),
+        assumed=mdp.discount,
+    )
 
 
 def _log_likelihood(

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations
 from tacit.forward.solution import priced
-from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.findings import LEVEL, Finding, Kind
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
 from tacit.model.transitions import read_only
@@ -24,8 +23,6 @@ from tacit.model.transitions import read_only
 BATCH = 1 << 18
 # Actions whose worth differs by less, relative to the largest difference of worths, tie.
 TIE = 1e-6
-# Chance below which the worst trajectory is called unusual, all trajectories being taken together.
-UNUSUAL = 0.05
 # Variance of a log-likelihood (squared nats) below which only rounding is left.
 ROUNDING = 1e-18
 
@@ -86,9 +83,9 @@ class TrajectoryFits:
         chance = min(1.0, count * float(self.p_value.min()))
         fit = f"{self.log_likelihood[0]:.3g} a step where {self.expected[0]:.3g} is usual"
         kind = Kind.NOTE
-        if chance < UNUSUAL:
+        if chance < LEVEL:
             kind = Kind.MISFIT
-            few = int((self.p_value < UNUSUAL / count).sum())
+            few = int((self.p_value < LEVEL / count).sum())
             more = f", {few} trajectories in all" if few > 1 else ""
             sentence = (
                 f"Episode {which} does not fit: its log-likelihood is {fit}, too low to be chance "
@@ -230,7 +227,9 @@ def _batches(demonstrations: Demonstrations) -> Iterator[Batch]:
         yield episode, demonstrations.states[low:high], demonstrations.actions[low:high]
 
 
-def _check(episode: Any, seen: Any, taken: Any, states: int, actions: int) -> None:
+def _check(
+    episode: np.ndarray, seen: np.ndarray, taken: np.ndarray, states: int, actions: int
+) -> None:
     """Raises unless every step of the batch exists in the recovered world."""
     if len(episode) == 0 or (np.diff(episode) < 0).any():
         raise InvalidDemonstrations("a batch must hold steps, episodes in order")

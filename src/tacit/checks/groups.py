@@ -1,32 +1,26 @@
-"""Do groups of trajectories (mice, clinicians, sites) follow the same weights?
+"""Do groups of episodes want and refuse the same? A likelihood-ratio test, and each group's own.
 
-Every group is fitted by itself and all together; twice the difference of their log-likelihoods is
-the likelihood ratio. Its law is a chi-square only while no weight sits on its bound; otherwise it
-is found by dealing the episodes out to the groups again, or by drawing new actions from the fit of
-all, and refitting.
+Groups fitted apart are compared with the best model of groups that are alike: one fit of all, or
+one direction of the parameters with a noise of its own for every group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from tacit.checks.likelihood_ratio import (
-    Deck,
-    alike,
-    degrees_of_freedom,
-    fitted_apart,
-    ratio_of,
-    simulated,
-)
 from tacit.data.demonstrations import Demonstrations
+from tacit.engine.backends import backend_of
+from tacit.engine.smooth_dual import Point, point_at
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
-from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
+from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy.inference import advantages, information, inverse_information
 from tacit.inverse.noisy.likelihood import Likelihood, Steps
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
@@ -34,12 +28,15 @@ from tacit.model.objective import Features
 
 # Simulated likelihood ratios where there is no other law.
 DRAWS = 199
-LEVEL = 0.05
+# Episodes that every group must have for dealing them out again to say something.
+ENOUGH = 5
+# Logarithm of the noise of a group relative to the first one's, at most.
+WIDEST = 7.0
 # Groups named in one sentence.
 NAMED = 6
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class EqualWeightsTest:
     """Whether groups share reward weights, cost weights and prices, and each group's own.
 
@@ -72,26 +69,18 @@ class EqualWeightsTest:
     @property
     def columns(self) -> dict[str, np.ndarray]:
         """Name -> column of a table: group, quantity, name, value, low, high, standard_error."""
-        rows = [
-            (group, *row)
-            for group, recovery in zip(self.groups, self.recoveries, strict=True)
-            for row in _numbers(recovery)
-        ]
+        pairs = zip(self.groups, self.recoveries, strict=True)
+        rows = [(group, *row) for group, recovery in pairs for row in _numbers(recovery)]
         names = ("group", "quantity", "name", "value", "low", "high", "standard_error")
-        return dict(zip(names, (np.array(c) for c in zip(*rows, strict=True)), strict=True))
+        columns = zip(*rows, strict=True)
+        return {name: np.array(part) for name, part in zip(names, columns, strict=True)}
 
     @property
     def sentences(self) -> tuple[Finding, ...]:
         """What came out, as findings."""
-        named = [
-            f"{g} ({n} episode{'s' if n != 1 else ''})"
-            for g, n in zip(self.groups, self.episodes, strict=True)
-        ]
-        if len(named) > NAMED:
-            named = [*named[:NAMED], f"{len(named) - NAMED} more"]
-        who = " and ".join([", ".join(named[:-1]), named[-1]])
-        shown = f"p = {self.p_value:.3f}" if self.p_value >= 0.001 else "p < 0.001"
-        basis = f"likelihood ratio {self.ratio:.4g}, {shown} {self.law}"
+        pairs = zip(self.groups, self.episodes, strict=True)
+        who = listed([f"{g} ({n} episode{'s' if n != 1 else ''})" for g, n in pairs], NAMED)
+        basis = f"likelihood ratio {self.ratio:.4g}, {chance(self.p_value)} {self.law}"
         if self.p_value > LEVEL:
             said = f"Nothing shows that {who} differ in what they want and refuse ({basis})."
             return (Finding(said, number=self.p_value),)
@@ -101,9 +90,8 @@ class EqualWeightsTest:
 
     def _widest(self) -> list[Finding]:
         """The number in which two groups differ most, in standard errors."""
-        table = [list(_numbers(one)) for one in self.recoveries]
-        best, said = 0.0, []
-        for rows in zip(*table, strict=True):
+        best, found = 0.0, []
+        for rows in zip(*map(_numbers, self.recoveries), strict=True):
             values, errors = (np.array([row[i] for row in rows]) for i in (2, 5))
             apart = np.abs(values[:, None] - values)
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -118,17 +106,16 @@ class EqualWeightsTest:
             ]
             kind, name = rows[0][:2]
             what = f"{kind} {name}" if kind == "price" else f"the {kind} weight of {name}"
-            feature = None if kind == "price" else str(name)
             text = f"They differ most in {what}: {each[0]}, {each[1]}."
-            said = [Finding(text, feature=feature, number=best)]
-        return said
+            found = [Finding(text, feature=None if kind == "price" else name, number=best)]
+        return found
 
 
 def equal_weights_test(
     mdp: MDP,
     features: Features,
     demonstrations: Demonstrations,
-    groups: Any = None,
+    groups: npt.ArrayLike | None = None,
     *,
     estimator: Likelihood | None = None,
     own_noise: bool = False,
@@ -148,6 +135,8 @@ def equal_weights_test(
             weight sits on its bound.
         seed: of the simulation.
     """
+    from scipy.stats import chi2
+
     check_task(mdp, features, demonstrations, in_memory=True)
     options = Likelihood() if estimator is None else estimator
     if not isinstance(options, Likelihood):
@@ -159,38 +148,43 @@ def equal_weights_test(
     counts = deck.counts(member)
     whole = Steps.of(mdp, coordinates(mdp, features), demonstrations)
     pooled = whole.fit(options)
-    apart = fitted_apart(whole, options, counts, pooled)
-    model = alike(pooled, apart, mdp, own_noise=own_noise)
-    ratio = ratio_of(model, apart)
+    apart = separate_fits(whole, options, counts, pooled)
+    model = common_model(pooled, apart, mdp, own_noise=own_noise)
+    ratio = likelihood_ratio(model, apart)
     bounded = not all(one.free.all() for one in (pooled, *apart))
     number = (DRAWS if bounded else 0) if draws is None else draws
     if number == 0:
         degrees = degrees_of_freedom(whole, pooled, counts, own_noise=own_noise)
-        p_value, law = _tail(ratio, degrees), f"by a chi-square with {degrees:g} degrees of freedom"
+        p_value = float(chi2.sf(ratio, degrees)) if degrees > 0 else 1.0
+        law = f"by a chi-square with {degrees:g} degrees of freedom"
     else:
-        ratios, law = simulated(whole, options, model, deck, number, own_noise=own_noise, seed=seed)
+        ratios, law = simulate_ratios(
+            whole, options, model, deck, number, own_noise=own_noise, seed=seed
+        )
         # One more in both counts: a simulated law cannot vouch for a chance of zero.
-        p_value = (1.0 + (ratios >= ratio * (1.0 - 1e-9)).sum()) / (1.0 + number)
+        p_value = float((1.0 + (ratios >= ratio * (1.0 - 1e-9)).sum()) / (1.0 + number))
         degrees = np.nan
     return EqualWeightsTest(
-        names,
-        np.bincount(member, minlength=len(names)),
-        np.bincount(member, weights=demonstrations.lengths, minlength=len(names)).astype(np.int64),
-        own_noise,
-        ratio,
-        degrees,
-        float(p_value),
-        number,
-        law,
-        options.fit(mdp, features, demonstrations, throw=False),
-        tuple(
+        groups=names,
+        episodes=np.bincount(member, minlength=len(names)),
+        steps=counts.sum(axis=(1, 2)).astype(np.int64),
+        own_noise=own_noise,
+        ratio=ratio,
+        degrees=degrees,
+        p_value=p_value,
+        draws=number,
+        law=law,
+        pooled=options.fit(mdp, features, demonstrations, throw=False),
+        recoveries=tuple(
             options.fit(mdp, features, demonstrations.select(member == g), throw=False)
             for g in range(len(names))
         ),
     )
 
 
-def _members(demonstrations: Demonstrations, groups: Any) -> tuple[tuple[str, ...], np.ndarray]:
+def _members(
+    demonstrations: Demonstrations, groups: npt.ArrayLike | None
+) -> tuple[tuple[str, ...], np.ndarray]:
     """Names of the groups, and [E] the number of every episode's group."""
     given = getattr(demonstrations, "groups", None) if groups is None else groups
     if given is None:
@@ -211,12 +205,6 @@ def _members(demonstrations: Demonstrations, groups: Any) -> tuple[tuple[str, ..
     return tuple(str(name) for name in names), member.ravel()
 
 
-def _tail(ratio: float, degrees: float) -> float:
-    from scipy.stats import chi2
-
-    return float(chi2.sf(ratio, degrees)) if degrees > 0 else 1.0
-
-
 def _numbers(recovery: Recovery) -> Iterator[tuple[str, str, float, float, float, float]]:
     """(quantity, name, value, low, high, standard error) of every number of a recovery."""
     known = recovery.identification
@@ -234,3 +222,160 @@ def _numbers(recovery: Recovery) -> Iterator[tuple[str, str, float, float, float
     for (quantity, names, values), limits, spread in zip(parts, ends, errors, strict=True):
         for name, value, (low, high), error in zip(names, values, limits, spread, strict=True):
             yield quantity, name, float(value), float(low), float(high), float(error)
+
+
+@dataclass(frozen=True, eq=False)
+class Deck:
+    """The episodes, to be dealt out to groups.
+
+    Attributes:
+        member: [E] group of each episode.
+        groups: G.
+        index: [N] s * A + a of every step.
+        lengths: [E] steps of each episode.
+        shape: (S, A).
+    """
+
+    member: np.ndarray
+    groups: int
+    index: np.ndarray
+    lengths: np.ndarray
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, mdp: MDP, seen: Demonstrations, member: np.ndarray, groups: int) -> Deck:
+        """The deck of these demonstrations."""
+        index = seen.states.astype(np.int64) * mdp.actions + seen.actions
+        return cls(member, groups, index, seen.lengths, (mdp.states, mdp.actions))
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether there are enough trajectories, not just loose pairs, to deal them out again."""
+        fewest = int(np.bincount(self.member, minlength=self.groups).min())
+        return fewest >= ENOUGH and len(self.lengths) < len(self.index)
+
+    def counts(self, member: np.ndarray) -> np.ndarray:
+        """[G, S, A] how often each group took each action, for the group of every episode [E]."""
+        size = self.shape[0] * self.shape[1]
+        at = np.repeat(member * size, self.lengths) + self.index
+        total = np.bincount(at, minlength=self.groups * size)
+        return total.reshape(self.groups, *self.shape).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class CommonModel:
+    """The best model of groups that are alike: its loss, the fit of all, policies [G, S, A]."""
+
+    loss: float
+    pooled: Fit
+    policies: np.ndarray
+
+
+def separate_fits(
+    whole: Steps, options: Likelihood, counts: np.ndarray, near: Fit
+) -> tuple[Fit, ...]:
+    """The fit of every group by itself, begun at the fit of all: never worse than that."""
+    return tuple(_part(whole, table).fit(options, near=near) for table in counts)
+
+
+def common_model(pooled: Fit, apart: tuple[Fit, ...], mdp: MDP, *, own_noise: bool) -> CommonModel:
+    """The best model in which groups share all parameters, or all but their noise."""
+    loss, policies = float(pooled.point.loss), [pooled.point.policy] * len(apart)
+    if own_noise:
+        found, points = _fit_direction(pooled, apart, mdp)
+        if found < loss:
+            loss, policies = found, [point.policy for point in points]
+    return CommonModel(loss, pooled, np.stack(policies))
+
+
+def likelihood_ratio(model: CommonModel, apart: tuple[Fit, ...]) -> float:
+    """Twice the log-likelihood that the separate fits gain."""
+    return max(0.0, 2.0 * (model.loss - float(sum(one.point.loss for one in apart))))
+
+
+def simulate_ratios(
+    whole: Steps,
+    options: Likelihood,
+    model: CommonModel,
+    deck: Deck,
+    draws: int,
+    *,
+    own_noise: bool,
+    seed: int,
+) -> tuple[np.ndarray, str]:
+    """[draws] likelihood ratios of groups that are alike, and how they were made."""
+    rng = np.random.default_rng(seed)
+    ratios = []
+    if deck.exchangeable and not own_noise:
+        # Exact whatever the episodes are like, if nothing but chance put them into their groups.
+        for _ in range(draws):
+            counts = deck.counts(rng.permutation(deck.member))
+            apart = separate_fits(whole, options, counts, model.pooled)
+            ratios.append(likelihood_ratio(model, apart))
+        return np.array(ratios), f"by dealing the episodes out again {draws} times"
+    for counts in redraw_counts(rng, model.policies, deck, draws):
+        pooled = _part(whole, counts.sum(axis=0)).fit(options, near=model.pooled)
+        apart = separate_fits(whole, options, counts, pooled)
+        redrawn = common_model(pooled, apart, whole.mdp, own_noise=own_noise)
+        ratios.append(likelihood_ratio(redrawn, apart))
+    return np.array(ratios), f"by drawing new actions {draws} times"
+
+
+def degrees_of_freedom(whole: Steps, pooled: Fit, counts: np.ndarray, *, own_noise: bool) -> float:
+    """Parameters that the separate fits have more than the model, those seen by the data."""
+    scores = advantages(whole.mdp, whole.space, pooled)
+    policy, free = pooled.point.policy, pooled.free
+
+    def seen(visits: np.ndarray) -> int:
+        _, blind = inverse_information(information(scores, policy, visits), free)
+        return int(free.sum()) - len(blind)
+
+    more = sum(seen(table.sum(axis=1)) for table in counts) - seen(whole.visits)
+    return float(max(more - (len(counts) - 1 if own_noise else 0), 0))
+
+
+def _part(whole: Steps, counts: np.ndarray) -> Steps:
+    """The coefficients of the likelihood for some of the steps, given as counts [S, A]."""
+    start = counts.sum(axis=1) - whole.mdp.discount * whole.mdp.inflow(counts)
+    return Steps(whole.mdp, whole.space, counts, start, whole.space.pull_back(counts), None)
+
+
+def redraw_counts(
+    rng: np.random.Generator, policies: np.ndarray, deck: Deck, draws: int
+) -> Iterator[np.ndarray]:
+    """[G, S, A] counts of actions drawn from the policies [G, S, A], states as they were."""
+    visits = deck.counts(deck.member).sum(axis=2).astype(np.int64)
+    chances = policies / policies.sum(axis=2, keepdims=True)
+    for _ in range(draws):
+        yield rng.multinomial(visits, chances).astype(np.float64)
+
+
+def _fit_direction(pooled: Fit, apart: tuple[Fit, ...], mdp: MDP) -> tuple[float, list[Point]]:
+    """Least loss with one direction of the parameters, each group at its own length, and points."""
+    from scipy.optimize import minimize
+
+    size, backend = len(pooled.point.x), backend_of(mdp)
+    values = [one.point.values for one in apart]
+    points = [one.point for one in apart]
+
+    def loss(z: np.ndarray) -> tuple[float, np.ndarray]:
+        total, slope = 0.0, np.zeros(len(z))
+        for g, one in enumerate(apart):
+            scale = float(np.exp(z[size + g - 1])) if g else 1.0
+            point = point_at(backend, one.problem, scale * z[:size], values[g], one.tolerance)
+            points[g], values[g] = point, point.values
+            total += float(point.loss)
+            slope[:size] += scale * point.gradient
+            if g:
+                slope[size + g - 1] = scale * float(z[:size] @ point.gradient)
+        return total, slope
+
+    problem = pooled.problem
+    limits = list(zip(problem.lower, problem.upper, strict=True))
+    limits += [(-WIDEST, WIDEST)] * (len(apart) - 1)
+    begin = np.concatenate([pooled.point.x, np.zeros(len(apart) - 1)])
+    # In nats: far finer than a likelihood ratio needs.
+    options = {"ftol": 1e-10, "gtol": 1e-4, "maxiter": 200}
+    found = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=limits, options=options)
+    total, _ = loss(found.x)
+    return total, points

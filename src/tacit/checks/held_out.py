@@ -21,7 +21,7 @@ from tacit.model.objective import Features
 CLEAR = 2.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Score:
     """How well one model predicts the actions of the episodes held out.
 
@@ -45,7 +45,7 @@ class Score:
     lead_error: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Holdout:
     """What a recovery from part of the episodes says about the others.
 
@@ -161,19 +161,19 @@ def holdout(
         recovery = recover(
             mdp, features, demonstrations, estimator=estimator, seed=seed, throw=False
         )
-    fits = [_by_episode(mdp, one, new) for one in (fitted, baseline, recovery)]
-    random = _random(mdp, fitted, new)
-    ours, reward_only, everything = fits
+    ours, reward_only, everything = (
+        _by_episode(mdp, one, new) for one in (fitted, baseline, recovery)
+    )
     lengths = new.lengths.astype(np.float64)
     return Holdout(
-        np.flatnonzero(~held),
-        np.flatnonzero(held),
-        new.steps,
-        _score("recovery", ours, ours, lengths),
-        _score("reward only", reward_only, ours, lengths),
-        _score("random actions", random, ours, lengths),
-        _score("recovery from all episodes", everything, ours, lengths),
-        fitted,
+        kept=np.flatnonzero(~held),
+        held=np.flatnonzero(held),
+        steps=new.steps,
+        recovered=_score("recovery", ours, ours, lengths),
+        reward_only=_score("reward only", reward_only, ours, lengths),
+        uniform=_score("random actions", _random(mdp, fitted, new), ours, lengths),
+        in_sample=_score("recovery from all episodes", everything, ours, lengths),
+        recovery=fitted,
     )
 
 
@@ -193,11 +193,16 @@ def _random(mdp: MDP, recovery: Recovery, demonstrations: Demonstrations) -> np.
 
 def _score(name: str, sums: np.ndarray, ours: np.ndarray, lengths: np.ndarray) -> Score:
     row = 1 if np.isnan(ours[0]).any() or np.isnan(sums[0]).any() else 0
+    likelihood, optimal = _ratio(sums[0], lengths), _ratio(sums[1], lengths)
+    lead = _ratio(ours[row] - sums[row], lengths)
     return Score(
-        name,
-        *_ratio(sums[0], lengths),
-        *_ratio(sums[1], lengths),
-        *_ratio(ours[row] - sums[row], lengths),
+        name=name,
+        log_likelihood=likelihood[0],
+        log_likelihood_error=likelihood[1],
+        share_optimal=optimal[0],
+        share_optimal_error=optimal[1],
+        lead=lead[0],
+        lead_error=lead[1],
     )
 
 

@@ -29,7 +29,7 @@ SMALL = 500
 Corner = tuple[float, float]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PriceCurve:
     """Value and price of one budget, everything else being equal.
 
@@ -164,15 +164,15 @@ def _measured(
         found.append(guess)
     found.reverse()
     return PriceCurve(
-        constraint,
-        budgets,
-        np.array([one.value for one in found]),
-        np.array([one.multipliers[constraint] for one in found]),
-        np.array([one.spent[constraint] for one in found]),
-        np.array([_noise(one) for one in found]),
-        tuple(one.certificate for one in found),
-        tuple(one.status for one in found),
-        corners,
+        constraint=constraint,
+        budgets=budgets,
+        values=np.array([one.value for one in found]),
+        multipliers=np.array([one.multipliers[constraint] for one in found]),
+        spent=np.array([one.spent[constraint] for one in found]),
+        noise=np.array([_noise(one) for one in found]),
+        certificates=tuple(one.certificate for one in found),
+        statuses=tuple(one.status for one in found),
+        corners=corners,
     )
 
 

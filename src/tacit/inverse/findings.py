@@ -5,6 +5,7 @@ Nothing in the program reads a sentence back: what a finding is about stands in 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
@@ -77,6 +78,21 @@ class Finding(str):
         return found
 
 
+def chance(p_value: float) -> str:
+    """A p-value in words that never round it to 0."""
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+
+
+def listed(items: Sequence[str], most: int | None = None) -> str:
+    """The items as one phrase: a, b and c; beyond `most` of them, how many more there are."""
+    shown = list(items)
+    if most is not None and len(shown) > most:
+        shown = [*shown[:most], f"{len(shown) - most} more"]
+    return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
+
+
+# Level of the tests behind a finding, where nobody asks for another.
+LEVEL = 0.05
 # Correlation beyond which two feature columns are called the same.
 SAME = 1.0 - 1e-9
 # From this many visits on, a state in which one action was always taken speaks of determinism.

@@ -54,10 +54,10 @@ class NullDistribution:
             raise InvalidModel(f"no metric {name!r}; there are {', '.join(self.names)}")
         return self.values[:, self.names.index(name)]
 
-    def quantile(self, name: str, level: float = 0.5) -> float:
+    def quantile(self, name: str, share: float = 0.5) -> float:
         """The quantile of a metric over the guesses it is defined for; NaN if there is none."""
         known = self.of(name)[~np.isnan(self.of(name))]
-        return float(np.quantile(known, level, method="inverted_cdf")) if len(known) else np.nan
+        return float(np.quantile(known, share, method="inverted_cdf")) if len(known) else np.nan
 
     def share_below(self, name: str, value: float) -> float:
         """Share of the guesses at most `value`: how often an error this small is luck."""

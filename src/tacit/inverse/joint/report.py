@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit.forward.visitation import visitation
 from tacit.inverse.expectations import expectations, pull_back
-from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
+from tacit.inverse.findings import Finding, Kind, chance, data_findings, feature_findings
 from tacit.inverse.identification import Identification
 from tacit.inverse.joint.errors import Numbers, Pooled, numbers_of, parameters_of, pooled
 from tacit.inverse.joint.search import Search
@@ -142,7 +142,7 @@ def _identification(task: Task, found: Search, numbers: Numbers, e: int) -> Iden
         p = found.activity[k] if np.isnan(found.sizes[k, e]) else found.sizes[k, e]
         said = (
             f"Constraint {k} is not identified in this task: its demonstrations do not show that "
-            f"it restrains the expert ({_chance(p)} if it does not)."
+            f"it restrains the expert ({chance(p)} if it does not)."
         )
         findings.append(Finding(said, Kind.INACTIVE, constraint=k, number=float(p)))
     if len(found.stack.steps) > 1 and active.any():
@@ -248,17 +248,17 @@ def _activity_findings(found: Search) -> list[Finding]:
         if not found.restrained[k].any():
             said = (
                 f"Constraint {k} is not identified: no task shows that it restrains the expert "
-                f"({_chance(p)} if it restrains none)."
+                f"({chance(p)} if it restrains none)."
             )
             findings.append(Finding(said, Kind.INACTIVE, constraint=k, number=p))
             continue
-        said = f"Constraint {k} is active ({_chance(p)} if it restrained no task)."
+        said = f"Constraint {k} is active ({chance(p)} if it restrained no task)."
         findings.append(Finding(said, Kind.ACTIVE, constraint=k, number=p))
         for e in np.flatnonzero(~found.restrained[k]):
             own = float(found.sizes[k, e])
             said = (
                 f"Task {e} says nothing about constraint {k}: it is not shown to restrain the "
-                f"expert there ({_chance(own)} if it does not)."
+                f"expert there ({chance(own)} if it does not)."
             )
             findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=k, number=own))
     return findings
@@ -272,18 +272,14 @@ def _agreement_findings(found: Search) -> list[Finding]:
             continue
         what, constraint = ("the reward", None) if b == 0 else (f"constraint {b - 1}", b - 1)
         said, kind = (
-            f"The tasks agree on the weights of {what} ({_chance(p)} if they share them).",
+            f"The tasks agree on the weights of {what} ({chance(p)} if they share them).",
             Kind.NOTE,
         )
         if p < DISAGREE:
             kind = Kind.MISFIT
             said = (
-                f"The tasks disagree on the weights of {what} ({_chance(p)} if they shared them): "
+                f"The tasks disagree on the weights of {what} ({chance(p)} if they shared them): "
                 "the shared weights are a compromise that fits none of them well."
             )
         findings.append(Finding(said, kind, constraint=constraint, number=float(p)))
     return findings
-
-
-def _chance(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"

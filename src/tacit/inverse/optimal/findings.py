@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.optimal.points import Point
 from tacit.inverse.optimal.vocabulary import Vocabulary
 from tacit.model.objective import Features
@@ -27,7 +27,7 @@ def map_findings(words: Vocabulary, features: Features) -> list[Finding]:
     ]
     if labels:
         said = (
-            f"No policy can influence {_listed(labels)}: any weight explains as much, and the "
+            f"No policy can influence {listed(labels)}: any weight explains as much, and the "
             "other intervals are given with weight 0 there."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=_only(labels)))
@@ -104,7 +104,7 @@ def set_findings(
     ]
     if lost and len(words.names[0]) > 1:
         said = (
-            f"Nothing is known about the reward weight of {_listed(lost)}: it can be anything "
+            f"Nothing is known about the reward weight of {listed(lost)}: it can be anything "
             f"between {least:g} and 1."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=_only(lost)))
@@ -177,7 +177,7 @@ def misfit_findings(by_state: np.ndarray, wrong: float, forgone: float) -> list[
         return [Finding(f"{text}.", Kind.MISFIT, number=wrong)]
     text += ". Intervals are those of exactly optimal experts only, so none are given."
     where = (
-        f"A step falls short most, on average, in {_listed(named)}; see the history's "
+        f"A step falls short most, on average, in {listed(named)}; see the history's "
         "`slack_by_state`."
     )
     most = float(by_state[worst[0]])
@@ -190,7 +190,3 @@ def misfit_findings(by_state: np.ndarray, wrong: float, forgone: float) -> list[
 def _only(names: list[str]) -> str | None:
     """The name, if there is one only."""
     return names[0] if len(names) == 1 else None
-
-
-def _listed(items: list[str]) -> str:
-    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
