@@ -9,8 +9,8 @@ from scipy.stats import binom, chi2
 
 from experts import drawn, grid, hill_expert, pairs, spread_visits
 from strategies import examples
-from tacit.inverse.noisy.inference import DRAWS, _gain, activity_p_value
 from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.inverse.noisy.steps import DRAWS, _gain, activity_p_value
 
 SEEDS = st.integers(0, 2**20)
 

@@ -30,7 +30,8 @@ from tacit.inverse.noisy.inference import (
     upper_ends,
 )
 from tacit.inverse.noisy.intervals import landscape
-from tacit.inverse.noisy.likelihood import Likelihood, Steps
+from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.inverse.noisy.steps import Steps
 
 SEEDS = st.integers(0, 2**20)
 
@@ -136,9 +137,9 @@ def test_errors_cluster_only_where_trajectories_are_many(plenty):
     policy, _ = hill_expert()
     for trajectories, clustered in ((59, False), (60, True)):
         seen = tacit.simulate(world.mdp, policy, trajectories=trajectories, steps=5, seed=1)
-        assert errors(fisher, found.free, scores, seen, 4).clustered is clustered
+        assert errors(fisher, found.free, scores, seen).clustered is clustered
     # Loose pairs are steps, however many.
-    loose = errors(fisher, found.free, scores, sampled(5_000), 4)
+    loose = errors(fisher, found.free, scores, sampled(5_000))
     assert not loose.clustered
     assert_allclose(loose.covariance, inverse_information(fisher, found.free)[0])
 
@@ -148,7 +149,7 @@ def test_clustered_errors_agree_with_those_of_steps_for_a_markov_expert():
     world = grid()
     seen = tacit.simulate(world.mdp, hill_expert()[0], trajectories=1500, steps=50, seed=5)
     _, found, scores, fisher = fitted(seen)
-    told = errors(fisher, found.free, scores, seen, 4)
+    told = errors(fisher, found.free, scores, seen)
     assert told.clustered
     plain, _ = inverse_information(fisher, found.free)
     ratio = np.diagonal(told.covariance) / np.diagonal(plain)
@@ -297,7 +298,7 @@ def test_a_bound_met_by_chance_does_not_make_the_others_surer(few):
     gauge = split(steps.space, found.point.x, spent, np.zeros((6, 6)))
     told = Likelihood(level=1.0).fit(world.mdp, world.features, seen).identification
     assert undecided(found, fisher, found.free).all()
-    settled = gauge_errors(gauge, errors(fisher, found.free, scores, seen, 4))
+    settled = gauge_errors(gauge, errors(fisher, found.free, scores, seen))
     free = found.free[2:]
     assert (told.cost_standard_errors[0][free] >= 0.999 * settled[2:6][free]).all()
     assert (told.cost_standard_errors[0][free] > 1.1 * settled[2:6][free]).any()

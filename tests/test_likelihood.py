@@ -16,7 +16,8 @@ from tacit.engine.smooth_dual import point_at
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.noisy.boltzmann import loss_of, refit
 from tacit.inverse.noisy.coordinates import coordinates
-from tacit.inverse.noisy.likelihood import Likelihood, Steps
+from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.recovery import RecoveryStatus
 
 DONE = (RecoveryStatus.CONVERGED, RecoveryStatus.LOCAL_OPTIMUM)

@@ -21,7 +21,8 @@ from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.inference import advantages, information, inverse_information
-from tacit.inverse.noisy.likelihood import Likelihood, Steps
+from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features

@@ -12,6 +12,9 @@ import numpy.typing as npt
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.transitions import read_only
 
+# (reward_direction, cost_directions) -> the ends of an interval.
+Answer = Callable[[npt.ArrayLike, Iterable[npt.ArrayLike]], tuple[float, float]]
+
 
 @dataclass(frozen=True, eq=False)
 class Identification:
@@ -43,7 +46,7 @@ class Identification:
     budget_standard_errors: Any
     active: Any
     findings: tuple[str, ...] = ()
-    answer: Callable[[Any, Any], tuple[float, float]] | None = None
+    answer: Answer | None = None
     p_values: npt.ArrayLike = ()
     confidence: float = CONFIDENCE
 

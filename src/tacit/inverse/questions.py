@@ -9,75 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tacit.errors import InvalidModel
-
-if TYPE_CHECKING:
-    from tacit.inverse.noisy.coordinates import Coordinates, Split
-    from tacit.inverse.noisy.inference import Errors
+from tacit.inverse.noisy.inference import DeltaMethod
 
 PREFIX = "question_"
-
-
-@dataclass(frozen=True, eq=False)
-class DeltaMethod:
-    """Answers by the delta method.
-
-    Attributes:
-        x: [D] the parameters, scaled.
-        scales: [D] what the features were divided by.
-        sizes: [1 + K] features of the reward, then of each constraint.
-        temperature: the demonstrator's noise.
-        covariance: [D, D] of the parameters.
-        blind: [B, D] directions in which they can move freely.
-        quantile: standard errors to either side.
-    """
-
-    x: np.ndarray
-    scales: np.ndarray
-    sizes: np.ndarray
-    temperature: Any
-    covariance: np.ndarray
-    blind: np.ndarray
-    quantile: Any
-
-    def __call__(self, reward_direction: Any, cost_directions: Any = ()) -> tuple[float, float]:
-        """The ends of the interval of the directions times the weights."""
-        parts = [np.asarray(reward_direction, float)]
-        given = list(cost_directions)
-        for k, size in enumerate(self.sizes[1:]):
-            parts.append(np.asarray(given[k], float) if k < len(given) else np.zeros(size))
-        direction = np.concatenate(parts)
-        x, scales, temperature = self.x, self.scales, float(self.temperature)
-        if direction.shape != x.shape:
-            raise InvalidModel(
-                f"directions must have one entry a feature ({len(x)} in all); got {direction.shape}"
-            )
-        theta = x / scales
-        scaled = np.where(direction != 0, direction * theta, 0.0).sum() * temperature
-        slope = direction * temperature
-        signs = np.zeros(len(x))
-        reward = slice(0, int(self.sizes[0]))
-        signs[reward] = np.sign(theta[reward])
-        slope = (slope - scaled * temperature * signs) / scales
-        moved = np.abs(self.blind @ slope).max(initial=0.0)
-        if moved > 1e-5 * np.abs(slope).max(initial=1e-300):
-            return -np.inf, np.inf
-        margin = float(self.quantile) * float(np.sqrt(max(slope @ self.covariance @ slope, 0.0)))
-        return float(scaled) - margin, float(scaled) + margin
-
-
-def delta_method(space: Coordinates, x: np.ndarray, gauge: Split, found: Errors) -> DeltaMethod:
-    """The `DeltaMethod` of a fit with parameters x [D], 95 %."""
-    # Here, not above: loading a run must not wait for an engine that it does not need.
-    from tacit.inverse.noisy.inference import TWO_SIDED
-
-    sizes = np.array([block.stop - block.start for block in space.blocks])
-    scale, spread = gauge.temperature, found.covariance
-    return DeltaMethod(x, space.scales, sizes, scale, spread, found.blind, TWO_SIDED)
 
 
 @dataclass(frozen=True, eq=False)

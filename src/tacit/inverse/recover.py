@@ -13,8 +13,8 @@ from tacit.data.observed import Observed, tally_of
 from tacit.engine.progress import Callback, stopped, watching
 from tacit.errors import InvalidModel
 from tacit.inverse.expectations import check_task
-from tacit.inverse.findings import ENOUGH, single_minded
-from tacit.inverse.recovery import Recovery, RecoveryStatus, delivered
+from tacit.inverse.findings import ENOUGH, Finding, Kind, single_minded
+from tacit.inverse.recovery import Recovery, delivered, status_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 DETERMINISTIC = 0.9
 
 
-def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Estimator, str]:
-    """The estimator picked by evidence, and the sentence that says so.
+def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Estimator, Finding]:
+    """The estimator picked by evidence, and the finding that says so.
 
     An expert who varies where it could do the same is noisy, and the likelihood of its steps uses
     every one of them. One who does not is taken for optimal, and the set of all explanations is
@@ -50,7 +50,7 @@ def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Esti
             f"{ENOUGH} visits were taken where the expert always did the same, as an optimal "
             "expert does."
         )
-        return Explanation(), reason
+        return Explanation(), Finding(reason, Kind.CHOICE, number=share)
     if known:
         reason = (
             f"Likelihood was picked for these {seen}: {1 - share:.0%} of the steps in the {known} "
@@ -63,7 +63,7 @@ def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Esti
             f"Likelihood was picked for these {seen}: no state has {ENOUGH} visits, too few to "
             f"tell an optimal expert from a noisy one ({steps} in all)."
         )
-    return Likelihood(), reason
+    return Likelihood(), Finding(reason, Kind.CHOICE, number=share)
 
 
 class Estimator(Protocol):
@@ -201,7 +201,7 @@ def _recovered(
     return delivered(_honest(replace(recovery, identification=known)), throw)
 
 
-def _picked(mdp: Any, features: Any, demonstrations: Any, seed: int) -> tuple[Any, str]:
+def _picked(mdp: Any, features: Any, demonstrations: Any, seed: int) -> tuple[Any, Finding]:
     """The estimator picked by evidence, with this seed if it has one, and why."""
     picked, reason = choose(mdp, features, demonstrations)
     return (replace(picked, seed=seed) if hasattr(picked, "seed") else picked), reason  # type: ignore
@@ -212,11 +212,15 @@ def _honest(recovery: Any) -> Any:
     event = stopped()
     if event is None:
         return recovery
-    said = f"Stopped early by a callback, at step {event.step} of {event.stage}."
+    said = Finding(
+        f"Stopped early by a callback, at step {event.step} of {event.stage}.",
+        Kind.NOT_CONVERGED,
+        number=event.step,
+    )
     known = recovery.identification
     return replace(
         recovery,
-        status=RecoveryStatus.NOT_CONVERGED,
+        status=status_of(converged=False),
         identification=replace(known, findings=(said, *known.findings)),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 
 from tacit.errors import NotConverged
 from tacit.forward.solution import Solution
+from tacit.inverse.expectations import Blocks, Expectations
 from tacit.inverse.identification import Identification
 from tacit.inverse.parameters import Parameters, coefficient_names, unmeasured
 from tacit.model.objective import Objective
@@ -36,6 +37,40 @@ class RecoveryStatus(Enum):
     )
 
 
+BEST = RecoveryStatus.CONVERGED
+WORST_FIRST = (
+    RecoveryStatus.NOT_CONVERGED,
+    RecoveryStatus.UNATTAINABLE,
+    RecoveryStatus.EXPERT_DETERMINISTIC,
+    RecoveryStatus.LOCAL_OPTIMUM,
+    BEST,
+)
+
+
+def status_of(
+    *,
+    converged: bool,
+    unattainable: bool = False,
+    deterministic: bool = False,
+    proven: bool = True,
+) -> RecoveryStatus:
+    """How a recovery ended, whatever the estimator: the first of these facts that is bad.
+
+    Args:
+        converged: whether the certificate meets the tolerance.
+        unattainable: whether no policy has the demonstrations' feature expectations.
+        deterministic: whether no noise is seen, so that a ridge was needed.
+        proven: whether the optimum is proven to be the global one.
+    """
+    facts = (not converged, unattainable, deterministic, not proven)
+    return next((status for bad, status in zip(facts, WORST_FIRST, strict=False) if bad), BEST)
+
+
+def worst_of(statuses: Iterable[RecoveryStatus]) -> RecoveryStatus:
+    """The worst of several statuses."""
+    return min(statuses, key=WORST_FIRST.index)
+
+
 @dataclass(frozen=True)
 class RecoveryCertificate:
     """Numbers that let anyone judge a recovery. NaN where the estimator has no such number.
@@ -57,6 +92,15 @@ class RecoveryCertificate:
     projected_gradient: float = np.nan
     weight_change: float = np.nan
     objective_gap: float = np.nan
+
+    @classmethod
+    def of(
+        cls, seen: Expectations | None, reached: Blocks, **numbers: float
+    ) -> RecoveryCertificate:
+        """The certificate of a policy with these feature expectations, and other fields."""
+        if seen is None:
+            return cls(**numbers)
+        return cls(seen.gap(reached), seen.noise, seen.relative_truncation, **numbers)
 
     def __post_init__(self) -> None:
         for field in fields(self):  # NumPy's scalars print and save unlike Python's
@@ -205,13 +249,14 @@ class Recovery(Criteria):
 def _coefficients(recovery: Recovery) -> Parameters:
     """The `Parameters` of a recovery that has weights and perhaps a temperature, but no errors."""
     names = coefficient_names(recovery.reward_names, recovery.cost_names)
-    prices = zip(recovery.multipliers, recovery.cost_weights, strict=True)
-    parts = [recovery.reward_weights, *(price * weights for price, weights in prices)]
+    # Weights that are NaN belong to a block whose coefficients are all 0.
+    parts = [np.nan_to_num(recovery.reward_weights)]
+    for price, weights in zip(recovery.multipliers, recovery.cost_weights, strict=True):
+        parts.append(price * (weights if price else np.zeros(len(weights))))
     if not recovery.temperature > 0:
         absence = "there are no coefficients: this demonstrator has no temperature"
         return unmeasured(names, np.full(len(names), np.nan), lower=-np.inf, absence=absence)
-    # Weights that are NaN belong to a block whose coefficients are all 0.
-    points = np.nan_to_num(np.concatenate(parts)) / recovery.temperature
+    points = np.concatenate(parts) / recovery.temperature
     lower = np.where(np.arange(len(points)) < len(parts[0]), np.minimum(points, 0.0), 0.0)
     lower = np.where(lower < 0, -np.inf, lower)
     return unmeasured(names, points, lower=lower, absence="this estimator has no standard errors")
@@ -221,9 +266,11 @@ def action_log_likelihoods(counts: np.ndarray, policy: np.ndarray) -> tuple[floa
     """Log-likelihoods of observed actions: under the policy, and of actions at random.
 
     Args:
-        counts: [S, A] how often each action was taken.
+        counts: [S, A] how often each action was taken; empty where that is not known.
         policy: [S, A].
     """
+    if not counts.size:
+        return np.nan, np.nan
     taken = counts > 0
     with np.errstate(divide="ignore"):
         likely = float((counts[taken] * np.log(policy[taken])).sum())

@@ -6,23 +6,22 @@ joint, reward-only and constraint-only recovery can be compared on the same demo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
 from tacit.forward.solution import conclude
 from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import unidentified
-from tacit.inverse.noisy.boltzmann import LARGEST, Fit, refit
 from tacit.inverse.noisy.convex import Convex
-from tacit.inverse.noisy.coordinates import coordinates
-from tacit.inverse.noisy.inference import activity_p_value, advantages, information
-from tacit.inverse.noisy.likelihood import Likelihood, Steps
+from tacit.inverse.noisy.likelihood import Likelihood, maximise
 from tacit.inverse.parameters import coefficient_names
-from tacit.inverse.recovery import Recovery, delivered
+from tacit.inverse.recovery import Recovery, RecoveryCertificate, delivered
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import numbers
@@ -59,8 +58,9 @@ class RewardOnly:
         estimator = method(self.free_reward, tolerance=self.tolerance, max_steps=self.max_steps)
         found = estimator.fit(mdp, alone, demonstrations, throw=False)
         empty = [np.full(table.shape[-1], np.nan) for table in features.costs]
-        said = [
-            f"Constraint {k} was left out: the reward alone had to explain the demonstrations."
+        said = "was left out: the reward alone had to explain the demonstrations."
+        left_out = [
+            Finding(f"Constraint {k} {said}", Kind.INACTIVE, constraint=k)
             for k in range(features.constraints)
         ]
         known = found.identification
@@ -78,7 +78,7 @@ class RewardOnly:
                 blank,
                 reward_intervals=known.reward_intervals,
                 reward_standard_errors=known.reward_standard_errors,
-                findings=(*said, *known.findings),
+                findings=(*left_out, *known.findings),
             ),
             estimator=repr(self),
         )
@@ -99,7 +99,7 @@ class ConstraintOnly:
         seed: of the simulated laws.
     """
 
-    reward_weights: Any
+    reward_weights: npt.ArrayLike
     temperature: float | None = None
     level: float = 0.05
     tolerance: float = 1e-9
@@ -145,11 +145,9 @@ class ConstraintOnly:
         options = Likelihood(
             level=self.level, tolerance=self.tolerance, max_steps=self.max_steps, seed=self.seed
         )
-        if self.temperature is None:
-            found = options.fit(mdp, one, demonstrations, throw=False)
-        else:
-            inverse = float(np.abs(given).sum()) / self.temperature
-            found = _with_known_scale(options, mdp, one, demonstrations, inverse)
+        options.check()
+        scale = None if self.temperature is None else np.abs(given).sum() / self.temperature
+        found = maximise(options, mdp, one, demonstrations, first=scale)
         known = found.identification
         own = found.parameters if self.temperature is None else found.parameters.given(0)
         rows = np.eye(size - 1 + len(own))[:, size - 1 :]
@@ -166,7 +164,7 @@ class ConstraintOnly:
                 known,
                 reward_intervals=np.stack([weights, weights], axis=1),
                 reward_standard_errors=np.zeros(size),
-                findings=("The reward weights were given.", *known.findings),
+                findings=(Finding("The reward weights were given."), *known.findings),
             ),
             estimator=repr(self),
         )
@@ -179,7 +177,7 @@ def _with_features(
     demonstrations: Observed,
     found: Recovery,
     reward_weights: np.ndarray,
-    cost_weights: Any,
+    cost_weights: Iterable[np.ndarray],
 ) -> Recovery:
     """The recovery in terms of these features, found in terms of others that act the same."""
     multipliers, budgets = np.zeros(features.constraints), np.full(features.constraints, np.inf)
@@ -200,16 +198,15 @@ def _with_features(
         policy=old.policy,
         iterations=old.iterations,
     )
-    certificate = found.certificate
     seen = expectations_from_start(mdp, features, demonstrations)
-    if seen is not None:
-        # Over all maps: the same number for every estimator.
-        certificate = replace(
-            certificate,
-            feature_gap=seen.gap(pull_back(features, old.visitation)),
-            sampling_noise=seen.noise,
-            truncation=seen.relative_truncation,
-        )
+    before = found.certificate
+    certificate = RecoveryCertificate.of(  # over all maps: the same number for every estimator
+        seen,
+        pull_back(features, old.visitation),
+        projected_gradient=before.projected_gradient,
+        weight_change=before.weight_change,
+        objective_gap=before.objective_gap,
+    )
     return replace(
         found,
         reward_weights=reward_weights,
@@ -222,50 +219,3 @@ def _with_features(
         reward_names=features.reward_names,
         cost_names=features.cost_names,
     )
-
-
-def _with_known_scale(
-    options: Likelihood, mdp: MDP, one: Features, demonstrations: Observed, inverse: float
-) -> Recovery:
-    """The likelihood's recovery with the parameter of the one reward feature held at `inverse`."""
-    from tacit.inverse.noisy.report import report
-
-    steps = Steps.of(mdp, coordinates(mdp, one), demonstrations)
-    space = steps.space
-    held = np.zeros(space.size)
-    held[0] = inverse * space.scales[0]
-
-    def run(dropped: np.ndarray, near: Fit) -> Fit:
-        """The fit without these parameters, sought from one nearby."""
-        upper = np.where(dropped, 0.0, LARGEST)
-        upper[0] = held[0]
-        return refit(mdp, near, max_steps=options.max_steps, lower=held, upper=upper)
-
-    def without(fitted: Fit, gone: np.ndarray, k: int) -> tuple[float, Fit]:
-        """The p-value of "constraint k is not active", and the fit without it."""
-        tested = np.zeros(space.size, bool)
-        tested[space.blocks[1 + k]] = True
-        less = run(tested | gone, fitted)
-        if not (fitted.point.x[tested] > 0).any():
-            return 1.0, less
-        fisher = information(advantages(mdp, space, less), less.point.policy, steps.visits)
-        one_sided = ~tested & ~gone & ~less.free
-        one_sided[0] = False  # known: neither free nor on a bound
-        ratio = 2.0 * (less.point.loss - fitted.point.loss)
-        free = less.free & ~tested
-        return activity_p_value(ratio, fisher, tested, free, one_sided, seed=options.seed), less
-
-    # Begins where an unknown scale would lead.
-    kept = full = run(np.zeros(space.size, bool), steps.fit(options))
-    p_values, gone = np.ones(space.constraints), np.zeros(space.size, bool)
-    left = list(range(space.constraints))
-    while left and full.converged:  # a search cut short has shown nothing
-        tests = [without(kept, gone, k) for k in left]
-        p_values[left] = [p for p, _ in tests]
-        least = int(np.argmax(p_values[left]))
-        if p_values[left[least]] <= options.level:
-            break
-        # The least needed first: the others may be needed without it.
-        kept = tests[least][1]
-        gone[space.blocks[1 + left.pop(least)]] = True
-    return report(options, mdp, one, demonstrations, steps, full, kept, p_values)

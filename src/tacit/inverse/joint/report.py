@@ -15,7 +15,7 @@ from tacit.inverse.identification import Identification
 from tacit.inverse.joint.errors import Numbers, Pooled, numbers_of, parameters_of, pooled
 from tacit.inverse.joint.search import Search
 from tacit.inverse.noisy.boltzmann import RESCUE, expert_solution
-from tacit.inverse.noisy.inference import blind_sentences
+from tacit.inverse.noisy.inference import blind_findings
 from tacit.inverse.parameters import coefficient_names
 from tacit.inverse.recovery import (
     History,
@@ -220,7 +220,7 @@ def _findings(found: Search, told: Pooled, first: Task) -> list[Finding]:
         )
         findings.append(Finding(said, Kind.FORBIDDEN, feature=names[j]))
     space = replace(found.stack.steps[0].space, names=names)
-    findings += blind_sentences(space, told.errors.blind)
+    findings += blind_findings(space, told.errors.blind)
     findings += feature_findings(first.features)
     if not found.joint.link.linear:
         said = (

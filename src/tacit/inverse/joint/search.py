@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.engine.smooth_dual import Point
-from tacit.errors import InvalidModel
 from tacit.inverse.joint.link import Link, Tie, link
 from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.noisy.boltzmann import rescued
 from tacit.inverse.noisy.coordinates import Coordinates, coordinates
-from tacit.inverse.noisy.inference import BLIND, activity_p_value, inverse_information
-from tacit.inverse.noisy.likelihood import Steps
 from tacit.inverse.noisy.report import VISIBLE
+from tacit.inverse.noisy.steps import Steps, activity_p_value, prune
+from tacit.inverse.parameters import BLIND, inverse_information
 
 if TYPE_CHECKING:
     from tacit.inverse.joint.tasks import SharedLikelihood, Task
@@ -150,11 +149,7 @@ class Search:
 def search(options: SharedLikelihood, tasks: Sequence[Task]) -> Search:
     """The fits and tests of these tasks."""
     likelihood = options.likelihood
-    if not 0 < likelihood.level <= 1 or not likelihood.tolerance > 0 or likelihood.max_steps < 1:
-        raise InvalidModel(
-            "level must be in (0, 1], tolerance positive, max_steps at least 1; "
-            f"got {likelihood.level}, {likelihood.tolerance}, {likelihood.max_steps}"
-        )
+    likelihood.check()
     steps = tuple(
         Steps.of(task.mdp, coordinates(task.mdp, task.features), task.demonstrations)
         for task in tasks
@@ -238,20 +233,14 @@ def _together(
 def _pruned(
     likelihood: Likelihood, stack: Stack, full: StackFit, asked: list[Where]
 ) -> tuple[list[Where], dict[Where, float]]:
-    """What is needed of the constraints `asked` in some tasks, and all the p-values.
+    """What is needed of the constraints `asked` in some tasks, and all the p-values."""
 
-    One at a time, the least needed first: of two constraints that can stand in for each other
-    neither is needed beside the other, but one of them is.
-    """
-    left, chances, fitted = list(asked), dict.fromkeys(asked, 1.0), full
-    while left and full.whole.converged:  # a search cut short has shown nothing
-        tests = [_without(stack, fitted, where, likelihood.seed) for where in left]
-        chances.update(zip(left, (chance for chance, _ in tests), strict=True))
-        least = int(np.argmax([chance for chance, _ in tests]))
-        if tests[least][0] <= likelihood.level:
-            break
-        fitted = tests[least][1]
-        left.pop(least)
+    def test(fitted: StackFit, where: Where) -> tuple[float, StackFit]:
+        return _without(stack, fitted, where, likelihood.seed)
+
+    if not full.whole.converged:  # a search cut short has shown nothing
+        return list(asked), dict.fromkeys(asked, 1.0)
+    _, left, chances = prune(full, asked, test, likelihood.level)
     return left, chances
 
 

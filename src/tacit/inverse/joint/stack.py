@@ -17,7 +17,7 @@ from tacit.engine.smooth_dual import Dual, Point, point_at
 from tacit.inverse.joint.link import Link
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.likelihood import Steps
+from tacit.inverse.noisy.steps import Steps
 
 
 @dataclass(frozen=True, eq=False)

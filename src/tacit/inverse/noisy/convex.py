@@ -7,30 +7,26 @@ what the demonstrations collect, and every budget with a price binds by itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from tacit.data.observed import Observed, counts_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back
-from tacit.inverse.findings import data_findings, feature_findings
+from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
 from tacit.inverse.identification import unidentified
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_solution, fit, loss_of, rescued
-from tacit.inverse.noisy.coordinates import Coordinates, coordinates, split
-from tacit.inverse.noisy.inference import (
-    advantages,
-    blind_sentences,
-    information,
-    inverse_information,
-)
+from tacit.inverse.noisy.coordinates import Coordinates, Split, coordinates, split
+from tacit.inverse.noisy.inference import advantages, blind_findings, information
+from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import (
     History,
     Recovery,
     RecoveryCertificate,
-    RecoveryStatus,
     action_log_likelihoods,
     delivered,
+    status_of,
 )
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -94,66 +90,59 @@ class Convex:
                 f"expectations must be those of a visitation [S, A] = {(mdp.states, mdp.actions)}; "
                 f"got {seen.visitation.shape}"
             )
-        fitted, status, sentences = self._fitted(mdp, space, seen)
-        scores = advantages(mdp, space, fitted)
-        reaction = information(scores, fitted.point.policy, np.maximum(fitted.point.visits, 0.0))
-        visitation = np.maximum(fitted.point.visits, 0.0)[:, None] * fitted.point.policy
-        reached = space.pull_back(visitation)
-        gauge = split(space, fitted.point.x, reached, reaction)
+        fitted, ending = self._fitted(mdp, space, seen)
+        point = fitted.point
+        visits = np.maximum(point.visits, 0.0)
+        reaction = information(advantages(mdp, space, fitted), point.policy, visits)
+        visitation = visits[:, None] * point.policy
+        gauge = split(space, point.x, space.pull_back(visitation), reaction)
         objective, solution = expert_solution(mdp, features, fitted, gauge, visitation)
         _, blind = inverse_information(reaction, fitted.free)
-        sentences += feature_findings(features) + blind_sentences(space, blind)
-        if demonstrations is not None:
-            sentences += data_findings(mdp, demonstrations)
-        for k in np.flatnonzero(gauge.multipliers == 0):
-            sentences.append(f"Constraint {k} is not identified: no price on it is needed.")
-        if np.isnan(gauge.reward_weights).any():
-            sentences.append(
-                "The reward is not identified: the expectations need none. Multipliers are in "
-                "units of the noise."
-            )
+        counts = np.zeros(0) if demonstrations is None else counts_of(mdp, demonstrations)
+        likely, null = action_log_likelihoods(counts, point.policy)
         recovery = Recovery(
-            gauge.reward_weights,
-            gauge.cost_weights,
-            gauge.multipliers,
-            gauge.budgets,
-            gauge.temperature,
-            objective,
-            solution,
-            status,
-            RecoveryCertificate(
-                feature_gap=seen.gap(pull_back(features, visitation)),
-                sampling_noise=seen.noise,
-                truncation=seen.relative_truncation,
+            reward_weights=gauge.reward_weights,
+            cost_weights=gauge.cost_weights,
+            multipliers=gauge.multipliers,
+            budgets=gauge.budgets,
+            temperature=gauge.temperature,
+            objective=objective,
+            solution=solution,
+            status=status_of(
+                converged=fitted.converged,
+                unattainable=ending is Kind.UNATTAINABLE,
+                deterministic=ending is Kind.DETERMINISTIC,
+            ),
+            certificate=RecoveryCertificate.of(
+                seen,
+                pull_back(features, visitation),
                 projected_gradient=fitted.projected_gradient,
                 objective_gap=fitted.objective_gap,
             ),
-            History({"loss": [fitted.point.loss], "evaluations": [fitted.steps]}),
-            unidentified(
+            history=History({"loss": [point.loss], "evaluations": [fitted.steps]}),
+            identification=unidentified(
                 gauge.reward_weights,
                 gauge.cost_weights,
                 active=gauge.multipliers > 0,
-                findings=sentences,
+                findings=(
+                    *_ending_findings(mdp, ending),
+                    *feature_findings(features),
+                    *blind_findings(space, blind),
+                    *([] if demonstrations is None else data_findings(mdp, demonstrations)),
+                    *_need_findings(gauge),
+                ),
             ),
-            repr(self),
-            features.reward_names,
-            features.cost_names,
+            estimator=repr(self),
+            reward_names=features.reward_names,
+            cost_names=features.cost_names,
+            log_likelihood=likely,
+            null_log_likelihood=null,
+            observed_steps=int(counts.sum()),
         )
-        if demonstrations is not None:
-            counts = counts_of(mdp, demonstrations)
-            likely, null = action_log_likelihoods(counts, fitted.point.policy)
-            recovery = replace(
-                recovery,
-                log_likelihood=likely,
-                null_log_likelihood=null,
-                observed_steps=int(counts.sum()),
-            )
         return delivered(recovery, throw)
 
-    def _fitted(
-        self, mdp: MDP, space: Coordinates, seen: Expectations
-    ) -> tuple[Fit, RecoveryStatus, list[str]]:
-        """The fit, how it ended, and what has to be said about that."""
+    def _fitted(self, mdp: MDP, space: Coordinates, seen: Expectations) -> tuple[Fit, Kind | None]:
+        """The fit, and the kind of finding that it needs a ridge for, if it needs one."""
         plain = fit(
             mdp,
             space,
@@ -164,28 +153,50 @@ class Convex:
             max_steps=self.max_steps,
             ridge=self.ridge,
         )
-        # A scaled feature is missed by at most 1 / (1 - discount): parameters stay below 1000.
-        ridge = RESCUE / (1.0 - mdp.discount)
+        ridge = _rescue(mdp)
         fitted, boundless = rescued(mdp, plain, VISIBLE, self.max_steps, ridge=ridge)
-        if not fitted.converged:
-            return fitted, RecoveryStatus.NOT_CONVERGED, []
-        if not boundless:
-            return fitted, RecoveryStatus.CONVERGED, []
-        added = (
-            f"A ridge of {ridge:g} on scaled features was added; the scale of the answer depends "
-            "on it."
-        )
+        if not boundless or not fitted.converged:
+            return fitted, None
         # A policy that collects what was seen would keep the loss above its entropy, which is
         # never below 0, at every parameter. Rounding is relative to the terms that cancel.
         terms = float(np.abs(plain.point.x) @ np.abs(plain.problem.target))
-        if loss_of(mdp, plain, plain.point.x) < -1e-9 * (1.0 + terms):
-            said = (
-                "No policy collects what the demonstrations do: they are few, or were cut off. "
-                f"{added}"
-            )
-            return fitted, RecoveryStatus.UNATTAINABLE, [said]
+        unattainable = loss_of(mdp, plain, plain.point.x) < -1e-9 * (1.0 + terms)
+        return fitted, Kind.UNATTAINABLE if unattainable else Kind.DETERMINISTIC
+
+
+def _rescue(mdp: MDP) -> float:
+    """The ridge of last resort: a scaled feature is missed by at most 1 / (1 - discount).
+
+    So the parameters stay below 1000.
+    """
+    return RESCUE / (1.0 - mdp.discount)
+
+
+def _ending_findings(mdp: MDP, ending: Kind | None) -> list[Finding]:
+    """Why the expectations determine no finite parameters, where they do not."""
+    if ending is None:
+        return []
+    ridge = _rescue(mdp)
+    reason = (
+        "No policy collects what the demonstrations do: they are few, or were cut off."
+        if ending is Kind.UNATTAINABLE
+        else "The expert looks deterministic: its expectations lie on the edge of what any policy "
+        "can reach, where no finite parameters match them."
+    )
+    added = f"A ridge of {ridge:g} on scaled features was added; the scale of the answer depends"
+    return [Finding(f"{reason} {added} on it.", ending, number=ridge)]
+
+
+def _need_findings(gauge: Split) -> list[Finding]:
+    """Constraints that need no price, and a reward that is not needed."""
+    findings = []
+    for k in np.flatnonzero(gauge.multipliers == 0).tolist():
+        said = f"Constraint {k} is not identified: no price on it is needed."
+        findings.append(Finding(said, Kind.INACTIVE, constraint=k))
+    if np.isnan(gauge.reward_weights).any():
         said = (
-            "The expert looks deterministic: its expectations lie on the edge of what any policy "
-            f"can reach, where no finite parameters match them. {added}"
+            "The reward is not identified: the expectations need none. Multipliers are in units "
+            "of the noise."
         )
-        return fitted, RecoveryStatus.EXPERT_DETERMINISTIC, [said]
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+    return findings

@@ -7,13 +7,16 @@ states.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.data.observed import Observed, scatter_of
 from tacit.data.tally import Scatter
+from tacit.errors import InvalidModel
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, loss_of, refit
 from tacit.inverse.noisy.coordinates import Coordinates, Split
 from tacit.inverse.parameters import BLIND, inverse_information
@@ -70,7 +73,6 @@ def errors(
     free: np.ndarray,
     scores: np.ndarray,
     demonstrations: Observed,
-    actions: int,
 ) -> Errors:
     """The `Errors` of the free parameters, clustered by trajectory where those are many.
 
@@ -79,7 +81,6 @@ def errors(
         free: [D] bool, the parameters that no bound holds.
         scores: [D, S, A].
         demonstrations: the steps.
-        actions: A.
     """
     inverse, blind = inverse_information(fisher, free)
     many = demonstrations.episodes
@@ -147,23 +148,24 @@ def silent(fisher: np.ndarray, steps: float) -> np.ndarray:
     return np.asarray(np.diagonal(fisher) <= SILENT * max(steps, 1.0))
 
 
-def blind_sentences(space: Coordinates, blind: np.ndarray) -> list[str]:
-    """Plain words for each direction in which the parameters can move freely."""
-    sentences = []
+def blind_findings(space: Coordinates, blind: np.ndarray) -> list[Finding]:
+    """One finding for each direction in which the parameters can move freely."""
+    findings = []
     for direction in _echelon(blind):
         heavy = np.abs(direction) > 1e-3 * np.abs(direction).max()
         names = [space.names[d] for d in np.flatnonzero(heavy)]
-        if len(names) == 1:
-            sentences.append(
-                f"{names[0]} cannot be told from these demonstrations: no weight on it changes "
-                "what the demonstrator would do."
-            )
-            continue
-        more = len(names) - NAMED
-        last = names[-1] if more <= 0 else f"{more + 1} more"
-        listed = ", ".join(names[: min(len(names), NAMED) - 1]) + " and " + last
-        sentences.append(f"{listed} trade off freely: these demonstrations cannot tell them apart.")
-    return sentences
+        said = (
+            f"{names[0]} cannot be told from these demonstrations: no weight on it changes what "
+            "the demonstrator would do."
+        )
+        if len(names) > 1:
+            more = len(names) - NAMED
+            last = names[-1] if more <= 0 else f"{more + 1} more"
+            listed = ", ".join(names[: min(len(names), NAMED) - 1]) + " and " + last
+            said = f"{listed} trade off freely: these demonstrations cannot tell them apart."
+        feature = names[0] if len(names) == 1 else None
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=feature))
+    return findings
 
 
 def _echelon(rows: np.ndarray) -> np.ndarray:
@@ -180,70 +182,67 @@ def _echelon(rows: np.ndarray) -> np.ndarray:
     return rows
 
 
-DRAWS = 4000
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DeltaMethod:
+    """Answers to linear questions about a recovery, by the delta method, from a covariance.
 
-
-def activity_p_value(
-    ratio: float,
-    fisher: np.ndarray,
-    tested: np.ndarray,
-    free: np.ndarray,
-    held: np.ndarray,
-    *,
-    seed: int = 0,
-) -> float:
-    """The chance of a likelihood ratio this large if the tested parameters are all 0.
-
-    Args:
-        ratio: twice the log-likelihood gained by the tested parameters.
-        fisher: [D, D] information, at the fit without them.
-        tested: [D] bool, the parameters of the constraint, at least 0.
-        free: [D] bool, nuisance parameters that no bound holds in the fit without them.
-        held: [D] bool, nuisance parameters on their bound: they enter both fits as cones.
-        seed: of the simulated law.
+    Attributes:
+        x: [D] the parameters, scaled.
+        scales: [D] what the features were divided by.
+        sizes: [1 + K] features of the reward, then of each constraint.
+        temperature: the demonstrator's noise.
+        covariance: [D, D] of the parameters.
+        blind: [B, D] directions in which they can move freely.
+        quantile: standard errors to either side.
     """
-    from scipy.stats import chi2
 
-    if not tested.any():
-        return 1.0
-    inverse, _ = inverse_information(fisher, free & ~tested)
-    cone = np.flatnonzero(tested | held)
-    left = fisher - fisher @ inverse @ fisher
-    left = left[np.ix_(cone, cone)]
-    scale = np.sqrt(np.maximum(np.diagonal(fisher)[cone], 0.0))
-    visible = np.diagonal(left) > BLIND * np.where(scale > 0, scale, 1.0) ** 2
-    cone, left = cone[visible], left[np.ix_(visible, visible)]
-    if not tested[cone].any():
-        return 1.0  # nothing the free parameters could not do as well: not testable
-    # The law never exceeds a plain chi-square: far out in its tail no draw would be this large.
-    if chi2.sf(ratio, len(cone)) < 1e-3 / DRAWS:
-        return 1.0 / (1 + DRAWS)
-    unit = np.sqrt(np.diagonal(left))
-    left = left / np.outer(unit, unit)  # the law does not depend on units, the search would
-    values, vectors = np.linalg.eigh(left)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    draws = np.random.default_rng(seed).standard_normal((DRAWS, len(cone))) @ root.T
-    both = _gain(left, draws, np.ones(len(cone), bool))
-    without = _gain(left, draws, ~tested[cone])
-    # One more in both counts: a simulated law cannot vouch for a chance of zero.
-    return float((1 + (both - without >= ratio).sum()) / (1 + DRAWS))
+    x: np.ndarray
+    scales: np.ndarray
+    sizes: np.ndarray
+    temperature: float
+    covariance: np.ndarray
+    blind: np.ndarray
+    quantile: float
 
+    @classmethod
+    def of(cls, space: Coordinates, x: np.ndarray, gauge: Split, found: Errors) -> DeltaMethod:
+        """The answers of a fit with parameters x [D], at 95 %."""
+        return cls(
+            x=x,
+            scales=space.scales,
+            sizes=np.array([block.stop - block.start for block in space.blocks]),
+            temperature=gauge.temperature,
+            covariance=found.covariance,
+            blind=found.blind,
+            quantile=TWO_SIDED,
+        )
 
-def _gain(matrix: np.ndarray, scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """[n] max over y >= 0, 0 outside `allowed`, of 2 y . score - y' matrix y, for scores [n, d].
-
-    Coordinate ascent on all draws at once; each step is exact in its coordinate.
-    """
-    y = np.zeros_like(scores)
-    diagonal = np.diagonal(matrix)
-    for _ in range(500):
-        before = y.copy()
-        for j in np.flatnonzero(allowed & (diagonal > 0)):
-            rest = scores[:, j] - y @ matrix[:, j] + diagonal[j] * y[:, j]
-            y[:, j] = np.maximum(rest / diagonal[j], 0.0)
-        if np.abs(y - before).max() <= 1e-9 * (1.0 + np.abs(y).max()):
-            break
-    return 2.0 * (y * scores).sum(axis=1) - np.einsum("nd,de,ne->n", y, matrix, y)
+    def __call__(
+        self, reward_direction: npt.ArrayLike, cost_directions: Iterable[npt.ArrayLike] = ()
+    ) -> tuple[float, float]:
+        """The ends of the interval of the directions times the weights."""
+        parts = [np.asarray(reward_direction, float)]
+        given = list(cost_directions)
+        for k, size in enumerate(self.sizes[1:]):
+            parts.append(np.asarray(given[k], float) if k < len(given) else np.zeros(size))
+        direction = np.concatenate(parts)
+        x, scales, temperature = self.x, self.scales, float(self.temperature)
+        if direction.shape != x.shape:
+            raise InvalidModel(
+                f"directions must have one entry a feature ({len(x)} in all); got {direction.shape}"
+            )
+        theta = x / scales
+        scaled = np.where(direction != 0, direction * theta, 0.0).sum() * temperature
+        slope = direction * temperature
+        signs = np.zeros(len(x))
+        reward = slice(0, int(self.sizes[0]))
+        signs[reward] = np.sign(theta[reward])
+        slope = (slope - scaled * temperature * signs) / scales
+        moved = np.abs(self.blind @ slope).max(initial=0.0)
+        if moved > 1e-5 * np.abs(slope).max(initial=1e-300):
+            return -np.inf, np.inf
+        margin = float(self.quantile) * float(np.sqrt(max(slope @ self.covariance @ slope, 0.0)))
+        return float(scaled) - margin, float(scaled) + margin
 
 
 # Parameters below this (nats per step at most) are far from forbidding anything.

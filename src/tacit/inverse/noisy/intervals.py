@@ -8,14 +8,18 @@ bound and the denominator far from 0, this is the delta method; elsewhere it sta
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from tacit.inverse.findings import Finding
+from tacit.inverse.identification import Answer, Identification
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import Coordinates, Split
-from tacit.inverse.noisy.inference import BLIND, ONE_SIDED, TWO_SIDED, Errors, gauge_errors, silent
+from tacit.inverse.noisy.inference import ONE_SIDED, TWO_SIDED, Errors, gauge_errors, silent
+from tacit.inverse.parameters import BLIND
 
 # Weight of an equality in the least-squares problem, relative to one standard error.
 STIFF = 1e5
@@ -50,6 +54,60 @@ class Landscape:
         rows = np.concatenate([self.rows, stiff * row[None]])
         missed = _least_squares(rows, np.append(self.goal, -stiff * level))
         return 0.5 * missed**2 - self.least
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """One expert in the gauge, every number with its interval and its error.
+
+    Attributes:
+        gauge: the numbers themselves.
+        ends: [D + K + K, 2] intervals of weights, multipliers and budgets.
+        spread: [D + K + K] their standard errors.
+    """
+
+    gauge: Split
+    ends: np.ndarray
+    spread: np.ndarray
+
+    def completed(self, other: Numbers) -> Numbers:
+        """The same, with the prices of idle constraints at most what another fit allows."""
+        ends, spread = self.ends.copy(), self.spread.copy()
+        count = len(self.gauge.multipliers)
+        idle = np.flatnonzero(self.gauge.multipliers == 0)
+        prices = len(ends) - 2 * count + idle
+        top = other.ends[prices, 1]
+        ends[prices, 0], ends[prices, 1] = 0.0, np.where(np.isnan(top), np.inf, top)
+        ends[prices + count] = (np.nan, np.inf)
+        spread[prices] = np.nan
+        return Numbers(self.gauge, ends, spread)
+
+    def identification(
+        self,
+        space: Coordinates,
+        *,
+        findings: Iterable[Finding],
+        p_values: npt.ArrayLike,
+        answer: Answer | None = None,
+    ) -> Identification:
+        """The `Identification` of these numbers; the arguments are fields of it."""
+        prices = slice(space.size, space.size + space.constraints)
+        budgets = slice(prices.stop, prices.stop + space.constraints)
+        ends, spread = self.ends, self.spread
+        return Identification(
+            reward_intervals=ends[space.blocks[0]],
+            cost_intervals=[ends[block] for block in space.blocks[1:]],
+            multiplier_intervals=ends[prices],
+            budget_intervals=ends[budgets],
+            reward_standard_errors=spread[space.blocks[0]],
+            cost_standard_errors=[spread[block] for block in space.blocks[1:]],
+            multiplier_standard_errors=spread[prices],
+            budget_standard_errors=spread[budgets],
+            active=self.gauge.multipliers > 0,
+            findings=tuple(findings),
+            answer=answer,
+            p_values=p_values,
+        )
 
 
 def intervals(

@@ -2,54 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tacit.data.observed import Observed
 from tacit.forward.visitation import visitation
-from tacit.inverse.expectations import Blocks, Expectations, expectations_from_start, pull_back
+from tacit.inverse.expectations import expectations_from_start, pull_back
 from tacit.inverse.findings import (
+    Finding,
+    Kind,
     data_findings,
     feature_findings,
     guarantee_findings,
     more_data_findings,
 )
-from tacit.inverse.identification import Identification
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_solution, rescued
 from tacit.inverse.noisy.coordinates import Split, split
 from tacit.inverse.noisy.inference import (
+    DeltaMethod,
     Errors,
     advantages,
-    blind_sentences,
+    blind_findings,
     errors,
     forbidden_limits,
     information,
     silent,
     undecided,
 )
-from tacit.inverse.noisy.intervals import intervals
+from tacit.inverse.noisy.intervals import Numbers, intervals
+from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.parameters import Parameters, coefficient_names, unmeasured
-from tacit.inverse.questions import delta_method
 from tacit.inverse.recovery import (
     History,
     Recovery,
     RecoveryCertificate,
-    RecoveryStatus,
     action_log_likelihoods,
+    status_of,
 )
-from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
 if TYPE_CHECKING:
-    from tacit.inverse.noisy.likelihood import Likelihood, Steps
+    from tacit.inverse.noisy.likelihood import Likelihood
 
 # Likelihood (nats) that doubling all parameters must cost, or the expert looks deterministic.
 VISIBLE = 1e-3
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Evidence:
     """What the steps say about the parameters of one fit.
 
@@ -75,67 +76,87 @@ class Evidence:
     limits: np.ndarray
     boundless: bool
 
+    @property
+    def absence(self) -> str:
+        """Why curvature says nothing: the maximum is not there, or was not reached; else empty."""
+        if self.boundless:
+            return "the likelihood has no maximum: there are no standard errors"
+        return "" if self.fitted.converged else "the search did not converge: there are none"
+
 
 def report(
     estimator: Likelihood,
-    mdp: MDP,
     features: Features,
     demonstrations: Observed,
     steps: Steps,
+    *,
     full: Fit,
     kept: Fit,
     p_values: np.ndarray,
 ) -> Recovery:
     """The `Recovery` of the fit `kept`; `full` has every constraint, shown to be active or not."""
-    evidence = _evidence(estimator, demonstrations, steps, kept)
+    mdp, space = steps.mdp, steps.space
+    evidence = _evidence(demonstrations, steps, kept, estimator.max_steps)
     gauge, fitted = evidence.gauge, evidence.fitted
-    ends, spread = _numbers(estimator, demonstrations, steps, full, evidence)
+    numbers = _numbers(steps, evidence)
+    if (gauge.multipliers == 0).any():
+        # How large a price may be that was not shown to be paid: ask the fit that has it.
+        wide = _evidence(demonstrations, steps, full, estimator.max_steps)
+        numbers = numbers.completed(_numbers(steps, wide))
     seen = expectations_from_start(mdp, features, demonstrations, steps.tally)
     reached = pull_back(features, evidence.reached)
+    weights, clustered = numbers.ends[: space.size], evidence.found.clustered
     findings = (
-        *_constraint_sentences(steps, evidence, p_values),
-        *_parameter_sentences(steps, evidence),
+        *_constraint_findings(evidence, p_values),
+        *_parameter_findings(steps, evidence),
         *feature_findings(features),
         *data_findings(mdp, demonstrations),
-        *_method_sentences(steps, evidence),
-        *more_data_findings(
-            list(steps.space.names),
-            ends[: steps.space.size],
-            demonstrations,
-            evidence.found.clustered,
-        ),
+        *_method_findings(steps, evidence),
+        *more_data_findings(list(space.names), weights, demonstrations, clustered),
         *([] if seen is None else guarantee_findings(seen, reached)),
     )
     objective, solution = expert_solution(mdp, features, fitted, gauge, evidence.reached)
+    likely, null = action_log_likelihoods(steps.counts, fitted.point.policy)
     return Recovery(
-        gauge.reward_weights,
-        gauge.cost_weights,
-        gauge.multipliers,
-        gauge.budgets,
-        gauge.temperature,
-        objective,
-        solution,
-        _status(steps, evidence),
-        _certificate(seen, reached, steps, fitted),
-        History({"loss": [fitted.point.loss], "evaluations": [fitted.steps]}),
-        replace(
-            _identification(steps, gauge, ends, spread, findings),
-            p_values=p_values if full.converged else (),
-            answer=delta_method(steps.space, fitted.point.x, gauge, evidence.found),
+        reward_weights=gauge.reward_weights,
+        cost_weights=gauge.cost_weights,
+        multipliers=gauge.multipliers,
+        budgets=gauge.budgets,
+        temperature=gauge.temperature,
+        objective=objective,
+        solution=solution,
+        status=status_of(
+            converged=fitted.converged,
+            deterministic=evidence.boundless,
+            proven=steps.convex,
         ),
-        repr(estimator),
-        features.reward_names,
-        features.cost_names,
-        _parameters(steps, features, evidence),
-        *action_log_likelihoods(steps.counts, fitted.point.policy),
-        int(steps.counts.sum()),
+        certificate=RecoveryCertificate.of(
+            seen,
+            reached,
+            projected_gradient=fitted.projected_gradient,
+            objective_gap=fitted.objective_gap if steps.convex else np.nan,
+        ),
+        history=History({"loss": [fitted.point.loss], "evaluations": [fitted.steps]}),
+        identification=numbers.identification(
+            space,
+            findings=findings,
+            p_values=p_values if full.converged else (),
+            answer=DeltaMethod.of(space, fitted.point.x, gauge, evidence.found),
+        ),
+        estimator=repr(estimator),
+        reward_names=features.reward_names,
+        cost_names=features.cost_names,
+        parameters=_parameters(steps, features, evidence),
+        log_likelihood=likely,
+        null_log_likelihood=null,
+        observed_steps=int(steps.counts.sum()),
     )
 
 
-def _evidence(estimator: Likelihood, demonstrations: Observed, steps: Steps, kept: Fit) -> Evidence:
+def _evidence(demonstrations: Observed, steps: Steps, kept: Fit, max_steps: int) -> Evidence:
     """The `Evidence` of a fit, made finite by a ridge where it is not."""
     mdp, space = steps.mdp, steps.space
-    fitted, boundless = rescued(mdp, kept, VISIBLE, estimator.max_steps)
+    fitted, boundless = rescued(mdp, kept, VISIBLE, max_steps)
     nothing = np.full(space.size, np.nan)
     # An expert without noise forbids everything it does not do: nothing in particular is forbidden.
     limits = nothing if boundless else forbidden_limits(mdp, space, fitted)
@@ -144,12 +165,27 @@ def _evidence(estimator: Likelihood, demonstrations: Observed, steps: Steps, kep
     policy = fitted.point.policy
     fisher = information(scores, policy, steps.visits)
     free = undecided(fitted, fisher, fitted.free & ~shut) & ~shut
-    found = errors(fisher, free, scores, demonstrations, mdp.actions)
     reached = visitation(mdp, policy)
     reaction = information(scores, policy, reached.sum(axis=1))
-    gauge = split(space, fitted.point.x, space.pull_back(reached), reaction, forbidden=shut)
-    outer = information(scores, steps.counts, np.ones(mdp.states))
-    return Evidence(fitted, gauge, found, fisher, outer, free, reached, limits, boundless)
+    return Evidence(
+        fitted=fitted,
+        gauge=split(space, fitted.point.x, space.pull_back(reached), reaction, forbidden=shut),
+        found=errors(fisher, free, scores, demonstrations),
+        fisher=fisher,
+        outer=information(scores, steps.counts, np.ones(mdp.states)),
+        free=free,
+        reached=reached,
+        limits=limits,
+        boundless=boundless,
+    )
+
+
+def _numbers(steps: Steps, evidence: Evidence) -> Numbers:
+    e = evidence
+    ends, spread = intervals(steps.space, e.fitted, e.gauge, e.found, e.fisher, e.limits)
+    if e.absence:
+        ends[:], spread[:] = np.nan, np.nan
+    return Numbers(e.gauge, ends, spread)
 
 
 def _parameters(steps: Steps, features: Features, evidence: Evidence) -> Parameters:
@@ -159,11 +195,8 @@ def _parameters(steps: Steps, features: Features, evidence: Evidence) -> Paramet
     points = fitted.point.x / space.scales
     # A constraint that was dropped is on its bound like any other cost without a price.
     lower = np.where(np.isfinite(fitted.problem.lower), 0.0, -np.inf)
-    if evidence.boundless or not fitted.converged:
-        absence = (
-            "the likelihood has no maximum" if evidence.boundless else "the search did not converge"
-        )
-        return unmeasured(names, points, lower=lower, absence=f"no standard errors: {absence}")
+    if evidence.absence:
+        return unmeasured(names, points, lower=lower, absence=evidence.absence)
     nothing = np.full(evidence.fisher.shape, np.nan)
     return Parameters(
         names=names,
@@ -181,129 +214,63 @@ def _parameters(steps: Steps, features: Features, evidence: Evidence) -> Paramet
     )
 
 
-def _numbers(
-    estimator: Likelihood,
-    demonstrations: Observed,
-    steps: Steps,
-    full: Fit,
-    evidence: Evidence,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Intervals and standard errors of all weights, then multipliers, then budgets."""
-    ends, spread = _intervals(steps, evidence)
-    idle = np.flatnonzero(evidence.gauge.multipliers == 0)
-    if len(idle):
-        # How large a price may be that was not shown to be paid: ask the fit that has it.
-        other = _evidence(estimator, demonstrations, steps, full)
-        wide, _ = _intervals(steps, other)
-        prices = steps.space.size + idle
-        ends[prices, 0] = 0.0
-        ends[prices, 1] = np.where(np.isnan(wide[prices, 1]), np.inf, wide[prices, 1])
-        ends[prices + steps.space.constraints] = (np.nan, np.inf)
-        spread[prices] = np.nan
-    return ends, spread
-
-
-def _intervals(steps: Steps, evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
-    e = evidence
-    ends, spread = intervals(steps.space, e.fitted, e.gauge, e.found, e.fisher, e.limits)
-    if e.boundless or not e.fitted.converged:
-        # Curvature says nothing about a maximum that is not there or was not reached.
-        ends[:], spread[:] = np.nan, np.nan
-    return ends, spread
-
-
-def _identification(
-    steps: Steps, gauge: Split, ends: np.ndarray, spread: np.ndarray, findings: tuple[str, ...]
-) -> Identification:
-    reward, *costs = steps.space.blocks
-    prices = slice(steps.space.size, steps.space.size + steps.space.constraints)
-    budgets = slice(prices.stop, prices.stop + steps.space.constraints)
-    return Identification(
-        ends[reward],
-        [ends[block] for block in costs],
-        ends[prices],
-        ends[budgets],
-        spread[reward],
-        [spread[block] for block in costs],
-        spread[prices],
-        spread[budgets],
-        gauge.multipliers > 0,
-        findings,
-    )
-
-
-def _status(steps: Steps, evidence: Evidence) -> RecoveryStatus:
-    if not evidence.fitted.converged:
-        return RecoveryStatus.NOT_CONVERGED
-    if evidence.boundless:
-        return RecoveryStatus.EXPERT_DETERMINISTIC
-    return RecoveryStatus.CONVERGED if steps.convex else RecoveryStatus.LOCAL_OPTIMUM
-
-
-def _certificate(
-    seen: Expectations | None, reached: Blocks, steps: Steps, fitted: Fit
-) -> RecoveryCertificate:
-    gap = noise = truncation = np.nan
-    if seen is not None:
-        gap, noise, truncation = seen.gap(reached), seen.noise, seen.relative_truncation
-    return RecoveryCertificate(
-        feature_gap=gap,
-        sampling_noise=noise,
-        truncation=truncation,
-        projected_gradient=fitted.projected_gradient,
-        objective_gap=fitted.objective_gap if steps.convex else np.nan,
-    )
-
-
-def _constraint_sentences(steps: Steps, evidence: Evidence, p_values: np.ndarray) -> list[str]:
-    sentences = []
-    for k, (price, p_value) in enumerate(zip(evidence.gauge.multipliers, p_values, strict=True)):
-        shown = "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
-        if price > 0:
-            sentences.append(f"Constraint {k} is active ({shown} if it were not).")
-        else:
-            sentences.append(
+def _constraint_findings(evidence: Evidence, p_values: np.ndarray) -> list[Finding]:
+    """Which constraints were shown to restrain the demonstrator."""
+    findings = []
+    for k, (price, p) in enumerate(zip(evidence.gauge.multipliers, p_values.tolist(), strict=True)):
+        shown = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+        kind, said = Kind.ACTIVE, f"Constraint {k} is active ({shown} if it were not)."
+        if not price > 0:
+            kind = Kind.INACTIVE
+            said = (
                 f"Constraint {k} is not identified: the demonstrations do not show that it "
                 f"restrains the expert ({shown} if it does not)."
             )
+        findings.append(Finding(said, kind, constraint=k, number=p))
     if np.isnan(evidence.gauge.reward_weights).any():
-        sentences.append(
+        said = (
             "The reward is not identified: the demonstrations need none. Multipliers are in units "
             "of the noise."
         )
-    return sentences
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+    return findings
 
 
-def _parameter_sentences(steps: Steps, evidence: Evidence) -> list[str]:
-    names, sentences = steps.space.names, []
-    for j in np.flatnonzero(np.isfinite(evidence.limits)):
-        if evidence.limits[j] > 0:
-            sentences.append(
+def _parameter_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
+    """Costs without an upper limit, and what the demonstrations say nothing about."""
+    names, limits, findings = steps.space.names, evidence.limits, []
+    for j in np.flatnonzero(np.isfinite(limits)):
+        said = f"{names[j]} has no upper limit: its cost was never incurred."
+        if limits[j] > 0:
+            said = (
                 f"{names[j]} is forbidden: its cost was never incurred although the reward pulls "
                 "there, so the demonstrations set a lower limit on its weight and no upper one."
             )
-        else:
-            sentences.append(f"{names[j]} has no upper limit: its cost was never incurred.")
+        low = float(limits[j] / steps.space.scales[j])
+        findings.append(Finding(said, Kind.FORBIDDEN, feature=names[j], number=low))
     mute = silent(evidence.fisher, float(steps.visits.sum())) & ~evidence.fitted.free
     mute &= steps.space.tables.any(axis=(1, 2))  # constants are among the findings on features
     alone = np.eye(steps.space.size)[mute]
-    return sentences + blind_sentences(steps.space, np.concatenate([alone, evidence.found.blind]))
+    return findings + blind_findings(steps.space, np.concatenate([alone, evidence.found.blind]))
 
 
-def _method_sentences(steps: Steps, evidence: Evidence) -> list[str]:
-    sentences = []
+def _method_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
+    """What the optimum and the error bars rest on."""
+    findings = []
     if not steps.convex:
-        sentences.append(
-            "The likelihood is not convex for certain at these counts: the optimum is a local one, "
-            "started from the convex fit."
+        said = (
+            "The likelihood is not certain to be convex at these counts: the optimum is a local "
+            "one, sought from the convex fit."
         )
+        findings.append(Finding(said, Kind.LOCAL_OPTIMUM))
     if evidence.boundless:
-        sentences.append(
-            "The expert looks deterministic to the likelihood: it rises for ever with the "
-            f"parameters. A ridge of {RESCUE:g} on scaled features was added, on which the scale "
-            "of the answer depends, and no intervals are given: Explanation gives them."
+        said = (
+            "The expert looks deterministic to the likelihood: it has no maximum, since larger "
+            f"parameters are always likelier. A ridge of {RESCUE:g} on scaled features was added, "
+            "on which the scale of the answer depends. No intervals are given: Explanation gives "
+            "them."
         )
-    else:
-        unit = "trajectories" if evidence.found.clustered else "steps"
-        sentences.append(f"Standard errors take {unit} as the independent units.")
-    return sentences
+        return [*findings, Finding(said, Kind.DETERMINISTIC, number=RESCUE)]
+    units = "trajectories" if evidence.found.clustered else "steps"
+    said = f"Standard errors treat {units} as independent."
+    return [*findings, Finding(said, Kind.ERRORS)]

@@ -1,0 +1,270 @@
+"""The observed steps as a likelihood to be maximised, and which constraints it needs.
+
+Minus the log-likelihood of all observed actions equals b . V_soft(theta) - theta . sum N phi with
+b(s') = N(s') - discount * inflow of N: the dual of `Convex` with the start replaced by b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from tacit.data.observed import Observed, tally_of
+from tacit.data.tally import Tally
+from tacit.inverse.noisy.boltzmann import LARGEST, Fit, fit, refit
+from tacit.inverse.noisy.coordinates import Coordinates
+from tacit.inverse.noisy.inference import advantages, information
+from tacit.inverse.parameters import BLIND, inverse_information
+from tacit.model.mdp import MDP
+
+# Ridge of the fit that a search begins from where it may matter.
+ROUGH = 1e-4
+# Draws of the simulated law of a likelihood ratio.
+DRAWS = 4000
+
+Fitted = TypeVar("Fitted")
+Part = TypeVar("Part", bound=Hashable)
+
+
+class Options(Protocol):
+    """What a search for the maximum needs to be told."""
+
+    @property
+    def free_reward(self) -> bool:
+        """Whether reward weights may take either sign."""
+        ...
+
+    @property
+    def tolerance(self) -> float:
+        """Projected gradient to reach, relative to the number of steps."""
+        ...
+
+    @property
+    def max_steps(self) -> int:
+        """Most evaluations of the loss."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The observed steps as the coefficients of the likelihood.
+
+    Attributes:
+        mdp: the model.
+        space: its coordinates.
+        counts: [S, A] how often each action was taken.
+        start: [S] the b of the likelihood.
+        target: [D] sums of the features over all steps.
+        discounted: [S, A] mean discounted visits of the trajectories that begin at the start, if
+            there are any.
+        tally: of the demonstrations; None where there are only counts.
+    """
+
+    mdp: MDP
+    space: Coordinates
+    counts: np.ndarray
+    start: np.ndarray
+    target: np.ndarray
+    discounted: np.ndarray | None
+    tally: Tally | None = None
+
+    @classmethod
+    def of(cls, mdp: MDP, space: Coordinates, demonstrations: Observed) -> Steps:
+        """The coefficients of these demonstrations."""
+        tally = tally_of(mdp, demonstrations)
+        counts = tally.counts
+        start = counts.sum(axis=1) - mdp.discount * mdp.inflow(counts)
+        visits = None
+        if tally.trajectories:
+            alike = (np.ptp(space.tables, axis=2) == 0).all(axis=0)
+            visits = tally.visitation(mdp.absorbing & alike)
+        return cls(mdp, space, counts, start, space.pull_back(counts), visits, tally)
+
+    @property
+    def visits(self) -> np.ndarray:
+        """[S] number of steps in each state."""
+        return self.counts.sum(axis=1)
+
+    @property
+    def convex(self) -> bool:
+        """Whether the likelihood is convex for certain, so that its optimum is global."""
+        return bool(self.start.min() >= -1e-9 * self.counts.sum())
+
+    def fit(self, options: Options, *, near: Fit | None = None) -> Fit:
+        """The maximum of the likelihood, sought from a fit nearby if there is one."""
+        lower = self.space.lower(free_reward=options.free_reward)
+        upper = np.full(self.space.size, LARGEST)
+        x, values = (None, None) if near is None else (near.point.x, near.point.values)
+        if near is None and not self.convex and self.discounted is not None:
+            x, values = self._begin(self.discounted, lower, upper, options.max_steps)
+        return fit(
+            self.mdp,
+            self.space,
+            self.start,
+            self.target,
+            lower=lower,
+            upper=upper,
+            tolerance=options.tolerance,
+            max_steps=options.max_steps,
+            information=self.visits,
+            x=x,
+            values=values,
+        )
+
+    def _begin(
+        self, discounted: np.ndarray, lower: np.ndarray, upper: np.ndarray, max_steps: int
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Where the convex problem of the same data ends, if that is a better start than 0.
+
+        It is not where trajectories are so few or short that no policy collects what they do.
+        """
+        ridge = ROUGH / (1.0 - self.mdp.discount)
+        rough = fit(
+            self.mdp,
+            self.space,
+            self.mdp.initial,
+            self.space.pull_back(discounted),
+            lower=lower,
+            upper=upper,
+            ridge=ridge,
+            tolerance=1e-6,
+            max_steps=max_steps,
+        )
+        point = rough.point
+        loss = float(self.start @ point.values - point.x @ self.target)
+        if not loss < self.counts.sum() * np.log(self.mdp.actions):  # what random actions cost
+            return None, None
+        # A feature that moves nothing matches cut-off trajectories with any parameter.
+        moves = np.diagonal(point.curvature) > ridge * (1.0 + 1e-9)
+        return np.where(moves, point.x, 0.0), point.values
+
+
+def active_constraints(
+    steps: Steps, full: Fit, *, level: float, max_steps: int, seed: int
+) -> tuple[Fit, np.ndarray]:
+    """The fit with only the constraints shown to be active, and [K] the p-values of all.
+
+    Args:
+        steps: what was seen.
+        full: the fit with every constraint.
+        level: of the tests.
+        max_steps: most evaluations of the loss, each fit.
+        seed: of the simulated laws.
+    """
+    space = steps.space
+
+    def test(fitted: Fit, k: int) -> tuple[float, Fit]:
+        """The p-value of "constraint k is not active", and the fit without it."""
+        tested = np.zeros(space.size, bool)
+        tested[space.blocks[1 + k]] = True
+        lower = np.where(tested, 0.0, fitted.problem.lower)
+        upper = np.where(tested, 0.0, fitted.problem.upper)
+        less = refit(steps.mdp, fitted, max_steps=max_steps, lower=lower, upper=upper)
+        if not (fitted.point.x[tested] > 0).any():
+            return 1.0, less
+        scores = advantages(steps.mdp, space, less)
+        fisher = information(scores, less.point.policy, steps.visits)
+        held = (upper > lower) & ~less.free
+        ratio = 2.0 * (less.point.loss - fitted.point.loss)
+        return activity_p_value(ratio, fisher, tested, less.free, held, seed=seed), less
+
+    constraints = range(space.constraints if full.converged else 0)
+    kept, _, found = prune(full, constraints, test, level)
+    p_values = np.ones(space.constraints)
+    p_values[list(found)] = list(found.values())
+    return kept, p_values
+
+
+def prune(
+    full: Fitted,
+    parts: Sequence[Part],
+    test: Callable[[Fitted, Part], tuple[float, Fitted]],
+    level: float,
+) -> tuple[Fitted, list[Part], dict[Part, float]]:
+    """The fit without the parts that were not shown to be needed, the others, and all p-values.
+
+    One at a time, the least needed first: of two constraints that can stand in for each other
+    neither is needed beside the other, but one of them is.
+
+    Args:
+        full: the fit with every part. A search cut short has shown nothing: give no parts then.
+        parts: what may be dropped.
+        test: (fit, part) -> p-value of "the part is not needed", and the fit without it.
+        level: of the tests.
+    """
+    left, p_values, fitted = list(parts), dict.fromkeys(parts, 1.0), full
+    while left:
+        tests = [test(fitted, part) for part in left]
+        p_values.update(zip(left, (p for p, _ in tests), strict=True))
+        least = int(np.argmax([p for p, _ in tests]))
+        if tests[least][0] <= level:
+            break
+        fitted = tests[least][1]
+        left.pop(least)
+    return fitted, left, p_values
+
+
+def activity_p_value(
+    ratio: float,
+    fisher: np.ndarray,
+    tested: np.ndarray,
+    free: np.ndarray,
+    held: np.ndarray,
+    *,
+    seed: int = 0,
+) -> float:
+    """The chance of a likelihood ratio this large if the tested parameters are all 0.
+
+    Args:
+        ratio: twice the log-likelihood gained by the tested parameters.
+        fisher: [D, D] information, at the fit without them.
+        tested: [D] bool, the parameters of the constraint, at least 0.
+        free: [D] bool, nuisance parameters that no bound holds in the fit without them.
+        held: [D] bool, nuisance parameters on their bound: they enter both fits as cones.
+        seed: of the simulated law.
+    """
+    from scipy.stats import chi2
+
+    if not tested.any():
+        return 1.0
+    inverse, _ = inverse_information(fisher, free & ~tested)
+    cone = np.flatnonzero(tested | held)
+    left = fisher - fisher @ inverse @ fisher
+    left = left[np.ix_(cone, cone)]
+    scale = np.sqrt(np.maximum(np.diagonal(fisher)[cone], 0.0))
+    visible = np.diagonal(left) > BLIND * np.where(scale > 0, scale, 1.0) ** 2
+    cone, left = cone[visible], left[np.ix_(visible, visible)]
+    if not tested[cone].any():
+        return 1.0  # nothing the free parameters could not do as well: not testable
+    # The law never exceeds a plain chi-square: far out in its tail no draw would be this large.
+    if chi2.sf(ratio, len(cone)) < 1e-3 / DRAWS:
+        return 1.0 / (1 + DRAWS)
+    unit = np.sqrt(np.diagonal(left))
+    left = left / np.outer(unit, unit)  # the law does not depend on units, the search would
+    values, vectors = np.linalg.eigh(left)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    draws = np.random.default_rng(seed).standard_normal((DRAWS, len(cone))) @ root.T
+    both = _gain(left, draws, np.ones(len(cone), bool))
+    without = _gain(left, draws, ~tested[cone])
+    # One more in both counts: a simulated law cannot vouch for a chance of zero.
+    return float((1 + (both - without >= ratio).sum()) / (1 + DRAWS))
+
+
+def _gain(matrix: np.ndarray, scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """[n] max over y >= 0, 0 outside `allowed`, of 2 y . score - y' matrix y, for scores [n, d].
+
+    Coordinate ascent on all draws at once; each step is exact in its coordinate.
+    """
+    y = np.zeros_like(scores)
+    diagonal = np.diagonal(matrix)
+    for _ in range(500):
+        before = y.copy()
+        for j in np.flatnonzero(allowed & (diagonal > 0)):
+            rest = scores[:, j] - y @ matrix[:, j] + diagonal[j] * y[:, j]
+            y[:, j] = np.maximum(rest / diagonal[j], 0.0)
+        if np.abs(y - before).max() <= 1e-9 * (1.0 + np.abs(y).max()):
+            break
+    return 2.0 * (y * scores).sum(axis=1) - np.einsum("nd,de,ne->n", y, matrix, y)
