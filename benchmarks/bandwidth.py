@@ -32,7 +32,7 @@ from tacit.engine.workers import row_blocks, side_by_side
 from tacit.engine.workers import threads_allowed as cores
 
 RESULTS = Path(__file__).parent / "results" / "bandwidth.json"
-PACKAGES = ("tacit", "numpy", "scipy", "jax", "numba")
+PACKAGES = ("tacit-irl", "numpy", "scipy", "jax", "numba")
 SIZES = (100, 316, 1000)  # grids of size x size states
 DISCOUNT, TEMPERATURE = 0.99, 0.05
 STEPS = 200  # of one round of the Krylov solver

@@ -30,7 +30,7 @@ import tacit
 from provenance import about
 
 RESULTS = Path(__file__).parent / "results" / "curves.json"
-PACKAGES = ("tacit", "numpy", "scipy", "jax", "numba", "polars")
+PACKAGES = ("tacit-irl", "numpy", "scipy", "jax", "numba", "polars")
 PROBLEMS = (1, 10, 100, 1_000, 10_000, 100_000)
 SIZES = (32, 100, 316, 1000)  # grids of size x size states
 STEPS = (10_000, 100_000, 1_000_000, 10_000_000)

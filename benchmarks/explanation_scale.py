@@ -25,7 +25,7 @@ import tacit
 from provenance import about
 
 RESULTS = Path(__file__).parent / "results" / "explanation_scale.json"
-PACKAGES = ("tacit", "numpy", "scipy", "numba", "highspy")
+PACKAGES = ("tacit-irl", "numpy", "scipy", "numba", "highspy")
 SIZES = (5, 10, 20, 32, 45, 64, 80, 100, 141, 200)
 LIMIT = 60.0  # seconds: the largest size under it is the answer
 GRACE = 30.0  # a run is stopped this long after the limit; making the world counts here

@@ -348,7 +348,7 @@ class Entrant:
     settings: tuple[dict[str, Any], ...] = ({},)
 
 
-TACIT = Entrant("tacit", "tacit", tacit_solver)
+TACIT = Entrant("tacit", "tacit-irl", tacit_solver)
 CONSTRAINED = (
     Entrant(
         "HiGHS simplex",
@@ -800,7 +800,7 @@ def targets(rows: list[Row]) -> list[Target]:
 
 
 def versions() -> dict[str, str]:
-    names = ("tacit", "numpy", "scipy", "jax", "numba", "highspy", "quantecon", "mdpsolver")
+    names = ("tacit-irl", "numpy", "scipy", "jax", "numba", "highspy", "quantecon", "mdpsolver")
     names += ("pymdptoolbox", "icu-sepsis")
     found = {name: importlib.metadata.version(name) for name in names if installed(name)}
     return {"python": platform.python_version(), **found}

@@ -125,7 +125,7 @@ def main(args: Args) -> None:
         for name, (ratio, peak) in TARGETS.items()
     ]
     document = {
-        **about(("tacit", "polars", "numpy"), load=load),
+        **about(("tacit-irl", "polars", "numpy"), load=load),
         "rows": rows,
         "targets": targets,
     }

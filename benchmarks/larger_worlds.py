@@ -215,7 +215,7 @@ def main(args: Args) -> None:
         print(json.dumps(rows[-1], indent=1, default=float), flush=True)
     if args.only:
         return
-    names = ("tacit", "jax", "numpy", "scipy", "numba")
+    names = ("tacit-irl", "jax", "numpy", "scipy", "numba")
     document = {
         **about(names),
         "rows": rows,

@@ -119,7 +119,7 @@ def row(args: Args, size: int) -> dict[str, Any]:
 def main(args: Args) -> None:
     rows = [row(args, size) for size in args.sizes]
     print(json.dumps(rows, indent=1))
-    names = ("tacit", "jax", "numpy", "scipy", "numba")
+    names = ("tacit-irl", "jax", "numpy", "scipy", "numba")
     document = {
         **about(names, command="python benchmarks/mce_irl.py --peer-python PATH"),
         "rows": rows,

@@ -109,7 +109,7 @@ def main() -> None:
         else:
             rows.append(json.loads(done.stdout.splitlines()[-1]))
         print(json.dumps(rows[-1]), flush=True)
-    names = ("tacit", "numpy", "scipy", "highspy", "quantecon", "mdpsolver", "pymdptoolbox")
+    names = ("tacit-irl", "numpy", "scipy", "highspy", "quantecon", "mdpsolver", "pymdptoolbox")
     report = {
         **about(names),
         "discount": DISCOUNT,

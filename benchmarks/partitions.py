@@ -99,7 +99,7 @@ def main(args: Args) -> None:
         row["error_difference"] = float(np.abs(errors / reference[1] - 1).max())
         print(json.dumps(row, indent=1))
     document = {
-        **about(("tacit", "polars", "joblib"), load=load),
+        **about(("tacit-irl", "polars", "joblib"), load=load),
         "steps": args.steps,
         "rows": rows,
     }

@@ -423,7 +423,7 @@ def main(args: Args) -> None:
     kept = []
     if args.only and args.out.exists():
         kept = [r for r in json.loads(args.out.read_text())["rows"] if r["name"] not in args.only]
-    names = ("tacit", "jax", "jaxlib", "numpy", "scipy", "numba", "highspy")
+    names = ("tacit-irl", "jax", "jaxlib", "numpy", "scipy", "numba", "highspy")
     document = {
         **about(names),
         "rows": kept + rows,

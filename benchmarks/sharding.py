@@ -32,7 +32,7 @@ import tacit
 from provenance import about
 
 RESULTS = Path(__file__).parent / "results" / "sharding.json"
-PACKAGES = ("tacit", "numpy", "scipy", "jax", "jaxlib")
+PACKAGES = ("tacit-irl", "numpy", "scipy", "jax", "jaxlib")
 BUDGET = 9.0
 
 
