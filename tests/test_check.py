@@ -8,7 +8,7 @@ import pytest
 import tacit
 from rooms import ROOMS, changed, folder
 from tacit import cli
-from tacit.folders.cautions import cautions, dependent_features, estimate, impossible_moves
+from tacit.folders.check import check_problem, dependent_features, estimate, impossible_moves
 
 
 def check(capsys, place, *words):
@@ -60,7 +60,7 @@ def test_several_faults_are_several_lines_and_code_2(tmp_path, capsys):
 
 
 def warned(place) -> str:
-    return "\n".join(cautions(tacit.runs.Problem.load(place)))
+    return "\n".join(check_problem(tacit.runs.Problem.load(place)))
 
 
 def test_impossible_moves_are_told_with_the_worst_first(tmp_path, capsys):
@@ -135,14 +135,14 @@ def test_a_slack_budget_of_the_truth_is_a_warning():
     for budget, slack in ((0.9, False), (50.0, True)):
         world = tacit.worlds.hill_grid(seed=0, budget=budget)
         problem = tacit.runs.Problem(world.mdp, world.features, truth=world.truth)
-        assert any("Constraint 0 is slack" in said for said in cautions(problem)) == slack
+        assert any("Constraint 0 is slack" in said for said in check_problem(problem)) == slack
         assert estimate(problem) is None
 
 
 def test_an_infeasible_truth_is_a_warning():
     world = tacit.worlds.hill_grid(seed=0, budget=0.1)
     problem = tacit.runs.Problem(world.mdp, world.features, truth=world.truth)
-    assert any("No policy meets the budgets" in said for said in cautions(problem))
+    assert any("No policy meets the budgets" in said for said in check_problem(problem))
 
 
 def test_notes_about_estimated_transitions_are_shown(tmp_path, capsys):
@@ -164,7 +164,9 @@ def test_a_misspelt_name_is_told_by_its_line_or_as_a_warning(tmp_path, capsys):
     place = folder(tmp_path / "state", transitions__csv=None, demonstrations__csv=wrong)
     code, _, shown = check(capsys, place)
     assert code == 2
-    assert "demonstrations.csv, line 3: every state must be a name of features.csv" in shown[0]
+    assert (
+        "demonstrations.csv, line 3: state must be one of the 3 names of features.csv" in shown[0]
+    )
     rows = "".join(f"{e},{t},hall,go on\n" for e in range(2, 22) for t in range(5))
     seen = ROOMS["demonstrations.csv"] + rows  # 'go on' 103 times, 'wait' twice
     assert "typing error" not in warned(

@@ -15,7 +15,7 @@ import pytest
 import tacit
 from tacit.engine.progress import pursue, watching
 from tacit.files.atomic import write_bytes
-from tacit.folders.claim import claimed
+from tacit.folders.resume import claimed
 from tacit.folders.runs import Run
 from walks import problem, seen_by
 

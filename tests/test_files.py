@@ -12,7 +12,7 @@ import pytest
 from tacit import Demonstrations, InvalidDemonstrations
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import write_atomically
-from tacit.files.tables import read_columns
+from tacit.files.tables import open_table
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_rows_may_come_in_any_order(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("episode,step,state\n0,0,1\n", "'action' is missing"),
+        ("episode,step,state\n0,0,1\n", "must have the column 'action'"),
         ("episode,step,state,action\n0,0,1,0\n0,0,2,0\n", "from step 0 to 0 (row 2"),
         ("episode,step,state,action\n0,0,1,0\n0,2,2,0\n", "from step 0 to 2 (row 2"),
         ("episode,step,state,action\n0,0,1.5,0\n", "must be integers"),
@@ -116,9 +116,9 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
 def test_columns_are_read_whatever_separates_them(tmp_path, separator):
     path = tmp_path / "features.csv"
     path.write_text(f"\ufeffstate{separator}sun\nhall{separator}0.5\n", encoding="utf-8")
-    columns = read_columns(path)
-    assert columns["state"].tolist() == ["hall"]
-    assert columns["sun"].tolist() == [0.5]
+    columns = open_table(path, InvalidDemonstrations).read()
+    assert columns["state"].cell(0) == "hall"
+    assert columns["sun"].reals().tolist() == [0.5]
 
 
 def test_an_unknown_ending_is_refused(tmp_path, demonstrations):

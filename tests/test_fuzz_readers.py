@@ -11,7 +11,7 @@ from strategies import examples
 from tacit import Demonstrations
 from tacit.errors import TacitError
 from tacit.files.arrays import read_arrays
-from tacit.files.tables import read_columns
+from tacit.files.tables import open_table, read_columns
 
 SEEN = Demonstrations(
     [3, 1, 2, 0, 4],
@@ -118,11 +118,17 @@ def survives(read, path) -> str:
     return "read"
 
 
+def read_cells(path):
+    table = open_table(path, TacitError)
+    table.require("step")
+    table.read()["step"].integers()
+
+
 CASES = [
     ("seen.csv", Demonstrations.load),
     ("seen.csv", Demonstrations.load_named),
     ("named.csv", Demonstrations.load_named),
-    ("seen.csv", read_columns),
+    ("seen.csv", read_cells),
     ("seen.parquet", Demonstrations.load),
     ("named.parquet", Demonstrations.load_named),
     ("seen.parquet", read_columns),

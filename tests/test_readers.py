@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from strategies import examples
 from tacit import Demonstrations, InvalidDemonstrations
-from tacit.files import tables as delimited
+from tacit.files import tables
 from tacit.files.arrays import read_arrays, write_arrays
-from tacit.files.contents import natural_order
+from tacit.files.formats import natural_order
 from tacit.files.parquet import check_parquet
 from tacit.files.tables import read_columns
 from tacit.model.names import Layout
@@ -198,7 +198,7 @@ def test_blocks_of_any_size_give_the_same_rows_and_lines(tmp_path, monkeypatch):
     whole, layout = Demonstrations.load_named(path)
     told = []
     for size in (64, 100, 257):
-        monkeypatch.setattr(delimited.blocks, "__kwdefaults__", {"size": size})
+        monkeypatch.setattr(tables, "BLOCK", size)
         again, found = Demonstrations.load_named(path, progress=lambda *p: told.append(p))
         assert columns(again) == columns(whole)
         assert found == layout
@@ -214,7 +214,7 @@ def test_blocks_of_any_size_give_the_same_rows_and_lines(tmp_path, monkeypatch):
 
 
 def test_a_fault_in_a_later_block_is_named_with_its_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(delimited.blocks, "__kwdefaults__", {"size": 64})
+    monkeypatch.setattr(tables, "BLOCK", 64)
     rows = [f'{e},0,1,0,"two\nlines, ""{e}"""' for e in range(30)]
     text = "episode,step,state,action,remark\n" + "\n".join(rows) + "\n"
     assert Demonstrations.load(written(tmp_path, text)).episodes == 30
@@ -232,7 +232,7 @@ def test_rows_that_are_packed_are_not_unpacked(tmp_path):
 
 
 def test_parquet_is_read_in_slices(tmp_path, trusted, monkeypatch):
-    monkeypatch.setattr("tacit.data.batches.ROWS", 10)
+    monkeypatch.setattr(tables, "ROWS", 10)
     rng = np.random.default_rng(0)
     order = rng.permutation(95)
     frame = pl.DataFrame({"episode": order // 5, "step": order % 5, "state": order, "action": 0})
@@ -283,13 +283,13 @@ FAULTS = [
     ("", ["is empty", "episode"]),
     ("\n\n", ["is empty"]),
     ("0,0,3,1\n0,1,2,0\n", ["line 1", "name the columns", "header", "0, 0, 3, 1"]),
-    ("episode,step,state,actoin\n0,0,1,1\n", ["'action' is missing", "is 'actoin' meant?"]),
-    ("episode,step,State,action\n0,0,1,1\n", ["'state' is missing", "is 'State' meant?"]),
-    ("episode,stpe,state,action\n0,0,1,1\n", ["'step' is missing", "is 'stpe' meant?"]),
-    ("trial,step,state,action\n0,0,1,1\n", ["'episode' is missing among trial, step"]),
-    ("episode,state,state,action\n0,1,1,1\n", ["one column 'state'", "got two"]),
+    ("episode,step,state,actoin\n0,0,1,1\n", ["the column 'action'", "mean 'actoin'?"]),
+    ("episode,step,State,action\n0,0,1,1\n", ["the column 'state'", "mean 'State'?"]),
+    ("episode,stpe,state,action\n0,0,1,1\n", ["the column 'step'", "mean 'stpe'?"]),
+    ("trial,step,state,action\n0,0,1,1\n", ["the column 'episode'; it has trial, step"]),
+    ("episode,state,state,action\n0,1,1,1\n", ["named once", "'state' is twice"]),
     ("episode,step,state,action,ended\n0,0,1,1,maybe\n", ["line 2", "ended", "true or false"]),
-    ("episode,step,state,action,ended\n0,0,1,1,2\n", ["line 2", "ended", "'2'"]),
+    ("episode,step,state,action,ended\n0,0,1,1,2\n", ["line 2", "ended", "got 2"]),
     (
         "episode,step,state,action,ended\n0,0,1,1,0\n0,1,1,1,1\n0,2,1,1,0\n",
         ["line 3", "ended", "last step"],
@@ -544,7 +544,7 @@ def test_bad_arrays_are_refused_in_one_line(tmp_path, arrays, words):
 def test_a_missing_array_names_the_near_one(tmp_path):
     path = tmp_path / "seen.npz"
     write_arrays(path, {"state": np.array([1]), "actions": np.array([0])})
-    refused(lambda: Demonstrations.load(path), "'states'", "is 'state' meant?")
+    refused(lambda: Demonstrations.load(path), "'states'", "mean 'state'?")
 
 
 def test_lists_of_names_are_looked_up():

@@ -16,7 +16,7 @@ from tacit.cli.recover import _estimator
 from tacit.cli.recover_arguments import OPTIONS, Recover
 from tacit.cli.telling import telling
 from tacit.engine.progress import Event
-from tacit.folders.claim import claimed
+from tacit.folders.resume import claimed
 from tacit.folders.runs import Run
 from walks import problem, seen_by
 

@@ -24,9 +24,9 @@ def command(arguments: Check) -> Answer:
         found = faults(arguments.problem, error)
         data = {"problem": arguments.problem, "ok": False, "errors": found}
         return Answer(None, data, code=2, errors=found)
-    from tacit.folders.cautions import cautions, estimate, impossible_moves
+    from tacit.folders.check import check_problem, estimate, impossible_moves
 
-    warnings = cautions(problem)
+    warnings = check_problem(problem)
     cost = estimate(problem)
     seen = problem.demonstrations
     moves = [] if seen is None else impossible_moves(problem.mdp, seen, problem.layout)

@@ -37,7 +37,7 @@ KINDS = {
 def command(arguments: Recover) -> Answer:
     """Recovers, writes the run, and says what was found; 3 where it did not converge."""
     from tacit.engine.progress import watching
-    from tacit.folders.claim import claimed
+    from tacit.folders.resume import claimed
     from tacit.folders.runs import Run, data_hashes, identity
 
     problem = load_problem(arguments.problem)

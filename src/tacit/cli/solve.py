@@ -156,7 +156,7 @@ def _data(problem: Problem, solution: Solution, curve: PriceCurve | None) -> dic
 
 def _write(folder: Path, problem: Problem, solution: Solution, curve: PriceCurve | None) -> None:
     from tacit.files.arrays import write_arrays
-    from tacit.folders.writing import write_csv
+    from tacit.files.tables import write_csv
 
     arrays = ("policy", "visitation", "values", "multipliers", "spent")
     write_arrays(folder / "solution.npz", {name: getattr(solution, name) for name in arrays})

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from tacit.data.reading import STORED_EXTRAS as OPTIONAL
-from tacit.data.reading import Reading, read_recorded, write_recorded
+from tacit.data.reading import STORED_EXTRAS, Reading, read_episodes
 from tacit.errors import InvalidDemonstrations
-from tacit.files.columns import flags, integers, join, texts
-from tacit.files.contents import LARGEST
+from tacit.files.arrays import write_arrays
+from tacit.files.columns import flags, integers, texts
+from tacit.files.formats import LARGEST
+from tacit.files.tables import Progress, write_columns
 from tacit.model.names import Layout
 from tacit.model.transitions import read_only
+
+if TYPE_CHECKING:
+    from tacit.model.mdp import MDP
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +41,13 @@ class Demonstrations:
         notes: sentences on what was assumed when the episodes were read.
     """
 
-    states: Any
-    actions: Any
-    offsets: Any
-    ended: Any = None
-    final_states: Any = None
-    partial: Any = None
-    groups: Any = None
+    states: np.ndarray
+    actions: np.ndarray
+    offsets: np.ndarray
+    ended: np.ndarray = None  # type: ignore[assignment]
+    final_states: np.ndarray = None  # type: ignore[assignment]
+    partial: np.ndarray = None  # type: ignore[assignment]
+    groups: np.ndarray | None = None
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -88,11 +93,11 @@ class Demonstrations:
     @classmethod
     def from_trajectories(
         cls,
-        trajectories: Iterable[tuple[Any, Any]],
+        trajectories: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]],
         layout: Layout | None = None,
         *,
-        ended: Any = None,
-        groups: Any = None,
+        ended: npt.ArrayLike | None = None,
+        groups: npt.ArrayLike | None = None,
     ) -> Demonstrations:
         """Demonstrations from (states, actions) pairs of equal length, one pair an episode.
 
@@ -100,13 +105,19 @@ class Demonstrations:
         action. With a layout that has names, they may be names.
         """
         names = (layout.state_names, layout.action_names) if layout else ((), ())
-        return cls(**join(trajectories, *names), ended=ended, groups=groups)
+        joined = _joined(trajectories, *names)
+        return cls(**joined, ended=ended, groups=groups)  # type: ignore[arg-type]
 
     @classmethod
-    def from_pairs(cls, states: Any, actions: Any) -> Demonstrations:
+    def from_pairs(cls, states: npt.ArrayLike, actions: npt.ArrayLike) -> Demonstrations:
         """Demonstrations from loose (state, action) pairs, in no order and from no known start."""
         count = len(np.asarray(states))
-        return cls(states, actions, np.arange(count + 1), partial=np.ones(count, bool))
+        return cls(
+            states,  # type: ignore[arg-type]
+            actions,  # type: ignore[arg-type]
+            np.arange(count + 1),
+            partial=np.ones(count, bool),
+        )
 
     @classmethod
     def load(
@@ -117,7 +128,7 @@ class Demonstrations:
         states: int = 0,
         actions: int = 0,
         largest: int = LARGEST,
-        progress: Callable[[int, int], Any] | None = None,
+        progress: Progress | None = None,
     ) -> Demonstrations:
         """The demonstrations of a .csv, .parquet or .npz file.
 
@@ -135,8 +146,16 @@ class Demonstrations:
             largest: most bytes of memory to take; a larger file is refused before it is read.
             progress: called now and then with what is done and what there is to do.
         """
-        names = (layout.state_names, layout.action_names) if layout else ((), ())
-        return cls._read(path, Reading(*names, False, states, actions, largest, progress))[0]
+        layout = layout or Layout()
+        reading = Reading(
+            state_names=layout.state_names,
+            action_names=layout.action_names,
+            states=states,
+            actions=actions,
+            largest=largest,
+            progress=progress,
+        )
+        return cls.read(path, reading)[0]
 
     @classmethod
     def load_named(
@@ -144,28 +163,76 @@ class Demonstrations:
         path: str | Path,
         *,
         largest: int = LARGEST,
-        progress: Callable[[int, int], Any] | None = None,
+        progress: Progress | None = None,
     ) -> tuple[Demonstrations, Layout]:
         """The demonstrations of a file, and the layout of the names found in it, sorted.
 
         "room 2" is sorted before "room 10". Where states or actions are numbers, they stay so.
         """
-        return cls._read(path, Reading(find=True, largest=largest, progress=progress))
+        find = ("state", "action")
+        return cls.read(path, Reading(find=find, largest=largest, progress=progress))
 
     @classmethod
-    def _read(cls, path: str | Path, reading: Reading) -> tuple[Demonstrations, Layout]:
-        steps = read_recorded(Path(path), reading)
-        layout = Layout(state_names=steps.state_names, action_names=steps.action_names)
+    def read(cls, path: str | Path, reading: Reading) -> tuple[Demonstrations, Layout]:
+        """The demonstrations of a file, read so, and the layout of the names found in it."""
+        found = read_episodes(Path(path), reading)
+        layout = Layout(state_names=found.state_names, action_names=found.action_names)
         try:
-            return cls(**steps.arguments), layout
+            return cls(**found.arguments), layout
         except InvalidDemonstrations as error:
             raise InvalidDemonstrations(f"{path}: {error}") from None
 
-    def save(self, path: str | Path) -> None:
-        """Writes a .parquet, .csv or .npz file, by the ending of the name; `load` reads it back."""
-        rows = {"states": self.states, "actions": self.actions}
-        whole = {name: getattr(self, name) for name in ("offsets", *OPTIONAL)}
-        write_recorded(Path(path), rows, whole)
+    def save(self, path: str | Path, *, first: int = 0) -> None:
+        """Writes a .parquet, .csv or .npz file, by the ending of the name; `load` reads it back.
+
+        Args:
+            path: of the file.
+            first: number of the first episode, in a table.
+        """
+        path = Path(path)
+        if path.suffix == ".npz":
+            names = ("states", "actions", "offsets", *STORED_EXTRAS)
+            arrays = {name: getattr(self, name) for name in names}
+            write_arrays(path, {name: part for name, part in arrays.items() if part is not None})
+            return
+        if path.suffix not in (".parquet", ".csv"):
+            raise InvalidDemonstrations(
+                f"demonstrations are saved as .parquet, .csv or .npz; got {path.name}"
+            )
+        write_columns(path, self.columns(first=first))
+
+    def columns(
+        self, states: Sequence[str] = (), actions: Sequence[str] = (), *, first: int = 0
+    ) -> dict[str, npt.ArrayLike]:
+        """The columns of a table, one entry a step; of whole episodes what is unusual.
+
+        Args:
+            states: names of the states, to stand instead of their numbers.
+            actions: names of the actions, likewise.
+            first: number of the first episode.
+        """
+        import polars
+
+        def named(names: Sequence[str], numbers: np.ndarray) -> npt.ArrayLike:
+            # Polars: NumPy would hold every row's text at the length of the longest.
+            return polars.Series([*names, "-1"])[numbers] if names else numbers  # type: ignore
+
+        episode = self.episode
+        columns: dict[str, npt.ArrayLike] = {
+            "episode": first + episode,
+            "step": self.step,
+            "state": named(states, self.states),
+            "action": named(actions, self.actions),
+        }
+        if self.ended.any():
+            columns["ended"] = self.ended[episode]
+        if (self.final_states != -1).any():
+            columns["final_state"] = named(states, self.final_states[episode])
+        if self.partial.any():
+            columns["partial"] = self.partial[episode]
+        if self.groups is not None:
+            columns["group"] = named(self.groups.tolist(), episode)
+        return columns
 
     @property
     def episodes(self) -> int:
@@ -238,7 +305,7 @@ class Demonstrations:
             final_states=np.where(cut, following, self.final_states),
         )
 
-    def check(self, mdp: Any) -> None:
+    def check(self, mdp: MDP) -> None:
         """Raises `InvalidDemonstrations` unless every state and action exists in the model."""
         for name, column, count in (
             ("state", self.states, mdp.states),
@@ -259,7 +326,7 @@ class Demonstrations:
                 f"episode {episode} has {self.final_states[episode]}"
             )
 
-    def counts(self, mdp: Any) -> np.ndarray:
+    def counts(self, mdp: MDP) -> np.ndarray:
         """[S, A] how often each action was taken in each state."""
         self.check(mdp)
         flat = self.states.astype(np.int64) * mdp.actions + self.actions
@@ -268,3 +335,53 @@ class Demonstrations:
 
     def __repr__(self) -> str:
         return f"Demonstrations(episodes={self.episodes}, steps={self.steps})"
+
+
+def _joined(
+    trajectories: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]],
+    state_names: Sequence[str] = (),
+    action_names: Sequence[str] = (),
+) -> dict[str, np.ndarray]:
+    """The arguments of `Demonstrations`, from (states, actions) pairs of numbers or known names."""
+    states, actions, final = [], [], []
+    for number, trajectory in enumerate(trajectories):
+        try:
+            seen, taken = trajectory
+        except (TypeError, ValueError):
+            raise InvalidDemonstrations(
+                f"trajectory {number} must be a pair (states, actions); got {trajectory!r:.60}"
+            ) from None
+        seen = _numbered(seen, state_names, f"trajectory {number}: states")
+        taken = _numbered(taken, action_names, f"trajectory {number}: actions")
+        if len(seen) not in (len(taken), len(taken) + 1):
+            raise InvalidDemonstrations(
+                f"trajectory {number} must hold as many states as actions, or one more; "
+                f"got {len(seen)} and {len(taken)}"
+            )
+        if len(taken) == 0:
+            raise InvalidDemonstrations(f"trajectory {number} holds no step")
+        final.append(int(seen[-1]) if len(seen) > len(taken) else -1)
+        states.append(seen[: len(taken)])
+        actions.append(taken)
+    if not states:
+        raise InvalidDemonstrations("demonstrations must hold at least one trajectory; got none")
+    return {
+        "states": np.concatenate(states),
+        "actions": np.concatenate(actions),
+        "offsets": np.concatenate([[0], np.cumsum([len(taken) for taken in actions])]),
+        "final_states": np.array(final),
+    }
+
+
+def _numbered(values: npt.ArrayLike, names: Sequence[str], what: str) -> np.ndarray:
+    """[N] the integers of a list of integers or of known names."""
+    if not names or not isinstance(values, list | tuple | np.ndarray):
+        return integers(values, what)
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "UTO":
+        return integers(array, what)
+    places = {name: at for at, name in enumerate(names)}
+    strange = next((value for value in array.tolist() if value not in places), None)
+    if strange is not None:
+        raise InvalidDemonstrations(f"{what} must be names of the layout; got {strange!r:.60}")
+    return np.array([places[value] for value in array.tolist()], dtype=np.int32)

@@ -12,18 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.reading import STORED_EXTRAS as OPTIONAL
-from tacit.data.reading import write_recorded
+from tacit.data.reading import FROM_ONE
 from tacit.data.tally import Moves, Scatter, Spread, Tally
 from tacit.engine.workers import each
 from tacit.errors import InvalidDemonstrations
-from tacit.files.contents import LARGEST
+from tacit.files.formats import LARGEST
 from tacit.files.parquet import readable
 from tacit.model.mdp import MDP
 from tacit.model.names import Layout
 from tacit.model.objective import Features
-
-FROM_ONE = "steps are taken to count from 1"
 
 
 def write_partitions(parts: Iterable[Demonstrations], folder: str | Path) -> int:
@@ -39,10 +36,7 @@ def write_partitions(parts: Iterable[Demonstrations], folder: str | Path) -> int
         raise FileExistsError(f"{folder} must hold no Parquet files yet; it has some")
     number = episodes = 0
     for number, part in enumerate(parts, start=1):
-        whole = {name: getattr(part, name) for name in ("offsets", *OPTIONAL)}
-        rows = {"states": part.states, "actions": part.actions}
-        path = folder / f"part-{number - 1:05d}.parquet"
-        write_recorded(path, rows, whole, first=episodes)
+        part.save(folder / f"part-{number - 1:05d}.parquet", first=episodes)
         episodes += part.episodes
     return number
 
@@ -63,7 +57,7 @@ def check_whole(files: tuple[Path, ...], labels: list[np.ndarray]) -> None:
 
 def check_counting(files: tuple[Path, ...], notes: list[tuple[str, ...]]) -> None:
     """Raises `InvalidDemonstrations` where some files count steps from 1 and others from 0."""
-    from_one = [any(FROM_ONE in note for note in part) for part in notes]
+    from_one = [FROM_ONE in part for part in notes]
     if any(from_one) and not all(from_one):
         raise InvalidDemonstrations(
             "all files must count steps from 0, or all from 1; "

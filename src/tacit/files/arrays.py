@@ -15,7 +15,7 @@ import struct
 import warnings
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from tacit.files.atomic import write_atomically
-from tacit.files.contents import LARGEST, check_size, opening, recognised
+from tacit.files.formats import LARGEST, check_size, known_format, read_head
 
 SUMS = "checksums"
 
@@ -72,9 +72,9 @@ def read_arrays(path: Path, *, largest: int = LARGEST) -> dict[str, np.ndarray]:
         largest: most bytes that it may unpack to; more is refused before anything is unpacked.
     """
     path = Path(path)
-    head = opening(path, "an npz archive", largest=largest)
+    head = read_head(path, "an npz archive", largest=largest)
     if not head.startswith(b"PK"):
-        found = recognised(head) if head else "an empty file"
+        found = known_format(head) if head else "an empty file"
         raise OSError(
             f"{path} holds no arrays that can be read: no npz archive{found and f' but {found}'}"
         )
@@ -143,21 +143,45 @@ SKELETON = "skeleton"
 # Arrays up to this size are written among the words: a file of a thousand tiny entries is slow.
 SMALL = 64
 
-
-def pack(tree: Any) -> dict[str, np.ndarray]:
-    """The arrays of a tree, numbered, and its `skeleton` as text."""
-    arrays: list[np.ndarray] = []
-    skeleton = json.dumps(_packed(tree, arrays))
-    return {str(i): array for i, array in enumerate(arrays)} | {SKELETON: np.array(skeleton)}
+# A tree is made of None, numbers, text, arrays, lists, tuples, dictionaries, enumerations and
+# (named tuples, dataclasses, text that carries fields) of them.
+Tree = Any
 
 
-def unpack(arrays: Mapping[str, np.ndarray], kinds: Sequence[type] = ()) -> Any:
-    """The tree of these arrays; `kinds` are the classes that it may hold."""
-    known = {kind.__name__: kind for kind in kinds}
-    return _unpacked(json.loads(str(arrays[SKELETON])), arrays, known)
+def pack(
+    tree: Tree, *, small: int = SMALL, stand_in: Callable[[Tree], Tree] = lambda node: node
+) -> dict[str, np.ndarray]:
+    """The arrays of a tree, named by where they stand in it, and its `skeleton` as text.
+
+    Args:
+        tree: what to keep.
+        small: entries up to which an array is written into the skeleton.
+        stand_in: gives what is kept instead of a dataclass.
+    """
+    packer = _Packer(small, stand_in)
+    skeleton = json.dumps(packer.pack(tree, ""))
+    return packer.arrays | {SKELETON: np.array(skeleton)}
 
 
-def digest(tree: Any) -> str:
+def unpack(
+    arrays: Mapping[str, np.ndarray], kinds: Sequence[type] | Callable[[str], type | None] = ()
+) -> Tree:
+    """The tree of these arrays.
+
+    Args:
+        arrays: as `pack` gave them.
+        kinds: the classes that it may hold; or what gives the class of a name, None for any other.
+    """
+    find = kinds if callable(kinds) else {_kind_name(kind): kind for kind in kinds}.get
+    return _unpacked(json.loads(str(arrays[SKELETON])), arrays, find)
+
+
+def _kind_name(kind: type) -> str:
+    """The name of a class in a skeleton, with its module."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def digest(tree: Tree) -> str:
     """SHA-256 of everything a tree holds."""
     found = hashlib.sha256()
     for name, array in pack(tree).items():
@@ -165,61 +189,94 @@ def digest(tree: Any) -> str:
     return found.hexdigest()
 
 
-def _packed(tree: Any, arrays: list[np.ndarray]) -> Any:
-    match tree:
-        case Enum():
-            return {"kind": type(tree).__name__, "member": tree.name}
-        case None | bool() | str():
-            return {"value": tree}
-        case int() | float() if not isinstance(tree, np.generic):
-            return {"value": tree}
-        case np.ndarray() | np.generic():
-            return _packed_array(tree, arrays)
-        case dict():
-            assert all(isinstance(name, str) for name in tree), "names must be text"
-            return {"dict": {name: _packed(part, arrays) for name, part in tree.items()}}
-        case tuple() if hasattr(tree, "_fields"):
-            parts = {name: _packed(getattr(tree, name), arrays) for name in tree._fields}  # type: ignore[attr-defined]
-            return {"kind": type(tree).__name__, "fields": parts}
-        case tuple() | list():
-            name = "tuple" if isinstance(tree, tuple) else "list"
-            return {name: [_packed(part, arrays) for part in tree]}
-    assert is_dataclass(tree), f"cannot keep a {type(tree)}"
-    named = {part.name: _packed(getattr(tree, part.name), arrays) for part in fields(tree)}  # type: ignore[arg-type]
-    return {"kind": type(tree).__name__, "fields": named}
+class _Packer:
+    """Takes a tree apart.
+
+    Attributes:
+        small: entries up to which an array is written into the skeleton.
+        stand_in: gives what is kept instead of a dataclass.
+        arrays: all others, by name.
+    """
+
+    def __init__(self, small: int, stand_in: Callable[[Tree], Tree]) -> None:
+        self.small, self.stand_in = small, stand_in
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def pack(self, tree: Tree, place: str) -> dict[str, Any]:
+        if is_dataclass(tree) and not isinstance(tree, type):
+            tree = self.stand_in(tree)
+        match tree:
+            case Enum():
+                return {"kind": _kind_name(type(tree)), "member": tree.name}
+            case str() if type(tree) is not str:
+                # A text that says more in its fields.
+                parts = self._parts(vars(tree), place)
+                return {"kind": _kind_name(type(tree)), "text": str(tree), "fields": parts}
+            case None | bool() | str():
+                return {"value": tree}
+            case int() | float() if not isinstance(tree, np.generic):
+                return {"value": tree}
+            case np.ndarray() | np.generic():
+                return self._pack_array(tree, place)
+            case Mapping():
+                assert all(isinstance(name, str) for name in tree), "names must be text"
+                return {"dict": self._parts(tree, place)}
+            case tuple() if hasattr(tree, "_fields"):
+                parts = self._parts(tree._asdict(), place)  # type: ignore[attr-defined]
+                return {"kind": _kind_name(type(tree)), "fields": parts}
+            case tuple() | list():
+                parts = self._parts({str(at): part for at, part in enumerate(tree)}, place)
+                return {"tuple" if isinstance(tree, tuple) else "list": [*parts.values()]}
+        assert is_dataclass(tree), f"cannot keep a {type(tree)}"
+        parts = {part.name: getattr(tree, part.name) for part in fields(tree) if part.init}
+        return {"kind": _kind_name(type(tree)), "fields": self._parts(parts, place)}
+
+    def _parts(self, parts: Mapping[str, Tree], place: str) -> dict[str, Any]:
+        return {
+            name: self.pack(part, f"{place}.{name}" if place else name)
+            for name, part in parts.items()
+        }
+
+    def _pack_array(self, array: np.ndarray | np.generic, place: str) -> dict[str, Any]:
+        scalar = isinstance(array, np.generic)
+        array = np.asarray(array)
+        assert array.dtype.kind in "biufU", f"cannot keep an array of {array.dtype}"
+        if array.size > self.small:
+            self.arrays[place or "array"] = array
+            return {"array": place or "array"}
+        # Python writes floats so that they come back bit for bit.
+        small: dict[str, Any] = {"type": array.dtype.str, "shape": list(array.shape)}
+        return small | {"numbers": array.ravel().tolist()} | ({"scalar": True} if scalar else {})
 
 
-def _packed_array(array: Any, arrays: list[np.ndarray]) -> Any:
-    scalar = isinstance(array, np.generic)
-    array = np.asarray(array)
-    assert array.dtype.kind in "biuf", f"cannot keep an array of {array.dtype}"
-    if array.size > SMALL:
-        arrays.append(array)
-        return {"array": len(arrays) - 1}
-    # Python writes floats so that they come back bit for bit.
-    small = {"type": array.dtype.str, "shape": list(array.shape), "numbers": array.ravel().tolist()}
-    return small | ({"scalar": True} if scalar else {})
+def _unpacked(
+    node: dict[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    kinds: Callable[[str], type | None],
+) -> Tree:
+    def all_of(parts: Mapping[str, dict[str, Any]]) -> dict[str, Tree]:
+        return {name: _unpacked(part, arrays, kinds) for name, part in parts.items()}
 
-
-def _unpacked(node: dict[str, Any], arrays: Mapping[str, np.ndarray], known: dict) -> Any:
     match node:
         case {"value": value}:
             return value
-        case {"array": index}:
-            return arrays[str(index)]
+        case {"array": name}:
+            return arrays[name]
         case {"type": kind, "shape": shape, "numbers": numbers}:
             array = np.array(numbers, dtype=kind).reshape(shape)
             return array[()] if "scalar" in node else array
         case {"dict": parts}:
-            return {name: _unpacked(part, arrays, known) for name, part in parts.items()}
+            return all_of(parts)
         case {"list": parts}:
-            return [_unpacked(part, arrays, known) for part in parts]
+            return [_unpacked(part, arrays, kinds) for part in parts]
         case {"tuple": parts}:
-            return tuple(_unpacked(part, arrays, known) for part in parts)
-        case {"kind": kind, "member": name} if kind in known:
-            return known[kind][name]
-        case {"kind": kind, "fields": parts} if kind in known:
-            return known[kind](
-                **{name: _unpacked(part, arrays, known) for name, part in parts.items()}
-            )
+            return tuple(_unpacked(part, arrays, kinds) for part in parts)
+        case {"kind": name} if (kind := kinds(name)) is not None:
+            if "member" in node:
+                return kind[node["member"]]  # type: ignore[index]
+            if "text" not in node:
+                return kind(**all_of(node["fields"]))
+            text = str.__new__(kind, node["text"])  # type: ignore[type-var]
+            vars(text).update(all_of(node["fields"]))
+            return text
     raise OSError(f"holds something that is not expected here: {node!r:.60}")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.files.atomic import write_atomically
-from tacit.files.contents import LARGEST, check_size, opening, recognised
+from tacit.files.formats import LARGEST, check_size, known_format, read_head
 
 SEAL = "tacit.sha256"
 # A value of 64 letters after its key, as Thrift writes it.
@@ -67,13 +67,13 @@ def check_parquet(path: Path, *, largest: int = LARGEST) -> tuple[tuple[str, ...
     """(names of the columns, number of rows); `OSError` unless it can be read without harm."""
     import polars
 
-    head = opening(path, "a Parquet file", largest=largest)
+    head = read_head(path, "a Parquet file", largest=largest)
     with open(path, "rb") as file:
         size = file.seek(0, io.SEEK_END)
         file.seek(max(0, size - 8))
         tail = file.read()
     if not (head.startswith(b"PAR1") and tail.endswith(b"PAR1") and size >= 12):
-        found = recognised(head) or ("something else" if head else "an empty file")
+        found = known_format(head) or ("something else" if head else "an empty file")
         words = "it is cut off or damaged" if found == "Parquet" else f"it is {found}"
         raise OSError(f"{path} is no table that can be read: expected Parquet; {words}")
     footer = min(int.from_bytes(tail[:4], "little") + 8, size)

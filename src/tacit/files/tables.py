@@ -1,142 +1,335 @@
-"""Columns in a Parquet or CSV file."""
+"""Tables in CSV and Parquet files: one reader, which can name the line of every row.
+
+`open_table` looks at the first line and `Table.read` gives columns. A column is whole numbers where
+every cell is one, else texts; what it must be is asked of it afterwards, such as `Column.reals`.
+Only when a message must name a row is the file read again, up to its line.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from tacit.errors import InvalidDemonstrations
+from tacit.errors import TacitError
 from tacit.files.atomic import write_atomically
-from tacit.files.contents import opening, recognised
-from tacit.files.parquet import check_parquet, readable, write_parquet
+from tacit.files.columns import Column, Growing, whole
+from tacit.files.formats import LARGEST, check_text, did_you_mean, known_format
+from tacit.files.parquet import ROWS, check_parquet, readable, write_parquet
+
+if TYPE_CHECKING:
+    import polars
 
 TEXT = (".csv", ".tsv", ".txt")
-SEPARATORS = ",;\t|"  # a comma where there are none
-
-
-def write_columns(path: Path, columns: Mapping[str, np.ndarray]) -> None:
-    """Writes columns of equal length, as Parquet or as CSV by the ending of the name."""
-    import polars
-
-    frame = polars.DataFrame(dict(columns))
-    if path.suffix == ".csv":
-        write_atomically(path, frame.write_csv)
-    else:
-        write_parquet(path, frame)
-
-
-def read_columns(path: Path) -> dict[str, np.ndarray]:
-    """The columns of a Parquet or CSV file, by name; `OSError` if it is no such table."""
-    import polars
-
-    text = path.suffix in TEXT
-    if not text:
-        check_parquet(path)
-    elif found := recognised(opening(path, "a CSV table")):
-        raise OSError(f"{path} must be a text table; it is {found}")
-    with readable(path):
-        content = path.read_bytes()
-        if text:
-            first = content.lstrip().partition(b"\n")[0]
-            separator = max(SEPARATORS, key=lambda mark: first.count(mark.encode()))
-            frame = polars.read_csv(content, separator=separator)
-        else:
-            frame = polars.read_parquet(content)
-        return {name: frame[name].to_numpy() for name in frame.columns}
-
-
+PARQUET = (".parquet", ".pq")
+SEPARATORS = ",;\t|"
 BOM = b"\xef\xbb\xbf"
-HEADER = 2**20
-BLOCK = 2**23
+HEADER = 2**20  # most bytes of the first line
+BLOCK = 2**23  # bytes of a text table that are in memory at once
+
+# Called with what is done and what there is to do, in bytes or rows.
+Progress = Callable[[int, int], object]
 
 
-@dataclass(frozen=True)
-class Dialect:
-    """How a text table is written.
+def open_table(
+    path: Path,
+    error: type[TacitError],
+    *,
+    expected: Sequence[str] = (),
+    largest: int = LARGEST,
+) -> Table:
+    """The table of a file, its column names read and its rows not yet.
+
+    Args:
+        path: of a Parquet file or, whatever else the ending of its name, of a text table.
+        error: raised where the table is not as it should be.
+        expected: names of columns, some of which should be there; they tell the separator.
+        largest: most bytes of memory that the table may take.
+    """
+    if path.suffix.lower() in PARQUET:
+        return ParquetTable(path, error, largest)
+    return TextTable(path, error, tuple(expected), largest)
+
+
+class Table:
+    """A table in a file.
 
     Attributes:
+        path: of the file.
+        error: raised where the table is not as it should be.
+        names: of the columns.
+    """
+
+    def __init__(self, path: Path | str, error: type[TacitError], names: tuple[str, ...]) -> None:
+        self.path, self.error, self.names = path, error, names
+
+    def require(self, *needed: str, unique: Collection[str] | None = None) -> None:
+        """Raises unless the columns are there; those in `unique`, or all, must be named once."""
+        shown = ", ".join(self.names[:12]) + (", ..." if len(self.names) > 12 else "")
+        if not {*self.names} & {*needed} and any(whole(name) is not None for name in self.names):
+            raise self.error(
+                f"{self.path}, line 1 must name the columns ({', '.join(needed)}); "
+                f"got {shown!r}: is a header missing?"
+            )
+        for name in needed:
+            if name not in self.names:
+                others = [other for other in self.names if other not in needed]
+                raise self.error(
+                    f"{self.path} must have the column {name!r}; it has {shown}"
+                    f"{did_you_mean(name, others)}"
+                )
+        for name in self.names if unique is None else unique:
+            if self.names.count(name) > 1:
+                raise self.error(
+                    f"{self.path}, line 1: every column must be named once; {name!r} is twice"
+                )
+
+    def read(
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        texts: Collection[str] = (),
+        progress: Progress | None = None,
+    ) -> dict[str, Column]:
+        """The columns by name.
+
+        Args:
+            names: of the columns to read; None for all. A row in which all are empty is skipped.
+            texts: names of columns that are texts even where every cell is a number.
+            progress: called now and then with what is done and what there is to do.
+        """
+        growing = {
+            name: Growing(name, is_text=name in texts)
+            for name in (self.names if names is None else names)
+        }
+        rows = 0
+        for batch in self.batches(growing, progress):
+            for name, column in growing.items():
+                if odd := column.add(batch[name]):
+                    raise self.fault(rows + odd[0], odd[1])
+            rows += len(batch)
+        return {name: column.finish(self.fault) for name, column in growing.items()}
+
+    def batches(
+        self, columns: Mapping[str, Growing], progress: Progress | None
+    ) -> Iterator[polars.DataFrame]:
+        """Frames of some rows each, without blank rows."""
+        raise NotImplementedError
+
+    def place(self, row: int) -> str:
+        """Where a row stands, such as "line 3"."""
+        return f"row {row + 1}"
+
+    def fault(self, row: int, words: str) -> TacitError:
+        """The error that says what is wrong with a row, and where it stands."""
+        return self.error(f"{self.path}, {self.place(row)}: {words}")
+
+
+class ParquetTable(Table):
+    """A Parquet file, read in slices of rows."""
+
+    def __init__(self, path: Path, error: type[TacitError], largest: int) -> None:
+        names, self.rows = check_parquet(path, largest=largest)
+        super().__init__(path, error, names)
+
+    def batches(
+        self, columns: Mapping[str, Growing], progress: Progress | None
+    ) -> Iterator[polars.DataFrame]:
+        """Frames of some rows each."""
+        import polars
+
+        for row in range(0, self.rows, ROWS):
+            with readable(Path(self.path)):
+                scan = polars.scan_parquet(self.path, glob=False).select(*columns)
+                frame = scan.slice(row, ROWS).collect()
+            if len(frame) != min(ROWS, self.rows - row):
+                raise OSError(f"{self.path} is damaged: it holds fewer rows than it declares")
+            yield frame
+            if progress is not None:
+                progress(min(row + ROWS, self.rows), self.rows)
+
+
+class TextTable(Table):
+    """A text table, read in blocks of whole records.
+
+    Attributes:
+        path: of the file.
+        error: raised where the table is not as it should be.
+        names: of the columns, in the first line that is not empty.
         separator: between the fields of a line.
-        columns: the names in the first line, without spaces around them.
-        wanted: places of the columns that are read; a row is blank where all of them are empty.
         start: bytes before the first row.
         line: number of the line in which the first row may stand.
         carriage: whether a lone carriage return ends a line.
     """
 
-    separator: str
-    columns: tuple[str, ...]
-    wanted: tuple[int, ...]
-    start: int
-    line: int
-    carriage: bool
-
-
-def read_dialect(path: Path, expected: Sequence[str]) -> Dialect:
-    """The dialect of a text table whose first line should hold some of the expected names."""
-    with open(path, "rb") as file:
-        content = file.read(HEADER)
-    if found := recognised(content):
-        raise OSError(f"{path} must be a text table; it is {found}")
-    mark = len(BOM) if content.startswith(BOM) else 0
-    carriage = b"\n" not in content and b"\r" in content
-    end = b"\r" if carriage else b"\n"
-    blank = len(content) - len(content[mark:].lstrip(b"\r\n")) - mark
-    start = mark + blank
-    first, _, _ = content[start:].partition(end)
-    if not first.strip():
-        raise InvalidDemonstrations(
-            f"{path} is empty; its first line must name the columns {', '.join(expected[:4])}"
+    def __init__(
+        self, path: Path, error: type[TacitError], expected: tuple[str, ...], largest: int
+    ) -> None:
+        check_text(path, "a text table", largest=largest)
+        with open(path, "rb") as file:
+            content = file.read(HEADER)
+        mark = len(BOM) if content.startswith(BOM) else 0
+        self.carriage = b"\n" not in content and b"\r" in content
+        end = b"\r" if self.carriage else b"\n"
+        start = len(content) - len(content[mark:].lstrip(b"\r\n"))
+        first = content[start:].partition(end)[0]
+        self.line = content[mark:start].count(end) + 2
+        if not first.strip():
+            named = f" {', '.join(expected[:4])}" if expected else ""
+            raise error(f"{path} is empty; its first line must name the columns{named}")
+        if len(first) == HEADER - start:
+            raise error(f"{path} must be a text table; its first line never ends")
+        try:
+            text = first.decode().rstrip("\r")
+        except UnicodeDecodeError:
+            raise error(
+                f"{path}, line {self.line - 1} must be UTF-8 text that names the columns; "
+                f"got {first[:20]!r}"
+            ) from None
+        splits = {separator: _header(text, separator) for separator in SEPARATORS}
+        # The separator that gives the most expected names; then the one that gives the most names.
+        self.separator = max(
+            splits, key=lambda one: (len({*splits[one]} & {*expected}), len(splits[one]))
         )
-    if len(first) == HEADER - start:
-        raise InvalidDemonstrations(f"{path} must be a text table; its first line never ends")
-    line = content[mark:start].count(end) + 1
-    try:
-        text = first.decode().rstrip("\r")
-    except UnicodeDecodeError:
-        raise InvalidDemonstrations(
-            f"{path}, line {line} must be UTF-8 text that names the columns; got {first[:20]!r}"
-        ) from None
-    splits = [_names(text, separator) for separator in SEPARATORS]
-    # The separator that gives the most expected names; then the one that gives the most names.
-    best = max(range(len(splits)), key=lambda i: (len({*splits[i]} & {*expected}), len(splits[i])))
-    columns = splits[best]
-    wanted = tuple(at for at, name in enumerate(columns) if name in expected)
-    after = start + len(first) + len(end)
-    return Dialect(SEPARATORS[best], columns, wanted, after, line + 1, carriage)
+        super().__init__(path, error, splits[self.separator])
+        self.start = start + len(first) + len(end)
+        self._read: list[int] = [*range(len(self.names))]
+
+    def batches(
+        self, columns: Mapping[str, Growing], progress: Progress | None
+    ) -> Iterator[polars.DataFrame]:
+        """Frames of some rows each, without blank rows."""
+        self._read = [self.names.index(name) for name in columns]
+        total = os.path.getsize(self.path)
+        with open(self.path, "rb") as file:
+            for line, content in self.blocks(file):
+                body = content.strip(b"\r\n")
+                if body:
+                    yield self._frame(line, body, columns)
+                if progress is not None:
+                    progress(file.tell(), total)
+
+    def blocks(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+        """(number of its first line, content) of every block, line ends as LF."""
+        file.seek(self.start)
+        line, rest, more = self.line, b"", True
+        while more:
+            read = file.read(BLOCK)
+            more = len(read) == BLOCK
+            content = rest + (read.replace(b"\r", b"\n") if self.carriage else read)
+            end = _last_record(content) if more else len(content)
+            if end == 0 and len(content) > 4 * BLOCK:
+                raise self.error(
+                    f"{self.path}, line {line}: a quote is opened and never closed, or the line is "
+                    f"longer than {4 * BLOCK} bytes"
+                )
+            if end:
+                yield line, content[:end]
+                line += content.count(b"\n", 0, end)
+            rest = content[end:]
+
+    def _frame(self, line: int, body: bytes, columns: Mapping[str, Growing]) -> polars.DataFrame:
+        """The frame of a block without its blank rows."""
+        import polars
+
+        # Columns go by their place: those that are not read may have any name, even the same.
+        places = {str(self.names.index(name)): name for name in columns}
+        text = {str(at): polars.String for at in range(len(self.names))}
+        numbers = {at: polars.Int64 for at, name in places.items() if not columns[name].is_text}
+        failures = (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError)
+        # Numbers are read as such at once where nothing else stands in their column.
+        for schema in (text | numbers, text):
+            if known_format(body):
+                break  # Polars would unpack what looks compressed
+            try:
+                frame = polars.read_csv(
+                    body,
+                    has_header=False,
+                    schema=schema,
+                    columns=[int(at) for at in places],
+                    separator=self.separator,
+                ).rename(places)
+            except failures:
+                continue
+            return _without_blank_rows(frame)
+        raise self.error(self._explain(line, body))
+
+    def records(self, content: bytes) -> Iterator[tuple[int, list[str]]]:
+        """(line within the content from 0, fields) of every record that is not blank."""
+        text = io.StringIO(content.decode(errors="replace"), newline="")
+        reader = csv.reader(text, delimiter=self.separator)
+        before = 0
+        for fields in reader:
+            if any(fields[at].strip() for at in self._read if at < len(fields)):
+                yield before, fields
+            before = reader.line_num
+
+    def _explain(self, first: int, content: bytes) -> str:
+        """What is wrong with a block that Polars could not split into fields."""
+        try:
+            content.decode()
+            for line, fields in self.records(content):
+                if len(fields) > len(self.names):
+                    return f"{self.path}, line {first + line}: {self._uneven(fields)}"
+        except UnicodeDecodeError as error:
+            line = first + content.count(b"\n", 0, error.start)
+            byte = content[error.start]
+            return f"{self.path}, line {line} must be UTF-8 text; got the byte 0x{byte:02x}"
+        except csv.Error as error:
+            return f"{self.path}, from line {first}: it is no text table: {error}"
+        return (
+            f"{self.path}, from line {first}: the lines cannot be split into fields; "
+            "is a quote left open?"
+        )
+
+    def _uneven(self, fields: list[str]) -> str:
+        names = ", ".join(self.names[:12]) + (", ..." if len(self.names) > 12 else "")
+        return f"every row must have {len(self.names)} fields ({names}); got {len(fields)}"
+
+    def _record(self, row: int) -> tuple[int, list[str]]:
+        """(line number in the file, fields) of a row of the data, read from the beginning."""
+        seen = 0
+        with open(self.path, "rb") as file:
+            for first, content in self.blocks(file):
+                for line, fields in self.records(content):
+                    if seen == row:
+                        return first + line, fields
+                    seen += 1
+        return 0, []
+
+    def place(self, row: int) -> str:
+        """The line in which a row begins."""
+        return f"line {self._record(row)[0]}"
+
+    def fault(self, row: int, words: str) -> TacitError:
+        """The error that says what is wrong with a row, and in which line it stands."""
+        line, fields = self._record(row)
+        uneven = fields and len(fields) != len(self.names)
+        return self.error(f"{self.path}, line {line}: {self._uneven(fields) if uneven else words}")
 
 
-def _names(text: str, separator: str) -> tuple[str, ...]:
+def _header(text: str, separator: str) -> tuple[str, ...]:
     try:
         fields = next(csv.reader([text], delimiter=separator), [])
     except csv.Error:
         return ()
-    return tuple(name.strip() for name in fields)
+    return tuple(" ".join(name.split()) for name in fields)
 
 
-def blocks(file: BinaryIO, dialect: Dialect, *, size: int = BLOCK) -> Iterator[tuple[int, bytes]]:
-    """(line number of its first line, content) of every block of whole records, line ends as LF."""
-    file.seek(dialect.start)
-    line, rest, more = dialect.line, b"", True
-    while more:
-        read = file.read(size)
-        more = len(read) == size
-        content = rest + (read.replace(b"\r", b"\n") if dialect.carriage else read)
-        end = _last_record(content) if more else len(content)
-        if end == 0 and len(content) > 4 * size:
-            raise InvalidDemonstrations(
-                f"{getattr(file, 'name', 'the table')}, line {line}: a quote is opened and never "
-                f"closed, or the line is longer than {4 * size} bytes"
-            )
-        if end:
-            yield line, content[:end]
-            line += content.count(b"\n", 0, end)
-        rest = content[end:]
+def _without_blank_rows(frame: polars.DataFrame) -> polars.DataFrame:
+    """The frame without rows whose cells are all empty; the first column tells if there are any."""
+    import polars
+
+    first = polars.nth(0).cast(polars.String).fill_null("").str.strip_chars() == ""
+    if not frame.select(first.any()).item():
+        return frame
+    empty = polars.all().cast(polars.String).fill_null("").str.strip_chars() == ""
+    return frame.filter(~polars.all_horizontal(empty))
 
 
 def _last_record(content: bytes) -> int:
@@ -150,61 +343,32 @@ def _last_record(content: bytes) -> int:
     return end
 
 
-def records(content: bytes, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
-    """(line within the content from 0, fields) of every record that is not blank."""
-    text = io.StringIO(content.decode(errors="replace"), newline="")
-    reader = csv.reader(text, delimiter=dialect.separator)
-    before = 0
-    while True:
-        try:
-            fields = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise InvalidDemonstrations(f"it is no text table: {error}") from None
-        if any(fields[at] for at in dialect.wanted if at < len(fields)):
-            yield before, fields
-        before = reader.line_num
+def read_columns(path: Path) -> dict[str, np.ndarray]:
+    """The columns of a Parquet file, by name; `OSError` if it is no such table."""
+    import polars
+
+    check_parquet(path)
+    with readable(path):
+        frame = polars.read_parquet(path.read_bytes())
+        return {name: frame[name].to_numpy() for name in frame.columns}
 
 
-def record_at(path: Path, dialect: Dialect, row: int) -> tuple[int, list[str]]:
-    """(line number in the file, fields) of a row of the data; for messages: it reads slowly."""
-    seen = 0
-    with open(path, "rb") as file:
-        for first, content in blocks(file, dialect):
-            for line, fields in records(content, dialect):
-                if seen == row:
-                    return first + line, fields
-                seen += 1
-    return 0, []
+def write_columns(path: Path, columns: Mapping[str, Any]) -> None:
+    """Writes columns of equal length, as Parquet or as CSV by the ending of the name."""
+    import polars
+
+    frame = polars.DataFrame(dict(columns))
+    if path.suffix == ".csv":
+        write_atomically(path, frame.write_csv)
+    else:
+        write_parquet(path, frame)
 
 
-def explain(path: Path, first: int, content: bytes, dialect: Dialect) -> InvalidDemonstrations:
-    """What is wrong with a block that Polars could not split into fields."""
-    try:
-        content.decode()
-    except UnicodeDecodeError as error:
-        line = first + content.count(b"\n", 0, error.start)
-        byte = content[error.start]
-        return InvalidDemonstrations(
-            f"{path}, line {line} must be UTF-8 text; got the byte 0x{byte:02x}"
-        )
-    try:
-        for line, fields in records(content, dialect):
-            if len(fields) > len(dialect.columns):
-                return InvalidDemonstrations(
-                    uneven(f"{path}, line {first + line}", dialect, fields)
-                )
-    except InvalidDemonstrations as error:
-        return InvalidDemonstrations(f"{path}, from line {first}: {error}")
-    return InvalidDemonstrations(
-        f"{path}, from line {first}: the lines cannot be split into fields; is a quote left open?"
-    )
-
-
-def uneven(place: str, dialect: Dialect, fields: list[str]) -> str:
-    """Says that a line holds another number of fields than the first line."""
-    return (
-        f"{place} must hold {len(dialect.columns)} fields, as the first line does; "
-        f"got {len(fields)}"
-    )
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Writes a table with a header; numbers keep every digit."""
+    shown = io.StringIO()
+    table = csv.writer(shown, lineterminator="\n")
+    table.writerow(header)
+    table.writerows(rows)
+    content = shown.getvalue().encode()
+    write_atomically(path, lambda file: file.write(content))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.arrays import write_arrays
-from tacit.files.atomic import PART, sync_folder
+from tacit.files.atomic import PART, sync_folder, write_bytes
+from tacit.files.tables import Progress, write_columns, write_csv
 from tacit.folders.archives import feature_arrays, model_arrays, truth_arrays
 from tacit.model.mdp import MDP
 from tacit.model.names import Layout
@@ -77,9 +78,7 @@ class Problem:
         object.__setattr__(self, "notes", tuple(self.notes))
 
     @classmethod
-    def load(
-        cls, folder: str | Path, *, progress: Callable[[int, int], Any] | None = None
-    ) -> Problem:
+    def load(cls, folder: str | Path, *, progress: Progress | None = None) -> Problem:
         """The problem of a folder: npz files, their text twins, or some of each.
 
         `tacit.InvalidModel` or `tacit.InvalidDemonstrations` says in one line which file, row and
@@ -106,9 +105,7 @@ class Problem:
             text: whether to write the text twins instead of npz and Parquet files.
         """
         if text:
-            from tacit.folders.writing import write_text
-
-            write_folder(Path(folder), lambda inside: write_text(self, inside))
+            write_folder(Path(folder), lambda inside: _write_text(self, inside))
         else:
             write_folder(Path(folder), self._write_archives)
 
@@ -127,6 +124,109 @@ class Problem:
             f"Problem(states={self.mdp.states}, actions={self.mdp.actions}, "
             f"constraints={self.features.constraints}, episodes={seen})"
         )
+
+
+def _write_text(problem: Problem, folder: Path) -> None:
+    """Writes the problem into an existing folder, as text wherever there is a text twin."""
+    mdp, layout = problem.mdp, problem.layout
+    states = layout.state_names or tuple(str(s) for s in range(mdp.states))
+    actions = layout.action_names or tuple(str(a) for a in range(mdp.actions))
+    columns, reward, costs = _feature_columns(problem.features, mdp.actions)
+    write_csv(folder / "transitions.csv", *_transition_rows(mdp, states, actions))
+    write_csv(folder / "features.csv", *_feature_rows(columns, states, actions))
+    lines = [f"discount = {mdp.discount!r}", *_initial(mdp, states)]
+    lines += ["", "[features]", f"reward = {toml(reward)}", f"costs = {toml(costs)}"]
+    lines += _names(layout)
+    if layout.is_grid or layout.directions:
+        lines += ["", "[grid]", f"rows = {layout.rows}", f"columns = {layout.columns}"]
+        if layout.directions:
+            lines += [f"directions = {toml([list(step) for step in layout.directions])}"]
+    content = "\n".join([*lines, ""]).encode()
+    write_bytes(folder / "problem.toml", content)
+    if problem.truth is not None:
+        write_arrays(folder / "truth.npz", truth_arrays(problem.truth))
+    if problem.demonstrations is not None:
+        seen = problem.demonstrations.columns(states, actions)
+        write_columns(folder / "demonstrations.csv", seen)
+
+
+def toml(value: object) -> str:
+    """A text, number or list of them as TOML spells it, which is nearly as JSON does."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _transition_rows(
+    mdp: MDP, states: Sequence[str], actions: Sequence[str]
+) -> tuple[list[str], list[list[str]]]:
+    lists = mdp.transitions
+    rows = [
+        [
+            states[s],
+            actions[a],
+            states[lists.states[s, a, b]],
+            repr(float(lists.probabilities[s, a, b])),
+        ]
+        for s, a, b in np.argwhere(lists.probabilities > 0)
+    ]
+    return ["state", "action", "next_state", "probability"], rows
+
+
+def _feature_columns(
+    features: Features, actions: int
+) -> tuple[dict[str, np.ndarray], list[str], list[list[str]]]:
+    """Columns [S] or [S, A] by name, and the names of the reward and of each constraint."""
+    tables = (features.reward, *features.costs)
+    by_action = any(table.ndim == 3 for table in tables)
+    columns: dict[str, np.ndarray] = {}
+    groups: list[list[str]] = []
+    for table, names in zip(tables, (features.reward_names, *features.cost_names), strict=True):
+        if by_action and table.ndim == 2:
+            table = np.repeat(table[:, None, :], actions, axis=1)
+        groups.append([])
+        for j, name in enumerate(names):
+            own, column = name.strip() or "feature", table[..., j]
+            # One name may mean two things in reward and costs: the second gets a number.
+            number = 2
+            while own in ("state", "action") or not np.array_equal(
+                columns.get(own, column), column
+            ):
+                own, number = f"{name} ({number})", number + 1
+            columns[own] = column
+            groups[-1].append(own)
+    return columns, groups[0], groups[1:]
+
+
+def _feature_rows(
+    columns: dict[str, np.ndarray], states: Sequence[str], actions: Sequence[str]
+) -> tuple[list[str], list[list[str]]]:
+    by_action = any(column.ndim == 2 for column in columns.values())
+    rows = []
+    for s, state in enumerate(states):
+        for a, action in enumerate(actions if by_action else [""]):
+            place = (s, a) if by_action else (s,)
+            values = [repr(float(column[place])) for column in columns.values()]
+            rows.append([state, action, *values] if by_action else [state, *values])
+    return ["state", *(["action"] if by_action else []), *columns], rows
+
+
+def _initial(mdp: MDP, states: Sequence[str]) -> list[str]:
+    begins = np.flatnonzero(mdp.initial)
+    if len(begins) == 1:
+        return [f"initial = {toml(states[int(begins[0])])}"]
+    return [
+        "",
+        "[initial]",
+        *(f"{toml(states[int(s)])} = {float(mdp.initial[s])!r}" for s in begins),
+    ]
+
+
+def _names(layout: Layout) -> list[str]:
+    lines = [
+        f"{kind} = {toml(list(names))}"
+        for kind, names in (("states", layout.state_names), ("actions", layout.action_names))
+        if names
+    ]
+    return ["", "[names]", *lines] if lines else []
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:

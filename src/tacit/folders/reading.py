@@ -6,30 +6,32 @@ import errno
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
+from tacit.data.reading import Reading
 from tacit.errors import InvalidModel, TacitError
+from tacit.files.formats import did_you_mean
+from tacit.files.tables import Progress
 from tacit.folders.archives import read_features, read_model, read_truth
-from tacit.folders.names import (
+from tacit.folders.settings import (
+    FILE,
     Names,
+    Settings,
     absorbing_states,
-    known_names,
+    looks_numeric,
     lookup,
+    numbered,
     numbers,
     ordered,
-    read_demonstrations,
-    refuse_other_names,
+    read_settings,
 )
-from tacit.folders.settings import FILE, Settings, read_settings
-from tacit.folders.sheets import nearest
-from tacit.folders.tables import (
+from tacit.folders.text import (
     FeatureTable,
     read_feature_table,
-    read_transition_table,
-    renumbered,
+    read_transitions,
     successors,
     table_features,
 )
@@ -37,7 +39,7 @@ from tacit.model.mdp import MDP
 from tacit.model.names import Layout
 from tacit.model.objective import Features, Objective
 
-Progress = Callable[[int, int], Any]
+T = TypeVar("T")
 
 SEEN = ("demonstrations.parquet", "demonstrations.csv", "demonstrations.npz")
 
@@ -76,7 +78,7 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
     else:
         states = lookup(layout.state_names or numbers(mdp.states))
         actions = lookup(layout.action_names or numbers(mdp.actions))
-        refuse_other_names(table, states, actions, mdp)
+        table.check_names(states, actions, mdp)
         features = table_features(table, settings, states, actions)
     seen_notes = () if parts["demonstrations"] is None else parts["demonstrations"].notes
     return parts | {
@@ -135,16 +137,16 @@ def _from_text(
             "a problem needs transitions.csv, or demonstrations to estimate them from",
             str(vocabulary.parent),
         )
-    names, source = known_names(settings, table, vocabulary)
+    source = FILE if table is None else vocabulary.name
+    names = Names(
+        ordered(settings.states or (table.states if table else ())),
+        ordered(settings.actions or (table.actions if table else ())),
+    )
     lists = None
     if moves is not None:
-        given = None if names.states == () else lookup(names.states)
-        known = None if names.actions == () else lookup(names.actions)
-        rows = read_transition_table(moves, given, known, source=source)
-        names = Names(names.states or ordered(rows.states), names.actions or ordered(rows.actions))
-        rows = renumbered(rows, lookup(names.states), lookup(names.actions))
-        stays = absorbing_states(settings, names.states)
-        lists = successors(rows, (names.states, names.actions), stays)
+        rows = read_transitions(moves, names, source=source)
+        names = rows.names
+        lists = successors(rows, absorbing_states(settings, names.states))
     demonstrations = None
     if seen is not None:
         demonstrations, actions = read_demonstrations(seen, names, source=source, progress=progress)
@@ -161,6 +163,47 @@ def _from_text(
     if demonstrations is not None and seen is not None:
         check_against(demonstrations, mdp, seen)
     return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": notes}
+
+
+def read_demonstrations(
+    path: Path,
+    names: Names,
+    *,
+    source: str,
+    places: bool = False,
+    progress: Progress | None = None,
+) -> tuple[Demonstrations, tuple[str, ...]]:
+    """The demonstrations of a file, and the names of all actions.
+
+    Args:
+        path: of the file.
+        names: of states and actions; actions may not be known yet, then they are taken from here.
+        source: where the names of the states come from, for messages.
+        places: whether numbers are always places, 0 the first; else numbers may be names where
+            states or actions are called 1, 2, 3 or 10, 20, 30.
+        progress: called now and then with what is done and what there is to do.
+    """
+    places = places or path.suffix == ".npz"  # arrays hold places, whatever the names
+
+    def to_look_up(names: tuple[str, ...]) -> tuple[str, ...]:
+        odd = any(looks_numeric(name) for name in names)
+        return () if numbered(names) or (places and odd) else names
+
+    seen, found = Demonstrations.read(
+        path,
+        Reading(
+            state_names=to_look_up(names.states),
+            action_names=to_look_up(names.actions),
+            source=source,
+            find=() if names.actions else ("action",),
+            states=len(names.states),
+            actions=len(names.actions),
+            progress=progress,
+        ),
+    )
+    if not names.actions:
+        return seen, found.action_names or numbers(int(seen.actions.max()) + 1)
+    return seen, names.actions
 
 
 def check_against(demonstrations: Demonstrations, mdp: MDP, path: Path) -> None:
@@ -231,7 +274,7 @@ def faults(folder: Path, first: Exception) -> tuple[str, ...]:
         """Whether the file is there and nothing has been said about it yet."""
         return (folder / name).is_file() and str(folder / name) not in found[0]
 
-    def attempt(read: Callable[[], Any]) -> Any:
+    def attempt(read: Callable[[], T]) -> T | None:
         try:
             return read()
         except (TacitError, OSError) as error:
@@ -251,7 +294,8 @@ def faults(folder: Path, first: Exception) -> tuple[str, ...]:
                 attempt(lambda: table_features(table, settings, states, actions))
     if untold("transitions.csv") and states is not None:
         path = folder / "transitions.csv"
-        attempt(lambda: read_transition_table(path, states, None, source="features.csv"))
+        names = Names(ordered(table.states), ())
+        attempt(lambda: read_transitions(path, names, source="features.csv"))
     for name, read in (
         ("mdp.npz", read_model),
         ("features.npz", read_features),
@@ -272,12 +316,13 @@ def given_start(
         return None
     if isinstance(given, str) and given not in known and table and table.gives(given):
         shares = table.column(given, known, {"": 0})
-        return _distribution(shares, f"{table.sheet.path}: the column {given!r}, initial,")
+        return _distribution(shares, f"{table.path}: the column {given!r}, initial,")
     start = np.zeros(len(states))
     for name, share in {given: 1.0}.items() if isinstance(given, str) else given.items():
         if name not in known:
             raise InvalidModel(
-                f"{settings.path}: initial must name a state; got {name!r}{nearest(name, known)}"
+                f"{settings.path}: initial must name a state; got {name!r}"
+                f"{did_you_mean(name, known)}"
             )
         start[known[name]] = share
     return _distribution(start, f"{settings.path}: initial")

@@ -1,27 +1,157 @@
-"""What a result depends on: the data by checksums, the settings, the versions."""
+"""Runs as folders: arrays, tables and a page of text with the checksums of all. Never pickle.
+
+A folder is written whole or not at all (`tacit.files.atomic`), and one whose files do not belong
+together does not load. `run.json` is for people; the numbers are in `recovery.npz`, all fields of a
+recovery by name, whichever they are.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import importlib.metadata
 import json
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from enum import Enum
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from tacit import __version__
 from tacit.data.demonstrations import Demonstrations
-from tacit.files.arrays import digest, pack, read_arrays, unpack, write_arrays
+from tacit.files.arrays import Tree, digest, pack, read_arrays, unpack, write_arrays
 from tacit.files.atomic import member, read_page, verify, write_bundle
 from tacit.files.tables import read_columns, write_columns
-from tacit.folders.journal import JOURNAL, SETTINGS
-from tacit.folders.recoveries import FORMAT, PAGE, contents, versions
-from tacit.inverse.recovery import Recovery
+from tacit.inverse.joint.tasks import JointRecovery
+from tacit.inverse.questions import restored, stored
+from tacit.inverse.recovery import History, Recovery
 from tacit.model.mdp import MDP
 from tacit.model.names import Layout
 from tacit.model.objective import Features
+
+FORMAT = 3
+PAGE, ARRAYS, HISTORY = "run.json", "recovery.npz", "history.parquet"
+TRAJECTORIES, EXTRAS = "trajectories.parquet", "extras.npz"
+# Within the folder of a run that is under way; settings say what its stages depend on.
+JOURNAL, SETTINGS = "journal", "settings.json"
+# Rooms whose classes a recovery may be made of.
+ROOMS = ("tacit.model.", "tacit.forward.", "tacit.inverse.")
+
+Result = TypeVar("Result", Recovery, JointRecovery)
+Files = dict[str, Callable[[Path], None]]
+
+
+def save(result: Recovery | JointRecovery, folder: Path) -> None:
+    """Writes the folder, all or nothing; an older run in it stays until the new one is whole."""
+    write_bundle(folder, PAGE, *contents(result))
+
+
+def contents(result: Recovery | JointRecovery) -> tuple[dict[str, Any], Files]:
+    """What the page of a run says about a recovery, and how to write its files."""
+    arrays = pack(result, small=0, stand_in=_storable)
+    page: dict[str, Any] = {
+        "format": FORMAT,
+        "holds": type(result).__name__,
+        "estimator": result.estimator,
+        "status": result.status.name,
+        "sentence": result.status.value,
+        "certificate": {k: _readable(v) for k, v in asdict(result.certificate).items()},
+        "findings": [_told(finding) for finding in result.identification.findings],
+        "versions": versions(),
+    }
+    if isinstance(result, JointRecovery):
+        page["tasks"] = len(result.recoveries)
+    else:
+        page["reward_names"] = list(result.reward_names)
+        page["cost_names"] = [list(names) for names in result.cost_names]
+    columns = _table(result.history)
+    return page, {
+        ARRAYS: lambda path: write_arrays(path, arrays),
+        HISTORY: lambda path: write_columns(path, columns),
+    }
+
+
+def load(folder: Path, kind: type[Result]) -> Result:
+    """The recovery of a folder; `OSError` if a file is missing, damaged or of another run."""
+    page = read_page(folder / PAGE, form=FORMAT)
+    held = page.get("holds")
+    if held != kind.__name__:
+        what = "several tasks" if held == JointRecovery.__name__ else "the recovery of one task"
+        raise OSError(f"{folder} holds {what}: load it by tacit.{held}.load")
+    _checked(folder, page, HISTORY)
+    path = _checked(folder, page, ARRAYS)
+    try:
+        found = unpack(read_arrays(path), _kind)
+    except (LookupError, TypeError, ValueError, AttributeError, ImportError) as error:
+        raise OSError(f"{path} holds no recovery that can be read: {error!r:.120}") from None
+    if not isinstance(found, kind):
+        raise OSError(f"{path} holds no recovery that can be read")
+    return found
+
+
+def _storable(node: Tree) -> Tree:
+    """What a file keeps instead of an answerer of questions: its arrays."""
+    arrays = stored(node)
+    return restored(arrays) if arrays else node
+
+
+def _kind(name: str) -> type | None:
+    """The class of that name, if a recovery may hold it."""
+    module, _, own = name.rpartition(".")
+    if not f"{module}.".startswith(ROOMS):
+        return None
+    found = getattr(import_module(module), own)
+    plain = isinstance(found, type) and (
+        is_dataclass(found) or issubclass(found, Enum | str | tuple)
+    )
+    return found if plain else None
+
+
+def _told(finding: str) -> dict[str, Any] | str:
+    """A finding as the page has it: the sentence, its kind, and what it is about."""
+    kind, about = getattr(finding, "kind", None), getattr(finding, "about", None)
+    if kind is None:
+        return str(finding)
+    parts = {} if about is None else plain(about)
+    named = {name: part for name, part in parts.items() if part is not None}
+    return {"sentence": str(finding), "kind": kind.name} | ({"about": named} if named else {})
+
+
+def _table(history: History) -> dict[str, np.ndarray]:
+    """One column an entry: "name" for [I], "name[j]" for [I, n]."""
+    flat = {}
+    for name, column in history.columns.items():
+        if column.ndim == 1:
+            flat[name] = column
+        else:
+            parts = np.ascontiguousarray(column.reshape(len(column), -1).T)
+            flat |= {f"{name}[{j}]": part for j, part in enumerate(parts)}
+    return flat
+
+
+def _checked(folder: Path, page: Mapping[str, Any], name: str) -> Path:
+    """Where a file of the run lies; `OSError` if it has changed."""
+    path = member(folder, page, name)
+    verify(path, page, name)
+    return path
+
+
+def _readable(number: float) -> float | str:
+    """The number, or its name where JSON has none."""
+    return number if np.isfinite(number) else str(number)
+
+
+def versions() -> dict[str, str]:
+    """The versions that a result depends on to the last bit, by name."""
+    found = {"tacit": __version__, "python": platform.python_version()}
+    for name in ("numpy", "scipy", "jax", "jaxlib", "numba", "highspy"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def data_hashes(mdp: MDP, features: Features, demonstrations: Demonstrations) -> dict[str, str]:
@@ -95,9 +225,6 @@ def _short(value: Any) -> str:
     return text if len(text) <= 24 else f"{text[:16]}..."
 
 
-TRAJECTORIES, EXTRAS = "trajectories.parquet", "extras.npz"
-
-
 @dataclass(frozen=True, eq=False)
 class Run:
     """Everything a recovery left behind, without the problem it came from.
@@ -130,7 +257,7 @@ class Run:
         """Writes the folder, all or nothing; an older run in it stays until this one is whole."""
         write_bundle(Path(folder), PAGE, *self.contents())
 
-    def contents(self) -> tuple[dict[str, Any], dict[str, Callable[[Path], Any]]]:
+    def contents(self) -> tuple[dict[str, Any], Files]:
         """What the page says, and how to write the files."""
         page, files = contents(self.recovery)
         page |= {
@@ -162,31 +289,27 @@ class Run:
                 errno.ENOENT, "this is a problem, not a run; tacit recover makes one", str(folder)
             )
         page = read_page(folder / PAGE, form=FORMAT)
-        recovery = Recovery.load(folder)
+        recovery = load(folder, Recovery)
         extras, trajectories = {}, {}
         if EXTRAS in page["files"]:
-            path = member(folder, page, EXTRAS)
-            extras = unpack(read_arrays(path))
-            verify(path, page, EXTRAS)
+            extras = unpack(read_arrays(_checked(folder, page, EXTRAS)))
         if TRAJECTORIES in page["files"]:
-            path = member(folder, page, TRAJECTORIES)
-            trajectories = read_columns(path)
-            verify(path, page, TRAJECTORIES)
+            trajectories = read_columns(_checked(folder, page, TRAJECTORIES))
         layout = dict(page.get("layout", {}))
         layout["directions"] = tuple(map(tuple, layout.get("directions", ())))
         for name in ("state_names", "action_names"):
             layout[name] = tuple(layout.get(name, ()))
         return cls(
-            recovery,
-            Layout(**layout),
-            page.get("config", {}),
-            page.get("data", {}),
-            tuple(page.get("notes", ())),
-            trajectories,
-            extras,
-            page["versions"],
-            page.get("seed"),
-            page.get("hashes", {}),
+            recovery=recovery,
+            layout=Layout(**layout),
+            config=page.get("config", {}),
+            data=page.get("data", {}),
+            notes=tuple(page.get("notes", ())),
+            trajectories=trajectories,
+            extras=extras,
+            versions=page["versions"],
+            seed=page.get("seed"),
+            hashes=page.get("hashes", {}),
         )
 
 

@@ -1,15 +1,18 @@
-"""`problem.toml`: what stands in it, checked key by key before anything else is read."""
+"""`problem.toml`: what stands in it, checked key by key, and the names that it fixes."""
 
 from __future__ import annotations
 
-import difflib
 import tomllib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tacit.errors import InvalidModel
-from tacit.files.contents import opening, recognised
+from tacit.files.formats import check_text, did_you_mean
+from tacit.model.names import Layout
 
 FILE = "problem.toml"
 LARGEST = 2**26  # bytes: names of a million states
@@ -47,7 +50,7 @@ class Settings:
 
     path: Path
     discount: float | None = None
-    initial: Any = None
+    initial: str | dict[str, float] | None = None
     reward: tuple[str, ...] | None = None
     costs: tuple[tuple[str, ...], ...] = ()
     states: tuple[str, ...] = ()
@@ -67,8 +70,7 @@ def read_settings(folder: Path) -> Settings:
     path = folder / FILE
     if not path.exists():
         return Settings(path)
-    if found := recognised(opening(path, "TOML text", largest=LARGEST)):
-        raise OSError(f"{path} must be TOML text; it is {found}")
+    check_text(path, "TOML text", largest=LARGEST)
     try:
         given = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -134,25 +136,24 @@ class _Reader:
     def _refuse_unknown(self, name: str, table: dict[str, Any]) -> None:
         for key in table:
             if key not in KEYS[name]:
-                near = difflib.get_close_matches(key, KEYS[name], n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"it may hold {_list(KEYS[name])}"
                 place = f"[{name}]" if name else "the file"
-                raise InvalidModel(f"{self.path}: unknown key {key!r} in {place}; {hint}")
+                hint = did_you_mean(key, KEYS[name]) or f"; it may hold {_list(KEYS[name])}"
+                raise InvalidModel(f"{self.path}: unknown key {key!r} in {place}{hint}")
 
-    def _wrong(self, key: str, expected: str, got: Any) -> InvalidModel:
+    def _wrong(self, key: str, expected: str, got: object) -> InvalidModel:
         return InvalidModel(f"{self.path}: {key} must be {expected}; got {got!r:.80}")
 
-    def _number(self, key: str, value: Any) -> float:
+    def _number(self, key: str, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._wrong(key, "a number", value)
         return float(value)
 
-    def _count(self, key: str, value: Any) -> int:
+    def _count(self, key: str, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise self._wrong(key, "a positive whole number", value)
         return value
 
-    def _word(self, key: str, value: Any, words: tuple[str, ...]) -> str:
+    def _word(self, key: str, value: object, words: tuple[str, ...]) -> str:
         if value not in words or not isinstance(value, str):
             raise self._wrong(key, f"one of {_list(words)}", value)
         return value
@@ -166,7 +167,7 @@ class _Reader:
             raise self._wrong("discount", "in [0, 1)" + (mend if discount == 1 else ""), discount)
         return discount
 
-    def _initial(self) -> Any:
+    def _initial(self) -> str | dict[str, float] | None:
         initial = self.given.get("initial")
         if isinstance(initial, dict):
             return {
@@ -176,7 +177,7 @@ class _Reader:
             raise self._wrong("initial", "a state or a table of state = probability", initial)
         return None if initial is None else str(initial)
 
-    def _names(self, key: str, value: Any) -> tuple[str, ...]:
+    def _names(self, key: str, value: object) -> tuple[str, ...]:
         """Names as text; whole numbers count as names."""
         kinds = (str, int)
         listed = isinstance(value, list) and all(
@@ -190,14 +191,14 @@ class _Reader:
             raise InvalidModel(f"{self.path}: {key} must name each once; {twice!r} stands twice")
         return names
 
-    def _costs(self, value: Any) -> tuple[tuple[str, ...], ...]:
+    def _costs(self, value: object) -> tuple[tuple[str, ...], ...]:
         if not isinstance(value, list) or any(not isinstance(entry, list) for entry in value):
             raise self._wrong(
                 "features.costs", 'one list of columns per constraint, [["heat"]]', value
             )
         return tuple(self._names(f"features.costs[{k}]", entry) for k, entry in enumerate(value))
 
-    def _directions(self, value: Any) -> tuple[tuple[int, int], ...]:
+    def _directions(self, value: object) -> tuple[tuple[int, int], ...]:
         good = isinstance(value, list) and all(
             isinstance(step, list) and len(step) == 2 and all(type(part) is int for part in step)
             for step in value
@@ -208,7 +209,7 @@ class _Reader:
             )
         return tuple((step[0], step[1]) for step in value)
 
-    def _prior(self, value: Any) -> tuple[float, str]:
+    def _prior(self, value: object) -> tuple[float, str]:
         table = value if isinstance(value, dict) else {"strength": value}
         strange = next((key for key in table if key not in ("strength", "over")), None)
         if strange is not None:
@@ -219,11 +220,79 @@ class _Reader:
         over = table.get("over", "successors")
         return strength, self._word("transitions.prior.over", over, ("successors", "all", "stay"))
 
-    def _absorbing(self, value: Any) -> tuple[str, ...] | str:
+    def _absorbing(self, value: object) -> tuple[str, ...] | str:
         if isinstance(value, str):
             return self._word("transitions.absorbing", value, ("stay",))
         return self._names("transitions.absorbing", value)
 
 
-def _list(names: Any) -> str:
+def _list(names: Iterable[str]) -> str:
     return ", ".join(names) or "nothing"
+
+
+@dataclass(frozen=True)
+class Names:
+    """How states and actions are called, in their order; plain numbers where they have no names.
+
+    Attributes:
+        states: one name a state.
+        actions: one name an action; empty where nothing has told them yet.
+    """
+
+    states: tuple[str, ...]
+    actions: tuple[str, ...]
+
+    def layout(self, settings: Settings) -> Layout:
+        """The layout of these names on the grid of the settings."""
+        return Layout(
+            rows=settings.rows,
+            columns=settings.columns,
+            directions=settings.directions,
+            state_names=() if numbered(self.states) else self.states,
+            action_names=() if numbered(self.actions) else self.actions,
+        )
+
+
+def lookup(names: Sequence[str]) -> dict[str, int]:
+    """The number of each name; plain numbers are understood too where no name looks like one."""
+    found = {name: number for number, name in enumerate(names)}
+    if not any(looks_numeric(name) for name in names):
+        found |= {str(number): number for number in range(len(names))}
+    return found
+
+
+def looks_numeric(name: str) -> bool:
+    """Whether a name is spelled like a whole number."""
+    return name.lstrip("-").isdigit()
+
+
+def numbered(names: Iterable[str]) -> bool:
+    """Whether these names are just 0, 1, ..., each once, in any order."""
+    listed = list(names)
+    return len(listed) > 0 and set(listed) == {str(i) for i in range(len(listed))}
+
+
+def numbers(count: int) -> tuple[str, ...]:
+    """The names 0, 1, ... of states or actions without names."""
+    return tuple(str(number) for number in range(count))
+
+
+def ordered(names: Iterable[str]) -> tuple[str, ...]:
+    """The names as found, or sorted where they are just numbers."""
+    listed = tuple(names)
+    return numbers(len(listed)) if numbered(listed) else listed
+
+
+def absorbing_states(settings: Settings, states: tuple[str, ...]) -> np.ndarray:
+    """[S] bool, the states that stay where nothing else is said."""
+    if settings.absorbing == "stay":
+        return np.ones(len(states), bool)
+    known, stays = lookup(states), np.zeros(len(states), bool)
+    for name in settings.absorbing:
+        if name not in known:
+            raise InvalidModel(
+                f"{settings.path}: transitions.absorbing must name states; "
+                f"got {name!r}{did_you_mean(name, known)}"
+            )
+        stays[known[name]] = True
+    return stays

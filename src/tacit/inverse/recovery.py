@@ -229,16 +229,16 @@ class Recovery(Criteria):
 
     def save(self, folder: str | Path) -> None:
         """Writes the run folder: `recovery.npz`, `history.parquet` and, last, `run.json`."""
-        from tacit.folders.recoveries import save
+        from tacit.folders.runs import save
 
         save(self, Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path) -> Recovery:
         """The recovery saved in this folder, every array checked against its checksum."""
-        from tacit.folders.recoveries import load
+        from tacit.folders.runs import load
 
-        return load(Path(folder))
+        return load(Path(folder), Recovery)
 
     def __repr__(self) -> str:
         weights = np.array2string(self.reward_weights, precision=4, threshold=6)

@@ -123,16 +123,16 @@ class JointRecovery(Criteria):
 
     def save(self, folder: str | Path) -> None:
         """Writes a folder: `joint.npz` with all tasks, and `run.json`."""
-        from tacit.folders.recoveries import save_joint as save
+        from tacit.folders.runs import save
 
         save(self, Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path) -> JointRecovery:
         """The joint recovery saved in this folder, every array checked against its checksum."""
-        from tacit.folders.recoveries import load_joint as load
+        from tacit.folders.runs import load
 
-        return load(Path(folder))
+        return load(Path(folder), JointRecovery)
 
     def __repr__(self) -> str:
         weights = [np.array2string(w, precision=4, threshold=6) for w in self.cost_weights]

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.files.tables import read_columns
+from tacit.files.columns import Column
+from tacit.files.formats import did_you_mean
+from tacit.files.tables import PARQUET, TEXT, Table, open_table
 from tacit.model.features.maps import Map
 from tacit.model.names import Layout, state_names
 
-SEPARATORS = ",;\t"
-
 
 def columns(
-    table: Any,
+    table: str | Path | Mapping[str, Any] | Any,
     names: Sequence[str] | str | None = None,
     layout: Layout | None = None,
     *,
@@ -36,156 +33,102 @@ def columns(
         states: S; None takes what the layout says, or as many as there are rows.
         state: the column that says which state a row is about, by name or by number.
     """
-    read = _read(table)
-    listed = ", ".join(read.columns)
-    if state not in read.columns:
-        raise InvalidModel(
-            f"{read.name} must have a column {state!r} that says which state a row is about; "
-            f"got the columns {listed}"
-        )
-    chosen = [names] if isinstance(names, str) else names
-    chosen = [name for name in read.columns if name != state] if chosen is None else list(chosen)
-    missing = next((name for name in chosen if name not in read.columns), None)
+    opened = _opened(table, state)
+    opened.require(state)
+    listed = [names] if isinstance(names, str) else names
+    chosen = [name for name in opened.names if name != state] if listed is None else [*listed]
+    missing = next((name for name in chosen if name not in opened.names), None)
     if missing is not None:
-        raise InvalidModel(f"{read.name} has no column {missing!r}; got the columns {listed}")
-    if not chosen or not len(read.places):
         raise InvalidModel(
-            f"{read.name} must have at least one row and one column of features; got none"
+            f"{opened.path} has no column {missing!r}; got the columns {', '.join(opened.names)}"
+            f"{did_you_mean(missing, opened.names)}"
         )
     layout = layout or Layout()
-    grid = layout.rows * layout.columns
-    count = states or len(layout.state_names) or grid or len(read.places)
-    rows = _states(read, state, count, layout)
+    given = states or len(layout.state_names) or layout.rows * layout.columns
+    read = opened.read(dict.fromkeys([state, *chosen]), texts=[state] if layout.state_names else [])
+    count = given or len(read[state])
+    if not chosen or not len(read[state]):
+        raise InvalidModel(
+            f"{opened.path} must have at least one row and one column of features; got none"
+        )
+    cells = np.stack([read[name].reals() for name in chosen], axis=1)
     values = np.empty((count, len(chosen)))
-    for j, name in enumerate(chosen):
-        values[rows, j] = _real(read, name)
+    values[_states(opened, read[state], count, layout)] = cells
     return Map(values, chosen)
 
 
-@dataclass(frozen=True, eq=False)
-class _Table:
-    """Columns of equal length, and what to call each row in a message.
-
-    Attributes:
-        columns: by name; text in a CSV file.
-        name: of the table.
-        places: "line 2" and so on, one a row.
-    """
-
-    columns: Mapping[str, Any]
-    name: str
-    places: Sequence[str]
-
-    def wrong(self, column: str, row: int, wanted: str) -> InvalidModel:
-        entry = self.columns[column][row]
-        entry = entry.item() if hasattr(entry, "item") else entry
-        got = "nothing" if entry in (None, "") else repr(entry)
-        return InvalidModel(
-            f"{self.name}, {self.places[row]}, column {column!r}: must be {wanted}; got {got}"
-        )
-
-
-def _read(table: Any) -> _Table:
+def _opened(table: str | Path | Mapping[str, Any] | Any, state: str) -> Table:
     if isinstance(table, str | Path):
         path = Path(table)
-        if path.suffix == ".csv":
-            return _text_table(path)
-        if path.suffix != ".parquet":
+        if path.suffix.lower() not in (*TEXT, *PARQUET):
             raise InvalidModel(f"a table of features is a .csv or .parquet file; got {path.name}")
-        read, name = read_columns(path), str(path)
-    elif isinstance(table, Mapping) or hasattr(table, "columns"):
-        listed = table.keys() if isinstance(table, Mapping) else table.columns
-        read, name = {str(key): np.asarray(table[key]) for key in listed}, "the table"
-    else:
+        return open_table(path, InvalidModel, expected=(state,))
+    if not isinstance(table, Mapping) and not hasattr(table, "columns"):
         raise InvalidModel(
             f"a table of features is a path, a dict of columns or a data frame; got {table!r:.60}"
         )
-    lengths = {len(column) if column.ndim == 1 else -1 for column in read.values()}
-    if len(lengths) != 1 or -1 in lengths:
-        raise InvalidModel(f"{name} must have columns of equal length, one entry a row")
-    return _Table(read, name, [f"row {row}" for row in range(lengths.pop())])
+    return _MemoryTable({str(key): np.asarray(table[key]) for key in _names(table)})
 
 
-def _text_table(path: Path) -> _Table:
-    """A CSV file, its separator told by the header; byte order mark and blank lines are skipped."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise OSError(f"{path} must be UTF-8 text; byte {error.start} is not") from None
-    header = next((line for line in text.splitlines() if line.strip()), "")
-    separator = max(SEPARATORS, key=header.count)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    rows, places = [], []
-    try:
-        for cells in reader:
-            if any(cell.strip() for cell in cells):
-                rows.append([cell.strip() for cell in cells])
-                places.append(f"line {reader.line_num}")
-    except csv.Error as error:
-        raise InvalidModel(f"{path}, line {reader.line_num}: {error}") from None
-    if not rows:
-        raise InvalidModel(f"{path} is empty; its first line must name the columns")
-    head = [" ".join(cell.split()) for cell in rows[0]]  # names are one line
-    twice = next((name for j, name in enumerate(head) if name in head[:j]), None)
-    if twice is not None:
-        raise InvalidModel(f"{path}, {places[0]}: the column {twice!r} is there twice")
-    for cells, place in zip(rows[1:], places[1:], strict=True):
-        if len(cells) != len(head):
-            raise InvalidModel(
-                f"{path}, {place}: must have {len(head)} fields ({', '.join(head)}); "
-                f"got {len(cells)}"
-            )
-    parts = zip(*rows[1:], strict=True) if len(rows) > 1 else [()] * len(head)
-    return _Table(dict(zip(head, parts, strict=True)), str(path), places[1:])
+def _names(table: Mapping[str, Any] | Any) -> Sequence[str]:
+    return [*(table.keys() if isinstance(table, Mapping) else table.columns)]
 
 
-def _states(table: _Table, column: str, count: int, layout: Layout) -> np.ndarray:
+class _MemoryTable(Table):
+    """Columns by name, read like those of a file."""
+
+    def __init__(self, columns: Mapping[str, np.ndarray]) -> None:
+        super().__init__("the table", InvalidModel, tuple(columns))
+        lengths = {len(column) if column.ndim == 1 else -1 for column in columns.values()}
+        if len(lengths) != 1 or -1 in lengths:
+            raise InvalidModel("the table must have columns of equal length, one entry a row")
+        self.columns = columns
+
+    def read(self, names: Any = None, **options: Any) -> dict[str, Column]:
+        """The columns by name; what is no number is text."""
+        return {name: self._column(name) for name in (names or self.names)}
+
+    def _column(self, name: str) -> Column:
+        values = self.columns[name]
+        if values.dtype.kind in "iufb":
+            return Column(name, values, None, self.fault)
+        texts = ["" if entry is None else str(entry).strip() for entry in values.tolist()]
+        places = {text: at for at, text in enumerate(dict.fromkeys(texts))}
+        codes = np.array([places[text] for text in texts], int)
+        return Column(name, codes, tuple(places), self.fault)
+
+    def place(self, row: int) -> str:
+        """The number of a row."""
+        return f"row {row}"
+
+
+def _states(table: Table, column: Column, count: int, layout: Layout) -> np.ndarray:
     """[N] the number of the state of each row; every state exactly once."""
-    entries = table.columns[column]
     known = {name: s for s, name in enumerate(state_names(layout, count))}
-    # Names first: states may be called "1", "2" and "3".
-    found = np.array([known.get(e, -1) if isinstance(e, str) else -1 for e in entries])
     wanted = f"a state in 0..{count - 1}" + (" or the name of one" if known else "")
-    if (found < 0).all():
-        found = np.array([_whole(entry) for entry in entries])
-    bad = (found < 0) | (found >= count)
-    if bad.any():
-        row = int(np.argmax(bad))
-        named = isinstance(entries[row], str) and _whole(entries[row]) < 0 and not known
-        raise table.wrong(column, row, wanted + (", or a layout must name it" if named else ""))
-    order = np.argsort(found, kind="stable")
-    again = np.flatnonzero(np.diff(found[order]) == 0)
+    # Names first: states may be called "1", "2" and "3".
+    spelled = column.spelled()
+    texts = spelled.texts or ()
+    found = [known.get(text, -1) for text in texts]
+    if max(found) < 0:
+        found = [_whole(text) for text in texts]
+    hint = "" if known or any(_whole(text) >= 0 for text in texts) else ", or a layout must name it"
+    spelled.refuse([not 0 <= number < count for number in found], wanted + hint)
+    rows = np.array(found)[spelled.values]
+    order = np.argsort(rows, kind="stable")
+    again = np.flatnonzero(np.diff(rows[order]) == 0)
     if len(again):
         one, two = (int(order[again[0] + i]) for i in (0, 1))
-        raise table.wrong(column, two, f"a state of its own, but {table.places[one]} is about it")
-    if len(found) < count:
-        lost = int(np.setdiff1d(np.arange(count), found)[0])
+        raise column.wrong(two, f"a state of its own, but {table.place(one)} is about it")
+    if len(rows) < count:
+        lost = int(np.setdiff1d(np.arange(count), rows)[0])
         raise InvalidModel(
-            f"{table.name}, column {column!r}: must name every state once; "
-            f"{layout.state_name(lost)!r} is missing ({len(found)} rows for {count} states)"
+            f"{table.path}, column {column.name!r}: must name every state once; "
+            f"{layout.state_name(lost)!r} is missing ({len(rows)} rows for {count} states)"
         )
-    return found
+    return rows
 
 
-def _real(table: _Table, column: str) -> np.ndarray:
-    """[N] the column as finite numbers; the first row that is none is named."""
-    numbers = np.array([_number(entry) for entry in table.columns[column]])
-    bad = ~np.isfinite(numbers)
-    if bad.any():
-        raise table.wrong(column, int(np.argmax(bad)), "a finite number")
-    return numbers
-
-
-def _number(entry: Any) -> float:
-    try:
-        return float(entry)
-    except (TypeError, ValueError):
-        return np.nan
-
-
-def _whole(entry: Any) -> int:
-    """The number of a state, or -1 where the entry spells none."""
-    if isinstance(entry, str):
-        return int(entry) if entry.isascii() and entry.isdigit() and len(entry) < 10 else -1
-    whole = isinstance(entry, int | np.integer) and not isinstance(entry, bool)
-    return int(entry) if whole and abs(entry) < 2**31 else -1
+def _whole(text: str) -> int:
+    """The number of a state, or -1 where the text spells none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1

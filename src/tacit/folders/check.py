@@ -1,4 +1,4 @@
-"""What should make a user pause about a problem that can be read: sentences with names in them."""
+"""What `tacit check` says about a problem that can be read: warnings, and what a recovery takes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OFTEN = 50
 Move = tuple[str, str, str, int]
 
 
-def cautions(problem: Problem) -> tuple[str, ...]:
+def check_problem(problem: Problem) -> tuple[str, ...]:
     """Everything worth a warning, as sentences."""
     found = [*feature_findings(problem.features), *dependent_features(problem.features)]
     if problem.demonstrations is None:

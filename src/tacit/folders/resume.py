@@ -1,133 +1,112 @@
-"""One writer a folder: a lock that names its holder, and is recovered when the holder is gone."""
+"""Runs that can be gone on with: a folder claimed by one writer, and the journal of its stages.
+
+A run makes the same stages in the same order every time. Going on means to begin again and to read
+back what is known, so the end is the same to the last bit. Each stage is kept with a checksum of
+everything it depends on: a journal of other data is noticed, not used.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import json
-import os
-import platform
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from tacit.engine.progress import Event
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
+from tacit.files.arrays import Tree, digest, pack, read_arrays, unpack, write_arrays
 from tacit.files.atomic import PART, read_page, settle, write_bundle, write_page
-from tacit.folders.journal import CURRENT, EVERY, JOURNAL, SETTINGS, FolderJournal
-from tacit.folders.recoveries import FORMAT, PAGE
-from tacit.folders.runs import Run, difference
+from tacit.files.locks import locked
+from tacit.folders.runs import FORMAT, JOURNAL, PAGE, SETTINGS, Run, difference
 
-LOCK = ".lock"
-# Another process may remove the file between our opening and locking it; each try is one such.
-TRIES = 100
+CURRENT, HEAD = "current.npz", "head"
+# Seconds between two writes: what an interruption without warning may cost.
+EVERY = 2.0
+# Times as long as a write takes, at least: a large state must not spend the run on being kept.
+RARELY = 20.0
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Inside, nobody else writes to the folder; `OSError` says in one line who does.
+class FolderJournal:
+    """A `tacit.progress.Journal` in a folder; also a callback, which asks for nothing."""
 
-    The system drops the lock when its holder dies. Where it has no such locks, or the holder sits
-    on another machine, the process number, its start time and the machine in the file decide.
+    def __init__(self, folder: Path, *, every: float = EVERY) -> None:
+        self.folder, self.every = folder, every
+        self._digests: dict[str, str] = {}
+        self._waiting: dict[str, tuple[dict[str, object], Tree]] = {}
+        self._last, self._pause = time.monotonic(), every
+
+    def __call__(self, event: Event) -> None:
+        """Nothing: states come by `keep`."""
+
+    def recall(self, stage: str, inputs: Tree, kinds: Sequence[type]) -> tuple[Tree, bool] | None:
+        """The last state of the stage and whether that was its end; None if it is not known."""
+        self._digests[stage] = digest(inputs)
+        for name in (_file(stage), CURRENT):
+            path = self.folder / name
+            if not path.exists():
+                continue
+            arrays = read_arrays(path)
+            try:
+                head = json.loads(str(arrays.pop(HEAD)))
+                if head["stage"] != stage:
+                    continue
+                state = unpack(arrays, kinds) if head["inputs"] == self._digests[stage] else None
+            except (ValueError, KeyError, TypeError) as error:
+                raise OSError(f"{path} is no record of a stage: {error}") from None
+            if head["inputs"] != self._digests[stage]:
+                raise TacitError(
+                    f"{path} was made from other data or settings than {stage} has now; "
+                    "begin again with --overwrite"
+                )
+            return state, bool(head["finished"])
+        return None
+
+    def keep(self, stage: str, inputs: Tree, state: Tree, *, finished: bool) -> None:
+        """Remembers where the stage stands, and writes it down if it is time."""
+        if stage not in self._digests:
+            self._digests[stage] = digest(inputs)
+        head = {"stage": stage, "inputs": self._digests[stage], "finished": finished}
+        # The state itself, not a copy: states are never changed, only replaced.
+        self._waiting[_file(stage) if finished else CURRENT] = (head, state)
+        if time.monotonic() - self._last >= self._pause:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what has not been written yet, finished stages first."""
+        began = time.monotonic()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name in sorted(self._waiting, key=lambda name: name == CURRENT):
+            head, state = self._waiting[name]
+            write_arrays(self.folder / name, {HEAD: np.array(json.dumps(head)), **pack(state)})
+            del self._waiting[name]
+        self._last = time.monotonic()
+        if self.every > 0:
+            self._pause = max(self.every, RARELY * (self._last - began))
+
+
+def checkpoint(folder: str | Path, *, every: float = EVERY) -> FolderJournal:
+    """A callback that keeps a recovery in a folder, to go on after an interruption.
+
+    `tacit.recover(..., callbacks=[tacit.runs.checkpoint("kept")])`, called again with the same
+    arguments, goes on where it was left. Remove the folder when the answer is there.
+
+    Args:
+        folder: where to keep it.
+        every: seconds between two writes, more where writing takes long; 0 writes at every step.
     """
-    path = folder / LOCK
-    descriptor = _acquired(path)
-    try:
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(_holder()).encode(), 0)
-        yield
-    finally:
-        # While still held: whoever opened the file before finds out that it is gone. Where it
-        # cannot be removed, the next one finds that nobody holds it.
-        with contextlib.suppress(OSError):
-            path.unlink()
-        os.close(descriptor)
+    return FolderJournal(Path(folder), every=every)
 
 
-def _acquired(path: Path) -> int:
-    for _ in range(TRIES):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
-        try:
-            system = _system_lock(descriptor)
-            holder = _read(descriptor)
-            if system is False or (holder and _lives(holder, locks_work=system is True)):
-                who = (
-                    f"process {holder.get('pid')} on {holder.get('host')}" if holder else "another"
-                )
-                raise OSError(
-                    f"{path.parent} is being written by {who}; wait for it, or choose another "
-                    f"folder (if it is surely gone, delete {path})"
-                )
-            if _same_file(descriptor, path):
-                return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-    raise OSError(f"{path} changes hands too often to be locked")
-
-
-def _system_lock(descriptor: int) -> bool | None:
-    """Whether the system gave us the lock; None where it has no locks to give."""
-    try:
-        import fcntl
-    except ImportError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
-
-
-def _lives(holder: dict[str, Any], *, locks_work: bool) -> bool:
-    """Whether the holder named in a lock file may still be writing."""
-    if holder.get("host") != platform.node():
-        return True  # nobody can tell from here
-    if locks_work:
-        return False  # it would have kept us from the lock
-    started = started_at(int(holder.get("pid", -1)))
-    return started is not None and started == holder.get("started")
-
-
-def _holder() -> dict[str, Any]:
-    return {"pid": os.getpid(), "host": platform.node(), "started": started_at(os.getpid())}
-
-
-def started_at(pid: int) -> str | None:
-    """When a process of this machine began, in words of the system; None if there is none."""
-    try:
-        # The name may hold spaces and brackets: the 22nd field is counted from the last bracket.
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return fields[19]
-    except (OSError, IndexError):
-        pass
-    if os.name == "nt" or Path("/proc/self").exists():
-        return None
-    try:
-        os.kill(pid, 0)
-    except (OSError, OverflowError):
-        return None
-    return "unknown"
-
-
-def _read(descriptor: int) -> dict[str, Any]:
-    try:
-        found = json.loads(os.pread(descriptor, 4096, 0) or b"{}")
-    except ValueError:
-        return {}  # a writer that died while it wrote its name
-    return found if isinstance(found, dict) else {}
-
-
-def _same_file(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
+def _file(stage: str) -> str:
+    return re.sub(r"[^0-9A-Za-z]+", "-", stage) + ".npz"
 
 
 @dataclass(frozen=True, eq=False)

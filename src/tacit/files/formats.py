@@ -28,25 +28,37 @@ SIGNATURES = (
 PICKLE = "a pickle, which is never loaded since it could run any code"
 
 
-def recognised(head: bytes) -> str:
+def known_format(head: bytes) -> str:
     """What the first bytes say that the file is, in words; "" where they say nothing."""
     if re.match(rb"\x80[\x02-\x05]", head):
         return PICKLE
     return next((words for start, words in SIGNATURES if head.startswith(start)), "")
 
 
-def opening(path: Path, wanted: str, *, largest: int = LARGEST) -> bytes:
-    """The first 16 bytes of a file; `OSError` where it is none, too large, or a pickle."""
+def read_head(path: Path, wanted: str, *, largest: int = LARGEST) -> bytes:
+    """The first 16 bytes of a file; `OSError` where it is none, too large, or a pickle.
+
+    Args:
+        path: of the file.
+        wanted: what it should be, for messages.
+        largest: most bytes that it may have.
+    """
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; expected {wanted}")
     if path.exists() and not path.is_file():  # reading might wait, or go on, for ever
         raise OSError(f"{path} is a pipe or a device; expected {wanted}, in a file")
     with open(path, "rb") as file:
         head = file.read(16)
-    if recognised(head) == PICKLE or path.suffix in (".pkl", ".pickle"):
+    if path.suffix in (".pkl", ".pickle") or known_format(head) == PICKLE:
         raise OSError(f"{path} is {PICKLE}; expected {wanted}")
     check_size(path, path.stat().st_size, largest)
     return head
+
+
+def check_text(path: Path, wanted: str, *, largest: int = LARGEST) -> None:
+    """Raises `OSError` unless the file may be text."""
+    if found := known_format(read_head(path, wanted, largest=largest)):
+        raise OSError(f"{path} must be {wanted}; it is {found}")
 
 
 def check_size(path: Path, size: int, largest: int) -> None:
@@ -58,11 +70,17 @@ def check_size(path: Path, size: int, largest: int) -> None:
         )
 
 
-def near_column(name: str, columns: Iterable[str], *, cutoff: float = 0.7) -> str:
-    """The column that may be a misspelling of a name; "" where none is."""
-    folded = {column.casefold(): column for column in columns}
-    near = difflib.get_close_matches(name, folded, n=1, cutoff=cutoff)
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """The known name that a name may be a misspelling of; "" where none is."""
+    folded = {one.casefold(): one for one in known}
+    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=cutoff)
     return folded[near[0]] if near else ""
+
+
+def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """A hint at the name that was meant, to end a message with; "" where none is near."""
+    near = nearest(name, known, cutoff=cutoff)
+    return f" (did you mean {near!r}?)" if near else ""
 
 
 def natural_order(names: Iterable[str]) -> tuple[str, ...]:
