@@ -14,7 +14,8 @@ from tacit import MDP, Successors
 from tacit.engine.backends import backend_of
 from tacit.engine.backends.device import dense, sparse
 from tacit.engine.backends.host import Host
-from tacit.engine.smooth_dual import Dual, minimise, point_at
+from tacit.engine.newton_search import minimise
+from tacit.engine.smooth_dual import Dual, point_at
 
 STATES, ACTIONS, SIZE = 6, 3, 4
 TOLERANCE = 1e-9

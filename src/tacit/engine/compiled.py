@@ -1,20 +1,28 @@
-"""Machine code for loops on the host, and where JAX's compiled code is kept for those who ask.
+"""Compiled code: loops on the host by numba, array programs by JAX in double precision.
 
 The exact solver follows discrete switches of policies: long chains of small, branching steps, for
 which a compiled loop on the host beats an array engine by far (a 25-state problem takes a fraction
 of a millisecond, and nothing is compiled anew for another shape). Without numba the answers are the
 same and the wait is longer.
+
+JAX costs about a second to import and defaults to float32. So it is imported where it is needed,
+never by `import tacit`, and double precision is switched on around our own calls only: a user's
+other JAX code keeps its settings, and its compiled code is kept on disk only by whoever asks.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., object])
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
 
 # NaN and infinity keep their meaning: a guard that cannot see them is no guard.
 SAFE = {"contract", "nsz"}
@@ -38,7 +46,50 @@ def _njit(function: Function, fastmath: set[str]) -> Function:
         from numba import njit
     except ImportError:
         return function
-    return njit(cache=True, nogil=True, fastmath=fastmath)(function)
+    return njit(cache=True, nogil=True, fastmath=fastmath)(function)  # pyright: ignore[reportReturnType]
+
+
+class Compiled(Protocol[Given, Found]):
+    """A compiled function; `__wrapped__` is the plain one, for use inside another."""
+
+    __wrapped__: Callable[Given, Found]
+
+    def __call__(self, *arguments: Given.args, **keywords: Given.kwargs) -> Found:
+        """What the function returns, in NumPy arrays of 64 bits."""
+        ...
+
+
+def compiled_in_double(
+    function: Callable[Given, Found], *, static: Sequence[str] = ()
+) -> Compiled[Given, Found]:
+    """The function under `jax.jit`, traced and called with 64-bit numbers.
+
+    Its first argument is the backend. One on NumPy arrays runs the same function step by step; one
+    on many devices places the arguments there, by their names, and fetches the results.
+
+    Args:
+        function: of the backend and of arrays.
+        static: names of its arguments that are no arrays.
+    """
+    import jax
+    import numpy as np
+
+    traced = jax.jit(function, static_argnames=tuple(static))
+    names = tuple(inspect.signature(function).parameters)[1:]
+
+    @functools.wraps(function)
+    def call(backend: Any, *arguments: Any, **keywords: Any) -> Any:
+        if backend.arrays is np:
+            return function(backend, *arguments, **keywords)  # pyright: ignore[reportCallIssue]
+        with jax.enable_x64(True):
+            if hasattr(backend, "place"):
+                placed = [backend.place(n, a) for n, a in zip(names, arguments, strict=False)]
+                keywords = {n: backend.place(n, a) for n, a in keywords.items()}
+                return backend.fetch(traced(backend, *placed, **keywords))
+            # NumPy arrays come back: a stray JAX operation outside would fall to float32.
+            return jax.tree.map(np.asarray, traced(backend, *arguments, **keywords))
+
+    return call  # pyright: ignore[reportReturnType]
 
 
 def keep_compiled_code(folder: str | os.PathLike[str] | None = None) -> Path | None:

@@ -72,7 +72,7 @@ def cluster_is_told() -> tuple[bool, Any]:
     return not isinstance(backend, LokyBackend), told
 
 
-def told_to_spread() -> bool:
+def told_of_workers() -> bool:
     """Whether joblib was told of a cluster or of several processes; not inside one of the latter.
 
     Work that one machine does well in one piece asks here first.

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit.engine.backends.sharded import Sharded
-from tacit.engine.precision import compiled_in_double
-from tacit.engine.smooth_dual import Dual, minimise
+from tacit.engine.compiled import compiled_in_double
+from tacit.engine.newton_search import minimise
+from tacit.engine.smooth_dual import Dual
 from tacit.errors import InvalidModel, NotConverged
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Certificate, Status

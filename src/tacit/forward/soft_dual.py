@@ -83,7 +83,8 @@ class SoftDual:
     ) -> tuple[Solution, bool]:
         """Where the search from a guess ends, and whether a price has stopped to matter there."""
         from tacit.engine.backends import backend_of
-        from tacit.engine.smooth_dual import Dual, minimise
+        from tacit.engine.newton_search import minimise
+        from tacit.engine.smooth_dual import Dual
 
         reward, costs = objective.tables(mdp)
         bounded = np.isfinite(objective.budgets)

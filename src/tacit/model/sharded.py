@@ -22,7 +22,7 @@ from tacit.engine.backends.sharded import (
     origin,
     sharded,
     share,
-    spread,
+    split_rows,
 )
 from tacit.engine.compiled import keep_compiled_code
 from tacit.errors import InvalidModel
@@ -103,7 +103,7 @@ class ShardedMDP:
             raise InvalidModel(f"all rows must have as many actions; got {agreed[:, 0].tolist()}")
         border = border_of(mesh, states, longest)
         backend = _backend(mesh, parts, (states, actions, lanes, width, border))
-        start = spread(mesh, (states,), lambda i, j: begins(i, j) / total)
+        start = split_rows(mesh, (states,), lambda i, j: begins(i, j) / total)
         return cls(backend, start, discount)
 
     @property
@@ -119,7 +119,7 @@ class ShardedMDP:
     def table(self, rows: Rows, *lead: int, actions: bool = True) -> jax.Array:
         """[*lead, N, A] or [*lead, N] the table of which `rows(start, stop)` are these states'."""
         shape = (*lead, self.states, *((self.actions,) if actions else ()))
-        return spread(self.backend.mesh, shape, rows, axis=len(lead))
+        return split_rows(self.backend.mesh, shape, rows, axis=len(lead))
 
     def zeros(self, *, actions: bool = False) -> jax.Array:
         """[N] or [N, A] zeros, split."""
@@ -226,8 +226,8 @@ def _backend(
         return block
 
     return Sharded(
-        spread(mesh, (states, lanes, width), places, dtype=np.int32),
-        spread(mesh, (states, actions, width), chances),
+        split_rows(mesh, (states, lanes, width), places, dtype=np.int32),
+        split_rows(mesh, (states, actions, width), chances),
         mesh,
         states,
         border,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tacit.engine.backends.protocol import MESH, Backend
+from tacit.engine.backends.protocol import MESH, Array, Backend
 
 if TYPE_CHECKING:
     from tacit.model.mdp import MDP
 
-__all__ = ["DENSE_LIMIT", "Backend", "backend_of"]
+__all__ = ["DENSE_LIMIT", "Array", "Backend", "backend_of"]
 
 # Up to this many states one dense factorisation beats any number of sparse products.
 DENSE_LIMIT = 256

@@ -6,12 +6,15 @@ answer: every claim below is of right - A x computed afresh.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from tacit.engine.backends.protocol import Array, State
 
 if TYPE_CHECKING:
     from tacit.model.mdp import MDP
@@ -25,7 +28,10 @@ PATIENCE, LIMIT = 300, 4000
 BLOCK, PLAIN = 32, 30_000
 
 
-def eliminated(matrix: Any, right: Any) -> Any:
+Size = Callable[[Array], Array]
+
+
+def eliminated(matrix: Array, right: Array) -> Array:
     """The x of matrix x = right, by Gauss and Jordan's elimination without pivoting.
 
     Made of plain array operations, so that a batch of small systems is one program. Stable for what
@@ -34,7 +40,7 @@ def eliminated(matrix: Any, right: Any) -> Any:
     size = len(matrix)
     columns = right.reshape(size, -1)
 
-    def step(k: Any, table: Any) -> Any:
+    def step(k: Array, table: Array) -> Array:
         row = table[k] / table[k, k]
         rest = table - jnp.outer(table[:, k], row)
         return jnp.where((jnp.arange(size) == k)[:, None], row, rest)
@@ -43,101 +49,129 @@ def eliminated(matrix: Any, right: Any) -> Any:
     return table[:, size:].reshape(right.shape)
 
 
-def largest(residual: Any) -> Any:
+def largest(residual: Array) -> Array:
     """The size of a residual that matters for values: its largest entry."""
     return jnp.abs(residual).max()
 
 
-def total(residual: Any) -> Any:
+def total(residual: Array) -> Array:
     """The size of a residual that matters for visits: in a million states small ones add up."""
     return jnp.abs(residual).sum()
 
 
 def solve_chain(
-    rows: Any,
-    weights: Any,
-    discount: Any,
-    right: Any,
-    target: Any,
-    guess: Any = None,
-    size: Any = largest,
-) -> Any:
+    rows: Array,
+    weights: Array,
+    discount: Array,
+    right: Array,
+    target: Array,
+    guess: Array = None,
+    size: Size = largest,
+) -> Array:
     """[S] the x of x - discount * sum_w weights[s, w] x[rows[s, w]] = right, from `guess`."""
 
-    def product(x: Any) -> Any:
+    def product(x: Array) -> Array:
         return x - discount * (weights * x[rows]).sum(axis=1)
 
-    x = jnp.zeros_like(right) if guess is None else guess
-    return bicgstab(product, right, target, x, size)
+    return bicgstab(product, right, target, guess, size)
 
 
-def bicgstab(product: Any, right: Any, target: Any, x: Any, size: Any = largest) -> Any:
+class Approach(NamedTuple):
+    """How far a solve has come, by the true residual."""
+
+    x: Array
+    residual: Array  # right - product(x), computed afresh
+    spent: Array  # steps so far
+    gaining: Array  # whether the last steps made the residual smaller
+
+
+class Recurrence(NamedTuple):
+    """The vectors and numbers of BiCGSTAB, and the residual that it believes in."""
+
+    x: Array
+    residual: Array
+    shadow: Array
+    direction: Array
+    rho: Array
+    alpha: Array
+    omega: Array  # 0 after a breakdown
+    image: Array
+    steps: Array
+
+
+def bicgstab(
+    product: Callable[[Array], Array],
+    right: Array,
+    target: Array,
+    guess: Array = None,
+    size: Size = largest,
+) -> Array:
     """The x of product(x) = right, to a true residual of size `target` where that can be had.
 
     `product` is I - discount P. Where the Krylov steps no longer gain, plain steps x + residual go
     on: they shrink the residual by the discount each, whatever the chain.
     """
 
-    def restart(state: Any) -> Any:
-        x, residual, spent, _ = state
-        zero = jnp.zeros_like(x)
+    def restart(at: Approach) -> Approach:
+        zero = jnp.zeros_like(at.x)
         # Uneven weights: the residual itself breaks down after one step where it is an eigenvector
         # of the transpose, as an even start is for the visits of any policy.
-        shadow = residual * (1.0 + 0.5 * jnp.cos(jnp.arange(len(x), dtype=x.dtype)))
-        found, *_, steps = jax.lax.while_loop(
-            lambda s: (size(s[1]) > 0.5 * target) & (s[8] < PATIENCE) & (s[6] != 0.0),
+        shadow = at.residual * (1.0 + 0.5 * jnp.cos(jnp.arange(len(at.x), dtype=at.x.dtype)))
+        end = jax.lax.while_loop(
+            lambda s: (size(s.residual) > 0.5 * target) & (s.steps < PATIENCE) & (s.omega != 0.0),
             some_steps,
-            (x, residual, shadow, zero, 1.0, 1.0, 1.0, zero, 0),
+            Recurrence(at.x, at.residual, shadow, zero, 1.0, 1.0, 1.0, zero, 0),
         )
-        fresh = right - product(found)
-        before, after = size(residual), size(fresh)
+        fresh = right - product(end.x)
+        before, after = size(at.residual), size(fresh)
         better = after < before  # not where it is NaN
-        x, residual = jnp.where(better, found, x), jnp.where(better, fresh, residual)
-        return x, residual, spent + steps, after < 0.5 * before
+        x, residual = jnp.where(better, end.x, at.x), jnp.where(better, fresh, at.residual)
+        return Approach(x, residual, at.spent + end.steps, after < 0.5 * before)
 
-    def some_steps(state: Any) -> Any:
+    def some_steps(state: Recurrence) -> Recurrence:
         for _ in range(AT_ONCE):
             state = _bicgstab_step(product, state)
         return state
 
-    def plain(state: Any) -> Any:
-        x, residual, spent, _ = state
+    def plain(at: Approach) -> Approach:
         one = lambda _, s: (s[0] + s[1], right - product(s[0] + s[1]))  # noqa: E731
-        x, fresh = jax.lax.fori_loop(0, BLOCK, one, (x, residual))
+        x, fresh = jax.lax.fori_loop(0, BLOCK, one, (at.x, at.residual))
         # At rounding level it stops falling.
-        return x, fresh, spent + BLOCK, size(fresh) < 0.98 * size(residual)
+        return Approach(x, fresh, at.spent + BLOCK, size(fresh) < 0.98 * size(at.residual))
 
-    def going(limit: int) -> Any:
-        return lambda state: (size(state[1]) > target) & (state[2] < limit) & state[3]
+    def going(limit: int) -> Callable[[Approach], Array]:
+        return lambda at: (size(at.residual) > target) & (at.spent < limit) & at.gaining
 
-    state = jax.lax.while_loop(going(LIMIT), restart, (x, right - product(x), 0, True))
-    return jax.lax.while_loop(going(PLAIN), plain, (*state[:2], 0, True))[0]
+    x = jnp.zeros_like(right) if guess is None else guess
+    start = Approach(x, right - product(x), 0, True)
+    end = jax.lax.while_loop(going(LIMIT), restart, start)
+    return jax.lax.while_loop(going(PLAIN), plain, end._replace(spent=0, gaining=True)).x
 
 
-def _bicgstab_step(product: Any, state: Any) -> Any:
-    x, residual, shadow, direction, rho, alpha, omega, image, steps = state
-    fresh = shadow @ residual
-    direction = residual + fresh / rho * (alpha / omega) * (direction - omega * image)
+def _bicgstab_step(product: Callable[[Array], Array], at: Recurrence) -> Recurrence:
+    fresh = at.shadow @ at.residual
+    direction = at.residual + fresh / at.rho * (at.alpha / at.omega) * (
+        at.direction - at.omega * at.image
+    )
     image = product(direction)
-    alpha = fresh / (shadow @ image)
-    middle = residual - alpha * image
+    alpha = fresh / (at.shadow @ image)
+    middle = at.residual - alpha * image
     other = product(middle)
     size = other @ other
     omega = jnp.where(size > 0, (other @ middle) / jnp.where(size > 0, size, 1.0), 0.0)
-    x = x + alpha * direction + omega * middle
+    x = at.x + alpha * direction + omega * middle
     residual = middle - omega * other
     finite = jnp.isfinite(alpha) & jnp.isfinite(omega) & (fresh != 0)
-    keep = lambda new, old: jnp.where(finite, new, old)  # noqa: E731 - a breakdown keeps the last x
-    return (
-        keep(x, state[0]),
-        keep(residual, state[1]),
-        shadow,
-        direction,
-        fresh,
-        alpha,
-        jnp.where(finite, omega, 0.0),
-        image,
-        steps + 1,
+    return Recurrence(
+        x=jnp.where(finite, x, at.x),  # a breakdown keeps the last x
+        residual=jnp.where(finite, residual, at.residual),
+        shadow=at.shadow,
+        direction=direction,
+        rho=fresh,
+        alpha=alpha,
+        omega=jnp.where(finite, omega, 0.0),
+        image=image,
+        steps=at.steps + 1,
     )
 
 
@@ -146,23 +180,25 @@ class Traced:
 
     arrays = jnp
     direct = False
-    expected_next: Any
+    expected_next: Array
 
-    def while_loop(self, going: Any, step: Any, state: Any) -> Any:
+    def while_loop(
+        self, going: Callable[[State], Array], step: Callable[[State], State], state: State
+    ) -> State:
         """The state after repeating `step` while `going`, as one compiled loop."""
         return jax.lax.while_loop(going, step, state)
 
-    def select(self, condition: Any, new: Any, old: Any) -> Any:
+    def select(self, condition: Array, new: State, old: State) -> State:
         """`new` if the condition holds, else `old`."""
         return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
 
-    def linear_solve(self, matrix: Any, right: Any) -> Any:
+    def linear_solve(self, matrix: Array, right: Array) -> Array:
         """The x of matrix x = right [n, ...], for a small matrix."""
         return jnp.linalg.solve(matrix, right)
 
     def soft_backup(
-        self, discount: Any, temperature: Any, reward: Any, values: Any
-    ) -> tuple[Any, Any]:
+        self, discount: Array, temperature: Array, reward: Array, values: Array
+    ) -> tuple[Array, Array]:
         """[S] soft values after one backup, and [S, A] the Boltzmann policy."""
         scaled = (reward + discount * self.expected_next(values)) / temperature
         best = scaled.max(axis=1, keepdims=True)
@@ -181,40 +217,52 @@ class Dense(Traced):
         many: whether it is one of a batch under `jax.vmap`.
     """
 
-    matrix: Any
+    matrix: Array
     many: bool = field(default=False, metadata={"static": True})
 
     direct = True
 
-    def expected_next(self, values: Any) -> Any:
+    def expected_next(self, values: Array) -> Array:
         """[..., S, A] expected value of the next state, for values [..., S]."""
         return jnp.einsum("sat,...t->...sa", self.matrix, values)
 
-    def inflow(self, table: Any) -> Any:
+    def inflow(self, table: Array) -> Array:
         """[S] what flows into each state."""
         return jnp.einsum("sa,sat->t", table, self.matrix)
 
     def solve(
-        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
-    ) -> Any:
+        self,
+        policy: Array,
+        discount: Array,
+        right: Array,
+        target: Array,
+        *,
+        guess: Array = None,
+    ) -> Array:
         """[..., S] the values x of the policy's chain: x = right + discount * P x."""
         return self._solved(self._system(policy, discount), right)
 
     def solve_transposed(
-        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
-    ) -> Any:
+        self,
+        policy: Array,
+        discount: Array,
+        right: Array,
+        target: Array,
+        *,
+        guess: Array = None,
+    ) -> Array:
         """[S] the visits x of the policy's chain: x = right + discount * P' x."""
         return self._solved(self._system(policy, discount).T, right)
 
-    def _system(self, policy: Any, discount: Any) -> Any:
+    def _system(self, policy: Array, discount: Array) -> Array:
         chain = jnp.einsum("sa,sat->st", policy, self.matrix)
         return jnp.eye(chain.shape[0]) - discount * chain
 
-    def _solved(self, system: Any, right: Any) -> Any:
+    def _solved(self, system: Array, right: Array) -> Array:
         """Solves for the last axis of `right`, by one factorisation."""
         return self.linear_solve(system, jnp.atleast_2d(right).T).T.reshape(right.shape)
 
-    def linear_solve(self, matrix: Any, right: Any) -> Any:
+    def linear_solve(self, matrix: Array, right: Array) -> Array:
         """The x of matrix x = right [n, ...], for a matrix that needs no pivoting."""
         # XLA's batched LAPACK calls lock up inside loops on a CPU with few cores, and a GPU's
         # library does one small matrix at a time.
@@ -234,17 +282,17 @@ class Sparse(Traced):
             too many.
     """
 
-    states: Any
-    probabilities: Any
-    predecessors: Any
+    states: Array
+    probabilities: Array
+    predecessors: Array
 
-    def expected_next(self, values: Any) -> Any:
+    def expected_next(self, values: Array) -> Array:
         """[..., S, A] expected value of the next state, for values [..., S]."""
         if values.ndim > 1:
             return jax.vmap(self.expected_next)(values)
         return (self.probabilities * values[self.states]).sum(axis=2)
 
-    def inflow(self, table: Any) -> Any:
+    def inflow(self, table: Array) -> Array:
         """[S] what flows into each state."""
         weights = self._chain(table)[1]
         return (
@@ -254,8 +302,14 @@ class Sparse(Traced):
         )
 
     def solve(
-        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
-    ) -> Any:
+        self,
+        policy: Array,
+        discount: Array,
+        right: Array,
+        target: Array,
+        *,
+        guess: Array = None,
+    ) -> Array:
         """[..., S] the values x of the policy's chain: x = right + discount * P x."""
         if right.ndim > 1:
             guess = jnp.zeros_like(right) if guess is None else guess
@@ -265,20 +319,25 @@ class Sparse(Traced):
         return solve_chain(*self._chain(policy), discount, right, target, guess)
 
     def solve_transposed(
-        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
-    ) -> Any:
+        self,
+        policy: Array,
+        discount: Array,
+        right: Array,
+        target: Array,
+        *,
+        guess: Array = None,
+    ) -> Array:
         """[S] the visits x of the policy's chain: x = right + discount * P' x."""
         _, weights = self._chain(policy)
         if self.predecessors.shape[1]:
             return solve_chain(*self._reversed(weights), discount, right, target, guess, total)
 
-        def product(x: Any) -> Any:
+        def product(x: Array) -> Array:
             return x - discount * self._scatter(weights * x[:, None])
 
-        x = jnp.zeros_like(right) if guess is None else guess
-        return bicgstab(product, right, target, x, total)
+        return bicgstab(product, right, target, guess, total)
 
-    def _chain(self, table: Any) -> tuple[Any, Any]:
+    def _chain(self, table: Array) -> tuple[Array, Array]:
         """[S, W] next states and [S, W] weights when `table` [S, A] weighs the actions."""
         if self.states.shape[1] == 1:
             return self.states[:, 0], jnp.einsum("sa,saw->sw", table, self.probabilities)
@@ -286,13 +345,13 @@ class Sparse(Traced):
         weights = (table[:, :, None] * self.probabilities).reshape(count, -1)
         return self.states.reshape(count, -1), weights
 
-    def _reversed(self, weights: Any) -> tuple[Any, Any]:
+    def _reversed(self, weights: Array) -> tuple[Array, Array]:
         """[S, V] the states before each state, and [S, V] the chain's weights from there."""
         taken = jnp.take(weights.ravel(), self.predecessors, mode="fill", fill_value=0.0)
         last = weights.shape[0] - 1
         return jnp.minimum(self.predecessors // weights.shape[1], last), taken
 
-    def _scatter(self, weights: Any) -> Any:
+    def _scatter(self, weights: Array) -> Array:
         """[S] the sum of the chain's entries [S, W] that lead to each state."""
         rows = jnp.broadcast_to(self.states, self.probabilities.shape)
         rows = self.states[:, 0] if self.states.shape[1] == 1 else rows.reshape(len(rows), -1)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tacit.engine.backends.protocol import Array, State
 from tacit.engine.kernels.chains import DIRECT_LIMIT, eliminate, krylov, size_of, substitute
 from tacit.engine.kernels.soft_backup import fused_backup
 from tacit.engine.workers import row_blocks, side_by_side
@@ -77,17 +79,19 @@ class Host:
     def __init__(self, mdp: MDP) -> None:
         self._mdp = mdp
 
-    def while_loop(self, going: Any, step: Any, state: Any) -> Any:
+    def while_loop(
+        self, going: Callable[[State], Array], step: Callable[[State], State], state: State
+    ) -> State:
         """The state after repeating `step` while `going`."""
         while going(state):
             state = step(state)
         return state
 
-    def select(self, condition: Any, new: Any, old: Any) -> Any:
+    def select(self, condition: Array, new: State, old: State) -> State:
         """`new` if the condition holds, else `old`."""
         return new if condition else old
 
-    def expected_next(self, values: Any) -> Any:
+    def expected_next(self, values: Array) -> Array:
         """[..., S, A] expected value of the next state, for values [..., S]."""
         if values.ndim == 1:
             return self._mdp.expected_next(values)
@@ -99,13 +103,13 @@ class Host:
         side_by_side(one, range(len(values)))
         return later
 
-    def inflow(self, table: Any) -> Any:
+    def inflow(self, table: Array) -> Array:
         """[S] what flows into each state."""
         return self._mdp.inflow(table)
 
     def soft_backup(
-        self, discount: Any, temperature: Any, reward: Any, values: Any
-    ) -> tuple[Any, Any]:
+        self, discount: Array, temperature: Array, reward: Array, values: Array
+    ) -> tuple[Array, Array]:
         """[S] soft values after one backup, and [S, A] the Boltzmann policy."""
         backed, policy = np.empty(self._mdp.states), np.empty(np.shape(reward))
         layout = self._mdp.layout
@@ -119,23 +123,35 @@ class Host:
         return backed, policy
 
     def solve(
-        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
-    ) -> Any:
+        self,
+        policy: Array,
+        discount: Array,
+        right: Array,
+        target: Array,
+        *,
+        guess: Array = None,
+    ) -> Array:
         """[..., S] the values x of the policy's chain: x = right + discount * P x."""
         return self._solved(policy, right, target, guess, transposed=False)
 
     def solve_transposed(
-        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
-    ) -> Any:
+        self,
+        policy: Array,
+        discount: Array,
+        right: Array,
+        target: Array,
+        *,
+        guess: Array = None,
+    ) -> Array:
         """[S] the visits x of the policy's chain: x = right + discount * P' x."""
         return self._solved(policy, right, target, guess, transposed=True)
 
-    def linear_solve(self, matrix: Any, right: Any) -> Any:
+    def linear_solve(self, matrix: Array, right: Array) -> Array:
         """The x of matrix x = right [n, ...], for a small matrix."""
         return np.linalg.solve(matrix, right)
 
     def _solved(
-        self, policy: Any, right: Any, target: Any, guess: Any, *, transposed: bool
+        self, policy: Array, right: Array, target: Array, guess: Array, *, transposed: bool
     ) -> np.ndarray:
         chain = policy_chain(self._mdp, policy)
         if right.ndim == 1:

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+# A NumPy or a JAX array, or a number in place of one.
+Array: TypeAlias = Any
+State = TypeVar("State")
 
 # The devices that large models are split over (`tacit.scale.sharded`), a `jax.sharding.Mesh`.
 MESH: ContextVar[Any] = ContextVar("tacit_mesh", default=None)
@@ -17,34 +21,42 @@ MESH: ContextVar[Any] = ContextVar("tacit_mesh", default=None)
 class Backend(Protocol):
     """The dynamics of a model, and the engine they live in."""
 
-    arrays: Any  # numpy or jax.numpy
+    arrays: Array  # numpy or jax.numpy
     direct: bool  # whether systems are solved by elimination: rough answers cost as much as fine
 
-    def while_loop(self, going: Callable, step: Callable, state: Any) -> Any:
+    def while_loop(
+        self, going: Callable[[State], Array], step: Callable[[State], State], state: State
+    ) -> State:
         """The state after repeating `step` while `going`."""
         ...
 
-    def select(self, condition: Any, new: Any, old: Any) -> Any:
+    def select(self, condition: Array, new: State, old: State) -> State:
         """`new` if the condition holds, else `old`; both are trees of arrays."""
         ...
 
-    def expected_next(self, values: Any) -> Any:
+    def expected_next(self, values: Array) -> Array:
         """[..., S, A] expected value of the next state, for values [..., S]."""
         ...
 
-    def inflow(self, table: Any) -> Any:
+    def inflow(self, table: Array) -> Array:
         """[S] what flows into each state when `table` [S, A] flows out."""
         ...
 
     def soft_backup(
-        self, discount: Any, temperature: Any, reward: Any, values: Any
-    ) -> tuple[Any, Any]:
+        self, discount: Array, temperature: Array, reward: Array, values: Array
+    ) -> tuple[Array, Array]:
         """[S] soft values after one backup of `values`, and [S, A] the Boltzmann policy."""
         ...
 
     def solve(
-        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
-    ) -> Any:
+        self,
+        policy: Array,
+        discount: Array,
+        right: Array,
+        target: Array,
+        *,
+        guess: Array = None,
+    ) -> Array:
         """[..., S] the values x of the policy's chain, x = right + discount * P x.
 
         `target` [...] is the largest residual to leave; `guess` [..., S] is where to begin.
@@ -52,14 +64,20 @@ class Backend(Protocol):
         ...
 
     def solve_transposed(
-        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
-    ) -> Any:
+        self,
+        policy: Array,
+        discount: Array,
+        right: Array,
+        target: Array,
+        *,
+        guess: Array = None,
+    ) -> Array:
         """[S] the visits x of the policy's chain, x = right + discount * P' x.
 
         `target` is the sum of all residuals that may be left; `guess` [S] is where to begin.
         """
         ...
 
-    def linear_solve(self, matrix: Any, right: Any) -> Any:
+    def linear_solve(self, matrix: Array, right: Array) -> Array:
         """The x of matrix x = right [n, ...], for a small matrix that needs no pivoting."""
         ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from tacit.engine.backends.device import Traced, bicgstab, eliminated, total
-from tacit.engine.backends.protocol import MESH
+from tacit.engine.backends.protocol import MESH, Array
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 AXIS = "states"
 
 
-def mesh_of(devices: Sequence[Any] | None = None) -> Mesh:
+def mesh_of(devices: Sequence[object] | None = None) -> Mesh:
     """One axis of these devices, of all if None."""
     if devices is not None and not isinstance(devices, Sequence | np.ndarray):
         raise InvalidModel(f"devices must be a list of JAX devices; got {devices!r}")
@@ -61,13 +61,13 @@ def share(mesh: Mesh, count: int) -> int:
     return -(-count // mesh.size)
 
 
-def spread(
+def split_rows(
     mesh: Mesh,
     shape: tuple[int, ...],
     rows: Callable[[int, int], np.ndarray],
     *,
     axis: int = 0,
-    dtype: Any = np.float64,
+    dtype: type = np.float64,
 ) -> jax.Array:
     """The array of this shape split along an axis of states, 0 in the added ones.
 
@@ -76,7 +76,7 @@ def spread(
     count, own = shape[axis], share(mesh, shape[axis])
     padded = (*shape[:axis], own * mesh.size, *shape[axis + 1 :])
 
-    def part(index: Any) -> np.ndarray:
+    def part(index: Array) -> np.ndarray:
         start = index[axis].start or 0
         stop = min(start + own, count)
         block = np.zeros((*shape[:axis], own, *shape[axis + 1 :]), dtype)
@@ -112,8 +112,8 @@ STATE_AXES = {
 
 
 @contextmanager
-def sharded(devices: Sequence[Any] | None = None) -> Iterator[Mesh]:
-    """Soft solves and noisy recoveries inside spread large models over these devices.
+def sharded(devices: Sequence[object] | None = None) -> Iterator[Mesh]:
+    """Soft solves and noisy recoveries inside split large models over these devices.
 
     All devices of the job by default, those of other processes too: under `jax.distributed` every
     process runs the same code and gets the same answer. Models that are solved as one dense array
@@ -141,30 +141,36 @@ class Sharded(Traced):
         gathered: whether every process gets whole NumPy arrays back.
     """
 
-    states: Any
-    probabilities: Any
+    states: Array
+    probabilities: Array
     mesh: Mesh = field(metadata={"static": True})
     count: int = field(metadata={"static": True})
     border: int = field(metadata={"static": True})
     gathered: bool = field(default=True, metadata={"static": True})
 
-    def expected_next(self, values: Any) -> Any:
+    def expected_next(self, values: Array) -> Array:
         """[..., N, A] expected value of the next state, for values [..., N]."""
         if values.ndim > 1:
             return jax.vmap(self.expected_next)(values)
 
-        def local(states: Any, probabilities: Any, values: Any) -> Any:
+        def local(states: Array, probabilities: Array, values: Array) -> Array:
             return (probabilities * self._view(values)[states]).sum(axis=2)
 
         return self._everywhere(local, 3)(self.states, self.probabilities, values)
 
-    def inflow(self, table: Any) -> Any:
+    def inflow(self, table: Array) -> Array:
         """[N] what flows into each state."""
         return self._scatter(*self._chain(table), jnp.ones(len(table)))
 
     def solve(
-        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
-    ) -> Any:
+        self,
+        policy: Array,
+        discount: Array,
+        right: Array,
+        target: Array,
+        *,
+        guess: Array = None,
+    ) -> Array:
         """[..., N] the values x of the policy's chain: x = right + discount * P x."""
         guess = jnp.zeros_like(right) if guess is None else guess
         if right.ndim > 1:
@@ -173,30 +179,35 @@ class Sharded(Traced):
             )
         rows, weights = self._chain(policy)
 
-        def local(rows: Any, weights: Any, x: Any) -> Any:
+        def local(rows: Array, weights: Array, x: Array) -> Array:
             return (weights * self._view(x)[rows]).sum(axis=1)
 
         follow = self._everywhere(local, 3)
         return bicgstab(lambda x: x - discount * follow(rows, weights, x), right, target, guess)
 
     def solve_transposed(
-        self, policy: Any, discount: Any, right: Any, target: Any, *, guess: Any = None
-    ) -> Any:
+        self,
+        policy: Array,
+        discount: Array,
+        right: Array,
+        target: Array,
+        *,
+        guess: Array = None,
+    ) -> Array:
         """[N] the visits x of the policy's chain: x = right + discount * P' x."""
-        guess = jnp.zeros_like(right) if guess is None else guess
         chain = self._chain(policy)
 
-        def product(x: Any) -> Any:
+        def product(x: Array) -> Array:
             return x - discount * self._scatter(*chain, x)
 
         return bicgstab(product, right, target, guess, total)
 
-    def linear_solve(self, matrix: Any, right: Any) -> Any:
+    def linear_solve(self, matrix: Array, right: Array) -> Array:
         """The x of matrix x = right [n, ...], for a small matrix that needs no pivoting."""
         # A library call on every device inside a loop waits for threads that the others hold.
         return eliminated(matrix, right)
 
-    def place(self, name: str, value: Any) -> Any:
+    def place(self, name: str, value: Array) -> Array:
         """The argument of a search, its arrays over states split over the devices."""
         if isinstance(value, tuple):
             fields = getattr(value, "_fields", ())
@@ -205,14 +216,14 @@ class Sharded(Traced):
             return value
         value, axis = np.asarray(value, dtype=np.float64), STATE_AXES[name]
         before = (slice(None),) * axis
-        return spread(
+        return split_rows(
             self.mesh,
             value.shape,
             lambda start, stop: value[(*before, slice(start, stop))],
             axis=axis,
         )
 
-    def fetch(self, value: Any, name: str = "") -> Any:
+    def fetch(self, value: Array, name: str = "") -> Array:
         """The result of a search as NumPy arrays, without the added states."""
         if isinstance(value, tuple):
             fields = getattr(value, "_fields", ("",) * len(value))
@@ -225,7 +236,7 @@ class Sharded(Traced):
         before = (slice(None),) * STATE_AXES[name]
         return whole(value)[(*before, slice(self.count))]
 
-    def _chain(self, table: Any) -> tuple[Any, Any]:
+    def _chain(self, table: Array) -> tuple[Array, Array]:
         """[N, W] places and [N, W] weights when `table` [N, A] weighs the actions."""
         if self.states.shape[1] == 1:
             return self.states[:, 0], jnp.einsum("sa,saw->sw", table, self.probabilities)
@@ -233,10 +244,10 @@ class Sharded(Traced):
         weights = (table[:, :, None] * self.probabilities).reshape(size, -1)
         return self.states.reshape(size, -1), weights
 
-    def _scatter(self, rows: Any, weights: Any, x: Any) -> Any:
+    def _scatter(self, rows: Array, weights: Array, x: Array) -> Array:
         """[N] the sum of the chain's entries that lead to each state, for x [N] at their roots."""
 
-        def local(rows: Any, weights: Any, x: Any) -> Any:
+        def local(rows: Array, weights: Array, x: Array) -> Array:
             places = self.mesh.size * len(x) if self.border == 0 else len(x) + 2 * self.border
             return self._home(jnp.zeros(places).at[rows].add(weights * x[:, None]))
 
@@ -247,7 +258,7 @@ class Sharded(Traced):
         own = PartitionSpec(AXIS)
         return jax.shard_map(local, mesh=self.mesh, in_specs=(own,) * arguments, out_specs=own)
 
-    def _view(self, x: Any) -> Any:
+    def _view(self, x: Array) -> Array:
         """What this device sees of a vector: its own part x [n], and what its steps lead to."""
         if self.border == 0:
             return jax.lax.all_gather(x, AXIS, tiled=True)
@@ -255,7 +266,7 @@ class Sharded(Traced):
         right = jax.lax.ppermute(x[: self.border], AXIS, self._leftwards)
         return jnp.concatenate([left, x, right])
 
-    def _home(self, view: Any) -> Any:
+    def _home(self, view: Array) -> Array:
         """[n] the sum of what all devices have in their views of this device's states."""
         if self.border == 0:
             return jax.lax.psum_scatter(view, AXIS, tiled=True)
@@ -285,8 +296,8 @@ def sharded_backend(mdp: MDP, mesh: Mesh) -> Sharded:
         return states[start:stop] - origin(border, start)
 
     return Sharded(
-        spread(mesh, states.shape, places, dtype=np.int32),
-        spread(
+        split_rows(mesh, states.shape, places, dtype=np.int32),
+        split_rows(
             mesh,
             layout.probabilities.shape,
             lambda start, stop: layout.probabilities[start:stop],

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tacit.engine.backends import Backend
-from tacit.engine.precision import compiled_in_double
-from tacit.engine.smooth_dual import Dual, loss_at, minimise
-from tacit.engine.workers import each, told_to_spread
+from tacit.engine.compiled import compiled_in_double
+from tacit.engine.newton_search import minimise
+from tacit.engine.smooth_dual import Dual, loss_at
+from tacit.engine.workers import each, told_of_workers
 
 # Bytes that one chunk of a batch may take, where the accelerator does not say what it has.
 ROOM = 2**30
@@ -159,7 +160,7 @@ def _batched(
     return jax.lax.fori_loop(0, used, fill, empty)
 
 
-_searched = compiled_in_double(_batched, static_argnames=("axes", "chunk", "together"))
+_searched = compiled_in_double(_batched, static=("axes", "chunk", "together"))
 
 
 def _accelerated() -> bool:
@@ -181,8 +182,8 @@ def _one_by_one(
     axes = _axes(problem, _DIMENSIONS), _axes(start, _START)
     parts = []
     for n in range(count):
-        single = (_rows_of(p, a, n) for p, a in zip((problem, start), axes, strict=True))
-        parts.append(_search_one(backend, *single, tolerance, max_steps))
+        one, begin = _rows_of(problem, axes[0], n), _rows_of(start, axes[1], n)
+        parts.append(_search_one(backend, one, begin, tolerance, max_steps))
         if told is not None:
             told(n + 1)
     return Found(*(np.stack(field) for field in zip(*parts, strict=True)))
@@ -243,7 +244,7 @@ def _fitting(problem: Dual) -> int:
     return max(1, int(memory // 8 // bytes_each))
 
 
-# Pieces of a batch that is spread: several for each of a few dozen workers' cores.
+# Pieces of a batch for workers: several for each of a few dozen workers' cores.
 PIECES = 64
 
 
@@ -258,7 +259,7 @@ def search_many(
 ) -> Found:
     """What `search_here` finds with these settings, wherever that is done."""
     search = partial(search_here, **settings)
-    if count < 2 or not told_to_spread():
+    if count < 2 or not told_of_workers():
         return search(backend, problem, start, count, told=told)
     parts, done = [], 0
     for found in each(search, _pieces(backend, problem, start, count)):

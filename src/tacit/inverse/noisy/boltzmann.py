@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tacit.engine.backends import backend_of
+from tacit.engine.newton_search import Search, advance, begin
 from tacit.engine.progress import pursue
-from tacit.engine.smooth_dual import Dual, Point, Search, advance, begin, loss_at
+from tacit.engine.smooth_dual import Dual, Point, loss_at
 from tacit.forward.solution import Solution, conclude
 from tacit.inverse.noisy.coordinates import Coordinates, Split
 from tacit.model.mdp import MDP

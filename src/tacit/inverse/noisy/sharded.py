@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit.engine.backends.sharded import Sharded
-from tacit.engine.precision import compiled_in_double
-from tacit.engine.smooth_dual import Dual, Point, loss_at, minimise
+from tacit.engine.compiled import compiled_in_double
+from tacit.engine.newton_search import minimise
+from tacit.engine.smooth_dual import Dual, Point, loss_at
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inverse.noisy.boltzmann import FAR, LARGEST, RESCUE, Fit
 from tacit.inverse.noisy.convex import VISIBLE, Convex
