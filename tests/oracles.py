@@ -474,3 +474,20 @@ def judge_hard_optimum(
     distance = distance_to_optimal_multipliers(mdp, objective, solution.multipliers, optimum.value)
     size = max(1.0, float(np.abs(solution.multipliers).max(initial=0.0)))
     assert distance <= tolerance * size, (distance, solution.multipliers)
+
+
+def logit_regression(rows: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """([D] coefficients, [D, D] covariance, log-likelihood) of ordinary logit, by Newton's method.
+
+    Args:
+        rows: [n, D] regressors; the chance of 1 is 1 / (1 + exp(-rows . coefficients)).
+        chosen: [n] 0 or 1.
+    """
+    theta = np.zeros(rows.shape[1])
+    for _ in range(50):
+        chance = 1.0 / (1.0 + np.exp(-rows @ theta))
+        hessian = (rows * (chance * (1.0 - chance))[:, None]).T @ rows
+        theta = theta + np.linalg.solve(hessian, rows.T @ (chosen - chance))
+    chance = 1.0 / (1.0 + np.exp(-rows @ theta))
+    likely = float(np.log(np.where(chosen == 1, chance, 1.0 - chance)).sum())
+    return theta, np.linalg.inv((rows * (chance * (1.0 - chance))[:, None]).T @ rows), likely
