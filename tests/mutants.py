@@ -1,0 +1,601 @@
+"""Whether the tests notice when the code is broken on purpose: by hand, not part of the suite.
+
+    python tests/mutants.py                     # all of them: half an hour on two cores
+    python tests/mutants.py --only gauge tally  # those with one of these words in their names
+    python tests/mutants.py --root FOLDER       # another checkout, such as an older one
+    python tests/mutants.py --list              # where each would be made, and nothing else
+
+Each mutant is one small change of behaviour and the tests that should fail. The text to change is
+looked for in the whole package and must stand there exactly once, so a mutant survives a move of
+its code; where code was rewritten it has an alternative. Everything happens in a copy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+# A mutant may make a search endless.
+LONGEST = 600
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change.
+
+    Attributes:
+        name: room and behaviour.
+        tests: names of the files of tests that should notice, without `test_` and `.py`, and
+            after a colon what to pick of them.
+        changes: (text, other text), the first that is found.
+    """
+
+    name: str
+    tests: str
+    changes: tuple[tuple[str, str], ...]
+
+
+def mutant(name: str, tests: str, *changes: tuple[str, str]) -> Mutant:
+    return Mutant(name, tests, changes)
+
+
+MUTANTS = (
+    # Certificates and statuses
+    mutant(
+        "certificate: values that are not feasible",
+        "certificate",
+        (
+            "dual = float(mdp.initial @ values) + residual / (1.0 - mdp.discount)",
+            "dual = float(mdp.initial @ values)",
+        ),
+    ),
+    mutant(
+        "certificate: gap taken for 0",
+        "certificate",
+        ("duality_gap=float((dual - primal) / scale)", "duality_gap=0.0"),
+    ),
+    mutant(
+        "certificate: flow residual forgets negative visits",
+        "certificate",
+        (
+            "np.abs(flow).sum() - np.minimum(visitation, 0.0).sum()",
+            "np.abs(flow).sum()",
+        ),
+    ),
+    mutant(
+        "certificate: negative prices bound nothing",
+        "certificate",
+        (
+            "if price < 0 or (price > 0 and budget == np.inf):",
+            "if price > 0 and budget == np.inf:",
+        ),
+    ),
+    mutant(
+        "certificate: entropy of the wrong sign",
+        "certificate soft_dual",
+        ("-policy * np.log(policy)", "policy * np.log(policy)"),
+    ),
+    mutant(
+        "certificate: a gap below zero counts as none",
+        "certificate",
+        ("and abs(self.duality_gap) <= tolerance", "and self.duality_gap <= tolerance"),
+    ),
+    mutant(
+        "certificate: violation on a scale of ten",
+        "certificate",
+        ("(cost - budget) / max(1.0, abs(budget))", "(cost - budget) / max(10.0, abs(budget))"),
+    ),
+    mutant(
+        "status: infeasibility without a proof",
+        "column_generation solvers",
+        ("infeasibility.least > infeasibility.allowed", "infeasibility.least < np.inf"),
+    ),
+    # Hard solvers
+    mutant(
+        "solver: shares of the mixture swapped",
+        "column_generation",
+        ("weights = np.array([share, 1.0 - share])", "weights = np.array([1.0 - share, share])"),
+    ),
+    mutant(
+        "solver: least violation in raw units",
+        "column_generation",
+        (
+            "pressure = np.maximum(duals[:count], 0.0) / scale",
+            "pressure = np.maximum(duals[:count], 0.0)",
+        ),
+    ),
+    mutant(
+        "solver: slack within a thousandth",
+        "column_generation solvers",
+        ("FEASIBILITY = 1e-12", "FEASIBILITY = 1e-3"),
+    ),
+    mutant(
+        "solver: states never visited have no policy",
+        "solvers certificate visitation",
+        ("policy[~visited] = greedy_policy(fallback()[~visited])", "policy[~visited] = 0.0"),
+    ),
+    # The smooth dual
+    mutant(
+        "smooth dual: every step is taken",
+        "smooth_dual soft_dual",
+        (
+            "accept = (steps == 0) | (fresh.loss <= point.loss + 1e-4 * slope + rounding + doubt)",
+            "accept = steps >= 0",
+        ),
+    ),
+    mutant(
+        "smooth dual: a leg goes beyond a bound",
+        "smooth_dual",
+        ("length = xp.minimum(1.0, share.min())", "length = xp.minimum(1.0, share.max())"),
+    ),
+    mutant(
+        "smooth dual: gradient at the upper bound",
+        "smooth_dual convex",
+        (
+            "(point.x < problem.upper) | (point.gradient > 0)",
+            "(point.x < problem.upper) | (point.gradient < 0)",
+        ),
+    ),
+    mutant(
+        "smooth dual: ridge left out of the gradient",
+        "smooth_dual convex",
+        ("gradient + problem.ridge * x,", "gradient,"),
+    ),
+    mutant(
+        "smooth dual: soft values without temperature",
+        "certificate soft_dual",
+        ("return best + temperature * np.log(", "return best + np.log("),
+    ),
+    mutant(
+        "smooth dual: ends at ten thousand times the tolerance",
+        "smooth_dual soft_dual",
+        (
+            "far = (distance(search.point) > 0.1 * tolerance)",
+            "far = (distance(search.point) > 1e4 * tolerance)",
+        ),
+    ),
+    # Simulation
+    mutant(
+        "simulation: every episode the same stream",
+        "simulation",
+        ("counters[:, 2] = np.arange(count)", "counters[:, 2] = 0"),
+    ),
+    mutant(
+        "simulation: an ended episode is a step short",
+        "simulation",
+        (
+            "lengths[over], final[over], ended[over] = first + t + 1,",
+            "lengths[over], final[over], ended[over] = first + t,",
+        ),
+    ),
+    mutant(
+        "simulation: rounding may fall off a row",
+        "simulation",
+        (
+            "return np.where(later, np.cumsum(probabilities, axis=-1), np.inf)",
+            "return np.cumsum(probabilities, axis=-1)",
+        ),
+    ),
+    # Counts
+    mutant(
+        "counts: partial episodes begin at the start",
+        "counting",
+        (
+            "demonstrations.states[demonstrations.offsets[:-1][whole]],",
+            "demonstrations.states[demonstrations.offsets[:-1]],",
+        ),
+    ),
+    mutant(
+        "counts: last steps lose their outcome",
+        "counting",
+        ("following[last] = demonstrations.final_states", "following[last] = -1"),
+    ),
+    mutant(
+        "counts: merged counts are counted once",
+        "counting",
+        (
+            "np.bincount(place, weights=weights, minlength=len(distinct))",
+            "np.bincount(place, minlength=len(distinct))",
+        ),
+    ),
+    # Gauge
+    mutant(
+        "gauge: free signs are not signs",
+        "gauge likelihood convex",
+        (
+            "norm[reward] = np.where(x[reward] < 0, -1.0, 1.0) * inverse[reward]",
+            "norm[reward] = inverse[reward]",
+        ),
+    ),
+    mutant(
+        "gauge: budgets in scaled units",
+        "gauge likelihood convex",
+        ("expectations = -spent * space.scales", "expectations = -spent"),
+    ),
+    mutant(
+        "gauge: budget 1 divides the multiplier",
+        "gauge convex alternating",
+        (
+            "np.where(active, split.multipliers * scale, 0.0)",
+            "np.where(active, split.multipliers / scale, 0.0)",
+        ),
+    ),
+    mutant(
+        "gauge: constant features move something",
+        "gauge likelihood convex",
+        ("np.where(varies, sign / scale, 0.0)", "np.where(varies, sign / scale, sign)"),
+    ),
+    # Intervals and tests
+    mutant(
+        "intervals: 87 % instead of 95 %",
+        "inference likelihood",
+        ("TWO_SIDED = 1.959963984540054", "TWO_SIDED = 1.5"),
+    ),
+    mutant(
+        "intervals: upper ends of weights on a bound",
+        "inference likelihood",
+        ("np.sqrt(slope**2 + 2.0 * rise * left)", "np.sqrt(slope**2 + 0.5 * rise * left)"),
+    ),
+    mutant(
+        "intervals: no sandwich",
+        "inference likelihood",
+        (
+            "Errors(inverse @ scatter @ inverse, blind, True, scatter, found)",
+            "Errors(inverse, blind, True, scatter, found)",
+        ),
+        (
+            "Errors(inverse @ scatter @ inverse, blind, True, scatter)",
+            "Errors(inverse, blind, True, scatter)",
+        ),
+    ),
+    mutant(
+        "intervals: blind directions have no width",
+        "inference likelihood",
+        ("(moved > 1e-5 * size), np.inf, result)", "(moved > 1e-5 * size), 0.0, result)"),
+    ),
+    mutant(
+        "intervals: forbidden costs are priced",
+        "inference likelihood",
+        (
+            "if loss_of(mdp, fitted, trial) - best <= FLAT:",
+            "if loss_of(mdp, fitted, trial) - best <= -1.0:",
+        ),
+    ),
+    mutant(
+        "activity: chi-square instead of the cone",
+        "activity",
+        (
+            "visible = np.diagonal(left) > BLIND",
+            "return float(chi2.sf(ratio, len(cone)))\n    visible = np.diagonal(left) > BLIND",
+        ),
+    ),
+    mutant(
+        "activity: bounds of nuisance parameters forgotten",
+        "activity",
+        ("cone = np.flatnonzero(tested | held)", "cone = np.flatnonzero(tested)"),
+    ),
+    mutant(
+        "noise: a deterministic expert is not seen",
+        "likelihood convex",
+        (
+            "return loss_of(mdp, fitted, 2.0 * x) - loss_of(mdp, fitted, x) < threshold",
+            "return False",
+        ),
+    ),
+    mutant(
+        "choice: noisy experts are explained",
+        "recovery",
+        ("if share > DETERMINISTIC:", "if share >= 0.0:"),
+    ),
+    # Explanations
+    mutant(
+        "explanation: ceilings of the frontier upside down",
+        "explanation",
+        ("-most_worth(mdp, tables)[frontier]", "most_worth(mdp, tables)[frontier]"),
+    ),
+    mutant(
+        "explanation: second actions need not be optimal",
+        "explanation",
+        ("second[np.arange(mdp.states), chosen] = False", "second[:] = False"),
+    ),
+    mutant(
+        "explanation: values of the rest paid at every step",
+        "explanation",
+        (
+            "table[held] = (1.0 - cone.mdp.discount) * found[held, None]",
+            "table[held] = found[held, None]",
+        ),
+    ),
+    mutant(
+        "explanation: slack without the future",
+        "explanation",
+        (
+            "return values[:, None] - table - cone.mdp.discount * cone.mdp.expected_next(values)",
+            "return values[:, None] - table",
+        ),
+    ),
+    # The paper's algorithm
+    mutant(
+        "projection: the face of least cost has a price",
+        "projections",
+        ("return Projection(face, np.inf, least == 0.0)", "return Projection(face, np.inf, True)"),
+    ),
+    mutant(
+        "projection: Newton away from the root",
+        "projections",
+        ("low, high = (trial, high) if mean > 0.0 else (low, trial)", "low, high = trial, high"),
+    ),
+    mutant(
+        "algorithm: costs are pushed the other way",
+        "alternating",
+        ("price * (mean - part)", "price * (part - mean)"),
+    ),
+    mutant(
+        "algorithm: budgets forget what comes after the horizon",
+        "alternating",
+        ("np.array([w @ (mean + after) for", "np.array([w @ mean for"),
+    ),
+    # What was seen
+    mutant(
+        "tally: longest of two is their sum",
+        "tallies",
+        ("np.maximum(self.longest, other.longest)", "self.longest + other.longest"),
+    ),
+    mutant(
+        "tally: spread of merged parts",
+        "tallies",
+        (
+            "self.squares + other.squares + self.number * share * apart**2",
+            "self.squares + other.squares",
+        ),
+    ),
+    mutant(
+        "tally: episodes are not numbered on",
+        "tallies cluster",
+        ("move = (other.move[0] + self.episodes, *other.move[1:])", "move = other.move"),
+    ),
+    mutant(
+        "tally: the rest of a trajectory is lost",
+        "tallies expectations",
+        (
+            "rest = np.where(known, self.cut, 0.0)[:, None]",
+            "rest = np.where(known, 0.0, 0.0)[:, None]",
+        ),
+    ),
+    mutant(
+        "partitions: an episode in two files",
+        "tallies cluster",
+        ("twice = np.flatnonzero(every[order[1:]] == every[order[:-1]])", "twice = order[:0]"),
+    ),
+    mutant(
+        "expectations: errors of one trajectory",
+        "expectations",
+        ("part / np.sqrt(self.trajectories) for part", "part for part"),
+    ),
+    mutant(
+        "expectations: Hoeffding without both sides",
+        "expectations guarantees",
+        ("np.log(2 * _count(self.means) / _risk(confidence))", "np.log(_count(self.means) / 1.0)"),
+    ),
+    # Files and folders
+    mutant(
+        "files: a flipped byte is not seen",
+        "files",
+        ("checksum(arrays[name]) != value", "checksum(arrays[name]) == 0"),
+    ),
+    mutant(
+        "files: a page that was changed is read",
+        "files runs faults",
+        ("if hashlib.sha256(blank).hexdigest() != total:", "if total == 0:"),
+    ),
+    mutant(
+        "files: half a file under its name",
+        "files faults",
+        ('temporary = path.with_name(f".{path.name}.{os.getpid()}{PART}")', "temporary = path"),
+    ),
+    mutant(
+        "files: what a failed write leaves",
+        "files faults",
+        ("temporary.unlink()", "pass"),
+    ),
+    mutant(
+        "tables: line numbers within a block",
+        "readers",
+        ('line += content.count(b"\\n", 0, end)', "line += 0"),
+    ),
+    mutant(
+        "tables: the header is no line",
+        "readers problems",
+        ("after, line + 1, carriage)", "after, line, carriage)"),
+    ),
+    mutant(
+        "lock: two writers",
+        "runs faults",
+        (
+            "if system is False or (holder and _lives(holder, locks_work=system is True)):",
+            "if False:",
+        ),
+    ),
+    mutant(
+        "journal: other data are gone on with",
+        "resume",
+        ('if head["inputs"] != self._digests[stage]:', "if False:"),
+    ),
+    mutant(
+        "journal: a state is taken for an end",
+        "resume",
+        ('return state, bool(head["finished"])', "return state, True"),
+    ),
+    # Commands, pages, exports
+    mutant(
+        "command: infeasible is bad input",
+        "cli commands",
+        ("return NOT_SOLVED, said", "return BAD_INPUT, said"),
+    ),
+    mutant(
+        "command: no file is our bug",
+        "cli",
+        ("return NO_FILE, f", "return OUR_BUG, f"),
+    ),
+    mutant(
+        "page: text is not escaped",
+        "show report recovery_page",
+        ('return "".join(parts) + escape(text[end:])', 'return "".join(parts) + text[end:]'),
+    ),
+    mutant(
+        "page: titles are not escaped",
+        "show report",
+        ("<title>{escape(document.title)}</title>", "<title>{document.title}</title>"),
+        ("autoescape=True", "autoescape=False"),
+    ),
+    mutant(
+        "export: an episode ends where it is still paid",
+        "export",
+        ("self._over = mdp.absorbing & quiet", "self._over = mdp.absorbing"),
+    ),
+    mutant(
+        "export: the policy is the visitation",
+        "export",
+        ("recovery.solution.policy.ravel()", "recovery.solution.visitation.ravel()"),
+    ),
+    mutant(
+        "export: costs of the state arrived in",
+        "export",
+        (
+            "info = charges(self.costs, state, action)",
+            "info = charges(self.costs, self._state, action)",
+        ),
+    ),
+    # Judges
+    mutant(
+        "metric: total variation doubled",
+        "judge_behaviour",
+        (
+            "0.5 * (1.0 - mdp.discount) * np.abs(np.asarray(first)",
+            "(1.0 - mdp.discount) * np.abs(np.asarray(first)",
+        ),
+    ),
+    mutant(
+        "metric: f1 halved",
+        "judge_tables judge_behaviour judge_compare",
+        ("f1=2 * both / (true + found)", "f1=both / (true + found)"),
+    ),
+    mutant(
+        "metric: refusals are not asked for",
+        "judge_feasible",
+        ("(found[true], ~found[~true])", "(found[true], found[~true])"),
+    ),
+    mutant(
+        "metric: ties are wrong",
+        "judge_behaviour",
+        ("np.where(gaps > tolerance * gaps.max() + rounding", "np.where(gaps > -1.0"),
+    ),
+    mutant(
+        "metric: likelihood of all steps",
+        "judge_behaviour judge_compare",
+        (
+            "np.log(np.minimum(policy[seen], 1.0)) / counts.sum())",
+            "np.log(np.minimum(policy[seen], 1.0)))",
+        ),
+    ),
+    # Questions after a fit
+    mutant(
+        "bootstrap: half of the level",
+        "batches",
+        (
+            "ends = [50.0 * (1.0 - level), 50.0 * (1.0 + level)]",
+            "ends = [50.0 * (1.0 - 0.5 * level), 50.0 * (1.0 + 0.5 * level)]",
+        ),
+    ),
+    mutant(
+        "joint: degrees of freedom of the wider model",
+        "tasks",
+        (
+            "degrees = _rank(wide, fishers) - _rank(narrow, fishers)",
+            "degrees = _rank(wide, fishers)",
+        ),
+    ),
+    mutant(
+        "groups: chi-square of twice the ratio",
+        "groups",
+        (
+            "float(chi2.sf(ratio, degrees)) if degrees > 0",
+            "float(chi2.sf(2 * ratio, degrees)) if degrees > 0",
+        ),
+    ),
+)
+
+
+def place(package: Path, one: Mutant) -> tuple[Path, str, str] | None:
+    """(file, text, other text) of the first change whose text stands exactly once."""
+    files = {path: path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py"))}
+    for old, new in one.changes:
+        found = [path for path, text in files.items() if old in text]
+        if len(found) == 1 and files[found[0]].count(old) == 1:
+            return found[0], old, new
+    return None
+
+
+def run(copy: Path, tests: str) -> tuple[bool, str]:
+    """Whether the tests of a mutant fail, and the first that does."""
+    files = [f"tests/test_{name}.py" for name in tests.split()]
+    files = [name for name in files if (copy / name).exists()]
+    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files]
+    environment = {**os.environ, "PYTHONPATH": str(copy / "src")}
+    try:
+        done = subprocess.run(
+            words, cwd=copy, env=environment, capture_output=True, text=True, timeout=LONGEST
+        )
+    except subprocess.TimeoutExpired:
+        return True, "it never ends"
+    first = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return done.returncode == 1, first[0][:110] if first else ""
+
+
+def main() -> None:
+    """Makes and tries the mutants."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[1])
+    parser.add_argument("--only", nargs="*", default=[""])
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    chosen = [one for one in MUTANTS if any(word in one.name for word in asked.only)]
+    results = {}
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "tacit"
+        if not asked.list:
+            kept = shutil.ignore_patterns(".git", ".venv", "site", "demo", "__pycache__")
+            shutil.copytree(asked.root, copy, ignore=kept)
+        package = (asked.root if asked.list else copy) / "src" / "tacit"
+        for one in chosen:
+            found = place(package, one)
+            if found is None or asked.list:
+                where = "NOT FOUND" if found is None else found[0].relative_to(package).as_posix()
+                print(f"{where:40} {one.name}", flush=True)
+                results[one.name] = "not found"
+                continue
+            path, old, new = found
+            text, began = path.read_text(encoding="utf-8"), time.monotonic()
+            path.write_text(text.replace(old, new), encoding="utf-8")
+            killed, by = run(copy, one.tests)
+            path.write_text(text, encoding="utf-8")
+            results[one.name] = "killed" if killed else "survived"
+            seconds = time.monotonic() - began
+            print(f"{results[one.name]:9} {seconds:5.0f} s  {one.name}  {by}", flush=True)
+            if asked.json:
+                asked.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    counts = {word: list(results.values()).count(word) for word in ("killed", "survived")}
+    print(f"{counts['killed']} killed, {counts['survived']} survived, of {len(chosen)}")
+
+
+if __name__ == "__main__":
+    main()
