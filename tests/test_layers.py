@@ -117,10 +117,15 @@ class Module:
         return self.dotted.partition(".")[2].partition(".")[0]
 
 
+def named(node: ast.AST) -> str:
+    """The name, or the last part of it: `a` and `b.a` are both `a`."""
+    return getattr(node, "id", getattr(node, "attr", ""))
+
+
 def imports_of(tree: ast.AST, inside: str = "", at_once: bool = True) -> Iterator[Import]:
     """Every import below the node, with those inside functions, without those for type checkers."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        if isinstance(node, ast.If) and named(node.test) == "TYPE_CHECKING":
             yield from imports_of(ast.Module(node.orelse, []), inside, at_once)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from imports_of(node, f"{inside}.{node.name}".lstrip("."), False)
@@ -133,7 +138,7 @@ def imports_of(tree: ast.AST, inside: str = "", at_once: bool = True) -> Iterato
             for alias in node.names:
                 yield Import(node.lineno, f"{start}.{alias.name}", inside, at_once)
         else:
-            if isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func):
+            if isinstance(node, ast.Call) and named(node.func) == "import_module":
                 written = ast.unparse(node.args[0]).lstrip("f").strip("'\"").partition("{")[0]
                 yield Import(node.lineno, written.rstrip("."), inside, at_once)
             yield from imports_of(node, inside, at_once and not isinstance(node, ast.Lambda))
