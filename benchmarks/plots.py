@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.show.canvas import PAGE_WIDTH, SMALL, axes_at, new_figure, styled, svg
-from tacit.show.palette import FAINT, MUTED, PAPER, series_colour, series_dash, series_mark
+from tacit.show.canvas import FAINT, MUTED, PAPER, series_colour, series_dash, series_mark
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"

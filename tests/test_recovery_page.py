@@ -22,18 +22,14 @@ from tacit.forward.solution import Certificate, Solution, Status
 from tacit.inverse.identification import unidentified
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
 from tacit.model.names import Layout
-from tacit.show.bars import bar
-from tacit.show.digits import short
-from tacit.show.recovery.figures import figure_files
-from tacit.show.recovery.findings import top_findings
-from tacit.show.recovery.further import further_sections
-from tacit.show.recovery.ground import Ground
-from tacit.show.recovery.maps import action_maps, value_map
+from tacit.show.document import figure_files
+from tacit.show.numbers import short
+from tacit.show.recovery.checks import check_sections
+from tacit.show.recovery.findings import headlines
+from tacit.show.recovery.maps import MapGrid, action_maps, value_map
 from tacit.show.recovery.page import recovery_document
-from tacit.show.recovery.states import state_table
-from tacit.show.recovery.subject import Subject
+from tacit.show.recovery.states import NamedRecovery, state_table
 from tacit.show.report import LARGEST, render
-from tacit.show.tables import Bar
 
 EVIL = "<script>alert(1)</script> & \"quotes\" '$1'"
 CONFIG = {"command": "tacit recover house --out run", "problem": "data/house"}
@@ -94,7 +90,7 @@ def synthetic(states: int, layout: Layout, *, constraints: int = 1, actions: int
 
 def said(run: Run) -> dict[str, str]:
     """Label -> text of the findings, without the stars of what is strong."""
-    found = top_findings(Subject(run.recovery, run.layout), run.notes)
+    found = headlines(NamedRecovery(run.recovery, run.layout), run.notes)
     return {one.label: one.text.replace("**", "") for one in found}
 
 
@@ -111,7 +107,7 @@ def test_the_findings_say_what_was_recovered(rooms):
     assert f"at most {budget}." in found["At what price"]
     assert f"would buy it {price} of reward" in found["At what price"]
     assert found["What was assumed"] == "The start was estimated."
-    detail = top_findings(Subject(recovery, rooms.layout))[1].detail
+    detail = headlines(NamedRecovery(recovery, rooms.layout))[1].detail
     assert detail.startswith("What a step costs, where it costs most: boiler room at 0.9")
     assert "95 % interval: heat 0." in detail
 
@@ -131,11 +127,11 @@ def test_what_is_not_identified_is_not_made_up(rooms):
         identification=known,
     )
     run = dataclasses.replace(rooms, recovery=nothing)
-    finding = top_findings(Subject(run.recovery, run.layout))[1]
+    finding = headlines(NamedRecovery(run.recovery, run.layout))[1]
     assert finding.verdict == "not identified"
     assert finding.detail == "A price above 0.5 for it is ruled out."
     assert "At what price" not in said(run)
-    heads = [column.name for column in state_table(Subject(run.recovery, run.layout)).columns]
+    heads = [column.name for column in state_table(NamedRecovery(run.recovery, run.layout)).columns]
     assert heads == ["State", "Time there", "What it does", "Reward"]
     assert "weights of the cost" not in render(recovery_document(run))
 
@@ -157,7 +153,7 @@ def test_agreement_is_judged_by_chance_and_by_what_was_cut_off(
     proof = RecoveryCertificate(feature_gap=gap, sampling_noise=noise, truncation=truncation)
     recovery = dataclasses.replace(rooms.recovery, certificate=proof)
     finding = next(
-        f for f in top_findings(Subject(recovery, rooms.layout)) if f.label == "How sure"
+        f for f in headlines(NamedRecovery(recovery, rooms.layout)) if f.label == "How sure"
     )
     assert finding.verdict == verdict
 
@@ -171,7 +167,7 @@ def test_a_weight_that_cannot_be_told_is_not_called_nothing(rooms):
             cost_weights=[np.array([1.0, 0.0])],
             identification=dataclasses.replace(known, cost_intervals=ends),
         )
-        finding = top_findings(Subject(recovery, rooms.layout))[1]
+        finding = headlines(NamedRecovery(recovery, rooms.layout))[1]
         assert (f"Whether it avoids **{names[1]}** cannot be told." in finding.text) == untold
         assert ("hardly anything else" in finding.text) == (not untold)
         assert (finding.verdict == "not settled") == untold
@@ -195,7 +191,7 @@ def test_intervals_of_all_explanations_are_not_called_confidence():
 
 
 def test_states_are_listed_by_how_much_time_is_spent_there(rooms):
-    subject = Subject(rooms.recovery, rooms.layout)
+    subject = NamedRecovery(rooms.recovery, rooms.layout)
     rows = [row.cells for row in state_table(subject).rows]
     time = np.asarray(rooms.recovery.solution.visitation).sum(axis=1)
     assert [cells[0] for cells in rows] == [ROOMS[s] for s in np.argsort(-time, kind="stable")]
@@ -242,12 +238,12 @@ def test_results_that_nobody_foresaw_are_shown(rooms):
         "odd": {"level": 0.25},
         "nothing": {},
     }
-    sections = further_sections(extras)
+    sections = check_sections(extras)
     assert [section.title for section in sections] == ["Price curve", "Odd"]
 
 
 def test_what_was_asked_is_answered_on_top(rooms):
-    found = {one.label: one.text for one in recovery_document(rooms).findings}
+    found = {one.label: one.text for one in recovery_document(rooms).headlines}
     assert found["On trajectories held back"].startswith("It predicts unseen episodes")
     told = rooms.extras["discount_profile"].sentences[0]
     assert told.startswith("The demonstrations cannot tell the discount")
@@ -257,7 +253,7 @@ def test_what_was_asked_is_answered_on_top(rooms):
 
 def test_discounts_are_compared_with_the_best_of_them():
     columns = {"discount": [0.9, 0.5, 0.7], "log_likelihood": [-1203.5, np.nan, -1200.0]}
-    section = further_sections({"discount_profile": {"sentences": ["x"], "columns": columns}})[0]
+    section = check_sections({"discount_profile": {"sentences": ["x"], "columns": columns}})[0]
     gallery, table = section.blocks[1:]
     assert [row.cells[1] for row in table.rows] == pytest.approx([-3.5, np.nan, 0], nan_ok=True)
     assert "highest at 0.7" in gallery.blocks[0].alt
@@ -269,7 +265,7 @@ def test_discounts_are_compared_with_the_best_of_them():
 def test_a_map_tells_every_value_where_it_lies():
     layout = Layout(2, 3)
     values = np.arange(7.0)  # the last state lies off the grid
-    picture = value_map(Ground(layout, 1), values, "reward", colours="viridis")
+    picture = value_map(MapGrid(layout, 1), values, "reward", colours="viridis")
     cells = picture.cells[0]
     assert (cells.rows, cells.columns) == (2, 3)
     assert list(cells.values) == ["0", "1", "2", "3", "4", "5"]
@@ -287,7 +283,7 @@ def test_what_depends_on_the_action_is_shown_by_action_and_on_average():
     table = np.arange(24.0).reshape(6, 4)
     objective = tacit.Objective(table, run.recovery.objective.costs, [1.0])
     run = dataclasses.replace(run, recovery=dataclasses.replace(run.recovery, objective=objective))
-    subject = Subject(run.recovery, run.layout)
+    subject = NamedRecovery(run.recovery, run.layout)
     mean = [sum(subject.policy[s, a] * table[s, a] for a in range(4)) for s in range(6)]
     assert subject.reward == pytest.approx(mean)
     maps = action_maps(subject)
@@ -301,7 +297,7 @@ def test_what_depends_on_the_action_is_shown_by_action_and_on_average():
 def test_a_grid_too_fine_to_draw_is_drawn_by_means():
     rows, columns = 300, 500
     layout = Layout(rows, columns)
-    ground = Ground(layout, 4)
+    ground = MapGrid(layout, 4)
     assert ground.factor == 4  # 300 * 500 * 4 maps / 64,000 cells is 9.4, above 3 x 3
     values = np.arange(rows * columns, dtype=float)
     table = values.reshape(rows, columns)
@@ -310,7 +306,7 @@ def test_a_grid_too_fine_to_draw_is_drawn_by_means():
     both = ground.pooled(np.stack([values, -values], axis=1))
     assert both[:, 1] == pytest.approx(-pooled.ravel())
     assert ground.names[-1] == "rows 296 to 299, columns 496 to 499"
-    ragged = Ground(Layout(301, 501), 4)
+    ragged = MapGrid(Layout(301, 501), 4)
     assert ragged.pooled(np.ones(301 * 501)) == pytest.approx(np.ones(76 * 126))
     assert ragged.names[-1] == "rows 300 to 300, columns 500 to 500"
 
@@ -323,19 +319,6 @@ def test_costs_that_are_compared_share_their_colours():
         for name in ("cost-constraint-0.svg", "cost-constraint-1.svg")
     ]
     assert ticks[0] == ticks[1] != []
-
-
-@pytest.mark.parametrize(
-    ("cell", "drawn"),
-    [
-        (Bar(0.5, (0, 1)), 'class="fill" x="0.0" y="2" width="50.0"'),
-        (Bar(-1.0, (-2, 2)), 'class="fill" x="25.0" y="2" width="25.0"'),
-        (Bar(0.5, (0, 1), 0.25, 0.75), 'class="span" x="25.0" y="3" width="50.0"'),
-        (Bar(0.5, (0, 1), 0.25, np.inf), 'class="span" x="25.0" y="3" width="75.0"'),
-    ],
-)
-def test_bars_are_drawn_to_scale(cell, drawn):
-    assert drawn in bar(cell)
 
 
 # ------------------------------------------------------------------------------- size and names

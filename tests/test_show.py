@@ -14,42 +14,41 @@ from matplotlib.text import Text
 
 import tacit
 from tacit.errors import InvalidModel
-from tacit.show import (
-    Convergence,
-    Curve,
-    Group,
-    Interval,
-    View,
-    comparison_figure,
-    convergence_figure,
-    draw_history,
-    draw_policy,
-    draw_study,
-    draw_values,
-    interval_figure,
-    png,
-    spread_figure,
-    study_figure,
-    svg,
-)
-from tacit.show.arrows import differs, has_arrows
-from tacit.show.canvas import apart, axes_at, fitted, new_figure, plain, text_box
-from tacit.show.digits import Scale, log_ticks, share, short
-from tacit.show.grid import MOST_NUMBERED, limits_of
-from tacit.show.palette import (
+from tacit.show.canvas import (
     COST_MAP,
     PAPER,
     READABLE,
     REWARD_MAP,
     SERIES,
+    apart,
+    axes_at,
     contrast,
+    fitted,
     ink_on,
     luminance,
+    new_figure,
+    plain,
+    png,
     readable,
     series_colour,
     series_dash,
     series_mark,
+    svg,
+    text_box,
 )
+from tacit.show.comparison import View, comparison_figure
+from tacit.show.curves import (
+    Convergence,
+    Curve,
+    convergence_figure,
+    draw_history,
+    draw_study,
+    study_figure,
+)
+from tacit.show.grid import MOST_NUMBERED, draw_values, limits_of
+from tacit.show.numbers import Scale, log_ticks, share, short
+from tacit.show.policy import differs, draw_policy, has_arrows
+from tacit.show.spread import Group, Interval, interval_figure, spread_figure
 from tacit.worlds import Layout, hill_grid, published_figure, published_values
 
 UP, DOWN, LEFT, RIGHT = range(4)
@@ -740,7 +739,8 @@ def test_drawing_leaves_no_trace_in_the_settings():
 
 def test_no_window_and_no_shared_state():
     code = (
-        "import sys, tacit.show as show; show.svg(show.interval_figure([]));"
+        "import sys; from tacit.show import canvas, spread;"
+        " canvas.svg(spread.interval_figure([]));"
         "print('matplotlib.pyplot' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

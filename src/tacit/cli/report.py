@@ -16,7 +16,7 @@ def command(arguments: Report) -> Answer:
     """Writes the page of a run, and where it was written."""
     from tacit.files.atomic import write_bytes
     from tacit.folders.runs import Run
-    from tacit.show.recovery.figures import figure_files
+    from tacit.show.document import figure_files
     from tacit.show.recovery.page import recovery_document
     from tacit.show.report import render
 
@@ -37,7 +37,7 @@ def command(arguments: Report) -> Answer:
         "figures": [str(arguments.run / FIGURES / name) for name in figures],
         "findings": [
             {"label": f.label, "text": f.text.replace("**", ""), "verdict": f.verdict}
-            for f in document.findings
+            for f in document.headlines
         ],
     }
     return Answer(f"{out} ({len(page) / 1000:.0f} kB){saved}", data)

@@ -1,17 +1,42 @@
-"""Figures without a window or a shared state: made, placed in inches, and turned into bytes."""
+"""Figures without a window or a shared state, and colours that stay apart for every reader."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
-from tacit.show.palette import FAINT, INK, MUTED, PAPER
+Colour = str | tuple[float, float, float]
+
+# Okabe and Ito: eight colours that no common colour blindness confuses.
+BLUE, VERMILLION, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
+SKY, ORANGE, YELLOW, BLACK = "#56b4e9", "#e69f00", "#f0e442", "#000000"
+
+# Yellow is left out: a thin yellow line cannot be seen on white.
+SERIES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+# Colour is never the only difference: a copy in grey still has the marks and the dashes.
+MARKS = ("o", "s", "^", "D", "v", "P", "X")
+Dash = str | tuple[int, tuple[float, ...]]
+DASHES: tuple[Dash, ...] = (
+    "-",
+    (0, (5, 1.6)),
+    (0, (1.6, 1.4)),
+    (0, (6, 1.4, 1.4, 1.4)),
+    (0, (9, 2)),
+)
+
+INK, MUTED, FAINT, PAPER = "#1b1b1b", "#595959", "#d4d4d4", "#ffffff"
+
+# All change their brightness one way only, so their order survives a copy in grey.
+REWARD_MAP, COST_MAP, VISIT_MAP = "viridis", "cividis", "Blues"
+
+READABLE = 4.5  # contrast ratio that WCAG 2 asks of normal text
 
 PAGE_WIDTH = 7.2  # inches: a figure over the whole width of a printed page
 TEXT, SMALL, TINY = 8.0, 7.0, 6.0  # points, at that width
@@ -19,7 +44,7 @@ HEAD = 0.28  # inches that a headline takes
 
 # A reader's own matplotlibrc must not change what is drawn, nor how: the same input, the same
 # bytes. Keys that start a backend or a window are not ours to set.
-_STYLE: Any = {
+_STYLE = {
     key: value
     for key, value in matplotlib.rcParamsDefault.items()
     if not key.startswith(("backend", "interactive", "toolbar", "webagg", "tk.", "savefig.dir"))
@@ -37,7 +62,8 @@ _STYLE: Any = {
     "axes.titleweight": "bold",
     "axes.titlecolor": INK,
     "axes.unicode_minus": True,
-    "font.family": ["DejaVu Sans"],
+    "font.family": ["sans-serif"],
+    "font.sans-serif": ["DejaVu Sans"],  # which comes with matplotlib
     "font.size": SMALL,
     "grid.color": FAINT,
     "grid.linewidth": 0.6,
@@ -57,7 +83,7 @@ _STYLE: Any = {
 }
 
 
-def styled() -> Any:
+def styled():
     """A context, and a decorator, under which everything is drawn in the same style."""
     return matplotlib.rc_context(_STYLE)
 
@@ -95,11 +121,14 @@ def plain(text: str) -> str:
     return str(text).replace("$", r"\$")
 
 
+_NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
+
+
 def svg(figure: Figure) -> str:
     """The figure as one SVG document; the same figure gives the same text."""
     file = io.StringIO()
     with styled():
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(file, format="svg", metadata=_NO_METADATA)
     return file.getvalue()
 
 
@@ -111,15 +140,33 @@ def png(figure: Figure, *, dots_per_inch: int = 200) -> bytes:
     return file.getvalue()
 
 
-def text_box(artist: Any) -> tuple[float, float, float, float]:
+def box_of(
+    axes: Axes, across: tuple[float, float], down: tuple[float, float]
+) -> tuple[float, float, float, float]:
+    """(left, top, width, height) of a rectangle of these axes, as shares of their figure.
+
+    Args:
+        axes: in their final place, with their final limits.
+        across: left and right end, in data.
+        down: upper and lower end, in data.
+    """
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    corners = axes.transData.transform([(across[0], down[0]), (across[1], down[1])])
+    (left, top), (right, bottom) = figure.transFigure.inverted().transform(corners)
+    return float(left), float(1 - top), float(right - left), float(top - bottom)
+
+
+def text_box(artist: Text) -> tuple[float, float, float, float]:
     """(left, bottom, right, top) of a text in points from the lower left corner of its figure."""
     figure = artist.get_figure(root=True)
+    assert figure is not None
     box = artist.get_window_extent(figure.canvas.get_renderer())
     scale = 72.0 / figure.dpi
     return (box.x0 * scale, box.y0 * scale, box.x1 * scale, box.y1 * scale)
 
 
-def fitted(artist: Any, axes: Axes) -> Any:
+def fitted(artist: Text, axes: Axes) -> Text:
     """The text, smaller or cut with an ellipsis so that it is no wider than its axes."""
     figure = axes.get_figure(root=True)
     assert figure is not None
@@ -159,3 +206,45 @@ def apart(wanted: Sequence[float], spacing: float) -> list[float]:
     for rank, index in enumerate(order):
         placed[index] = flat[rank] + rank * spacing
     return placed
+
+
+def luminance(colour: Colour) -> float:
+    """Relative luminance of a colour, as WCAG 2 defines it: 0 for black, 1 for white."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(colour: Colour, other: Colour) -> float:
+    """Contrast ratio of two colours, from 1 (the same) to 21 (black on white)."""
+    low, high = sorted((luminance(colour), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def ink_on(colour: Colour) -> str:
+    """Black or white, whichever reads better; never below 4.58, which is the worst of greys."""
+    return max(BLACK, PAPER, key=lambda ink: contrast(ink, colour))
+
+
+def readable(colour: Colour) -> str:
+    """The colour, darkened as far as text of that colour needs to be read on white."""
+    red, green, blue = to_rgb(colour)
+    for step in range(20):
+        shade = (red * 0.95**step, green * 0.95**step, blue * 0.95**step)
+        if contrast(shade, PAPER) >= READABLE:
+            return to_hex(shade)
+    return INK
+
+
+def series_colour(index: int) -> str:
+    """The colour of the index-th line; after seven they start again, with other marks."""
+    return SERIES[index % len(SERIES)]
+
+
+def series_mark(index: int) -> str:
+    """The mark of the index-th line: a pair of colour and mark returns only after 49 lines."""
+    return MARKS[(index + index // len(SERIES)) % len(MARKS)]
+
+
+def series_dash(index: int) -> Dash:
+    """The dash pattern of the index-th line."""
+    return DASHES[index % len(DASHES)]

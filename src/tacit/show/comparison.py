@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from tacit.model.names import Layout
 from tacit.model.objective import Objective
-from tacit.show.arrows import LEAST_SHARE, differs, draw_policy
 from tacit.show.canvas import (
+    COST_MAP,
     HEAD,
+    MUTED,
     PAGE_WIDTH,
+    REWARD_MAP,
     TINY,
     axes_at,
     fitted,
@@ -25,8 +27,7 @@ from tacit.show.canvas import (
     styled,
 )
 from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, limits_of
-from tacit.show.keys import draw_key
-from tacit.show.palette import COST_MAP, MUTED, REWARD_MAP
+from tacit.show.policy import LEAST_SHARE, differs, draw_key, draw_policy
 
 _LEFT, _RIGHT, _GAP = 0.24, 0.06, 0.34  # inches
 _TITLE, _BETWEEN, _BELOW = 0.24, 0.1, 0.62
@@ -46,23 +47,24 @@ class View:
     """
 
     name: str
-    reward: Any
-    costs: Any
-    policy: Any
-    ties: Any = None
+    reward: np.ndarray
+    costs: np.ndarray
+    policy: np.ndarray
+    ties: np.ndarray | None = None
 
     @classmethod
-    def of(cls, name: str, objective: Objective, policy: Any, *, ties: Any = None) -> View:
+    def of(
+        cls, name: str, objective: Objective, policy: ArrayLike, *, ties: np.ndarray | None = None
+    ) -> View:
         """The view of an objective; what depends on the action is averaged over the policy."""
         policy = np.asarray(policy, dtype=float)
+        costs = [_by_state(cost, policy) for cost in objective.costs]
         return cls(
-            name,
-            _by_state(objective.reward, policy),
-            np.stack([_by_state(c, policy) for c in objective.costs])
-            if objective.constraints
-            else np.zeros((0, len(policy))),
-            policy,
-            ties,
+            name=name,
+            reward=_by_state(objective.reward, policy),
+            costs=np.array(costs).reshape(-1, len(policy)),
+            policy=policy,
+            ties=ties,
         )
 
 
@@ -132,7 +134,7 @@ def _value_column(
     layout: Layout,
     views: Sequence[View],
     name: str,
-    tables: Sequence[Any],
+    tables: Sequence[np.ndarray],
     colours: str,
 ) -> None:
     """One quantity in every view, on one scale, with its colour bar."""

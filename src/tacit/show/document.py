@@ -1,4 +1,4 @@
-"""What a report says, without how it looks: findings first, then sections made of blocks.
+"""What a report says, without how it looks: headlines first, then sections made of blocks.
 
 Everywhere a reader's text is expected, `code` between backticks and **strong** between two stars
 are understood; everything else is shown as it is.
@@ -6,16 +6,17 @@ are understood; everything else is shown as it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from tacit.show.pictures import Picture
 from tacit.show.tables import Cell, Table
 
 
 class Tone(Enum):
-    """How a finding is meant. The value is a word for the style sheet."""
+    """How a headline is meant. The value is a word for the style sheet."""
 
     PLAIN = "plain"
     GOOD = "good"
@@ -69,6 +70,65 @@ class Code:
 
 
 @dataclass(frozen=True)
+class Cells:
+    """A lattice of values over a part of a figure: pointed at, or read with the arrow keys.
+
+    Attributes:
+        label: what the values are.
+        box: (left, top, width, height) of the lattice, as shares of the figure's size.
+        rows: number of rows.
+        columns: number of columns.
+        values: one text a cell, row by row.
+        names: one name a cell; empty where its row and column name it.
+    """
+
+    label: str
+    box: tuple[float, float, float, float]
+    rows: int
+    columns: int
+    values: Sequence[str]
+    names: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        count = self.rows * self.columns
+        if len(self.values) != count or len(self.names) not in (0, count):
+            raise ValueError(f"a lattice of {count} cells must have as many values and names")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure.
+
+    Attributes:
+        image: SVG as text, or PNG as bytes.
+        alt: what it shows, for who cannot see it.
+        caption: how to read it, below.
+        cells: the values that can be read off it.
+        name: of its file, without ending, where figures are also saved; empty for none.
+    """
+
+    image: str | bytes
+    alt: str
+    caption: str = ""
+    cells: Sequence[Cells] = ()
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.alt.strip():
+            raise ValueError("a picture must say in `alt` what it shows")
+        if isinstance(self.image, bytes) and not self.image.startswith(b"\x89PNG\r\n\x1a\n"):
+            raise ValueError("a picture in bytes must be a PNG image")
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """(width, height): points of a drawing, dots of an image."""
+        if isinstance(self.image, bytes):
+            return struct.unpack(">II", self.image[16:24])
+        box = re.search(r'viewBox="\S+ \S+ (\S+) (\S+)"', self.image)
+        return (float(box[1]), float(box[2])) if box else (0.0, 0.0)
+
+
+@dataclass(frozen=True)
 class Selector:
     """One thing to choose by.
 
@@ -117,15 +177,24 @@ class Choice:
     def __post_init__(self) -> None:
         if not self.options:
             raise ValueError("a choice must have at least one option")
+        limits = [len(selector.values) for selector in self.selectors]
         places = [tuple(option.at) for option in self.options]
         if len(set(places)) < len(places):
             raise ValueError("no two options of a choice may lie at the same place")
-        for option in self.options:
-            limits = [len(selector.values) for selector in self.selectors]
-            if len(option.at) != len(limits) or any(
-                not 0 <= i < n for i, n in zip(option.at, limits, strict=True)
+        for place in places:
+            if len(place) != len(limits) or any(
+                not 0 <= i < n for i, n in zip(place, limits, strict=True)
             ):
-                raise ValueError(f"an option must lie within {limits}; got {tuple(option.at)}")
+                raise ValueError(f"an option must lie within {limits}; got {place}")
+
+    def values(self, selector: int) -> list[int]:
+        """The values of a selector that some option has."""
+        return sorted({option.at[selector] for option in self.options})
+
+    def title(self, option: Option) -> str:
+        """What was chosen where this option is shown."""
+        pairs = zip(self.selectors, option.at, strict=True)
+        return ", ".join(f"{selector.name}: {selector.values[index]}" for selector, index in pairs)
 
 
 @dataclass(frozen=True)
@@ -156,11 +225,11 @@ Block = Paragraph | Items | Facts | Code | Table | Picture | Choice | Details | 
 
 
 @dataclass(frozen=True)
-class Finding:
+class Headline:
     """One thing that was found, in plain words.
 
     Attributes:
-        text: the finding, a sentence or two.
+        text: what was found, a sentence or two.
         label: what it answers, such as "What it wants".
         verdict: a word or two, such as "confirmed".
         tone: of the verdict.
@@ -195,7 +264,7 @@ class Document:
 
     Attributes:
         title: what it is about.
-        findings: what was found, most important first.
+        headlines: what was found, most important first.
         sections: what they rest on.
         lead: a paragraph below the title.
         facts: what was run, in a strip below it.
@@ -203,8 +272,50 @@ class Document:
     """
 
     title: str
-    findings: Sequence[Finding]
+    headlines: Sequence[Headline]
     sections: Sequence[Section]
     lead: str = ""
     facts: Facts | None = None
     footer: str = ""
+
+    def blocks(self) -> Iterator[Block]:
+        """Every block of every section, and the blocks inside them."""
+        return _every(block for section in self.sections for block in section.blocks)
+
+
+def _every(blocks: Iterable[Block]) -> Iterator[Block]:
+    for block in blocks:
+        yield block
+        if isinstance(block, Details | Gallery):
+            yield from _every(block.blocks)
+        elif isinstance(block, Choice):
+            yield from _every(inside for option in block.options for inside in option.blocks)
+
+
+def figure_files(document: Document) -> dict[str, bytes]:
+    """File name -> content of every picture of the document that has a name, for papers."""
+    files: dict[str, bytes] = {}
+    for picture in document.blocks():
+        if isinstance(picture, Picture) and picture.name:
+            image, ending = picture.image, "png"
+            if isinstance(image, str):
+                image, ending = image.encode(), "svg"
+            files[free_name(picture.name, f".{ending}", files)] = image
+    return files
+
+
+def free_name(name: str, ending: str, taken: Iterable[str]) -> str:
+    """The name with its ending, numbered from 2 where it is taken already."""
+    free, number = f"{name}{ending}", 2
+    while free in taken:
+        free, number = f"{name}-{number}{ending}", number + 1
+    return free
+
+
+def anchor(title: str) -> str:
+    """A name for links to that title.
+
+    >>> anchor("Budget 1, as published")
+    'budget-1-as-published'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"

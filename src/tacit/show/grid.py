@@ -1,9 +1,8 @@
-"""One panel of a grid world: a number a state, as the colour of its cell and printed in it."""
+"""Panels of a grid world: a number a state, as the colour of its cell and printed in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -12,11 +11,21 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+from numpy.typing import ArrayLike
 
 from tacit.model.names import Layout
-from tacit.show.canvas import SMALL, TEXT, TINY, fitted, styled
-from tacit.show.digits import Scale
-from tacit.show.palette import COST_MAP, MUTED, PAPER, ink_on
+from tacit.show.canvas import (
+    COST_MAP,
+    MUTED,
+    PAPER,
+    SMALL,
+    TEXT,
+    TINY,
+    fitted,
+    ink_on,
+    styled,
+)
+from tacit.show.numbers import Scale
 
 MOST_NUMBERED = 9  # rows or columns; beyond it numbers in the cells are too small for print
 MOST_PARTED = 20  # beyond it lines between the cells would cover them
@@ -29,7 +38,7 @@ EMPTY = "#e8e8e8"
 _NARROW, _DIGIT, _WIDE = 0.32, 0.64, 0.84
 
 
-def limits_of(tables: Iterable[Any]) -> tuple[float, float]:
+def limits_of(tables: Iterable[ArrayLike]) -> tuple[float, float]:
     """(low, high) over all finite numbers of the tables, never equal."""
     finite = [t[np.isfinite(t)] for t in (np.asarray(t, dtype=float) for t in tables)]
     numbers = np.concatenate([*finite, np.zeros(0)])
@@ -43,7 +52,7 @@ def limits_of(tables: Iterable[Any]) -> tuple[float, float]:
 
 @styled()
 def draw_values(
-    values: Any,
+    values: ArrayLike,
     axes: Axes,
     *,
     layout: Layout,
@@ -79,18 +88,10 @@ def draw_values(
     size = text_size(axes, layout, [text for row in numbers for text in row])
     if size < SMALLEST_TEXT:
         return axes
-    paint = colormaps[colours]
+    paint, place = colormaps[colours], {"ha": "center", "va": "center_baseline", "size": size}
     for (row, column), value in np.ndenumerate(table.filled(np.nan)):
         shade = EMPTY if np.isnan(value) else paint(image.norm(value))[:3]
-        axes.text(
-            column,
-            row,
-            numbers[row][column],
-            ha="center",
-            va="center_baseline",
-            size=size,
-            color=ink_on(shade),
-        )
+        axes.text(column, row, numbers[row][column], color=ink_on(shade), **place)
     return axes
 
 
@@ -120,7 +121,7 @@ def draw_colour_bar(
     fitted(bar.ax.xaxis.label, bar.ax)
 
 
-def cell_scale(axes: Axes, layout: Layout, tables: Sequence[Any]) -> Scale:
+def cell_scale(axes: Axes, layout: Layout, tables: Sequence[np.ndarray]) -> Scale:
     """Three digits if they can be read in the cells of these axes, two if not."""
     scale = Scale.of(tables)
     if max(layout.rows, layout.columns) > MOST_NUMBERED:

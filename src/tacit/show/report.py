@@ -1,27 +1,43 @@
-"""One offline HTML file: findings in plain words on top, everything that they rest on below."""
+"""One offline HTML file: what was found in plain words on top, what it rests on below."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable
 from dataclasses import replace
-from html import escape
+from functools import cache
 from importlib.resources import files
+from itertools import count
 
-from tacit.show.document import Block, Choice, Details, Document, Gallery
-from tacit.show.markup import Writer, facts, finding
-from tacit.show.words import anchor, inline
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup, escape
+
+from tacit.show.document import (
+    Block,
+    Choice,
+    Details,
+    Document,
+    Gallery,
+    Picture,
+    anchor,
+    free_name,
+)
+from tacit.show.numbers import short
+from tacit.show.tables import Bar, Cell, number_in
 
 LARGEST = 1_000_000  # bytes
+
+_INLINE = re.compile(r"`([^`]+)`|\*\*(.+?)\*\*")
 
 
 def render(document: Document, *, largest: int = LARGEST) -> str:
     """The page, as text to be written in UTF-8; the same document gives the same text.
 
-    It asks nothing of any network, and forbids the browser to: scripts and styles are named by
-    their checksums. Where it would be larger than allowed, the last alternatives of the largest
-    choices are left out, and the page says so.
+    It asks nothing of any network, and forbids the browser to: its only script is named by its
+    checksum. Where it would be larger than allowed, the last alternatives of the largest choices
+    are left out, and the page says so.
 
     Args:
         document: what to say.
@@ -29,97 +45,122 @@ def render(document: Document, *, largest: int = LARGEST) -> str:
     """
     page = _page(document)
     while (excess := len(page.encode()) - largest) > 0:
-        counts = _fewer(document, excess)
+        counts = _fewer_options(document, excess)
         if not counts:
             break
-        document = _with_fewer(document, counts)
+        sections = [replace(one, blocks=_cut(one.blocks, counts)) for one in document.sections]
+        document = replace(document, sections=sections)
         page = _page(document)
     return page
 
 
 def _page(document: Document) -> str:
     style, script = _asset("page.css"), _asset("page.js")
-    writer = Writer()
-    names = _anchors(document)
-    sections = "\n".join(
-        writer.section(section, name)
-        for section, name in zip(document.sections, names, strict=True)
-    )
-    links = "".join(
-        f'<li><a href="#{name}">{inline(section.title)}</a></li>'
-        for section, name in zip(document.sections, names, strict=True)
-    )
-    found = "\n".join(finding(one) for one in document.findings)
-    lead = f'<p class="lead">{inline(document.lead)}</p>' if document.lead else ""
-    strip = facts(document.facts) if document.facts else ""
-    findings = (
-        f'<section id="findings" aria-labelledby="findings-title"><h2 id="findings-title">'
-        f'What was found</h2>\n<ol class="findings">\n{found}\n</ol></section>'
-        if document.findings
-        else ""
-    )
+    checksum = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
-        f"default-src 'none'; img-src data:; style-src '{_checksum(style)}'; "
-        f"script-src '{_checksum(script)}'; base-uri 'none'; form-action 'none'"
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+        f"script-src 'sha256-{checksum}'; base-uri 'none'; form-action 'none'"
     )
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="referrer" content="no-referrer">
-<title>{escape(document.title)}</title>
-<link rel="icon" href="data:,">
-<style>{style}</style>
-<script>{script}</script>
-</head>
-<body>
-<a class="skip" href="#main">Skip to the findings</a>
-<header>
-<h1>{inline(document.title)}</h1>
-{lead}
-{strip}
-</header>
-<main id="main">
-{findings}
-<nav aria-label="Contents"><ul>{links}</ul></nav>
-{sections}
-</main>
-<footer>{inline(document.footer)}</footer>
-</body>
-</html>
-"""
+    names: list[str] = []
+    for section in document.sections:
+        names.append(free_name(anchor(section.title), "", [*names, "main", "findings"]))
+    return template("page.html").render(
+        document=document,
+        sections=list(zip(names, document.sections, strict=True)),
+        number=count(1).__next__,
+        policy=policy,
+        style=style,
+        script=script,
+    )
+
+
+def blocks_html(blocks: Iterable[Block]) -> str:
+    """The HTML of these blocks alone."""
+    return str(template("blocks.html").make_module({"number": count(1).__next__}).blocks(blocks))
 
 
 def _asset(name: str) -> str:
-    return files("tacit.show").joinpath(name).read_text(encoding="utf-8")
+    return files("tacit.show").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def _checksum(text: str) -> str:
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"sha256-{base64.b64encode(digest).decode()}"
+# ------------------------------------------------------------------------------- templates
 
 
-def _anchors(document: Document) -> list[str]:
-    """One name per section, no two alike."""
-    names: list[str] = []
-    for section in document.sections:
-        name = wanted = anchor(section.title)
-        number = 2
-        while name in (*names, "main", "findings"):
-            name, number = f"{wanted}-{number}", number + 1
-        names.append(name)
-    return names
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("tacit.show"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.globals["infinity"] = float("inf")
+    environment.filters |= {
+        "base64": lambda image: base64.b64encode(image).decode("ascii"),
+        "cell_class": _cell_class,
+        "inline": inline,
+        "kind": lambda value: type(value).__name__,
+        "lines": lambda texts: "\n".join(" ".join(str(text).split()) for text in texts),
+        "short": lambda value, power: short(value * 10.0**-power if power and value else value),
+        "sort_key": _sort_key,
+        "svg_content": _svg_content,
+    }
+    return environment
 
 
-def _fewer(document: Document, excess: int) -> dict[int, int]:
+def template(name: str) -> Template:
+    """A template by the name of its file, in which everything that is not markup is escaped."""
+    return _environment().get_template(name)
+
+
+def inline(text: str) -> Markup:
+    """The text, escaped, with `code` and **strong** as elements.
+
+    >>> str(inline("`a < b` is **not** <b>"))
+    '<code>a &lt; b</code> is <strong>not</strong> &lt;b&gt;'
+    """
+    parts, end = [], 0
+    for match in _INLINE.finditer(text):
+        code, strong = match.groups()
+        parts.append(escape(text[end : match.start()]))
+        tag, inside = ("code", escape(code)) if code else ("strong", inline(strong))
+        parts.append(Markup(f"<{tag}>{inside}</{tag}>"))
+        end = match.end()
+    return Markup("").join([*parts, escape(text[end:])])
+
+
+def _svg_content(picture: Picture, number: int) -> Markup:
+    """What stands inside the <svg> element, with names that no other picture of the page has."""
+    assert isinstance(picture.image, str)
+    content = picture.image[picture.image.index("<svg") :].partition(">")[2]
+
+    def rename(tag: re.Match[str]) -> str:
+        return re.sub(r'( id="|url\(#|href="#)', rf"\1p{number}-", tag[0])
+
+    # Only inside tags: a label may hold any of these as its text.
+    return Markup(re.sub(r"<[^>]+>", rename, content))
+
+
+def _cell_class(cell: Cell, best: bool) -> str:
+    names = ["n"] * (not isinstance(cell, str)) + ["b"] * isinstance(cell, Bar) + ["best"] * best
+    return " ".join(names)
+
+
+def _sort_key(cell: Cell) -> Markup:
+    number = number_in(cell)
+    return Markup("") if number is None else Markup(f' data-number="{number:.4g}"')
+
+
+# ------------------------------------------------------------------------------- size
+
+
+def _fewer_options(document: Document, excess: int) -> dict[int, int]:
     """How many options each choice (by identity) keeps, so that about `excess` bytes go."""
-    choices = list(_choices(block for section in document.sections for block in section.blocks))
     sizes = {
-        id(choice): [len(Writer().blocks(option.blocks).encode()) for option in choice.options]
-        for choice in choices
+        id(block): [len(blocks_html(option.blocks).encode()) for option in block.options]
+        for block in document.blocks()
+        if isinstance(block, Choice)
     }
     kept = {name: len(each) for name, each in sizes.items()}
     dropped = 0
@@ -133,32 +174,17 @@ def _fewer(document: Document, excess: int) -> dict[int, int]:
     return {name: n for name, n in kept.items() if n < len(sizes[name])}
 
 
-def _choices(blocks: Iterable[Block]) -> Iterator[Choice]:
-    for block in blocks:
-        if isinstance(block, Choice):
-            yield block
-        elif isinstance(block, Details | Gallery):
-            yield from _choices(block.blocks)
-
-
-def _with_fewer(document: Document, counts: dict[int, int]) -> Document:
-    sections = [
-        replace(section, blocks=_cut(section.blocks, counts)) for section in document.sections
-    ]
-    return replace(document, sections=sections)
-
-
 def _cut(blocks: Iterable[Block], counts: dict[int, int]) -> list[Block]:
     """The blocks with choices that keep that many options and say how many they had."""
     cut: list[Block] = []
     for block in blocks:
         if isinstance(block, Details | Gallery):
             cut.append(replace(block, blocks=_cut(block.blocks, counts)))
-        elif isinstance(block, Choice) and id(block) in counts:
-            left_out = block.left_out + len(block.options) - counts[id(block)]
-            cut.append(
-                replace(block, options=block.options[: counts[id(block)]], left_out=left_out)
-            )
+        elif isinstance(block, Choice):
+            kept = block.options[: counts.get(id(block), len(block.options))]
+            options = [replace(option, blocks=_cut(option.blocks, counts)) for option in kept]
+            left_out = block.left_out + len(block.options) - len(options)
+            cut.append(replace(block, options=options, left_out=left_out))
         else:
             cut.append(block)
     return cut

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from numpy.typing import ArrayLike
 
 from tacit.show.canvas import (
+    FAINT,
     HEAD,
+    INK,
+    MUTED,
     PAGE_WIDTH,
+    PAPER,
     TINY,
     axes_at,
     fitted,
     headline,
     new_figure,
     plain,
+    readable,
+    series_colour,
+    series_mark,
     styled,
 )
-from tacit.show.digits import log_ticks, short
-from tacit.show.palette import FAINT, INK, MUTED, PAPER, readable, series_colour, series_mark
+from tacit.show.numbers import log_ticks, short
 
 _ROW = 0.3  # inches a group
 
@@ -40,7 +46,7 @@ class Group:
     """
 
     name: str
-    samples: Any
+    samples: ArrayLike
     null: bool = False
 
 
@@ -83,16 +89,8 @@ def draw_spread(groups: Sequence[Group], axes: Axes, *, logarithmic: bool = Fals
         samples = np.asarray(group.samples, dtype=float).ravel()
         kept = np.sort(samples[np.isfinite(samples) & ((samples > 0) | (not logarithmic))])
         if not kept.size:
-            axes.text(
-                0.02,
-                row,
-                "no number",
-                transform=axes.get_yaxis_transform(),
-                va="center",
-                size=TINY,
-                style="italic",
-                color=MUTED,
-            )
+            look = {"va": "center", "size": TINY, "style": "italic", "color": MUTED}
+            axes.text(0.02, row, "no number", transform=axes.get_yaxis_transform(), **look)
             continue
         negative |= kept[0] < 0
         low, middle, high = np.percentile(kept, (25, 50, 75))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tacit.show.document import Finding, Tone
+from tacit.show.document import Headline, Tone
 from tacit.studies.estimators import CALIBRATED, EXPLANATION, LIKELIHOOD, MATCHING, RANDOM, RULES
 from tacit.studies.printed import published_correlations, published_spread
 from tacit.studies.records import Draw
@@ -16,7 +16,7 @@ from tacit.studies.tally import NEAR, Run, recovered, values
 NOISE_FACTOR = 1.3  # a mean feature gap up to this many times its sampling noise is no error
 
 
-def findings(run: Run) -> list[Finding]:
+def findings(run: Run) -> list[Headline]:
     """The findings, most important first; those whose estimator is absent are left out."""
     found = [
         _policy(run),
@@ -32,7 +32,7 @@ def findings(run: Run) -> list[Finding]:
     return [finding for finding in found if finding is not None]
 
 
-def _policy(run: Run) -> Finding | None:
+def _policy(run: Run) -> Headline | None:
     """The paper: the policy of what was recovered is the true one, in every seed."""
     parts, hits, total = [], 0, 0
     for block in run.settings.blocks:
@@ -56,7 +56,7 @@ def _policy(run: Run) -> Finding | None:
                 f"where the budget {word}, {hits_here} of {len(some)} with a median visitation "
                 f"distance of {distance:.2f}"
             )
-    return Finding(
+    return Headline(
         "With its rules as published, Algorithm 1 brings back the true policy, cell for cell, in "
         f"{' and in '.join(parts)}.",
         label="Is the policy recovered?",
@@ -67,7 +67,7 @@ def _policy(run: Run) -> Finding | None:
     )
 
 
-def _calibrated(run: Run) -> Finding | None:
+def _calibrated(run: Run) -> Headline | None:
     """Budgets set from the demonstrations, where the budget binds."""
     draws = run.block(BINDING)
     gaps = values(draws, CALIBRATED, "feature_gap")
@@ -79,7 +79,7 @@ def _calibrated(run: Run) -> Finding | None:
     both = gap <= NOISE_FACTOR * noise and distance <= NEAR
     rules = values(draws, RULES, "feature_gap")
     before = f", where the published rule leaves {rules.mean():.3f}" if len(rules) else ""
-    return Finding(
+    return Headline(
         "With the budget calibrated from the demonstrations the same algorithm matches what they "
         f"collect to {gap:.3f} on average{before}; sampling noise alone is {noise:.3f}. Its "
         f"policy is {distance:.3f} from the expert's, in total variation of the visitations.",
@@ -92,7 +92,7 @@ def _calibrated(run: Run) -> Finding | None:
     )
 
 
-def _weights(run: Run) -> Finding | None:
+def _weights(run: Run) -> Headline | None:
     """Weights against random ones: behaviour may come back while its reasons do not."""
     draws = run.block(BINDING)
     names = [name for name in (RULES, CALIBRATED, EXPLANATION) if name in run.estimators]
@@ -114,7 +114,7 @@ def _weights(run: Run) -> Finding | None:
         if share < 0.6
         else ("are hardly", "hardly")
     )
-    return Finding(
+    return Headline(
         f"The weights behind the behaviour {how} pinned down by it: median L1 errors of reward "
         f"and cost weights are {'; '.join(told)}; random weights get {guessed[0]:.2f} and "
         f"{guessed[1]:.2f}.",
@@ -126,7 +126,7 @@ def _weights(run: Run) -> Finding | None:
     )
 
 
-def _binding(run: Run) -> Finding | None:
+def _binding(run: Run) -> Headline | None:
     """At the published budget many draws say nothing about the constraint."""
     draws = run.block(PUBLISHED)
     if not draws:
@@ -143,19 +143,19 @@ def _binding(run: Run) -> Finding | None:
     detail = f"Slack seeds: {', '.join(slack)}." if slack else ""
     lost = run.settings.seeds - len(draws)
     detail += f" {lost} draws cannot meet the budget at all." if lost else ""
-    return Finding(
+    return Headline(
         text, label="Does budget 1 bind?", verdict=f"{binding} of {len(draws)}", detail=detail
     )
 
 
-def _explained(run: Run) -> Finding | None:
+def _explained(run: Run) -> Headline | None:
     """The exact alternative for an optimal expert."""
     draws = run.block(BINDING)
     if not draws or EXPLANATION not in run.estimators:
         return None
     counts = recovered(draws, EXPLANATION)
     states = values(draws, EXPLANATION, "state_distance")
-    return Finding(
+    return Headline(
         "Taking the expert for optimal instead of noisy, the explanation set brings back the "
         f"policy cell for cell in {counts['same_in_every_cell']} of {counts['draws']} draws whose "
         f"budget binds, with a mean state-visitation distance of {states.mean():.3f}.",
@@ -165,7 +165,7 @@ def _explained(run: Run) -> Finding | None:
     )
 
 
-def _lengths(run: Run) -> Finding | None:
+def _lengths(run: Run) -> Headline | None:
     """The paper: increasing T increased the accuracy."""
     lengths = run.settings.lengths
     middle = next((at for at in lengths if at >= 200), lengths[-1])
@@ -179,7 +179,7 @@ def _lengths(run: Run) -> Finding | None:
 
     grows = steps[-1][1] < 0.9 * steps[0][1]
     still = abs(match[-1][1] - match[1][1]) <= 0.05 * max(match[1][1], 1e-12)
-    return Finding(
+    return Headline(
         f"Longer demonstrations {'help' if grows else 'do not help'} the step likelihood, whose "
         f"median cost-weight error is {said(steps)}. Feature matching has {said(match)}: "
         + (
@@ -195,14 +195,14 @@ def _lengths(run: Run) -> Finding | None:
     )
 
 
-def _figure(run: Run) -> Finding | None:
+def _figure(run: Run) -> Headline | None:
     """The published figure beside random weights."""
     draw = next((d for d in run.figures if d.block == PUBLISHED and d.feasible), None)
     if draw is None:
         return None
     reward, cost = published_correlations()
     null = [float(np.nanmedian(draw.null[f"{kind}_correlation"])) for kind in ("reward", "cost")]
-    return Finding(
+    return Headline(
         f"The recovered panels of the published figure correlate {reward:.3f} (reward) and "
         f"{cost:.3f} (constraint) with the true ones; random weights get {null[0]:.3f} and "
         f"{null[1]:.3f} in the median.",
@@ -214,7 +214,7 @@ def _figure(run: Run) -> Finding | None:
     )
 
 
-def _peak(run: Run) -> Finding | None:
+def _peak(run: Run) -> Headline | None:
     """The paper: the peak of the cost is well recovered."""
     draws = [draw for draw in run.block(BINDING) if draw.binds]
     name = CALIBRATED if CALIBRATED in run.estimators else EXPLANATION
@@ -224,14 +224,14 @@ def _peak(run: Run) -> Finding | None:
     null = float(np.nanmean(values(draws, RANDOM, "peak")))
     rules = values(draws, RULES, "peak")
     told = f" and in {int(np.nansum(rules))} by the published one" if len(rules) else ""
-    return Finding(
+    return Headline(
         f"The cell of largest cost is found in {int(np.nansum(hits))} of {len(hits)} draws by "
         f"{_plainly(name)}{told}; random weights find it in {null:.0%}.",
         label="Is the peak of the cost found?",
     )
 
 
-def _spread(run: Run) -> Finding | None:
+def _spread(run: Run) -> Headline | None:
     """The paper: the recovered reward varies less than the true one."""
     draws = [draw for block in run.settings.blocks for draw in run.block(block.name)]
     name = RULES if RULES in run.estimators else CALIBRATED
@@ -240,7 +240,7 @@ def _spread(run: Run) -> Finding | None:
         return None
     less = int((ratios < 1.0).sum())
     figure = published_spread()
-    return Finding(
+    return Headline(
         f"The recovered reward varies less over the grid than the true one in {less} of "
         f"{len(ratios)} recoveries; in the published figure its standard deviation is "
         f"{figure:.2f} times the true one's.",

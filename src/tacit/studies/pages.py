@@ -51,7 +51,7 @@ def document(run: Run, folder: Folder) -> Document:
     ]
     return Document(
         title="Inverse reinforcement learning with constraint recovery, reproduced",
-        findings=findings(run),
+        headlines=findings(run),
         sections=[section for section in sections if section is not None],
         lead="Section 5 of the paper shows one figure and no numbers. Here its experiment is drawn "
         "again, solved, recovered by every estimator and measured against the truth.",

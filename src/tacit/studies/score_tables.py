@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tacit.show.document import Details
-from tacit.show.tables import Best, Column, Kind, Row, Spread, Table
+from tacit.show.tables import Best, Column, RowKind, Row, Spread, Table
 from tacit.studies.estimators import RANDOM
 from tacit.studies.printed import published_row
 from tacit.studies.records import Draw
@@ -43,14 +43,14 @@ def published_table(run: Run) -> Table:
     )
     first = run.figures[0]
     printed = published_row(first)
-    rows = [Row(["Authors' figure", "", *(printed.get(m) for m, _, _ in metrics)], Kind.PUBLISHED)]
+    rows = [Row(["Authors' figure", "", *(printed.get(m) for m, _, _ in metrics)], RowKind.PUBLISHED)]
     for draw in run.figures:
         rows += [
             Row([score.estimator, draw.block, *(score.metrics[m] for m, _, _ in metrics)])
             for score in draw.scores
         ]
         guesses = [Spread.of(draw.null[m]) for m, _, _ in metrics]
-        rows.append(Row([RANDOM, draw.block, *guesses], Kind.NULL))
+        rows.append(Row([RANDOM, draw.block, *guesses], RowKind.NULL))
     columns = [Column("recovered by"), Column("budget")]
     columns += [Column(head, note) for _, head, note in metrics]
     return Table(
@@ -73,7 +73,7 @@ def score_table(run: Run, draws: Sequence[Draw]) -> Table:
         None if m in ("iterations", "seconds") else Spread.of(values(draws, RANDOM, m))
         for m, *_ in METRICS
     ]
-    rows.append(Row([RANDOM, *null], Kind.NULL))
+    rows.append(Row([RANDOM, *null], RowKind.NULL))
     columns = [Column("recovered by")]
     columns += [Column(head, note, best) for _, head, note, best in METRICS]
     noise = float(np.mean([draw.noise for draw in draws]))
@@ -100,7 +100,7 @@ def count_table(run: Run, draws: Sequence[Draw]) -> Table:
     for name in (*run.estimators, RANDOM):
         counts = recovered(draws, name)
         cells = [f"{counts[k]} of {counts['draws']}" if k in counts else "–" for k, _, _ in heads]
-        rows.append(Row([name, *cells], Kind.NULL if name == RANDOM else Kind.PLAIN))
+        rows.append(Row([name, *cells], RowKind.NULL if name == RANDOM else RowKind.PLAIN))
     columns = [Column("recovered by"), *(Column(head, note) for _, head, note in heads)]
     return Table("How often the policy comes back", columns, rows)
 
@@ -118,7 +118,7 @@ def seed_tables(draws: Sequence[Draw]) -> Details:
             name = f"seed {draw.seed}: {score.estimator}"
             rows.append(Row([name, binds, *numbers, draw.noise]))
         null = [Spread.of(draw.null[m]) if m in draw.null else None for m, *_ in METRICS]
-        rows.append(Row([f"seed {draw.seed}: {RANDOM}", binds, *null, draw.noise], Kind.NULL))
+        rows.append(Row([f"seed {draw.seed}: {RANDOM}", binds, *null, draw.noise], RowKind.NULL))
     columns = [Column("seed and estimator"), Column("budget")]
     columns += [Column(head, note) for _, head, note, _ in METRICS]
     columns.append(Column("noise", "of the feature gap"))
@@ -135,7 +135,7 @@ def binding_table(run: Run, groups: dict[str, list[Draw]]) -> Table:
         cells: list = []
         for metric in metrics:
             cells += [Spread.of(values(group, name, metric)) for group in groups.values()]
-        rows.append(Row([name, *cells], Kind.NULL if name == RANDOM else Kind.PLAIN))
+        rows.append(Row([name, *cells], RowKind.NULL if name == RANDOM else RowKind.PLAIN))
     heads = {m: head for m, head, *_ in METRICS}
     columns = [Column("recovered by")]
     columns += [Column(heads[m], word) for m in metrics for word in groups]

@@ -1,87 +1,108 @@
-"""The findings on top of a report: wants, refuses, price, how sure, what cannot be told."""
+"""What the report says on top, from the kinds of the findings: wants, refuses, price, how sure."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.recovery import RecoveryStatus
-from tacit.show.bars import interval_words
-from tacit.show.digits import share, short
-from tacit.show.document import Finding, Tone
-from tacit.show.recovery.subject import Subject
-from tacit.show.tables import Bar
+from tacit.show.document import Headline, Tone
+from tacit.show.numbers import interval_words, share, short
+from tacit.show.recovery.states import NamedRecovery
 
 NAMED = 3  # features, states or sentences that are named before the rest is counted
 NOISY = 2.0  # times the sampling noise: a gap beyond it is not chance
 LOOSE = 0.5  # width of the interval of the heaviest weight beyond which shares are not settled
 LITTLE = 0.005  # a weight below it is not worth a word
 
-# How sentences begin or what they say that are about what the data leave open.
-_OPEN = re.compile(
-    r"not identified|cannot|trade off|no upper|Nothing is known|never visited|may be inactive"
-    r"|could explain|do not determine|not explained|no intervals|trivial",
+# What speaks against the answer, and what the demonstrations leave open; the worst first.
+WARNINGS = (
+    Kind.MISFIT,
+    Kind.NOT_CONVERGED,
+    Kind.UNATTAINABLE,
+    Kind.LOCAL_OPTIMUM,
+    Kind.DETERMINISTIC,
 )
+OPEN = (Kind.NOT_IDENTIFIED, Kind.INACTIVE, Kind.SLACK, Kind.FORBIDDEN)
+_ORDER = (*WARNINGS, *OPEN, Kind.TRUNCATED, Kind.ASSUMED, Kind.ERRORS, Kind.ACTIVE, Kind.CHOICE)
 
 
-def top_findings(
-    subject: Subject, notes: Sequence[str] = (), asked: Mapping[str, Sequence[str]] | None = None
-) -> list[Finding]:
+def worst_first(findings: Iterable[Finding], kinds: Sequence[Kind] = tuple(Kind)) -> list[Finding]:
+    """The findings of these kinds, the worst first; those of one kind in the order given."""
+    rank = {kind: place for place, kind in enumerate(_ORDER)}
+    chosen = [finding for finding in findings if finding.kind in kinds]
+    return sorted(chosen, key=lambda finding: rank.get(finding.kind, len(_ORDER)))
+
+
+def headlines(
+    named: NamedRecovery,
+    notes: Sequence[str] = (),
+    answers: Mapping[str, Sequence[str]] | None = None,
+) -> list[Headline]:
     """What was found, in plain words, most important first.
 
     Args:
-        subject: what was recovered.
+        named: what was recovered.
         notes: what was assumed.
-        asked: further question -> the sentences that answer it.
+        answers: question of a check -> the sentences that answer it.
     """
-    found = [_wants(subject)]
-    found += [_refuses(subject, k) for k in range(subject.constraints)]
-    if not subject.constraints:
-        found.append(Finding("Nothing was asked: the problem names no costs.", "What it refuses"))
-    found += [_price(subject, k) for k in range(subject.constraints) if subject.identified[k]]
-    answers = {label: " ".join(said) for label, said in (asked or {}).items() if said}
-    open_ones = [text for text in answers.values() if _OPEN.search(text)]
-    found.append(_sure(subject))
-    found += [Finding(text, name) for name, text in answers.items() if text not in open_ones]
-    found.append(_untold(subject, open_ones))
+    constraints = range(named.constraints)
+    found = [_wants(named), *(_refuses(named, k) for k in constraints)]
+    if not named.constraints:
+        found.append(Headline("Nothing was asked: the problem names no costs.", "What it refuses"))
+    found += [_price(named, k) for k in constraints if named.identified[k]]
+    found.append(_sure(named))
+    findings = named.recovery.identification.findings
+    warnings = [capital(finding) for finding in worst_first(findings, WARNINGS)]
+    if warnings:
+        found.append(_several(warnings, "Warnings", Tone.CAUTION, "Guarantees and findings"))
+    found += [Headline(" ".join(said), name) for name, said in (answers or {}).items() if said]
+    found.append(_untold(named))
     if notes:
-        rest = len(notes) - NAMED
-        more = f"{rest} more under “What was assumed” below." if rest > 0 else ""
-        found.append(Finding(" ".join(notes[:NAMED]), "What was assumed", detail=more))
+        found.append(_several(notes, "What was assumed", Tone.PLAIN, "What was assumed"))
     return found
 
 
-def _wants(subject: Subject) -> Finding:
-    recovery, known = subject.recovery, subject.recovery.identification
+def _several(sentences: Sequence[str], label: str, tone: Tone, section: str) -> Headline:
+    """The first sentences, and where the others stand."""
+    rest = len(sentences) - NAMED
+    detail = f"{rest} more under “{section}” below." if rest > 0 else ""
+    return Headline(" ".join(sentences[:NAMED]), label, tone=tone, detail=detail)
+
+
+def _wants(named: NamedRecovery) -> Headline:
+    recovery, known = named.recovery, named.recovery.identification
     weights, label = recovery.reward_weights, "What it wants"
     if not np.isfinite(weights).all():
         text = "Nothing that these demonstrations show: no reward is needed to explain them."
-        return Finding(text, label, "not identified", Tone.CAUTION)
+        return Headline(text, label, "not identified", Tone.CAUTION)
     text = _listed("It wants", recovery.reward_names, weights)
     negative = [name for name, w in zip(recovery.reward_names, weights, strict=True) if w < -LITTLE]
     if negative:
         text += f" Less of {_joined([f'**{name}**' for name in negative[:NAMED]])} is better."
     loose = _loose(known.reward_intervals, weights)
     verdict, tone = ("not settled", Tone.CAUTION) if loose else ("", Tone.PLAIN)
-    detail = _ranges(subject, recovery.reward_names, weights, known.reward_intervals)
-    return Finding(text, label, verdict, tone, detail)
+    detail = _ranges(named, recovery.reward_names, weights, known.reward_intervals)
+    return Headline(text, label, verdict, tone, detail)
 
 
-def _refuses(subject: Subject, k: int) -> Finding:
-    recovery, known = subject.recovery, subject.recovery.identification
-    label = "What it refuses" if subject.constraints == 1 else f"What it refuses ({k})"
-    if not subject.identified[k]:
+def _refuses(named: NamedRecovery, k: int) -> Headline:
+    recovery, known = named.recovery, named.recovery.identification
+    label = "What it refuses" if named.constraints == 1 else f"What it refuses ({k})"
+    if not named.identified[k]:
         price = known.multiplier_intervals[k]
         limit = ""
         if np.isfinite(price[1]):
             limit = f"A price above {short(price[1])} for it is ruled out."
         text = (
-            f"Nothing that these demonstrations show: {subject.constraint(k)} is not seen to "
+            f"Nothing that these demonstrations show: {named.constraint(k)} is not seen to "
             "hold it back."
         )
-        return Finding(text, label, "not identified", Tone.CAUTION, limit)
+        slack = any(f.about.constraint == k for f in worst_first(known.findings, [Kind.SLACK]))
+        verdict = "slack budget" if slack else "not identified"
+        return Headline(text, label, verdict, Tone.CAUTION, limit)
     weights, names = recovery.cost_weights[k], recovery.cost_names[k]
     ends = known.cost_intervals[k]
     barred = [j for j in range(len(weights)) if ends[j, 1] == np.inf]
@@ -101,21 +122,21 @@ def _refuses(subject: Subject, k: int) -> Finding:
     if untold:
         which = _joined([f"**{names[j]}**" for j in untold[:NAMED]])
         texts.append(f"Whether it avoids {which} cannot be told.")
-    costs = subject.costs[k]
+    costs = named.costs[k]
     worst = [s for s in np.argsort(-costs, kind="stable")[:NAMED] if costs[s] > 0]
-    places = _joined([f"{subject.state(s)} at {short(costs[s])}" for s in worst])
+    places = _joined([f"{named.state(s)} at {short(costs[s])}" for s in worst])
     detail = f"What a step costs, where it costs most: {places}. " if worst else ""
-    detail += _ranges(subject, names, weights, ends)
+    detail += _ranges(named, names, weights, ends)
     text = " ".join(texts) or "It avoids nothing in particular."
     loose = bool(untold) or (len(ordinary) > 0 and _loose(ends[ordinary], weights[ordinary]))
     verdict, tone = ("not settled", Tone.CAUTION) if loose else ("", Tone.PLAIN)
-    return Finding(text, label, verdict, tone, detail)
+    return Headline(text, label, verdict, tone, detail)
 
 
-def _price(subject: Subject, k: int) -> Finding:
-    recovery, known = subject.recovery, subject.recovery.identification
+def _price(named: NamedRecovery, k: int) -> Headline:
+    recovery, known = named.recovery, named.recovery.identification
     budget, price = float(recovery.budgets[k]), float(recovery.multipliers[k])
-    of = "" if subject.constraints == 1 else f" of {subject.constraint(k)}"
+    of = "" if named.constraints == 1 else f" of {named.constraint(k)}"
     text = f"It accepts an expected discounted cost{of} of at most **{short(budget)}**."
     if np.isfinite(price):
         text += (
@@ -135,66 +156,50 @@ def _price(subject: Subject, k: int) -> Finding:
         ("price", known.multiplier_intervals[k]),
     ):
         if not np.isnan(ends).any():
-            words = interval_words(Bar(0.0, (0, 1), float(ends[0]), float(ends[1])))
-            details.append(f"{_interval_kind(subject)}, {name}: {words}.")
-    label = "At what price" if subject.constraints == 1 else f"At what price ({k})"
-    return Finding(text, label, detail=" ".join(details))
+            words = interval_words(*ends)
+            details.append(f"{_interval_kind(named)}, {name}: {words}.")
+    label = "At what price" if named.constraints == 1 else f"At what price ({k})"
+    return Headline(text, label, detail=" ".join(details))
 
 
-def _sure(subject: Subject) -> Finding:
-    """How well what was recovered does what was shown, judged by chance."""
-    certificate, status = subject.recovery.certificate, subject.recovery.status
+def _sure(named: NamedRecovery) -> Headline:
+    """How well the predicted behaviour agrees with the data, judged by chance."""
+    certificate, status = named.recovery.certificate, named.recovery.status
     gap, noise, label = certificate.feature_gap, certificate.sampling_noise, "How sure"
-    detail = (
-        f"The search {status.value}."
-        if status.value.startswith("converged")
-        else (f"{status.value[0].upper()}{status.value[1:]}.")
-    )
-    if subject.recovery.temperature > 0:
+    converged = status in (RecoveryStatus.CONVERGED, RecoveryStatus.LOCAL_OPTIMUM)
+    detail = f"The search {status.value}." if converged else f"{capital(status.value)}."
+    if named.recovery.temperature > 0:
         detail += (
             f" It acts with noise: differences in worth below about "
-            f"{short(subject.recovery.temperature)} of reward do not guide it."
+            f"{short(named.recovery.temperature)} of reward do not guide it."
         )
     if np.isnan(gap):
-        text = "How well it does what was shown could not be measured."
-        return Finding(text, label, "not measured", Tone.CAUTION, detail)
+        text = "How well the predicted behaviour agrees with the data could not be measured."
+        return Headline(text, label, "not measured", Tone.CAUTION, detail)
+    text = f"Predicted behaviour differs from the data by {share(gap)}"
     if np.isnan(noise):
-        text = f"What it would do differs from what was shown by {share(gap)}."
-        return Finding(text, label, "chance not known", Tone.CAUTION, detail)
-    fine = gap <= max(NOISY * noise, 1e-9)
-    text = (
-        f"What it would do agrees with what was shown: they differ by {share(gap)}, where "
-        f"chance alone makes {share(noise)}."
-        if fine
-        else f"What it would do is not what was shown: they differ by {share(gap)}, where "
-        f"chance alone makes {share(noise)}."
-    )
+        return Headline(f"{text}.", label, "chance not known", Tone.CAUTION, detail)
+    text += f"; chance alone gives {share(noise)}."
     if status is RecoveryStatus.NOT_CONVERGED:
-        return Finding(text, label, "stopped early", Tone.CAUTION, detail)
-    if fine:
-        return Finding(text, label, "behaviour matched", Tone.GOOD, detail)
+        return Headline(text, label, "stopped early", Tone.CAUTION, detail)
+    if gap <= max(NOISY * noise, 1e-9):
+        return Headline(text, label, "behaviour matched", Tone.GOOD, detail)
     if gap <= NOISY * noise + certificate.truncation:
         # What came after the end was not shown: the gap is no evidence against the answer.
-        text = (
-            f"What it would do differs from what was shown by {share(gap)}, where chance alone "
-            f"makes {share(noise)}; but the trajectories were cut off, which may account for all "
-            "of it."
-        )
-        return Finding(text, label, "cut off too early to say", Tone.CAUTION, detail)
-    return Finding(text, label, "behaviour not matched", Tone.CAUTION, detail)
+        text += " But the trajectories were cut off, which may account for all of it."
+        return Headline(text, label, "cut off too early to say", Tone.CAUTION, detail)
+    return Headline(text, label, "behaviour not matched", Tone.CAUTION, detail)
 
 
-def _untold(subject: Subject, more: Sequence[str]) -> Finding:
-    known, label = subject.recovery.identification, "What cannot be told"
-    sentences = [capital(s) for s in known.findings if _OPEN.search(s) and "picked" not in s]
+def _untold(named: NamedRecovery) -> Headline:
+    """What the demonstrations leave open."""
+    known, label = named.recovery.identification, "What cannot be told"
+    sentences = [capital(finding) for finding in worst_first(known.findings, OPEN)]
     if np.isnan(known.reward_intervals).all():
         sentences.insert(0, "How far the weights may be off: this answer has no intervals.")
-    sentences = [*more, *sentences]
     if not sentences:
-        return Finding("Nothing was found that these demonstrations leave open.", label)
-    rest = len(sentences) - NAMED
-    detail = f"{rest} more under “Guarantees and findings” below." if rest > 0 else ""
-    return Finding(" ".join(sentences[:NAMED]), label, "", Tone.CAUTION, detail)
+        return Headline("Nothing was found that these demonstrations leave open.", label)
+    return _several(sentences, label, Tone.CAUTION, "Guarantees and findings")
 
 
 def capital(sentence: str) -> str:
@@ -220,23 +225,23 @@ def _listed(verb: str, names: Sequence[str], weights: np.ndarray) -> str:
 
 
 def _ranges(
-    subject: Subject, names: Sequence[str], weights: np.ndarray, intervals: np.ndarray
+    named: NamedRecovery, names: Sequence[str], weights: np.ndarray, intervals: np.ndarray
 ) -> str:
     """The intervals of the heaviest features, in words."""
     order = np.argsort(-np.abs(weights), kind="stable")[:NAMED]
     if len(weights) == 1:
         return ""  # of one weight the gauge alone says that it is 1
     parts = [
-        f"{names[j]} {interval_words(Bar(0.0, (0, 1), float(low), float(high)))}"
+        f"{names[j]} {interval_words(low, high)}"
         for j in order
         for low, high in [intervals[j]]
         if not np.isnan((low, high)).any()
     ]
-    return f"{_interval_kind(subject)}: {'; '.join(parts)}." if parts else ""
+    return f"{_interval_kind(named)}: {'; '.join(parts)}." if parts else ""
 
 
-def _interval_kind(subject: Subject) -> str:
-    return "Over all explanations" if subject.whole_set else "95 % interval"
+def _interval_kind(named: NamedRecovery) -> str:
+    return "Over all explanations" if named.whole_set else f"{named.confidence} interval"
 
 
 def _loose(intervals: np.ndarray, weights: np.ndarray) -> bool:

@@ -3,43 +3,122 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from tacit.show.arrows import LEAST_SHARE, draw_policy
-from tacit.show.canvas import axes_at, fitted, new_figure, plain, styled, svg
-from tacit.show.digits import Scale, short
-from tacit.show.document import Choice, Details, Gallery, Option, Picture, Selector
+from tacit.model.names import Layout
+from tacit.show.canvas import (
+    COST_MAP,
+    REWARD_MAP,
+    VISIT_MAP,
+    axes_at,
+    box_of,
+    fitted,
+    new_figure,
+    plain,
+    styled,
+    svg,
+)
+from tacit.show.document import Cells, Choice, Details, Gallery, Option, Picture, Selector, anchor
 from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, limits_of
-from tacit.show.keys import draw_key
-from tacit.show.palette import COST_MAP, REWARD_MAP, VISIT_MAP
-from tacit.show.pictures import Cells, box_of
-from tacit.show.recovery.ground import Ground
-from tacit.show.recovery.subject import Subject
-from tacit.show.words import anchor
+from tacit.show.numbers import Scale, short
+from tacit.show.policy import LEAST_SHARE, draw_key, draw_policy
+from tacit.show.recovery.states import NamedRecovery
 
+MOST_DRAWN = 64_000  # cells that are drawn, all maps together
+MOST_TOLD = 26_000  # values that can be pointed at, all maps together
 FEW = 2_500  # cells whose values are told in full
 
 _WIDTH = 3.0  # inches of a map
 _LEFT, _RIGHT, _TITLE, _BELOW = 0.24, 0.06, 0.26, 0.62
 
 
-def map_gallery(subject: Subject) -> Gallery:
+@dataclass(frozen=True, eq=False)
+class MapGrid:
+    """What all maps of one world share.
+
+    Attributes:
+        layout: where the states lie.
+        maps: how many there are.
+    """
+
+    layout: Layout
+    maps: int
+
+    @classmethod
+    def of(cls, named: NamedRecovery) -> MapGrid:
+        """The grid of the maps of a recovery: reward, costs, policy and visits."""
+        return cls(named.layout, 3 + named.constraints)
+
+    @cached_property
+    def factor(self) -> int:
+        """Rows, and columns, that are drawn as one; 1 where every cell is drawn."""
+        cells = self.layout.rows * self.layout.columns
+        return max(1, int(np.ceil(np.sqrt(cells * self.maps / MOST_DRAWN))))
+
+    @cached_property
+    def drawn(self) -> Layout:
+        """The grid as it is drawn."""
+        rows, columns = (-(-n // self.factor) for n in (self.layout.rows, self.layout.columns))
+        return replace(self.layout, rows=rows, columns=columns, state_names=())
+
+    @property
+    def cells(self) -> int:
+        """Number of cells that are drawn."""
+        return self.drawn.rows * self.drawn.columns
+
+    @property
+    def told(self) -> bool:
+        """Whether values can be pointed at, and the page stays small."""
+        return self.cells * self.maps <= MOST_TOLD
+
+    def pooled(self, values: np.ndarray) -> np.ndarray:
+        """[cells] or [cells, A] the means of values [S] or [S, A] over what is drawn as one."""
+        layout, factor = self.layout, self.factor
+        table = np.asarray(values, dtype=float)[: layout.rows * layout.columns]
+        if factor == 1:
+            return table
+        table = table.reshape(layout.rows, layout.columns, -1)
+        rows, columns = (np.arange(0, n, factor) for n in (layout.rows, layout.columns))
+        sums = np.add.reduceat(np.add.reduceat(table, rows, axis=0), columns, axis=1)
+        counts = np.outer(
+            np.diff(rows, append=layout.rows), np.diff(columns, append=layout.columns)
+        )
+        means = (sums / counts[:, :, None]).reshape(self.cells, -1)
+        return means if np.ndim(values) == 2 else means[:, 0]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """One name a drawn cell; empty where row and column name it."""
+        if self.factor == 1:
+            return self.layout.state_names[: self.cells]
+
+        def span(index: int, count: int) -> str:
+            first = index * self.factor
+            return f"{first} to {min(first + self.factor, count) - 1}"
+
+        rows = [span(i, self.layout.rows) for i in range(self.drawn.rows)]
+        columns = [span(j, self.layout.columns) for j in range(self.drawn.columns)]
+        return tuple(f"rows {row}, columns {column}" for row in rows for column in columns)
+
+
+def map_gallery(named: NamedRecovery) -> Gallery:
     """The maps side by side; those of several costs share their colours."""
-    ground = Ground.of(subject)
-    limits = limits_of([ground.pooled(cost) for cost in subject.costs])
+    grid = MapGrid.of(named)
+    limits = limits_of([grid.pooled(cost) for cost in named.costs])
     pictures = [
-        value_map(ground, subject.reward, "reward", colours=REWARD_MAP),
+        value_map(grid, named.reward, "reward", colours=REWARD_MAP),
         *(
-            value_map(ground, cost, subject.cost_title(k), colours=COST_MAP, limits=limits)
-            for k, cost in enumerate(subject.costs)
+            value_map(grid, cost, named.cost_title(k), colours=COST_MAP, limits=limits)
+            for k, cost in enumerate(named.costs)
         ),
-        policy_map(ground, subject),
+        policy_map(grid, named),
         value_map(
-            ground,
-            100.0 * subject.time,
+            grid,
+            100.0 * named.time,
             "visits",
             unit=" %",
             colours=VISIT_MAP,
@@ -49,46 +128,46 @@ def map_gallery(subject: Subject) -> Gallery:
     return Gallery(pictures)
 
 
-def action_maps(subject: Subject) -> Details | None:
+def action_maps(named: NamedRecovery) -> Details | None:
     """How likely each action is, and what it earns and costs where that depends on it."""
-    objective = subject.recovery.objective
-    tables_each = 1 + (objective.reward.ndim == 2) + subject.constraints
-    ground = Ground(subject.layout, subject.actions * tables_each)
-    if subject.actions < 2 or ground.factor > 1 or not ground.told:
+    objective = named.recovery.objective
+    tables_each = 1 + (objective.reward.ndim == 2) + named.constraints
+    grid = MapGrid(named.layout, named.actions * tables_each)
+    if named.actions < 2 or grid.factor > 1 or not grid.told:
         return None
     tables: list[tuple[str, np.ndarray, str, tuple[float, float]]] = [
-        ("chance", subject.policy, VISIT_MAP, (0.0, 1.0))
+        ("chance", named.policy, VISIT_MAP, (0.0, 1.0))
     ]
     if objective.reward.ndim == 2:
-        limits = limits_of([objective.reward[: ground.cells]])
+        limits = limits_of([objective.reward[: grid.cells]])
         tables.append(("reward", objective.reward, REWARD_MAP, limits))
     if objective.costs.ndim == 3:
-        limits = limits_of([objective.costs[:, : ground.cells]])
+        limits = limits_of([objective.costs[:, : grid.cells]])
         tables += [
-            (subject.cost_title(k), objective.costs[k], COST_MAP, limits)
-            for k in range(subject.constraints)
-            if subject.identified[k]
+            (named.cost_title(k), objective.costs[k], COST_MAP, limits)
+            for k in range(named.constraints)
+            if named.identified[k]
         ]
     options = []
-    for action in range(subject.actions):
+    for action in range(named.actions):
         pictures = [
             value_map(
-                ground,
+                grid,
                 table[:, action],
-                f"{name} of {subject.action(action)}",
+                f"{name} of {named.action(action)}",
                 colours=colours,
                 limits=limits,
             )
             for name, table, colours, limits in tables
         ]
         options.append(Option((action,), [Gallery(pictures)]))
-    names = [subject.action(a) for a in range(subject.actions)]
+    names = [named.action(a) for a in range(named.actions)]
     return Details("One action at a time", [Choice([Selector("action", names)], options)])
 
 
 def value_map(
-    ground: Ground,
-    values: Any,
+    grid: MapGrid,
+    values: np.ndarray,
     title: str,
     *,
     colours: str,
@@ -99,7 +178,7 @@ def value_map(
     """The picture of one number [S] a state.
 
     Args:
-        ground: where the states lie.
+        grid: where the states lie.
         values: [S]; NaN is drawn as an empty cell.
         title: what they are.
         colours: name of a sequential colour map.
@@ -107,7 +186,7 @@ def value_map(
         unit: what follows a number.
         bar: what stands under the colour bar; the title unless given.
     """
-    layout, table = ground.drawn, ground.pooled(values)
+    layout, table = grid.drawn, grid.pooled(values)
     limits = limits_of([table]) if limits is None else limits
 
     def draw(axes: Axes, below: Axes) -> None:
@@ -119,39 +198,39 @@ def value_map(
         else:
             below.set_axis_off()
 
-    digits = 3 if ground.cells <= FEW else 2
-    texts = [f"{short(v, digits=digits)}{unit}" for v in table] if ground.told else []
-    return _picture(ground, title, draw, texts, _value_words(ground, table, title, unit))
+    digits = 3 if grid.cells <= FEW else 2
+    texts = [f"{short(v, digits=digits)}{unit}" for v in table] if grid.told else []
+    return _picture(grid, title, draw, texts, _value_words(grid, table, title, unit))
 
 
-def policy_map(ground: Ground, subject: Subject) -> Picture:
+def policy_map(grid: MapGrid, named: NamedRecovery) -> Picture:
     """The picture of what is done in each cell."""
-    layout, policy = ground.drawn, ground.pooled(subject.policy)
+    layout, policy = grid.drawn, grid.pooled(named.policy)
 
     def draw(axes: Axes, below: Axes) -> None:
         draw_policy(policy, axes, layout=layout)
         mixed = bool(((policy > LEAST_SHARE).sum(axis=1) > 1).any())
-        draw_key(below, layout, subject.actions, tied=False, mixed=mixed)
+        draw_key(below, layout, named.actions, tied=False, mixed=mixed)
 
-    most = 3 if ground.cells <= FEW else 1
-    texts = [subject.told(chances, most=most) for chances in policy] if ground.told else []
-    counts = np.bincount(policy.argmax(axis=1), minlength=subject.actions)
-    common = ", ".join(f"{subject.action(a)} in {counts[a]}" for a in np.argsort(-counts)[:4])
+    most = 3 if grid.cells <= FEW else 1
+    texts = [named.told(chances, most=most) for chances in policy] if grid.told else []
+    counts = np.bincount(policy.argmax(axis=1), minlength=named.actions)
+    common = ", ".join(f"{named.action(a)} in {counts[a]}" for a in np.argsort(-counts)[:4])
     return _picture(
-        ground, "policy", draw, texts, f"Map of the policy. Likeliest action: {common} cells."
+        grid, "policy", draw, texts, f"Map of the policy. Likeliest action: {common} cells."
     )
 
 
 @styled()
 def _picture(
-    ground: Ground,
+    grid: MapGrid,
     title: str,
     draw: Callable[[Axes, Axes], None],
     texts: Sequence[str],
     alt: str,
 ) -> Picture:
     """A map with its title, something below it, and the lattice to point at."""
-    layout = ground.drawn
+    layout = grid.drawn
     width = _WIDTH - _LEFT - _RIGHT
     height = float(np.clip(width * layout.rows / layout.columns, 0.3 * width, 2.2 * width))
     figure = new_figure(_WIDTH, _TITLE + height + _BELOW)
@@ -159,23 +238,23 @@ def _picture(
     below = axes_at(figure, _LEFT, _TITLE + height + 0.24, width, 0.09)
     draw(axes, below)
     axes.set_aspect("auto")
-    if ground.factor > 1:
+    if grid.factor > 1:
         for axis in (axes.xaxis, axes.yaxis):
             places = axis.get_ticklocs()
-            axis.set_ticks(places, [f"{ground.factor * int(place)}" for place in places])
+            axis.set_ticks(places, [f"{grid.factor * int(place)}" for place in places])
     fitted(axes.set_title(plain(title)), axes)
     cells = []
     if texts:
         box = box_of(axes, (-0.5, layout.columns - 0.5), (-0.5, layout.rows - 0.5))
-        cells.append(Cells(title, box, layout.rows, layout.columns, texts, ground.names))
+        cells.append(Cells(title, box, layout.rows, layout.columns, texts, grid.names))
     return Picture(svg(figure), alt, cells=cells, name=anchor(title))
 
 
-def _value_words(ground: Ground, table: np.ndarray, title: str, unit: str) -> str:
+def _value_words(grid: MapGrid, table: np.ndarray, title: str, unit: str) -> str:
     if not np.isfinite(table).any():
         return f"Map of {title}: not identified."
     low, high = int(np.nanargmin(table)), int(np.nanargmax(table))
-    name = ground.names.__getitem__ if ground.names else ground.drawn.state_name
+    name = grid.names.__getitem__ if grid.names else grid.drawn.state_name
     return (
         f"Map of {title}. Lowest {short(table[low])}{unit} at {name(low)}, highest "
         f"{short(table[high])}{unit} at {name(high)}."

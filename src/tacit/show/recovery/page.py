@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
-from typing import Any
+
+import numpy as np
 
 from tacit import __version__
-from tacit.folders.runs import Run
-from tacit.show.document import Block, Document, Facts, Items, Section
-from tacit.show.recovery.data import data_section, guarantee_section, reproduce_section
-from tacit.show.recovery.findings import NAMED, top_findings
-from tacit.show.recovery.further import answers, further_sections, words
-from tacit.show.recovery.ground import Ground
-from tacit.show.recovery.maps import action_maps, map_gallery
-from tacit.show.recovery.states import state_bars, state_choice, state_table
-from tacit.show.recovery.subject import Subject
-from tacit.show.recovery.weights import course, weight_tables
-from tacit.show.tables import Cell
+from tacit.folders.runs import Run, plain
+from tacit.show.document import Block, Code, Details, Document, Facts, Items, Paragraph, Section
+from tacit.show.numbers import scale_of, short
+from tacit.show.recovery.checks import answers, check_sections, words
+from tacit.show.recovery.convergence import course
+from tacit.show.recovery.findings import NAMED, capital, headlines, worst_first
+from tacit.show.recovery.maps import MapGrid, action_maps, map_gallery
+from tacit.show.recovery.states import NamedRecovery, state_bars, state_choice, state_table
+from tacit.show.recovery.weights import weight_tables
+from tacit.show.tables import Bar, Cell, Column, Row, Table
 
+MOST_TRAJECTORIES = 300
+
+HEADS = {  # of the columns about trajectories
+    "episode": Column("Episode"),
+    "group": Column("Group"),
+    "steps": Column("Steps"),
+    "log_likelihood": Column("Fit", "mean log-likelihood of a step"),
+    "expected": Column("Usual fit", "for the recovered policy"),
+    "z_score": Column("Standing", "standard deviations; low is bad"),
+    "p_value": Column("Chance", "of a fit this bad"),
+    "share_optimal": Column("Best actions", "% of its steps"),
+}
 WEIGHTS = (
     "A weight says how much one unit of a feature counts. An expected discounted cost is what the "
     "whole way costs on average, later steps counting less; its budget is the most it accepts."
@@ -29,14 +42,14 @@ def recovery_document(run: Run) -> Document:
 
     `render` turns it into one HTML page; its figures can be read by pointing and by keys.
     """
-    subject = Subject(run.recovery, run.layout)
+    named = NamedRecovery(run.recovery, run.layout)
     sections = [
-        _world_section(subject),
-        _state_section(subject),
-        Section("Weights, budgets and prices", weight_tables(subject), WEIGHTS),
-        *further_sections(run.extras),
+        _world_section(named),
+        _state_section(named),
+        Section("Weights, budgets and prices", weight_tables(named), WEIGHTS),
+        *check_sections(run.extras),
         guarantee_section(run),
-        Section("Convergence", course(subject)),
+        Section("Convergence", course(named)),
         data_section(run),
         reproduce_section(run),
     ]
@@ -44,58 +57,180 @@ def recovery_document(run: Run) -> Document:
         sections.insert(-3, Section("What was assumed", [Items(list(run.notes))]))
     return Document(
         title=_title(run.config),
-        findings=top_findings(subject, run.notes, answers(run.extras)),
+        headlines=headlines(named, run.notes, answers(run.extras)),
         sections=sections,
         lead="What a demonstrator wants and what it refuses, as far as its behaviour tells.",
-        facts=Facts(_facts(run, subject)),
+        facts=Facts(_facts(run, named)),
         footer=f"tacit {__version__}. The numbers are in `recovery.npz` beside this page.",
     )
 
 
-def _world_section(subject: Subject) -> Section:
+def _world_section(named: NamedRecovery) -> Section:
     """Maps of a grid; sorted bars of any other world."""
-    if not subject.layout.is_grid:
+    if not named.layout.is_grid:
         lead = "The states by what a step there earns, costs, and how often it is there."
-        return Section("Where", [state_bars(subject)], lead)
-    blocks: list[Block] = [map_gallery(subject)]
-    details = action_maps(subject)
+        return Section("Where", [state_bars(named)], lead)
+    blocks: list[Block] = [map_gallery(named)]
+    details = action_maps(named)
     if details is not None:
         blocks.append(details)
-    ground, layout = Ground.of(subject), subject.layout
+    grid, layout = MapGrid.of(named), named.layout
     lead = "Point at a cell, or move over a map with the arrow keys, to read its value."
-    if not ground.told:
+    if not grid.told:
         lead = "The table below names the cells that are visited most."
-    if ground.factor > 1:
+    if grid.factor > 1:
         lead += (
-            f" Each point is the mean over {ground.factor} x {ground.factor} of the "
+            f" Each point is the mean over {grid.factor} x {grid.factor} of the "
             f"{layout.rows} x {layout.columns} cells."
         )
-    if subject.constraints > 1:
+    if named.constraints > 1:
         lead += " The maps of all costs share one colour scale."
-    off = subject.states - layout.rows * layout.columns
+    off = named.states - layout.rows * layout.columns
     if off > 0:
         lead += f" {off} {'state lies' if off == 1 else 'states lie'} off the grid; see the table."
     return Section("Maps", blocks, lead)
 
 
-def _state_section(subject: Subject) -> Section:
-    return Section("State by state", [state_table(subject), *state_choice(subject)])
+def _state_section(named: NamedRecovery) -> Section:
+    return Section("State by state", [state_table(named), *state_choice(named)])
 
 
-def _title(config: Mapping[str, Any]) -> str:
+def _title(config: Mapping[str, object]) -> str:
     name = str(config.get("problem") or "").rstrip("/").rpartition("/")[2]
     return f"What was recovered from {name}" if name else "What was recovered"
 
 
-def _facts(run: Run, subject: Subject) -> dict[str, Cell]:
+def _facts(run: Run, named: NamedRecovery) -> dict[str, Cell]:
     facts: dict[str, Cell] = {
-        "recovered by": run.recovery.estimator.partition("(")[0] or "an unnamed estimator",
-        "states": subject.states,
-        "actions": subject.actions,
-        "constraints": subject.constraints,
+        "recovered by": named.estimator,
+        "states": named.states,
+        "actions": named.actions,
+        "constraints": named.constraints,
     }
     for name in ("episodes", "steps", "discount"):
         value = run.data.get(name)
         if isinstance(value, int | float):
             facts[words(name)] = value
     return facts
+
+
+def data_section(run: Run) -> Section:
+    """The summary of the demonstrations and the fit of each, the worst first."""
+    facts: dict[str, Cell] = {}
+    tables: list[Block] = []
+    for name, value in plain(dict(run.data)).items():
+        if isinstance(value, bool):
+            facts[words(name)] = "yes" if value else "no"
+        elif isinstance(value, str | int | float):
+            facts[words(name)] = value
+        elif isinstance(value, Mapping) and value:
+            facts |= {
+                f"{words(name)}: {words(k)}": v
+                for k, v in list(value.items())[:8]
+                if isinstance(v, str | int | float)
+            }
+        elif isinstance(value, list) and value and all(isinstance(v, str) for v in value):
+            tables.append(Items([str(v) for v in value]))
+    blocks: list[Block] = [Facts(facts)] if facts else []
+    return Section("The demonstrations", blocks + tables + fit_table(run.trajectories))
+
+
+def fit_table(columns: Mapping[str, object]) -> list[Block]:
+    """One row a trajectory: how well it fits what was recovered, the worst first."""
+    shown = {}
+    for name, column in columns.items():
+        values = list(np.asarray(column).tolist())
+        known = [v for v in values if not (isinstance(v, float) and np.isnan(v))]
+        if known:
+            shown[name] = values
+    if not shown or not len(next(iter(shown.values()))):
+        return []
+    count = len(next(iter(shown.values())))
+    scales = {name: _scale(values) for name, values in shown.items()}
+    rows = []
+    for i in range(min(count, MOST_TRAJECTORIES)):
+        cells: list[Cell] = [_cell(name, values[i], scales[name]) for name, values in shown.items()]
+        rows.append(Row([str(cells[0]), *cells[1:]]))
+    heads = [HEADS.get(name, Column(words(name).capitalize())) for name in shown]
+    note = "The worst fits stand first: they are worth a look."
+    if count > MOST_TRAJECTORIES:
+        note += f" The {MOST_TRAJECTORIES} worst of {count} are listed."
+    table = Table(
+        "How well each trajectory fits", heads, rows, note, searchable=True, sortable=True
+    )
+    return [table]
+
+
+def _scale(values: list[object]) -> tuple[float, float]:
+    numbers = [float(v) for v in values if isinstance(v, int | float)]
+    return scale_of(np.array(numbers))
+
+
+def _cell(name: str, value: object, scale: tuple[float, float]) -> Cell:
+    if name == "share_optimal" and isinstance(value, float):
+        return Bar(100.0 * value, (0.0, 100.0))
+    if name == "log_likelihood" and isinstance(value, float):
+        return Bar(value, scale)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str | int | float) else str(value)
+
+
+def guarantee_section(run: Run) -> Section:
+    """Everything the estimator has to say, word for word, and the numbers behind the status."""
+    certificate, solved = run.recovery.certificate, run.recovery.solution.certificate
+    rows = [
+        ("Feature gap", certificate.feature_gap, "between what is shown and what it would do"),
+        ("Sampling noise", certificate.sampling_noise, "the feature gap that chance alone makes"),
+        ("Cut off", certificate.truncation, "what ended trajectories may hide, at most"),
+        ("Gradient", certificate.projected_gradient, "0 where no weight wants to move"),
+        ("Weight change", certificate.weight_change, "in the last step"),
+        ("Objective gap", certificate.objective_gap, "to the best possible loss, at most"),
+        ("Flow residual", solved.flow_residual, "of the recovered policy's visits"),
+        ("Violation", solved.violation, "of its budgets"),
+        ("Duality gap", solved.duality_gap, "proof that no policy is better by more"),
+        ("Slackness", solved.slackness, "price times unused budget"),
+    ]
+    table = Table(
+        "What the status rests on",
+        [Column("Number"), Column("Value"), Column("What it is")],
+        [Row([name, short(v, digits=2), what]) for name, v, what in rows if not np.isnan(v)],
+        note="Anyone can compute these from the arrays of the run; smaller is better.",
+    )
+    findings = [capital(f) for f in worst_first(run.recovery.identification.findings)]
+    blocks: list[Block] = [Items(findings)] if findings else []
+    status = run.recovery.status.value
+    lead = f"Status: {status}."
+    return Section("Guarantees and findings", [*blocks, table], lead)
+
+
+def reproduce_section(run: Run) -> Section:
+    """The command, the versions, the seed and what identifies the data."""
+    config = plain(dict(run.config))
+    blocks: list[Block] = []
+    command = config.pop("command", None)
+    if isinstance(command, list):
+        command = shlex.join(str(word) for word in command)
+    if command:
+        blocks += [Paragraph("The same command gives the same numbers:"), Code(str(command))]
+    call = run.recovery.estimator
+    if call:
+        program = f"tacit.recover(mdp, features, demonstrations, estimator=tacit.{call})"
+        blocks += [Paragraph("In Python:"), Code(program)]
+    facts: dict[str, Cell] = {str(name): str(value) for name, value in run.versions.items()}
+    if run.seed is not None:
+        facts["seed"] = str(run.seed)
+    blocks.append(Facts(facts))
+    if run.hashes:
+        rows = [Row([str(name), f"`{value}`"]) for name, value in run.hashes.items()]
+        note = "SHA-256 of what each part of the problem says: other data, other checksums."
+        blocks.append(Table("Data", [Column("Part"), Column("Checksum")], rows, note))
+    if config:
+        rows = [Row([words(k), _setting(v)]) for k, v in config.items()]
+        table = Table("Settings", [Column("Name"), Column("Value")], rows)
+        blocks.append(Details("All settings", [table]))
+    return Section("How to reproduce", blocks)
+
+
+def _setting(value: object) -> str:
+    return f"`{value}`" if value not in (None, "") else "–"

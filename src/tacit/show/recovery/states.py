@@ -1,11 +1,16 @@
-"""States by name: the ones that matter most as sorted bars, all in a table, one at a time."""
+"""A recovery with names for everything, and its states: in a table, as bars, one at a time."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 
+from tacit.inverse.recovery import Recovery
+from tacit.model.names import Layout
 from tacit.show.document import Block, Choice, Option, Paragraph, Selector
-from tacit.show.recovery.subject import Subject
+from tacit.show.numbers import scale_of
 from tacit.show.tables import Bar, Cell, Column, Row, Table
 
 MOST_LISTED = 300  # rows of the table of states
@@ -14,75 +19,182 @@ NOTHING = 1e-4
 MOST_CHOSEN = 60  # states that can be looked at one by one
 
 
-def state_bars(subject: Subject) -> Choice:
+@dataclass(frozen=True, eq=False)
+class NamedRecovery:
+    """A recovery with names for everything, and its tables by state.
+
+    Attributes:
+        recovery: what was recovered.
+        layout: how states and actions are named.
+    """
+
+    recovery: Recovery
+    layout: Layout
+
+    @property
+    def states(self) -> int:
+        """S, the number of states."""
+        return len(self.recovery.solution.policy)
+
+    @property
+    def actions(self) -> int:
+        """A, the number of actions."""
+        return self.recovery.solution.policy.shape[1]
+
+    @property
+    def constraints(self) -> int:
+        """K, the number of constraints."""
+        return len(self.recovery.cost_weights)
+
+    @cached_property
+    def policy(self) -> np.ndarray:
+        """[S, A] what it does."""
+        return np.asarray(self.recovery.solution.policy, dtype=float)
+
+    @cached_property
+    def time(self) -> np.ndarray:
+        """[S] share of its discounted time that the recovered policy spends in each state."""
+        visits = np.asarray(self.recovery.solution.visitation, dtype=float).sum(axis=1)
+        return visits / (visits.sum() or 1.0)
+
+    @cached_property
+    def reward(self) -> np.ndarray:
+        """[S] reward of a step in each state, averaged over what it does there."""
+        return self._by_state(self.recovery.objective.reward)
+
+    @cached_property
+    def costs(self) -> np.ndarray:
+        """[K, S] cost of a step in each state, NaN where the constraint is not identified."""
+        known = self.identified
+        tables = [
+            self._by_state(table) if known[k] else np.full(self.states, np.nan)
+            for k, table in enumerate(self.recovery.objective.costs)
+        ]
+        return np.array(tables).reshape(self.constraints, self.states)
+
+    @property
+    def identified(self) -> list[bool]:
+        """Of each constraint, whether its weights are known."""
+        return [bool(np.isfinite(weights).all()) for weights in self.recovery.cost_weights]
+
+    @property
+    def whole_set(self) -> bool:
+        """Whether intervals hold all explanations, and are not a matter of chance."""
+        return self.estimator == "Explanation"
+
+    @property
+    def estimator(self) -> str:
+        """The name of the estimator."""
+        return self.recovery.estimator.partition("(")[0] or "an unnamed estimator"
+
+    @property
+    def confidence(self) -> str:
+        """The confidence of the intervals, such as "95 %"."""
+        return f"{100 * getattr(self.recovery.identification, 'confidence', 0.95):g} %"
+
+    def constraint(self, k: int) -> str:
+        """The name of a constraint: its only feature, or its number."""
+        names = self.recovery.cost_names[k]
+        if len(names) == 1:
+            return names[0]
+        return "the cost" if self.constraints == 1 else f"constraint {k}"
+
+    def cost_title(self, k: int) -> str:
+        """What a chart of the cost of a constraint is called."""
+        name = self.constraint(k)
+        return "cost" if name == "the cost" else f"cost: {name}"
+
+    def state(self, state: int) -> str:
+        """The name of a state."""
+        return self.layout.state_name(int(state))
+
+    def action(self, action: int) -> str:
+        """The name of an action."""
+        return self.layout.action_name(int(action))
+
+    def doing(self, state: int, *, most: int = 3) -> str:
+        """What is done in a state, in words: the likeliest actions with their shares."""
+        return self.told(self.policy[state], most=most)
+
+    def told(self, chances: np.ndarray, *, most: int = 3) -> str:
+        """The likeliest actions in words, with their shares."""
+        order = [a for a in np.argsort(-chances, kind="stable")[:most] if chances[a] >= 0.01]
+        if not order or chances[order[0]] > 0.995:
+            return self.action(order[0]) if order else "–"
+        return ", ".join(f"{self.action(a)} {100 * chances[a]:.0f}\u00a0%" for a in order)
+
+    def _by_state(self, table: np.ndarray) -> np.ndarray:
+        table = np.asarray(table, dtype=float)
+        return table if table.ndim == 1 else (table * self.policy).sum(axis=1)
+
+
+def state_bars(named: NamedRecovery) -> Choice:
     """The highest and the lowest states by each quantity, one quantity at a time."""
-    quantities = [("reward", subject.reward, "")]
+    quantities = [("reward", named.reward, "")]
     quantities += [
-        (subject.cost_title(k), cost, "")
-        for k, cost in enumerate(subject.costs)
-        if subject.identified[k]
+        (named.cost_title(k), cost, "") for k, cost in enumerate(named.costs) if named.identified[k]
     ]
-    quantities.append(("share of its time", 100.0 * rid(subject.time), " %"))
+    quantities.append(("share of its time", 100.0 * rid(named.time), " %"))
     options = [
-        Option((index,), [_bars(subject, name, values, unit)])
+        Option((index,), [_bars(named, name, values, unit)])
         for index, (name, values, unit) in enumerate(quantities)
     ]
     return Choice([Selector("show", [name for name, _, _ in quantities])], options)
 
 
-def _bars(subject: Subject, name: str, values: np.ndarray, unit: str) -> Table:
+def _bars(named: NamedRecovery, name: str, values: np.ndarray, unit: str) -> Table:
     order = np.argsort(-values, kind="stable")
     cut = len(order) - MOST_BARS
     shown = order if cut <= 0 else np.concatenate([order[: MOST_BARS - 5], order[-5:]])
     limits = scale_of(values)
-    rows = [Row([subject.state(s), Bar(float(values[s]), limits, unit=unit)]) for s in shown]
+    rows = [Row([named.state(s), Bar(float(values[s]), limits, unit=unit)]) for s in shown]
     note = "" if cut <= 0 else f"The {MOST_BARS - 5} highest and the 5 lowest of {len(order)}."
     return Table(f"States by {name}", [Column("State"), Column(name)], rows, note)
 
 
-def state_table(subject: Subject) -> Table:
+def state_table(named: NamedRecovery) -> Table:
     """Every state with what it earns, costs and what is done there; the most visited first."""
-    order = np.argsort(-subject.time, kind="stable")[:MOST_LISTED]
-    known = [k for k in range(subject.constraints) if subject.identified[k]]
-    scales = [scale_of(100.0 * subject.time), scale_of(subject.reward)]
-    scales += [scale_of(subject.costs[k]) for k in known]
+    order = np.argsort(-named.time, kind="stable")[:MOST_LISTED]
+    known = [k for k in range(named.constraints) if named.identified[k]]
+    scales = [scale_of(100.0 * named.time), scale_of(named.reward)]
+    scales += [scale_of(named.costs[k]) for k in known]
     columns = [Column("State"), Column("Time there", "%"), Column("What it does")]
     columns += [Column("Reward", "of a step there")]
-    columns += [Column(subject.cost_title(k).capitalize(), "of a step there") for k in known]
-    rows, time = [], rid(subject.time)
+    columns += [Column(named.cost_title(k).capitalize(), "of a step there") for k in known]
+    rows, time = [], rid(named.time)
     for s in order:
-        numbers = [100.0 * time[s], subject.reward[s]]
-        numbers += [subject.costs[k, s] for k in known]
+        numbers = [100.0 * time[s], named.reward[s]]
+        numbers += [named.costs[k, s] for k in known]
         bars: list[Cell] = [Bar(float(v), scale) for v, scale in zip(numbers, scales, strict=True)]
-        rows.append(Row([subject.state(s), bars[0], subject.doing(s), *bars[1:]]))
+        rows.append(Row([named.state(s), bars[0], named.doing(s), *bars[1:]]))
     note = "Time is the share of its discounted time that the recovered policy spends there."
-    if subject.states > MOST_LISTED:
+    if named.states > MOST_LISTED:
         note += (
-            f" The {MOST_LISTED} most visited of {subject.states} states are listed, to keep this "
+            f" The {MOST_LISTED} most visited of {named.states} states are listed, to keep this "
             "page small; `tacit.Recovery.load` has them all."
         )
     return Table("States", columns, rows, note, searchable=True, sortable=True)
 
 
-def state_choice(subject: Subject) -> list[Block]:
+def state_choice(named: NamedRecovery) -> list[Block]:
     """One state at a time, the most visited first: what is done, what it earns and costs."""
-    if subject.actions < 2 or subject.actions > MOST_CHOSEN:
+    if named.actions < 2 or named.actions > MOST_CHOSEN:
         return []
-    order = np.argsort(-subject.time, kind="stable")[:MOST_CHOSEN]
-    objective = subject.recovery.objective
-    known = [k for k in range(subject.constraints) if subject.identified[k]]
+    order = np.argsort(-named.time, kind="stable")[:MOST_CHOSEN]
+    objective = named.recovery.objective
+    known = [k for k in range(named.constraints) if named.identified[k]]
     columns = [Column("Action"), Column("Chance", "%")]
     by_action = objective.reward.ndim == 2
     if by_action:
         columns.append(Column("Reward"))
     costly = known if objective.costs.ndim == 3 else []
-    columns += [Column(subject.cost_title(k).capitalize()) for k in costly]
+    columns += [Column(named.cost_title(k).capitalize()) for k in costly]
     options = []
     for index, s in enumerate(order):
-        rows, chances = [], rid(subject.policy[s])
-        for a in range(subject.actions):
+        rows, chances = [], rid(named.policy[s])
+        for a in range(named.actions):
             cells: list[Cell] = [
-                subject.action(a),
+                named.action(a),
                 Bar(100.0 * float(chances[a]), (0, 100)),
             ]
             if by_action:
@@ -91,22 +203,14 @@ def state_choice(subject: Subject) -> list[Block]:
                 Bar(float(objective.costs[k, s, a]), scale_of(objective.costs[k])) for k in costly
             ]
             rows.append(Row(cells))
-        options.append(Option((index,), [Table(f"In {subject.state(s)}", columns, rows)]))
+        options.append(Option((index,), [Table(f"In {named.state(s)}", columns, rows)]))
     text = "One state at a time: how likely each action is there."
-    if subject.states > MOST_CHOSEN:
-        text += f" The {MOST_CHOSEN} most visited of {subject.states} states."
-    names = [subject.state(s) for s in order]
+    if named.states > MOST_CHOSEN:
+        text += f" The {MOST_CHOSEN} most visited of {named.states} states."
+    names = [named.state(s) for s in order]
     return [Paragraph(text), Choice([Selector("state", names)], options)]
 
 
 def rid(shares: np.ndarray) -> np.ndarray:
     """The shares, rid of what is nothing beside the largest: nobody needs 10⁻¹⁷ %."""
     return np.where(shares < NOTHING * shares.max(initial=0.0), 0.0, shares)
-
-
-def scale_of(values: np.ndarray) -> tuple[float, float]:
-    """(left, right) of a scale that holds zero and every finite value."""
-    finite = np.asarray(values, dtype=float)
-    finite = finite[np.isfinite(finite)]
-    low, high = float(finite.min(initial=0.0)), float(finite.max(initial=0.0))
-    return (low, high) if high > low else (0.0, 1.0)

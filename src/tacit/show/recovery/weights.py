@@ -1,39 +1,26 @@
-"""The recovered numbers with their intervals, and the way the search came to them."""
+"""The recovered numbers with their intervals: weights, budgets and prices."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from tacit.show.digits import short
-from tacit.show.document import Block, Choice, Gallery, Option, Paragraph, Selector
-from tacit.show.recovery.lines import history_picture
-from tacit.show.recovery.states import scale_of
-from tacit.show.recovery.subject import Subject
+from tacit.show.document import Block
+from tacit.show.numbers import scale_of, short
+from tacit.show.recovery.states import NamedRecovery
 from tacit.show.tables import Bar, Cell, Column, Row, Table
 
 MOST_FEATURES = 60  # of a table of weights
-MOST_FOLLOWED = 12  # features followed over the iterations
-MOST_STOPS = 40  # of the slider
-
-MEANING = {  # of the columns of a history that are drawn
-    "feature_gap": "feature gap",
-    "weight_change": "change of the weights",
-    "loss": "loss",
-    "projected_gradient": "gradient",
-    "violation": "violation",
-}
 
 
-def weight_tables(subject: Subject) -> list[Block]:
+def weight_tables(named: NamedRecovery) -> list[Block]:
     """A table of weights for the reward and for each identified constraint, and the prices."""
-    recovery, known = subject.recovery, subject.recovery.identification
+    recovery, known = named.recovery, named.recovery.identification
     kind = (
         "Bands hold every explanation of the demonstrations."
-        if subject.whole_set
-        else "Bands are 95 % intervals."
+        if named.whole_set
+        else f"Bands are {named.confidence} intervals."
     )
     if np.isnan(known.reward_intervals).all():
         kind = "This answer has no intervals."
@@ -49,17 +36,17 @@ def weight_tables(subject: Subject) -> list[Block]:
             )
         )
     for k, weights in enumerate(recovery.cost_weights):
-        if subject.identified[k]:
-            of = "the cost" if subject.constraints == 1 else f"constraint {k}"
+        if named.identified[k]:
+            of = "the cost" if named.constraints == 1 else f"constraint {k}"
             caption = f"What it refuses: weights of {of}"
             blocks.append(
                 _weights(caption, recovery.cost_names[k], weights, known.cost_intervals[k], "")
             )
-    return blocks + _prices(subject)
+    return blocks + _prices(named)
 
 
 def _weights(
-    caption: str, names: Sequence[str], weights: Any, ends: np.ndarray, note: str
+    caption: str, names: Sequence[str], weights: np.ndarray, ends: np.ndarray, note: str
 ) -> Table:
     order = np.argsort(-np.abs(weights), kind="stable")[:MOST_FEATURES]
     limits = _shared_scale(np.append(weights, 1.0), ends)
@@ -70,18 +57,18 @@ def _weights(
     return Table(caption, [Column("Feature"), Column("Weight", scale)], rows, note)
 
 
-def _prices(subject: Subject) -> list[Block]:
-    recovery, known = subject.recovery, subject.recovery.identification
-    if not subject.constraints:
+def _prices(named: NamedRecovery) -> list[Block]:
+    recovery, known = named.recovery, named.recovery.identification
+    if not named.constraints:
         return []
     budgets = _shared_scale(recovery.budgets, known.budget_intervals)
     prices = _shared_scale(recovery.multipliers, known.multiplier_intervals)
     rows = []
-    for k in range(subject.constraints):
-        spent = recovery.solution.spent[k] if subject.identified[k] else np.nan
+    for k in range(named.constraints):
+        spent = recovery.solution.spent[k] if named.identified[k] else np.nan
         budget, price = recovery.budgets[k], recovery.multipliers[k]
         cells: list[Cell] = [
-            subject.constraint(k),
+            named.constraint(k),
             _bar(budget, budgets, known.budget_intervals[k]) if budget < np.inf else "none seen",
             float(spent),
             _bar(price, prices, known.multiplier_intervals[k]),
@@ -106,76 +93,3 @@ def _shared_scale(values: np.ndarray, ends: np.ndarray) -> tuple[float, float]:
 
 def _bar(value: float, limits: tuple[float, float], ends: np.ndarray) -> Bar:
     return Bar(float(value), limits, low=float(ends[0]), high=float(ends[1]))
-
-
-def course(subject: Subject) -> list[Block]:
-    """The curves of the search, and a slider over its iterations; nothing if it has no history."""
-    history = subject.recovery.history
-    rows = _kept_rows(subject)
-    names = [name for name in MEANING if name in history.columns]
-    if len(rows) < 2:
-        facts = ", ".join(
-            f"{name.replace('_', ' ')} {short(float(np.ravel(column)[-1]))}"
-            for name, column in history.columns.items()
-            if len(column) and column.ndim == 1
-        )
-        at_the_end = f" At its end: {facts}." if facts else ""
-        return [Paragraph(f"The search keeps no record of its steps.{at_the_end}")]
-    noise = subject.recovery.certificate.sampling_noise
-    curves = [(MEANING[n], history[n][rows], noise if n == "feature_gap" else None) for n in names]
-    pictures: list[Block] = [
-        history_picture(title, np.asarray(values, float), level)
-        for title, values, level in curves
-        if values.ndim == 1 and np.isfinite(np.asarray(values, float)).any()
-    ]
-    blocks: list[Block] = [Gallery(pictures)] if pictures else []
-    return blocks + _slider(subject, rows)
-
-
-def _kept_rows(subject: Subject) -> np.ndarray:
-    """The rows of the history that led to the answer: of several starts, the one that was kept."""
-    history = subject.recovery.history
-    rows = np.arange(len(history))
-    if "start" not in history.columns or "reward_weights" not in history.columns:
-        return rows
-    distance = np.abs(history["reward_weights"] - subject.recovery.reward_weights).sum(axis=1)
-    for k, weights in enumerate(subject.recovery.cost_weights):
-        name = f"cost_weights_{k}"
-        if subject.identified[k] and name in history.columns:
-            distance = distance + np.abs(history[name] - weights).sum(axis=1)
-    distance = np.where(np.isfinite(distance), distance, np.inf)
-    return rows[history["start"] == history["start"][int(distance.argmin())]]
-
-
-def _slider(subject: Subject, rows: np.ndarray) -> list[Block]:
-    """The weights and prices at chosen iterations; the last is shown at first."""
-    history, recovery = subject.recovery.history, subject.recovery
-    groups = [("wants", "reward_weights", recovery.reward_names)]
-    groups += [
-        ("refuses", f"cost_weights_{k}", names) for k, names in enumerate(recovery.cost_names)
-    ]
-    groups = [group for group in groups if group[1] in history.columns]
-    if not groups:
-        return []
-    spread = np.linspace(0, len(rows) - 1, min(len(rows), MOST_STOPS))
-    stops = np.unique(spread.round().astype(int))
-    columns = [Column("Feature"), Column("Part"), Column("Weight", "scale 0 to 1")]
-    order = {
-        name: np.argsort(-np.abs(np.nan_to_num(history[name][rows[-1]])), kind="stable")
-        for _, name, _ in groups
-    }
-    options = []
-    for index in reversed(range(len(stops))):
-        row = rows[stops[index]]
-        table = [
-            Row([names[j], part, Bar(float(history[name][row, j]), (0.0, 1.0))])
-            for part, name, names in groups
-            for j in order[name][:MOST_FOLLOWED]
-        ]
-        prices = history["multipliers"][row] if "multipliers" in history.columns else []
-        said = ", ".join(short(float(price)) for price in np.ravel(prices))
-        note = f"Price of the budget: {said}." if said else ""
-        caption = f"Iteration {stops[index] + 1} of {len(rows)}"
-        options.append(Option((index,), [Table(caption, columns, table, note)]))
-    selector = Selector("iteration", [str(stop + 1) for stop in stops], slider=True)
-    return [Choice([selector], options)]

@@ -1,20 +1,35 @@
-"""One panel of a grid world: arrows for what is done in each cell."""
+"""Panels of a grid world: an arrow for every action that a state takes, and their key."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.colors import BoundaryNorm, ListedColormap
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
+from matplotlib.path import Path
+from numpy.typing import ArrayLike
 
 from tacit.model.names import Layout
-from tacit.show.canvas import styled
+from tacit.show.canvas import (
+    BLUE,
+    COST_MAP,
+    INK,
+    MUTED,
+    ORANGE,
+    PAPER,
+    SKY,
+    TINY,
+    VERMILLION,
+    YELLOW,
+    Colour,
+    plain,
+    styled,
+)
 from tacit.show.grid import EMPTY, frame
-from tacit.show.palette import BLUE, COST_MAP, INK, ORANGE, PAPER, SKY, VERMILLION, YELLOW
 
 MOST_ARROWED = 20  # beyond it arrows are specks and the most likely action becomes a colour
 LEAST_SHARE = 0.01  # of the probability of a state: less is drawn by no arrow
@@ -30,7 +45,12 @@ _APART = 0.13  # from the middle of the cell, where several arrows start: no hea
 
 @styled()
 def draw_policy(
-    policy: Any, axes: Axes, *, layout: Layout, ties: Any = None, marked: Any = None
+    policy: ArrayLike,
+    axes: Axes,
+    *,
+    layout: Layout,
+    ties: ArrayLike | None = None,
+    marked: ArrayLike | None = None,
 ) -> Axes:
     """The axes, with an arrow for every action that a state takes.
 
@@ -48,7 +68,7 @@ def draw_policy(
     cells = layout.rows * layout.columns
     policy = np.asarray(policy, dtype=float)[:cells]
     taken = policy > LEAST_SHARE
-    if not layout.directions or max(layout.rows, layout.columns) > MOST_ARROWED:
+    if not has_arrows(layout):
         return _draw_likeliest(policy, axes, layout)
     tied = np.zeros_like(taken) if ties is None else np.asarray(ties, bool)[:cells] & ~taken
     marks = np.zeros(cells, bool) if marked is None else np.asarray(marked, bool)[:cells]
@@ -61,7 +81,7 @@ def draw_policy(
     return axes
 
 
-def differs(policy: Any, reference: Any, ties: Any = None) -> np.ndarray:
+def differs(policy: ArrayLike, reference: ArrayLike, ties: ArrayLike | None = None) -> np.ndarray:
     """[S] whether two policies overlap in less than half of their probability.
 
     What a policy does counts as the same where the reference finds the action as good.
@@ -73,7 +93,7 @@ def differs(policy: Any, reference: Any, ties: Any = None) -> np.ndarray:
     return overlap < 0.5
 
 
-def action_colours(actions: int) -> list[Any]:
+def action_colours(actions: int) -> list[Colour]:
     """One colour per action, for grids too large for arrows."""
     if actions <= len(_ACTIONS):
         return list(_ACTIONS[:actions])
@@ -108,38 +128,16 @@ def _arrows(
     step *= reach
     still = norm[:, 0] == 0
     if still.any():  # to stay is a dot
-        axes.plot(
-            middle[still, 1],
-            middle[still, 0],
-            ls="",
-            marker="o",
-            ms=4,
-            mfc=colour,
-            mec=INK,
-            label=f"{label}: stay",
-        )
+        dot = {"ls": "", "marker": "o", "ms": 4, "mfc": colour, "mec": INK}
+        axes.plot(middle[still, 1], middle[still, 0], label=f"{label}: stay", **dot)
     moving = ~still
-    axes.quiver(
-        start[moving, 1],
-        start[moving, 0],
-        step[moving, 1],
-        step[moving, 0],
-        angles="xy",
-        scale_units="xy",
-        scale=1.0,
-        units="xy",
-        width=_WIDTH,
-        headwidth=_HEAD,
-        headlength=_HEAD,
-        headaxislength=0.85 * _HEAD,
-        minshaft=1.0,
-        minlength=0.0,
-        facecolor=colour,
-        edgecolor=INK,
-        linewidth=0.0 if colour == INK else 0.6,
-        zorder=3 if colour == INK else 2.9,
-        label=label,
-    )
+    ends = (start[moving, 1], start[moving, 0], step[moving, 1], step[moving, 0])
+    units = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "units": "xy"}
+    shape = {"width": _WIDTH, "headwidth": _HEAD, "headlength": _HEAD, "minlength": 0.0}
+    filled = colour == INK
+    look = {"facecolor": colour, "edgecolor": INK, "linewidth": 0.0 if filled else 0.6}
+    axes.quiver(*ends, **units, **shape, **look, headaxislength=0.85 * _HEAD, minshaft=1.0,
+                zorder=3 if filled else 2.9, label=label)  # fmt: skip
 
 
 def _background(axes: Axes, layout: Layout, marked: np.ndarray) -> None:
@@ -177,3 +175,46 @@ def _draw_likeliest(policy: np.ndarray, axes: Axes, layout: Layout) -> Axes:
     )
     frame(axes, layout)
     return axes
+
+
+@styled()
+def draw_key(
+    axes: Axes, layout: Layout, actions: int, *, tied: bool, mixed: bool, first: str = ""
+) -> None:
+    """What the arrows, or the colours, mean; only what occurs is explained.
+
+    Args:
+        axes: what to draw on.
+        layout: where the actions point.
+        actions: how many there are.
+        tied: whether actions as good, but not taken, are drawn.
+        mixed: whether a state takes several actions.
+        first: the policy that marked cells differ from; empty where none is marked.
+    """
+    axes.set_axis_off()
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    handles: list[tuple[Artist, str]] = []
+    if has_arrows(layout):
+        handles.append((_sample(INK), "action taken" + (", longer if likelier" if mixed else "")))
+        if tied:
+            handles.append((_sample(PAPER), "as good, not taken"))
+        if first:
+            frame = Rectangle((0, 0), 1, 1, facecolor=MARKED, edgecolor=VERMILLION, linewidth=1)
+            handles.append((frame, f"differs from the {first} policy"))
+    else:
+        for action, colour in enumerate(action_colours(actions)):
+            patch = Rectangle((0, 0), 1, 1, facecolor=colour, edgecolor=MUTED, linewidth=0.4)
+            handles.append((patch, plain(layout.action_name(action))))
+    marks, labels = [mark for mark, _ in handles], [label for _, label in handles]
+    sizes = {"handlelength": 1.4, "handleheight": 0.9, "handletextpad": 0.6, "columnspacing": 1.2}
+    tight = {"borderpad": 0, "borderaxespad": 0, "labelspacing": 0.35, "frameon": False}
+    columns = 1 if has_arrows(layout) else 2
+    where = {"loc": "upper left", "bbox_to_anchor": (0, 1.6), "ncols": columns}
+    axes.legend(marks, labels, fontsize=TINY, **where, **sizes, **tight)
+
+
+def _sample(colour: str) -> Line2D:
+    """An arrow for the key."""
+    upper = [(-1, -0.2), (0.1, -0.2), (0.1, -0.75), (1, 0)]
+    arrow = Path([*upper, *((x, -y) for x, y in reversed(upper[:-1])), upper[0]])
+    return Line2D([], [], ls="", marker=arrow, ms=9, mfc=colour, mec=INK, mew=0.6)

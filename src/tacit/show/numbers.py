@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 MISSING = "–"
 
 
-def short(value: Any, *, digits: int = 3) -> str:
+def short(value: float | None, *, digits: int = 3) -> str:
     """The number with that many digits that count; a dash where there is none.
 
     >>> [short(x) for x in (0.0331, 12345.6, 0.000162, 1e-9, 1, -2.5, float("inf"), float("nan"))]
@@ -37,7 +37,7 @@ def short(value: Any, *, digits: int = 3) -> str:
     return _trimmed(f"{rounded:.{max(0, digits - 1 - exponent)}f}").replace("-", "−")
 
 
-def share(value: Any) -> str:
+def share(value: float | None) -> str:
     """A share of 1 in per cent, without digits nobody needs.
 
     >>> [share(x) for x in (0.984, 1.0, 0.9999, 0.004, 0.0001, 0.0, float("nan"))]
@@ -53,6 +53,32 @@ def share(value: Any) -> str:
     return f"{per_cent:.1f} %" if near_an_end else f"{per_cent:.0f} %"
 
 
+def interval_words(low: float, high: float, scale: float = 1.0) -> str:
+    """The interval as text, its ends multiplied by the scale.
+
+    >>> interval_words(0.1, float("inf")), interval_words(-1, 1)
+    ('0.1 or more', '−1 to 1')
+    """
+    if math.isinf(low) and math.isinf(high):
+        return "anything"
+    left = right = ""
+    for digits in (2, 3, 4):  # enough to tell the ends apart
+        left, right = short(low * scale, digits=digits), short(high * scale, digits=digits)
+        if left != right:
+            break
+    if math.isinf(high):
+        return f"{left} or more"
+    return f"{right} or less" if math.isinf(low) else f"{left} to {right}"
+
+
+def scale_of(values: ArrayLike) -> tuple[float, float]:
+    """(left, right) of a scale that holds zero and every finite value."""
+    numbers = np.asarray(values, dtype=float)
+    finite = numbers[np.isfinite(numbers)]
+    low, high = float(finite.min(initial=0.0)), float(finite.max(initial=0.0))
+    return (low, high) if high > low else (0.0, 1.0)
+
+
 @dataclass(frozen=True)
 class Scale:
     """How the numbers of several tables are printed, so that they can be compared at a glance.
@@ -66,7 +92,7 @@ class Scale:
     decimals: int
 
     @classmethod
-    def of(cls, tables: Iterable[Any], *, digits: int = 3) -> Scale:
+    def of(cls, tables: Iterable[ArrayLike], *, digits: int = 3) -> Scale:
         """The scale at which the largest number of the tables shows that many digits."""
         finite = [np.abs(t[np.isfinite(t)]) for t in (np.asarray(t, float) for t in tables)]
         largest = max((float(t.max()) for t in finite if t.size), default=0.0)

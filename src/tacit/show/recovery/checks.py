@@ -1,4 +1,4 @@
-"""Further results of a run: other discounts, groups, what was held back, or anything like them.
+"""Checks made after the fit: other discounts, groups, what was held out, or anything like them.
 
 A result is recognised by what it holds: `sentences`, a table `columns`, scores of several models,
 single numbers. So results that come later are shown as well.
@@ -12,11 +12,21 @@ from typing import Any
 import numpy as np
 
 from tacit.folders.runs import plain
-from tacit.show.digits import short
-from tacit.show.document import Block, Facts, Gallery, Items, Section
-from tacit.show.recovery.lines import line_picture
-from tacit.show.recovery.states import scale_of
-from tacit.show.tables import Bar, Best, Cell, Column, Row, Table
+from tacit.show.canvas import (
+    INK,
+    axes_at,
+    box_of,
+    new_figure,
+    series_colour,
+    series_mark,
+    styled,
+    svg,
+)
+from tacit.show.canvas import plain as plain_text
+from tacit.show.curves import draw_level, tidy_values
+from tacit.show.document import Block, Cells, Facts, Gallery, Items, Picture, Section, anchor
+from tacit.show.numbers import scale_of, short
+from tacit.show.tables import Bar, Cell, Column, Row, Table
 
 TITLES = {
     "holdout": "On trajectories held back",
@@ -36,7 +46,7 @@ EDGE = -1.92  # where a likelihood ratio ends the 95 % set: half of 3.84
 MOST_ROWS, MOST_COLUMNS = 200, 12
 
 
-def further_sections(extras: Mapping[str, Any]) -> list[Section]:
+def check_sections(extras: Mapping[str, Any]) -> list[Section]:
     """One section for each further result that holds anything."""
     found = [(name, blocks_of(plain(result))) for name, result in extras.items()]
     return [
@@ -103,7 +113,7 @@ def _scores(result: Mapping[str, Any]) -> list[Block]:
     ]
     columns = [
         Column("Model"),
-        Column("Log-likelihood", "mean of a step, ± standard error", Best.NONE),
+        Column("Log-likelihood", "mean of a step, ± standard error"),
         Column("Best actions", "% of the steps"),
     ]
     return [Table("How well each predicts them", columns, rows)]
@@ -204,3 +214,51 @@ def _several(value: Any) -> Sequence[Any]:
     if value is None:
         return []
     return value if isinstance(value, list | tuple) else [value]
+
+
+@styled()
+def line_picture(
+    title: str,
+    across: np.ndarray,
+    values: np.ndarray,
+    *,
+    across_name: str,
+    level: float | None = None,
+    level_name: str = "",
+) -> Picture:
+    """One number [N] against another.
+
+    Args:
+        title: what is drawn.
+        across: [N] where it was measured, in rising order.
+        values: [N] what was measured there.
+        across_name: what stands under the axis, and before the position of a point.
+        level: what it is judged by, a dashed line; None for none.
+        level_name: what stands on it.
+    """
+    figure = new_figure(3.0, 2.3)
+    axes = axes_at(figure, 0.5, 0.3, 2.35, 1.55)
+    axes.plot(across, values, color=series_colour(0), marker=series_mark(0), ms=4, lw=1.3)
+    axes.set_xlabel(plain_text(across_name))
+    draw_level(axes, level, level_name, INK)
+    tidy_values(axes)
+    axes.set_title(plain_text(title), x=-0.17)
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    # A lattice is even, and points need not be: every place tells the point nearest to it.
+    places = np.linspace(left, right, 2 * min(100, 4 * len(across)) + 1)
+    middles = (places[:-1] + places[1:]) / 2
+    nearest = np.abs(middles[:, None] - across[None, :]).argmin(axis=1)
+    cells = Cells(
+        title,
+        box_of(axes, (left, right), (high, low)),
+        1,
+        len(middles),
+        [short(float(values[i])) for i in nearest],
+        [f"{across_name} {short(float(across[i]))}" for i in nearest],
+    )
+    known = np.where(np.isfinite(values), values, -np.inf)
+    alt = (
+        f"{title} against {across_name}, from {short(across[0])} to {short(across[-1])}; highest "
+        f"at {short(across[int(known.argmax())])}"
+    )
+    return Picture(svg(figure), alt, cells=[cells], name=anchor(title))
