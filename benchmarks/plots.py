@@ -16,8 +16,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tacit.show.canvas import PAGE_WIDTH, SMALL, axes_at, new_figure, styled, svg
-from tacit.show.canvas import FAINT, MUTED, PAPER, series_colour, series_dash, series_mark
+from tacit.show.canvas import (
+    FAINT,
+    MUTED,
+    PAGE_WIDTH,
+    PAPER,
+    SMALL,
+    axes_at,
+    new_figure,
+    series_colour,
+    series_dash,
+    series_mark,
+    styled,
+    svg,
+)
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"

@@ -68,8 +68,7 @@ AT_ONCE = {("show", "matplotlib"), ("show", "jinja2")}
 # Rooms that speak to people, where a regular expression may read only what is not a sentence.
 SPEAKING = ("inverse", "checks", "show")
 PATTERNS = {
-    "tacit.show.embed": "numbers and references inside the SVG that matplotlib writes",
-    "tacit.show.words": "`code` and **strong** in a reader's own text, and names of anchors",
+    "tacit.show.report": "names inside the SVG that matplotlib writes; `code` and **strong**",
 }
 VAGUE = {"utils", "util", "common", "base", "helpers", "misc"}
 NOUNS = {"errors", "model", "data"}

@@ -246,9 +246,7 @@ def test_what_was_asked_is_answered_on_top(rooms):
     found = {one.label: one.text for one in recovery_document(rooms).headlines}
     assert found["On trajectories held back"].startswith("It predicts unseen episodes")
     told = rooms.extras["discount_profile"].sentences[0]
-    assert told.startswith("The demonstrations cannot tell the discount")
-    assert found["What cannot be told"].startswith(told)
-    assert "If the discount were another" not in found  # it is said once
+    assert found["If the discount were another"] == told
 
 
 def test_discounts_are_compared_with_the_best_of_them():

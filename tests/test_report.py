@@ -79,7 +79,7 @@ def whole(pictures) -> Document:
         "convergence": convergence_figure(Convergence(fall, fall, fall[:, None], noise=0.02)),
         "study": study_figure([("reward", curves, 0.9)], positions_name="steps"),
         "spread": spread_figure([("reward", groups)]),
-        "intervals": interval_figure([Interval("row", 0.6, 0.5, np.inf, 0.7)]),
+        "intervals": interval_figure([Interval("row", 0.6, 0.5, np.inf, truth=0.7)]),
     }
     options = [
         Option((b, s), [pictures[s], Paragraph(f"budget {b}, seed {s}")])
@@ -90,7 +90,9 @@ def whole(pictures) -> Document:
     return Document(
         "Constraint recovery, measured",
         [
-            Headline("Behaviour is recovered.", "Behaviour", "confirmed", Tone.GOOD, "Gap `1.1`."),
+            Headline(
+                "Behaviour is recovered.", "Behaviour", "confirmed", Tone.GOOD, detail="Gap `1.1`."
+            ),
             Headline("Cost weights are **not**.", "Weights", "differs", Tone.CAUTION),
             Headline("Nothing can be learnt from slack budgets.", "Slack"),
         ],
@@ -182,9 +184,10 @@ def test_every_section_can_be_linked_to(page):
 def test_nothing_points_out_of_the_page(page):
     outline = read(page)
     for tag, attributes in outline.elements:
-        for key in ("src", "href", "srcset", "action", "data", "poster", "style"):
+        for key in ("src", "href", "xlink:href", "srcset", "action", "data", "poster"):
             value = attributes.get(key)
             assert value is None or value.startswith(("#", "data:")), (tag, key, value)
+        assert "url(" not in attributes.get("style", ""), (tag, attributes)
         assert not any(key.startswith("on") for key in attributes), (tag, attributes)
     style = page.split("<style>")[1].split("</style>")[0]
     assert "url(" not in style
@@ -195,10 +198,9 @@ def test_nothing_points_out_of_the_page(page):
 def test_the_browser_is_told_to_ask_nobody(page):
     policy = read(page).every("meta", **{"http-equiv": "Content-Security-Policy"})[0]["content"]
     assert policy.startswith("default-src 'none';")
-    for tag in ("style", "script"):
-        inside = page.split(f"<{tag}>")[1].split(f"</{tag}>")[0]
-        checksum = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
-        assert f"{tag}-src 'sha256-{checksum}'" in policy
+    inside = page.split("<script>")[1].split("</script>")[0]
+    checksum = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+    assert f"script-src 'sha256-{checksum}'" in policy
 
 
 def test_the_same_document_gives_the_same_page(whole, page):
@@ -238,8 +240,8 @@ def test_the_page_is_small(page):
 )
 def test_nothing_a_reader_wrote_becomes_markup(block):
     whole = Document(
-        EVIL, [Headline(EVIL, EVIL, EVIL, detail=EVIL)], [Section(EVIL, [block], EVIL)], EVIL,
-        Facts({EVIL: EVIL}), EVIL,
+        EVIL, [Headline(EVIL, EVIL, EVIL, detail=EVIL)], [Section(EVIL, [block], EVIL)], lead=EVIL,
+        facts=Facts({EVIL: EVIL}), footer=EVIL,
     )  # fmt: skip
     page = render(whole)
     outline = read(page)
@@ -346,8 +348,8 @@ def test_spread_leaves_out_what_is_missing_and_keeps_infinities():
     [
         (Bar(0.5, (0, 1)), 'class="fill" x="0.0" y="2" width="50.0"'),
         (Bar(-1.0, (-2, 2)), 'class="fill" x="25.0" y="2" width="25.0"'),
-        (Bar(0.5, (0, 1), 0.25, 0.75), 'class="span" x="25.0" y="3" width="50.0"'),
-        (Bar(0.5, (0, 1), 0.25, np.inf), 'class="span" x="25.0" y="3" width="75.0"'),
+        (Bar(0.5, (0, 1), low=0.25, high=0.75), 'class="span" x="25.0" y="3" width="50.0"'),
+        (Bar(0.5, (0, 1), low=0.25, high=np.inf), 'class="span" x="25.0" y="3" width="75.0"'),
     ],
 )
 def test_bars_are_drawn_to_scale(cell, drawn):
@@ -412,8 +414,8 @@ def test_a_page_that_would_be_too_large_leaves_out_alternatives_and_says_so(pict
     few = Choice([Selector("x", ["a", "b"])], [Option((i,), [Paragraph("y")]) for i in (0, 1)])
     whole = document(Details("more", [many]), few)
     assert len(render(whole, largest=10**9).encode()) > 500_000
-    page = render(whole, largest=200_000)
-    assert len(page.encode()) <= 200_000
+    page = render(whole, largest=400_000)
+    assert len(page.encode()) <= 400_000
     left = read(page).text.count("Seed ")
     assert 3 <= left < 30
     assert f"{30 - left} more are left out to keep this page small" in page

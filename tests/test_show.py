@@ -698,7 +698,7 @@ def test_negative_repetitions_keep_their_place():
 
 def test_intervals_show_ends_estimate_and_truth():
     known = [
-        Interval("row", 0.68, 0.6, 0.74, 0.7),
+        Interval("row", 0.68, 0.6, 0.74, truth=0.7),
         Interval("water $", 0.2, 0.1, np.inf),
         Interval("border", np.nan, 0.0, 1.0),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -12,7 +13,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-Colour = str | tuple[float, float, float]
+Colour = str | tuple[float, ...]
 
 # Okabe and Ito: eight colours that no common colour blindness confuses.
 BLUE, VERMILLION, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
@@ -44,7 +45,7 @@ HEAD = 0.28  # inches that a headline takes
 
 # A reader's own matplotlibrc must not change what is drawn, nor how: the same input, the same
 # bytes. Keys that start a backend or a window are not ours to set.
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     key: value
     for key, value in matplotlib.rcParamsDefault.items()
     if not key.startswith(("backend", "interactive", "toolbar", "webagg", "tk.", "savefig.dir"))
@@ -161,6 +162,7 @@ def text_box(artist: Text) -> tuple[float, float, float, float]:
     """(left, bottom, right, top) of a text in points from the lower left corner of its figure."""
     figure = artist.get_figure(root=True)
     assert figure is not None
+    assert isinstance(figure.canvas, FigureCanvasAgg)
     box = artist.get_window_extent(figure.canvas.get_renderer())
     scale = 72.0 / figure.dpi
     return (box.x0 * scale, box.y0 * scale, box.x1 * scale, box.y1 * scale)
@@ -175,7 +177,7 @@ def fitted(artist: Text, axes: Axes) -> Text:
     left, _, right, _ = text_box(artist)
     if right - left <= room:
         return artist
-    artist.set_fontsize(max(TINY, artist.get_fontsize() * room / (right - left)))
+    artist.set_fontsize(max(TINY, float(artist.get_fontsize()) * room / (right - left)))
     whole = artist.get_text()
     while len(whole) > 1:
         left, _, right, _ = text_box(artist)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -50,6 +50,7 @@ class View:
     reward: np.ndarray
     costs: np.ndarray
     policy: np.ndarray
+    _: KW_ONLY
     ties: np.ndarray | None = None
 
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -77,6 +77,7 @@ class Convergence:
     feature_gap: ArrayLike
     weight_change: ArrayLike
     multipliers: ArrayLike
+    _: KW_ONLY
     noise: float | None = None
     tolerance: float | None = None
     true_multipliers: ArrayLike | None = None

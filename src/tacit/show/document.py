@@ -6,10 +6,9 @@ are understood; everything else is shown as it is.
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 
 from tacit.show.tables import Cell, Table
@@ -84,6 +83,7 @@ class Cells:
 
     label: str
     box: tuple[float, float, float, float]
+    _: KW_ONLY
     rows: int
     columns: int
     values: Sequence[str]
@@ -109,6 +109,7 @@ class Picture:
 
     image: str | bytes
     alt: str
+    _: KW_ONLY
     caption: str = ""
     cells: Sequence[Cells] = ()
     name: str = ""
@@ -124,8 +125,8 @@ class Picture:
         """(width, height): points of a drawing, dots of an image."""
         if isinstance(self.image, bytes):
             return struct.unpack(">II", self.image[16:24])
-        box = re.search(r'viewBox="\S+ \S+ (\S+) (\S+)"', self.image)
-        return (float(box[1]), float(box[2])) if box else (0.0, 0.0)
+        box = self.image.partition('viewBox="')[2].partition('"')[0].split()
+        return (float(box[2]), float(box[3])) if len(box) == 4 else (0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -240,6 +241,7 @@ class Headline:
     label: str = ""
     verdict: str = ""
     tone: Tone = Tone.PLAIN
+    _: KW_ONLY
     detail: str = ""
 
 
@@ -274,6 +276,7 @@ class Document:
     title: str
     headlines: Sequence[Headline]
     sections: Sequence[Section]
+    _: KW_ONLY
     lead: str = ""
     facts: Facts | None = None
     footer: str = ""
@@ -318,4 +321,5 @@ def anchor(title: str) -> str:
     >>> anchor("Budget 1, as published")
     'budget-1-as-published'
     """
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
+    letters = (c if c.isascii() and c.isalnum() else " " for c in title.lower())
+    return "-".join("".join(letters).split()) or "section"

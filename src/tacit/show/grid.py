@@ -90,7 +90,7 @@ def draw_values(
         return axes
     paint, place = colormaps[colours], {"ha": "center", "va": "center_baseline", "size": size}
     for (row, column), value in np.ndenumerate(table.filled(np.nan)):
-        shade = EMPTY if np.isnan(value) else paint(image.norm(value))[:3]
+        shade = EMPTY if np.isnan(value) else paint(float(image.norm(value)))[:3]
         axes.text(column, row, numbers[row][column], color=ink_on(shade), **place)
     return axes
 

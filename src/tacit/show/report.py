@@ -76,7 +76,8 @@ def _page(document: Document) -> str:
 
 def blocks_html(blocks: Iterable[Block]) -> str:
     """The HTML of these blocks alone."""
-    return str(template("blocks.html").make_module({"number": count(1).__next__}).blocks(blocks))
+    module = template("blocks.html").make_module({"number": count(1).__next__})
+    return str(getattr(module, "blocks")(blocks))  # noqa: B009
 
 
 def _asset(name: str) -> str:
@@ -134,12 +135,14 @@ def _svg_content(picture: Picture, number: int) -> Markup:
     """What stands inside the <svg> element, with names that no other picture of the page has."""
     assert isinstance(picture.image, str)
     content = picture.image[picture.image.index("<svg") :].partition(">")[2]
+    used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', content))
 
     def rename(tag: re.Match[str]) -> str:
-        return re.sub(r'( id="|url\(#|href="#)', rf"\1p{number}-", tag[0])
+        text = re.sub(r' id="([^"]*)"', lambda m: m[0] if m[1] in used else "", tag[0])
+        return re.sub(r'( id="|url\(#|href="#)', rf"\1p{number}-", text)
 
     # Only inside tags: a label may hold any of these as its text.
-    return Markup(re.sub(r"<[^>]+>", rename, content))
+    return Markup(re.sub(r"\s*<[^>]+>", rename, content))
 
 
 def _cell_class(cell: Cell, best: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -66,6 +66,7 @@ class Interval:
     estimate: float
     low: float
     high: float
+    _: KW_ONLY
     truth: float | None = None
 
 

@@ -1,25 +1,27 @@
-"""The page a person reads first: what is wanted, what is refused, how sure that is."""
+"""What a terminal and a notebook say: what is wanted, what is refused, how sure that is."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from tacit.show.numbers import short
+from tacit.show.recovery.findings import worst_first
 
 if TYPE_CHECKING:
     from tacit.inverse.joint.tasks import JointRecovery
     from tacit.inverse.recovery import Recovery
 
 WIDTH = 88
-SHOWN = 12  # features listed before the rest is counted
+SHOWN = 12  # features and coefficients listed before the rest is counted
+ROWS_SHOWN = 10  # features of a table, and findings, in a notebook
 
 
 def summarise(recovery: Recovery) -> str:
     """The recovery as plain text."""
-    known = recovery.identification
     parts = [
         f"Recovered by {recovery.estimator or 'an unnamed estimator'}.",
         f"Status: {recovery.status.value}.",
@@ -32,10 +34,109 @@ def summarise(recovery: Recovery) -> str:
         parts += ["", f"It errs with temperature {recovery.temperature:.4g} (rewards above = 1)."]
     elif recovery.temperature > 0:
         parts += ["", "It errs; without a reward its noise is the unit of the price."]
+    coefficients = coefficient_table(recovery)
+    parts += ["", *coefficients] if coefficients else []
     parts += ["", "How sure", *_certificate(recovery)]
-    if known.findings:
-        parts += ["", "Findings", *known.findings]
+    findings = worst_first(recovery.identification.findings)
+    parts += ["", "Findings", *findings] if findings else []
     return "\n".join(_wrapped(part) for part in parts) + "\n"
+
+
+def summarise_joint(joint: JointRecovery) -> str:
+    """The recovery of several tasks as plain text: what they share, then each task."""
+    known, first = joint.identification, joint.recoveries[0]
+    count = len(joint.recoveries)
+    lines = [
+        f"Recovered from {count} task{'s' if count > 1 else ''} by {joint.estimator}.",
+        f"Status: {joint.status.value}.",
+    ]
+    if not isinstance(joint.reward_weights, tuple):
+        lines += ["", "All tasks want"]
+        lines += _features(first.reward_names, joint.reward_weights, known.reward_intervals)
+    for k, weights in enumerate(joint.cost_weights):
+        which = "" if len(joint.cost_weights) == 1 else f" ({k})"
+        lines += [""]
+        if np.isnan(weights).all():
+            lines.append(f"All tasks refuse{which}: nothing these demonstrations show.")
+            continue
+        prices = ", ".join(f"{one.multipliers[k]:.4g}" for one in joint.recoveries)
+        lines.append(f"All tasks refuse{which}, at prices of {prices}, what is made of")
+        lines += _features(first.cost_names[k], weights, known.cost_intervals[k])
+    lines += ["", "Findings", *worst_first(joint.findings)]
+    text = "\n".join(_wrapped(line) for line in lines) + "\n"
+    parts = [f"Task {e}\n{one.summary()}" for e, one in enumerate(joint.recoveries)]
+    return "\n".join([text, *parts])
+
+
+def recovery_html(recovery: Recovery) -> str:
+    """A short HTML fragment for a notebook; its colours are the notebook's own."""
+    from tacit.show.report import template
+
+    known = recovery.identification
+    several = len(recovery.cost_weights) > 1
+    weights = recovery.reward_weights
+    rows = _rows(recovery.reward_names, weights, known.reward_intervals)
+    tables = [("It wants", rows if np.isfinite(weights).all() else [])]
+    for k, weights in enumerate(recovery.cost_weights):
+        rows = _rows(recovery.cost_names[k], weights, known.cost_intervals[k])
+        for name, numbers, ends in (
+            ("budget", recovery.budgets, known.budget_intervals),
+            ("price of the budget", recovery.multipliers, known.multiplier_intervals),
+        ):
+            rows.append((name, f"{numbers[k]:.4g}", _ends(ends[k])))
+        shown = rows if np.isfinite(weights).all() else []
+        tables.append((f"It refuses ({k})" if several else "It refuses", shown))
+    return template("notebook.html").render(
+        estimator=recovery.estimator.partition("(")[0] or "an unnamed estimator",
+        status=recovery.status.value,
+        tables=tables,
+        coefficients="\n".join(coefficient_table(recovery)),
+        findings=worst_first(known.findings),
+        most=ROWS_SHOWN,
+    )
+
+
+def coefficient_table(recovery: Recovery | JointRecovery) -> list[str]:
+    """The coefficients, one a line, with what tests them; no line where none is known."""
+    found = recovery.parameters
+    if not np.isfinite(found.estimates).any():
+        return []
+    kind = f"{found.errors} standard errors" if not found.reason else found.reason
+    level = f"{100 * found.confidence:g} % interval"
+    heads = ("coefficient", "estimate", "std err", "z", "P>|z|", level)
+    # The heaviest, in the order of the model.
+    shown = np.sort(np.argsort(-np.abs(found.estimates), kind="stable")[:SHOWN])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = found.estimates / found.standard_errors
+    rows = [
+        (
+            found.names[j],
+            _number(found.estimates[j]),
+            _number(found.standard_errors[j]),
+            _number(z[j], "7.2f"),
+            _number(found.p_values[j], "5.3f"),
+            f"[{_number(found.intervals[j, 0])}, {_number(found.intervals[j, 1])}]",
+        )
+        for j in map(int, shown)
+    ]
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    lines = [f"Coefficients, in units of the noise ({kind})"]
+    for name, *cells in (heads, *rows):
+        aligned = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
+        lines.append(f"  {name:<{widths[0]}}  {'  '.join(aligned)}")
+    lines.insert(2, "  " + "-" * (len(lines[1]) - 2))
+    if len(found) > SHOWN:
+        lines.append(f"  and {len(found) - SHOWN} more in `recovery.parameters.frame()`")
+    if np.isfinite(recovery.log_likelihood):
+        lines.append(
+            f"  log-likelihood {recovery.log_likelihood:.6g}, of actions at random "
+            f"{recovery.null_log_likelihood:.6g}; AIC {recovery.aic:.6g}, BIC {recovery.bic:.6g}"
+        )
+    return lines
+
+
+def _number(number: float, form: str = ".4g") -> str:
+    return "-" if np.isnan(number) else f"{number:{form}}".strip()
 
 
 def _reward(recovery: Recovery) -> list[str]:
@@ -59,7 +160,7 @@ def _constraint(recovery: Recovery, k: int, weights: np.ndarray) -> list[str]:
     return [head, *_features(recovery.cost_names[k], weights, known.cost_intervals[k])]
 
 
-def _features(names: tuple[str, ...], weights: np.ndarray, intervals: np.ndarray) -> list[str]:
+def _features(names: Sequence[str], weights: np.ndarray, intervals: np.ndarray) -> list[str]:
     """One line a feature, the heaviest first."""
     order = np.argsort(-np.abs(weights), kind="stable")
     width = max((len(names[j]) for j in order[:SHOWN]), default=0)
@@ -72,18 +173,35 @@ def _features(names: tuple[str, ...], weights: np.ndarray, intervals: np.ndarray
     return lines
 
 
+def _rows(
+    names: Sequence[str], weights: np.ndarray, intervals: np.ndarray
+) -> list[tuple[str, str, str]]:
+    """One row of a notebook's table a feature, the heaviest first."""
+    order = np.argsort(-np.abs(weights), kind="stable")
+    rows = [
+        (names[j], f"{weights[j]:.4g}", _ends(intervals[j])) for j in map(int, order[:ROWS_SHOWN])
+    ]
+    if len(order) > ROWS_SHOWN:
+        rest = np.abs(weights[order[ROWS_SHOWN:]]).sum()
+        rows.append((f"{len(order) - ROWS_SHOWN} more", f"{rest:.4g} together", ""))
+    return rows
+
+
 def _interval(ends: np.ndarray) -> str:
     return "" if np.isnan(ends).any() else f"  [{ends[0]:.4g}, {ends[1]:.4g}]"
+
+
+def _ends(ends: np.ndarray) -> str:
+    return "" if np.isnan(ends).any() else f"{ends[0]:.4g} to {ends[1]:.4g}"
 
 
 def _certificate(recovery: Recovery) -> list[str]:
     c = recovery.certificate
     lines = []
     if not np.isnan(c.feature_gap):
-        verb = "are matched to" if c.feature_gap <= 1.0 else "are not matched: they differ by"
-        line = f"  feature expectations {verb} {_share(c.feature_gap)}"
+        line = f"  predicted behaviour differs from the data by {_share(c.feature_gap)}"
         if not np.isnan(c.sampling_noise):
-            line += f"; sampling alone makes {_share(c.sampling_noise)}"
+            line += f"; chance alone gives {_share(c.sampling_noise)}"
         lines.append(line)
     if c.truncation > 0:
         most = _share(c.truncation)
@@ -99,118 +217,12 @@ def _certificate(recovery: Recovery) -> list[str]:
 
 
 def _share(number: float) -> str:
-    """A share of the expectations' own size; as a multiple where a percentage would puzzle."""
+    """A share of the data's own size; as a multiple where a percentage would puzzle."""
     if not np.isfinite(number):
         return "an unknown share"
-    return f"{number:.2%}" if number <= 1.0 else f"{number:.3g} times their size"
+    return f"{short(100 * number, digits=2)} %" if number <= 1.0 else f"{number:.3g} times its size"
 
 
 def _wrapped(line: str) -> str:
-    indent = " " * (len(line) - len(line.lstrip()))
-    more = indent + ("  " if indent else "")
-    return textwrap.fill(line, WIDTH, initial_indent="", subsequent_indent=more) if line else ""
-
-
-JOINT_WIDTH = 88
-
-
-def summarise_joint(joint: JointRecovery) -> str:
-    """The recovery as plain text."""
-    known, first = joint.identification, joint.recoveries[0]
-    count = len(joint.recoveries)
-    lines = [
-        f"Recovered from {count} task{'s' if count > 1 else ''} by {joint.estimator}.",
-        f"Status: {joint.status.value}.",
-    ]
-    if not isinstance(joint.reward_weights, tuple):
-        lines += ["", "All tasks want"]
-        lines += _weights(first.reward_names, joint.reward_weights, known.reward_intervals)
-    for k, weights in enumerate(joint.cost_weights):
-        which = "" if len(joint.cost_weights) == 1 else f" ({k})"
-        lines += [""]
-        if np.isnan(weights).all():
-            lines.append(f"All tasks refuse{which}: nothing these demonstrations show.")
-            continue
-        prices = ", ".join(f"{one.multipliers[k]:.4g}" for one in joint.recoveries)
-        lines.append(f"All tasks refuse{which}, at prices of {prices}, what is made of")
-        lines += _weights(first.cost_names[k], weights, known.cost_intervals[k])
-    lines += ["", "Findings", *joint.findings]
-    text = (
-        "\n".join(textwrap.fill(line, JOINT_WIDTH, subsequent_indent="  ") for line in lines) + "\n"
-    )
-    parts = [f"Task {e}\n{one.summary()}" for e, one in enumerate(joint.recoveries)]
-    return "\n".join([text, *parts])
-
-
-def _weights(names: tuple[str, ...], weights: np.ndarray, intervals: np.ndarray) -> list[str]:
-    """One line a feature, the heaviest first."""
-    width = max(map(len, names))
-    return [
-        f"  {names[j]:<{width}}  {weights[j]:8.4f}  [{intervals[j, 0]:.4g}, {intervals[j, 1]:.4g}]"
-        for j in np.argsort(-np.abs(weights), kind="stable")
-    ]
-
-
-ROWS_SHOWN = 10  # features of a table, and findings
-
-
-def recovery_html(recovery: Recovery) -> str:
-    """A short HTML fragment; its colours are the notebook's own."""
-    known = recovery.identification
-    name = recovery.estimator.partition("(")[0] or "an unnamed estimator"
-    parts = [
-        f"<p><b>Recovered</b> by {escape(name)}: {escape(recovery.status.value)}.</p>",
-        _table(
-            ("It wants", "weight", "interval"),
-            _feature_rows(recovery.reward_names, recovery.reward_weights, known.reward_intervals),
-        ),
-    ]
-    for k, weights in enumerate(recovery.cost_weights):
-        name = "It refuses" if len(recovery.cost_weights) == 1 else f"It refuses ({k})"
-        if not np.isfinite(weights).all():
-            parts.append(f"<p>{name}: nothing that these demonstrations show.</p>")
-            continue
-        rows = _feature_rows(recovery.cost_names[k], weights, known.cost_intervals[k])
-        rows += [
-            ("budget", f"{recovery.budgets[k]:.4g}", _ends(known.budget_intervals[k])),
-            ("price of the budget", f"{recovery.multipliers[k]:.4g}",
-             _ends(known.multiplier_intervals[k])),
-        ]  # fmt: skip
-        parts.append(_table((name, "weight", "interval"), rows))
-    parts.append(_findings(known.findings))
-    return f"<div>{''.join(parts)}</div>"
-
-
-def _feature_rows(
-    names: Sequence[str], weights: np.ndarray, intervals: np.ndarray
-) -> list[tuple[str, str, str]]:
-    """One row a feature, the heaviest first."""
-    order = np.argsort(-np.abs(weights), kind="stable")
-    rows = [
-        (names[j], f"{weights[j]:.4g}", _ends(intervals[j])) for j in map(int, order[:ROWS_SHOWN])
-    ]
-    if len(order) > ROWS_SHOWN:
-        rest = np.abs(weights[order[ROWS_SHOWN:]]).sum()
-        rows.append((f"{len(order) - ROWS_SHOWN} more", f"{rest:.4g} together", ""))
-    return rows
-
-
-def _ends(ends: np.ndarray) -> str:
-    return "" if np.isnan(ends).any() else f"{ends[0]:.4g} to {ends[1]:.4g}"
-
-
-def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _findings(sentences: Sequence[str]) -> str:
-    if not sentences:
-        return ""
-    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences[:ROWS_SHOWN])
-    if len(sentences) > ROWS_SHOWN:
-        items += f"<li>{len(sentences) - ROWS_SHOWN} more in `summary()`</li>"
-    return f"<p>Findings</p><ul>{items}</ul>"
+    """The line, broken where it is a sentence; what is indented is a table."""
+    return line if line.startswith("  ") else textwrap.fill(line, WIDTH)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from functools import cached_property
 
@@ -79,6 +79,7 @@ class Bar:
 
     value: float
     limits: tuple[float, float]
+    _: KW_ONLY
     low: float = np.nan
     high: float = np.nan
     unit: str = ""
@@ -149,6 +150,7 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Row]
     note: str = ""
+    _: KW_ONLY
     searchable: bool = False
     sortable: bool = False
 

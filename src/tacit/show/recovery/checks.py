@@ -251,10 +251,10 @@ def line_picture(
     cells = Cells(
         title,
         box_of(axes, (left, right), (high, low)),
-        1,
-        len(middles),
-        [short(float(values[i])) for i in nearest],
-        [f"{across_name} {short(float(across[i]))}" for i in nearest],
+        rows=1,
+        columns=len(middles),
+        values=[short(float(values[i])) for i in nearest],
+        names=[f"{across_name} {short(float(across[i]))}" for i in nearest],
     )
     known = np.where(np.isfinite(values), values, -np.inf)
     alt = (

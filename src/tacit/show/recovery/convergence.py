@@ -126,6 +126,7 @@ def history_picture(title: str, values: np.ndarray, level: float | None) -> Pict
     low, high = axes.get_ylim()
     box = box_of(axes, (0.5, count + 0.5), (high, low))
     names = [f"iteration {i + 1}" for i in stops]
-    cells = Cells(title, box, 1, len(stops), [short(float(values[i])) for i in stops], names)
+    told = [short(float(values[i])) for i in stops]
+    cells = Cells(title, box, rows=1, columns=len(stops), values=told, names=names)
     alt = f"{title} over {count} iterations, from {short(values[0])} to {short(values[-1])}"
     return Picture(svg(figure), alt, cells=[cells], name=anchor(title))

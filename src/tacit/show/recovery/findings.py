@@ -29,10 +29,12 @@ OPEN = (Kind.NOT_IDENTIFIED, Kind.INACTIVE, Kind.SLACK, Kind.FORBIDDEN)
 _ORDER = (*WARNINGS, *OPEN, Kind.TRUNCATED, Kind.ASSUMED, Kind.ERRORS, Kind.ACTIVE, Kind.CHOICE)
 
 
-def worst_first(findings: Iterable[Finding], kinds: Sequence[Kind] = tuple(Kind)) -> list[Finding]:
+def worst_first(findings: Iterable[str], kinds: Sequence[Kind] = tuple(Kind)) -> list[Finding]:
     """The findings of these kinds, the worst first; those of one kind in the order given."""
     rank = {kind: place for place, kind in enumerate(_ORDER)}
-    chosen = [finding for finding in findings if finding.kind in kinds]
+    # A plain sentence is a note.
+    told = [one if isinstance(one, Finding) else Finding(one) for one in findings]
+    chosen = [finding for finding in told if finding.kind in kinds]
     return sorted(chosen, key=lambda finding: rank.get(finding.kind, len(_ORDER)))
 
 
@@ -85,7 +87,7 @@ def _wants(named: NamedRecovery) -> Headline:
     loose = _loose(known.reward_intervals, weights)
     verdict, tone = ("not settled", Tone.CAUTION) if loose else ("", Tone.PLAIN)
     detail = _ranges(named, recovery.reward_names, weights, known.reward_intervals)
-    return Headline(text, label, verdict, tone, detail)
+    return Headline(text, label, verdict, tone, detail=detail)
 
 
 def _refuses(named: NamedRecovery, k: int) -> Headline:
@@ -102,7 +104,7 @@ def _refuses(named: NamedRecovery, k: int) -> Headline:
         )
         slack = any(f.about.constraint == k for f in worst_first(known.findings, [Kind.SLACK]))
         verdict = "slack budget" if slack else "not identified"
-        return Headline(text, label, verdict, Tone.CAUTION, limit)
+        return Headline(text, label, verdict, Tone.CAUTION, detail=limit)
     weights, names = recovery.cost_weights[k], recovery.cost_names[k]
     ends = known.cost_intervals[k]
     barred = [j for j in range(len(weights)) if ends[j, 1] == np.inf]
@@ -130,7 +132,7 @@ def _refuses(named: NamedRecovery, k: int) -> Headline:
     text = " ".join(texts) or "It avoids nothing in particular."
     loose = bool(untold) or (len(ordinary) > 0 and _loose(ends[ordinary], weights[ordinary]))
     verdict, tone = ("not settled", Tone.CAUTION) if loose else ("", Tone.PLAIN)
-    return Headline(text, label, verdict, tone, detail)
+    return Headline(text, label, verdict, tone, detail=detail)
 
 
 def _price(named: NamedRecovery, k: int) -> Headline:
@@ -175,20 +177,20 @@ def _sure(named: NamedRecovery) -> Headline:
         )
     if np.isnan(gap):
         text = "How well the predicted behaviour agrees with the data could not be measured."
-        return Headline(text, label, "not measured", Tone.CAUTION, detail)
+        return Headline(text, label, "not measured", Tone.CAUTION, detail=detail)
     text = f"Predicted behaviour differs from the data by {share(gap)}"
     if np.isnan(noise):
-        return Headline(f"{text}.", label, "chance not known", Tone.CAUTION, detail)
+        return Headline(f"{text}.", label, "chance not known", Tone.CAUTION, detail=detail)
     text += f"; chance alone gives {share(noise)}."
     if status is RecoveryStatus.NOT_CONVERGED:
-        return Headline(text, label, "stopped early", Tone.CAUTION, detail)
+        return Headline(text, label, "stopped early", Tone.CAUTION, detail=detail)
     if gap <= max(NOISY * noise, 1e-9):
-        return Headline(text, label, "behaviour matched", Tone.GOOD, detail)
+        return Headline(text, label, "behaviour matched", Tone.GOOD, detail=detail)
     if gap <= NOISY * noise + certificate.truncation:
         # What came after the end was not shown: the gap is no evidence against the answer.
         text += " But the trajectories were cut off, which may account for all of it."
-        return Headline(text, label, "cut off too early to say", Tone.CAUTION, detail)
-    return Headline(text, label, "behaviour not matched", Tone.CAUTION, detail)
+        return Headline(text, label, "cut off too early to say", Tone.CAUTION, detail=detail)
+    return Headline(text, label, "behaviour not matched", Tone.CAUTION, detail=detail)
 
 
 def _untold(named: NamedRecovery) -> Headline:
@@ -198,7 +200,7 @@ def _untold(named: NamedRecovery) -> Headline:
     if np.isnan(known.reward_intervals).all():
         sentences.insert(0, "How far the weights may be off: this answer has no intervals.")
     if not sentences:
-        return Headline("Nothing was found that these demonstrations leave open.", label)
+        return Headline("The fit found nothing that these demonstrations leave open.", label)
     return _several(sentences, label, Tone.CAUTION, "Guarantees and findings")
 
 
@@ -215,10 +217,10 @@ def _listed(verb: str, names: Sequence[str], weights: np.ndarray) -> str:
     first = f"{verb} **{names[order[0]]}**"
     if len(names) == 1:
         return f"{first}."
-    parts = [f"**{names[j]}** ({short(weights[j], digits=2)})" for j in order[1:NAMED]]
+    parts = [f"**{names[j]}** ({short(float(weights[j]), digits=2)})" for j in order[1:NAMED]]
     if len(order) == 1:
-        return f"{first} and hardly anything else (weight {short(weights[order[0]])} of 1)."
-    text = f"{first} most (weight {short(weights[order[0]], digits=2)} of 1)"
+        return f"{first} and hardly anything else (weight {short(float(weights[order[0]]))} of 1)."
+    text = f"{first} most (weight {short(float(weights[order[0]]), digits=2)} of 1)"
     text += f", then {_joined(parts)}" if parts else ""
     rest = len(order) - NAMED
     return f"{text}{f', and {rest} more' if rest > 0 else ''}."

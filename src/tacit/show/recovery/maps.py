@@ -246,7 +246,8 @@ def _picture(
     cells = []
     if texts:
         box = box_of(axes, (-0.5, layout.columns - 0.5), (-0.5, layout.rows - 0.5))
-        cells.append(Cells(title, box, layout.rows, layout.columns, texts, grid.names))
+        size = {"rows": layout.rows, "columns": layout.columns}
+        cells.append(Cells(title, box, **size, values=texts, names=grid.names))
     return Picture(svg(figure), alt, cells=cells, name=anchor(title))
 
 

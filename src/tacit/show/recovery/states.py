@@ -90,7 +90,7 @@ class NamedRecovery:
     @property
     def confidence(self) -> str:
         """The confidence of the intervals, such as "95 %"."""
-        return f"{100 * getattr(self.recovery.identification, 'confidence', 0.95):g} %"
+        return f"{100 * self.recovery.identification.confidence:g} %"
 
     def constraint(self, k: int) -> str:
         """The name of a constraint: its only feature, or its number."""
