@@ -9,31 +9,31 @@ parts of its behaviour only enlarge the set: the truth is in it for certain.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.data.observed import Observed, counts_of
 from tacit.engine.progress import once
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
-from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back
-from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
-from tacit.inverse.identification import Identification, unidentified
-from tacit.inverse.optimal.budgets import calibrated, expectation_ranges
-from tacit.inverse.optimal.cone import Cone, cone
+from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
+from tacit.inverse.findings import Finding, data_findings, feature_findings
+from tacit.inverse.identification import unidentified
+from tacit.inverse.optimal.cone import cone
 from tacit.inverse.optimal.findings import (
     map_findings,
     misfit_findings,
     point_findings,
     set_findings,
 )
+from tacit.inverse.optimal.gauge import Evidence, Parts, expectation_ranges, gauge, objective_of
 from tacit.inverse.optimal.points import Nearest, Point, best_point, nearest
-from tacit.inverse.optimal.questions import NOTHING, TRIVIAL, Questions, intervals
-from tacit.inverse.optimal.vocabulary import Vocabulary, vocabulary
+from tacit.inverse.optimal.questions import TRIVIAL, Questions, intervals
+from tacit.inverse.optimal.vocabulary import vocabulary
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus, delivered
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features, Objective
+from tacit.model.objective import Features
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,15 @@ class Explanation:
         counts = counts_of(mdp, demonstrations)
         found = cone(mdp, words.tables, counts)
         seen = expectations_from_start(mdp, features, demonstrations)
-        evidence = Evidence(mdp, features, demonstrations, words, found, seen, repr(self))
+        evidence = Evidence(
+            mdp=mdp,
+            features=features,
+            demonstrations=demonstrations,
+            words=words,
+            cone=found,
+            seen=seen,
+            estimator=repr(self),
+        )
         questions = Questions(found, words, self.tolerance)
         if len(words.tables) == 0:
             return delivered(silent(evidence), throw)
@@ -97,35 +105,12 @@ BROKEN = 1e-6
 WRONG = 1e-6
 
 
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What a recovery is made from.
-
-    Attributes:
-        mdp: the model.
-        features: what reward and costs may be made of.
-        demonstrations: what was seen.
-        words: the columns of the features.
-        cone: all explanations.
-        seen: expectations of the trajectories seen from their start; None if there are none.
-        estimator: the call that makes the recovery.
-    """
-
-    mdp: MDP
-    features: Features
-    demonstrations: Observed
-    words: Vocabulary
-    cone: Cone
-    seen: Expectations | None
-    estimator: str
-
-
 def explained(
     evidence: Evidence, questions: Questions, point: Point, programs: int = 0
 ) -> Recovery:
     """The `Recovery` at a point of the set, found by so many programs, and the set's intervals."""
     words, mdp, cone = evidence.words, evidence.mdp, evidence.cone
-    parts, moved = _in_gauge(evidence, point.amounts, point.values)
+    parts, moved = gauge(evidence, point.amounts, point.values)
     ranges = expectation_ranges(mdp, evidence.features, cone.observed, evidence.seen)
     found, more = intervals(questions, ranges)
     # Where some explanation does without a constraint, its budget may be as large as one likes.
@@ -141,27 +126,23 @@ def explained(
         *point_findings(point, int(cone.visited.sum())),
         *moved,
     ]
-    nothing = unidentified(parts.reward_weights, parts.cost_weights, active=parts.active)
+    ties = int(point.ties.sum())
+    history = {"margin": [point.margin], "ties": [ties], "programs": [programs + more]}
+    recovery = _recovery(evidence, parts, findings, history, point.violation)
     identification = replace(
-        nothing,
+        recovery.identification,
         reward_intervals=found.reward,
         cost_intervals=found.costs,
         multiplier_intervals=found.multipliers,
         budget_intervals=budgets,
-        findings=tuple(findings),
         answer=questions,
     )
-    history = {
-        "margin": [point.margin],
-        "ties": [int(point.ties.sum())],
-        "programs": [programs + more],
-    }
-    return _recovery(evidence, parts, identification, history, point.violation)
+    return replace(recovery, identification=identification)
 
 
 def unexplained(evidence: Evidence, found: Nearest) -> Recovery:
     """The `Recovery` of an expert that errs: the nearest objective, no intervals."""
-    parts, moved = _in_gauge(evidence, found.amounts, found.values)
+    parts, moved = gauge(evidence, found.amounts, found.values)
     counts = counts_of(evidence.mdp, evidence.demonstrations)
     visits = counts.sum(axis=1)
     size = np.abs(evidence.words.weights(found.amounts)[0]).sum() or 1.0
@@ -173,108 +154,16 @@ def unexplained(evidence: Evidence, found: Nearest) -> Recovery:
     forgone = np.nan
     if evidence.seen is not None and gain > 0:
         forgone = float((evidence.seen.visitation * found.slack).sum() / gain)
-    findings = [
-        *misfit_findings(by_state, wrong, forgone),
-        *_shared_findings(evidence),
-        *moved,
-    ]
-    identification = unidentified(
-        parts.reward_weights, parts.cost_weights, active=parts.active, findings=findings
-    )
+    misfit = misfit_findings(by_state, wrong, forgone)
+    findings = [*misfit, *_shared_findings(evidence), *moved]
     history = {"slack_by_state": by_state[None], "wrong": [wrong], "forgone": [forgone]}
-    return _recovery(evidence, parts, identification, history, found.violation)
+    return _recovery(evidence, parts, findings, history, found.violation)
 
 
 def silent(evidence: Evidence) -> Recovery:
     """The `Recovery` where no policy influences any feature: nothing is known."""
-    parts, _ = _in_gauge(evidence, np.zeros(0), np.zeros(evidence.mdp.states))
-    findings = _shared_findings(evidence)
-    identification = unidentified(
-        parts.reward_weights, parts.cost_weights, active=parts.active, findings=findings
-    )
-    return _recovery(evidence, parts, identification, {}, 0.0)
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """An objective in the gauge.
-
-    Attributes:
-        reward_weights: [D] of L1 norm 1; NaN if the reward is 0.
-        cost_weights: one [D_k] per constraint, of sum 1; NaN if it is inactive.
-        multipliers: [K].
-        budgets: [K] infinite if inactive.
-        active: [K] bool.
-    """
-
-    reward_weights: np.ndarray
-    cost_weights: list[np.ndarray]
-    multipliers: np.ndarray
-    budgets: np.ndarray
-    active: np.ndarray
-
-
-def _in_gauge(
-    evidence: Evidence, amounts: np.ndarray, values: np.ndarray
-) -> tuple[Parts, list[Finding]]:
-    """The `Parts` of these amounts [C], budgets calibrated; findings about moved budgets."""
-    words, mdp = evidence.words, evidence.mdp
-    theta = words.weights(amounts)
-    large = [amounts[words.block == b].sum() > NOTHING for b in range(len(theta))]
-    norm = np.abs(theta[0]).sum()
-    reward = theta[0] / norm if large[0] and norm > 0 else np.full(len(theta[0]), np.nan)
-    active = np.array(large[1:], dtype=bool)
-    price = 1.0 / norm if np.isfinite(reward).all() else np.inf
-    prices = [part.sum() * price if on else 0.0 for part, on in zip(theta[1:], active, strict=True)]
-    costs = [
-        part / part.sum() if is_active else np.full(len(part), np.nan)
-        for part, is_active in zip(theta[1:], active, strict=True)
-    ]
-    gains = words.table(amounts) + mdp.discount * mdp.expected_next(values)
-    budgets, moved = _calibrated(evidence, costs, active, gains.argmax(axis=1))
-    findings = [
-        Finding(
-            f"The budget {f'of constraint {k} ' if len(active) > 1 else ''}was moved from "
-            f"{old:.6g} to {budgets[k]:.6g}: policies that use only demonstrated actions cannot "
-            "spend the former.",
-            Kind.UNATTAINABLE,
-            constraint=k,
-            number=old,
-        )
-        for k, old in moved
-    ]
-    return Parts(reward, costs, np.array(prices), budgets, active), findings
-
-
-def _calibrated(
-    evidence: Evidence, costs: list[np.ndarray], active: np.ndarray, greedy: np.ndarray
-) -> tuple[np.ndarray, list[tuple[int, float]]]:
-    """[K] budgets, and (constraint, what the demonstrations spend) for those that were moved."""
-    budgets = np.full(len(active), np.inf)
-    if not active.any():
-        return budgets, []
-    mdp, seen = evidence.mdp, evidence.seen
-    tables = _objective(evidence, None, costs, budgets).tables(mdp)[1][active]
-    wanted = np.full(len(tables), np.nan)
-    if seen is not None:
-        wanted = np.array([costs[k] @ seen.costs[k] for k in np.flatnonzero(active)])
-    counts = counts_of(mdp, evidence.demonstrations)
-    budgets[active], moved = calibrated(mdp, tables, wanted, counts, greedy)
-    which = np.flatnonzero(active)[moved]
-    return budgets, list(zip(which.tolist(), wanted[moved].tolist(), strict=True))
-
-
-def _objective(
-    evidence: Evidence,
-    reward_weights: np.ndarray | None,
-    cost_weights: list[np.ndarray],
-    budgets: np.ndarray,
-) -> Objective:
-    """The objective of these weights; NaN weights count as 0."""
-    features = evidence.features
-    width = features.reward.shape[-1]
-    reward = np.zeros(width) if reward_weights is None else np.nan_to_num(reward_weights)
-    return features.objective(reward, [np.nan_to_num(w) for w in cost_weights], budgets)
+    parts, _ = gauge(evidence, np.zeros(0), np.zeros(evidence.mdp.states))
+    return _recovery(evidence, parts, _shared_findings(evidence), {}, 0.0)
 
 
 def _shared_findings(evidence: Evidence) -> list[Finding]:
@@ -288,11 +177,12 @@ def _shared_findings(evidence: Evidence) -> list[Finding]:
 def _recovery(
     evidence: Evidence,
     parts: Parts,
-    identification: Identification,
-    history: dict[str, Any],
+    findings: list[Finding],
+    history: dict[str, npt.ArrayLike],
     violation: float,
 ) -> Recovery:
-    objective = _objective(evidence, parts.reward_weights, parts.cost_weights, parts.budgets)
+    """The `Recovery` of these parts, without intervals."""
+    objective = objective_of(evidence, parts.reward_weights, parts.cost_weights, parts.budgets)
     solution = ColumnGeneration().solve(evidence.mdp, objective, throw=False)
     gap = noise = truncation = np.nan
     if evidence.seen is not None:
@@ -300,18 +190,20 @@ def _recovery(
         noise, truncation = evidence.seen.noise, evidence.seen.relative_truncation
     fine = violation <= BROKEN
     return Recovery(
-        parts.reward_weights,
-        parts.cost_weights,
-        parts.multipliers,
-        parts.budgets,
-        0.0,
-        objective,
-        solution,
-        RecoveryStatus.CONVERGED if fine else RecoveryStatus.NOT_CONVERGED,
-        RecoveryCertificate(gap, noise, truncation, objective_gap=violation),
-        History(history),
-        identification,
-        evidence.estimator,
-        evidence.features.reward_names,
-        evidence.features.cost_names,
+        reward_weights=parts.reward_weights,
+        cost_weights=parts.cost_weights,
+        multipliers=parts.multipliers,
+        budgets=parts.budgets,
+        temperature=0.0,
+        objective=objective,
+        solution=solution,
+        status=RecoveryStatus.CONVERGED if fine else RecoveryStatus.NOT_CONVERGED,
+        certificate=RecoveryCertificate(gap, noise, truncation, objective_gap=violation),
+        history=History(history),
+        identification=unidentified(
+            parts.reward_weights, parts.cost_weights, active=parts.active, findings=findings
+        ),
+        estimator=evidence.estimator,
+        reward_names=evidence.features.reward_names,
+        cost_names=evidence.features.cost_names,
     )

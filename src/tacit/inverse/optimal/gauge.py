@@ -1,4 +1,4 @@
-"""Budgets of an optimal expert: what it spends, among all that its demonstrated actions can spend.
+"""The gauge of an explanation: weights of norm 1, prices, and budgets that its actions can spend.
 
 A budget that binds is spent exactly, so it is the expectation of the cost. The mean over the
 demonstrations is off by sampling, often to where no policy made of demonstrated actions gets, and
@@ -8,21 +8,140 @@ within reach by construction, and is a sample of the actions only: the transitio
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from tacit.data.observed import Observed, counts_of
 from tacit.forward.pricing import best_column
 from tacit.forward.solution import costs_of
 from tacit.forward.visitation import visitation
 from tacit.inverse.expectations import Expectations
+from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.optimal.cone import Cone
 from tacit.inverse.optimal.program import least
+from tacit.inverse.optimal.questions import NOTHING
+from tacit.inverse.optimal.vocabulary import Vocabulary
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features
+from tacit.model.objective import Features, Objective
 from tacit.model.transitions import Successors
 
 # Bounds on the sampling error of expectations hold jointly with this probability.
 CONFIDENCE = 0.999
 # Budgets moved by less than this, relative to their size, were not moved.
 MOVED = 1e-9
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Evidence:
+    """What a recovery is made from.
+
+    Attributes:
+        mdp: the model.
+        features: what reward and costs may be made of.
+        demonstrations: what was seen.
+        words: the columns of the features.
+        cone: all explanations.
+        seen: expectations of the trajectories seen from their start; None if there are none.
+        estimator: the call that makes the recovery.
+    """
+
+    mdp: MDP
+    features: Features
+    demonstrations: Observed
+    words: Vocabulary
+    cone: Cone
+    seen: Expectations | None
+    estimator: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Parts:
+    """An objective in the gauge.
+
+    Attributes:
+        reward_weights: [D] of L1 norm 1; NaN if the reward is 0.
+        cost_weights: one [D_k] per constraint, of sum 1; NaN if it is inactive.
+        multipliers: [K].
+        budgets: [K] infinite if inactive.
+        active: [K] bool.
+    """
+
+    reward_weights: np.ndarray
+    cost_weights: list[np.ndarray]
+    multipliers: np.ndarray
+    budgets: np.ndarray
+    active: np.ndarray
+
+
+def gauge(
+    evidence: Evidence, amounts: np.ndarray, values: np.ndarray
+) -> tuple[Parts, list[Finding]]:
+    """The `Parts` of these amounts [C], budgets calibrated; findings about moved budgets."""
+    words, mdp = evidence.words, evidence.mdp
+    theta = words.weights(amounts)
+    large = [amounts[words.block == b].sum() > NOTHING for b in range(len(theta))]
+    norm = np.abs(theta[0]).sum()
+    reward = theta[0] / norm if large[0] and norm > 0 else np.full(len(theta[0]), np.nan)
+    active = np.array(large[1:], dtype=bool)
+    price = 1.0 / norm if np.isfinite(reward).all() else np.inf
+    prices = [part.sum() * price if on else 0.0 for part, on in zip(theta[1:], active, strict=True)]
+    costs = [
+        part / part.sum() if is_active else np.full(len(part), np.nan)
+        for part, is_active in zip(theta[1:], active, strict=True)
+    ]
+    gains = words.table(amounts) + mdp.discount * mdp.expected_next(values)
+    budgets, moved = _budgets(evidence, costs, active, gains.argmax(axis=1))
+    findings = [
+        Finding(
+            f"The budget {f'of constraint {k} ' if len(active) > 1 else ''}was moved from "
+            f"{old:.6g} to {budgets[k]:.6g}: policies that use only demonstrated actions cannot "
+            "spend the former.",
+            Kind.UNATTAINABLE,
+            constraint=k,
+            number=old,
+        )
+        for k, old in moved
+    ]
+    found = Parts(
+        reward_weights=reward,
+        cost_weights=costs,
+        multipliers=np.array(prices),
+        budgets=budgets,
+        active=active,
+    )
+    return found, findings
+
+
+def _budgets(
+    evidence: Evidence, costs: list[np.ndarray], active: np.ndarray, greedy: np.ndarray
+) -> tuple[np.ndarray, list[tuple[int, float]]]:
+    """[K] budgets, and (constraint, what the demonstrations spend) for those that were moved."""
+    budgets = np.full(len(active), np.inf)
+    if not active.any():
+        return budgets, []
+    mdp, seen = evidence.mdp, evidence.seen
+    tables = objective_of(evidence, None, costs, budgets).tables(mdp)[1][active]
+    wanted = np.full(len(tables), np.nan)
+    if seen is not None:
+        wanted = np.array([costs[k] @ seen.costs[k] for k in np.flatnonzero(active)])
+    counts = counts_of(mdp, evidence.demonstrations)
+    budgets[active], moved = calibrate(mdp, tables, wanted, counts, greedy)
+    which = np.flatnonzero(active)[moved]
+    return budgets, list(zip(which.tolist(), wanted[moved].tolist(), strict=True))
+
+
+def objective_of(
+    evidence: Evidence,
+    reward_weights: np.ndarray | None,
+    cost_weights: list[np.ndarray],
+    budgets: np.ndarray,
+) -> Objective:
+    """The objective of these weights; NaN weights count as 0."""
+    features = evidence.features
+    width = features.reward.shape[-1]
+    reward = np.zeros(width) if reward_weights is None else np.nan_to_num(reward_weights)
+    return features.objective(reward, [np.nan_to_num(w) for w in cost_weights], budgets)
 
 
 def expectation_ranges(
@@ -34,7 +153,7 @@ def expectation_ranges(
     and near the demonstrations' own expectations, where these are known.
     """
     allowed = observed | ~observed.any(axis=1, keepdims=True)
-    narrow, chosen = _only(mdp, allowed)
+    narrow, chosen = _restrict(mdp, allowed)
     every = np.arange(mdp.states)[:, None]
     ranges = []
     for k, given in enumerate(features.costs):
@@ -45,12 +164,12 @@ def expectation_ranges(
             for end, sign in enumerate((-1.0, 1.0)):
                 ends[j, end] = best_column(narrow, table, np.array([sign])).totals[0]
         if seen is not None:
-            ends = _intersected(ends, seen, k)
+            ends = _intersect(ends, seen, k)
         ranges.append(ends)
     return ranges
 
 
-def _intersected(ends: np.ndarray, seen: Expectations, k: int) -> np.ndarray:
+def _intersect(ends: np.ndarray, seen: Expectations, k: int) -> np.ndarray:
     """[D_k, 2] the part of the ranges near the means of constraint k; or all, if none is."""
     error = np.minimum(seen.hoeffding(CONFIDENCE)[k + 1], seen.bernstein(CONFIDENCE)[k + 1])
     error = error + seen.truncation[k + 1]
@@ -59,7 +178,7 @@ def _intersected(ends: np.ndarray, seen: Expectations, k: int) -> np.ndarray:
     return np.where((low <= high)[:, None], np.stack([low, high], axis=1), ends)
 
 
-def calibrated(
+def calibrate(
     mdp: MDP, costs: np.ndarray, wanted: np.ndarray, counts: np.ndarray, fallback: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """[K] what the policy spends that takes actions as often as they were seen; [K] moved.
@@ -110,7 +229,7 @@ def _distance(
     return float(found[len(pairs) :].sum())
 
 
-def _only(mdp: MDP, allowed: np.ndarray) -> tuple[MDP, np.ndarray]:
+def _restrict(mdp: MDP, allowed: np.ndarray) -> tuple[MDP, np.ndarray]:
     """The model in which actions not allowed do what the first allowed one does; [S, A] which."""
     first = allowed.argmax(axis=1)
     chosen = np.where(allowed, np.arange(mdp.actions), first[:, None])
