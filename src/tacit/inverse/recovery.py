@@ -249,13 +249,13 @@ class Recovery(Criteria):
 def _coefficients(recovery: Recovery) -> Parameters:
     """The `Parameters` of a recovery that has weights and perhaps a temperature, but no errors."""
     names = coefficient_names(recovery.reward_names, recovery.cost_names)
+    if not recovery.temperature > 0:
+        absence = "there are no coefficients: this demonstrator has no temperature"
+        return unmeasured(names, np.full(len(names), np.nan), lower=-np.inf, absence=absence)
     # Weights that are NaN belong to a block whose coefficients are all 0.
     parts = [np.nan_to_num(recovery.reward_weights)]
     for price, weights in zip(recovery.multipliers, recovery.cost_weights, strict=True):
         parts.append(price * (weights if price else np.zeros(len(weights))))
-    if not recovery.temperature > 0:
-        absence = "there are no coefficients: this demonstrator has no temperature"
-        return unmeasured(names, np.full(len(names), np.nan), lower=-np.inf, absence=absence)
     points = np.concatenate(parts) / recovery.temperature
     lower = np.where(np.arange(len(points)) < len(parts[0]), np.minimum(points, 0.0), 0.0)
     lower = np.where(lower < 0, -np.inf, lower)
