@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import oracles
+from kinds import told
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel, NotConverged
 from tacit.forward.column_generation import ColumnGeneration
@@ -17,6 +18,7 @@ from tacit.forward.solution import Status, certify
 from tacit.forward.solve import solve
 from tacit.forward.visitation import visitation_recursion
 from tacit.inverse.expectations import expectations, pull_back
+from tacit.inverse.findings import Kind
 from tacit.inverse.paper.alternating import Alternating, Bound, Budget, Step, _history, row
 from tacit.inverse.paper.report import report
 from tacit.inverse.paper.rounds import favourites, rounds, with_favourites
@@ -357,7 +359,7 @@ def test_a_slack_budget_leaves_published_constraint_weights_where_they_are():
     assert np.isnan(recovery.cost_weights[0]).all()
     assert recovery.budgets[0] == np.inf
     assert not recovery.identification.active[0]
-    assert any("not identified" in text for text in recovery.identification.findings)
+    assert told(recovery.identification.findings, Kind.SLACK, constraint=0)
     assert (recovery.objective.costs == 0).all()
 
 
@@ -369,7 +371,7 @@ def test_a_reward_that_explains_everything_needs_no_constraint():
     assert recovery.multipliers[0] == 0
     assert np.isnan(recovery.cost_weights[0]).all()
     assert distance(recovery.solution.visitation, expert.visitation) < 0.02
-    assert any("reward alone" in text for text in recovery.identification.findings)
+    assert told(recovery.identification.findings, Kind.INACTIVE, constraint=0)
 
 
 def test_a_constraint_that_binds_by_chance_is_set_aside():
@@ -389,7 +391,7 @@ def test_a_constraint_that_binds_by_chance_is_set_aside():
     assert recovery.multipliers[0] == 0
     assert recovery.solution.multipliers[0] == 0
     assert np.isnan(recovery.cost_weights[0]).all()
-    assert any("as well without it" in text for text in recovery.identification.findings)
+    assert told(recovery.identification.findings, Kind.INACTIVE)
     assert distance(recovery.solution.visitation, expert.visitation) < 0.05
 
 
@@ -405,8 +407,7 @@ def test_infeasible_rounds_are_counted_and_never_called_converged():
     # Line 7 uses multiplier 1 there.
     first = recovery.history["multipliers"][infeasible & (recovery.history["iteration"] > 0), 0]
     assert first == pytest.approx(1.0)
-    count = f"In {infeasible.sum()} of {len(infeasible)} rounds no policy met the budgets"
-    assert any(text.startswith(count) for text in recovery.identification.findings)
+    assert told(recovery.identification.findings, Kind.NOTE, number=infeasible.sum())
     if infeasible.all():
         assert recovery.status is RecoveryStatus.NOT_CONVERGED
         assert np.isnan(recovery.multipliers).all()
@@ -421,7 +422,8 @@ def test_where_no_weights_meet_the_bound_the_simplex_alone_holds_them():
     assert (recovery.history["empty"] == 1).all()
     assert recovery.history["infeasible"].all()
     assert recovery.status is RecoveryStatus.NOT_CONVERGED
-    assert any("no constraint weights" in text for text in recovery.identification.findings)
+    empty = int((recovery.history["empty"] > 0).sum())
+    assert told(recovery.identification.findings, Kind.NOTE, number=empty)
 
 
 def test_budgets_are_raised_to_what_can_be_met():
@@ -435,7 +437,7 @@ def test_budgets_are_raised_to_what_can_be_met():
     assert not recovery.history["infeasible"].any()
     least, _, _ = oracles.best_policy(mdp, np.array([[0.0, 0.0], [-1.0, -1.0]]))
     assert recovery.budgets == pytest.approx([-least])
-    assert any("raised to the least cost" in text for text in recovery.identification.findings)
+    assert told(recovery.identification.findings, Kind.UNATTAINABLE)
 
 
 def test_an_oscillation_is_reported_and_the_best_round_kept():
@@ -445,7 +447,7 @@ def test_an_oscillation_is_reported_and_the_best_round_kept():
     recovery = rules.fit(world.mdp, world.features, walks, throw=False)
     assert recovery.status is RecoveryStatus.NOT_CONVERGED
     assert recovery.history["reversed"].mean() > 0.5
-    assert any("oscillate" in text for text in recovery.identification.findings)
+    assert told(recovery.identification.findings, Kind.NOT_CONVERGED)[0].about.number > 0.5
     feasible = ~recovery.history["infeasible"]
     best = recovery.history["feature_gap"][feasible].min()
     noise = recovery.certificate.sampling_noise
@@ -457,8 +459,8 @@ def test_cut_off_trajectories_are_matched_over_the_same_horizon():
     expert, walks = demonstrated(world, trajectories=400, steps=12)
     whole = Alternating(starts=3).fit(world.mdp, world.features, walks, throw=False)
     same = Alternating(starts=3, steps=12).fit(world.mdp, world.features, walks, throw=False)
-    assert any("cut off early" in text for text in whole.identification.findings)
-    assert not any("cut off early" in text for text in same.identification.findings)
+    assert told(whole.identification.findings, Kind.TRUNCATED)
+    assert not told(same.identification.findings, Kind.TRUNCATED)
     assert same.certificate.feature_gap < 0.5 * whole.certificate.feature_gap
     assert distance(same.solution.visitation, expert.visitation) < 0.1
 
@@ -508,7 +510,7 @@ def test_a_rest_that_explains_nothing_is_a_local_optimum():
     assert recovery.certificate.weight_change <= 1e-4
     assert recovery.certificate.feature_gap > 5 * recovery.certificate.sampling_noise
     assert recovery.status is RecoveryStatus.LOCAL_OPTIMUM
-    assert any("not explained" in text for text in recovery.identification.findings)
+    assert told(recovery.identification.findings, Kind.MISFIT)
 
 
 def test_a_vanishing_weight_that_should_grow_is_no_rest():

@@ -9,8 +9,10 @@ from scipy.stats import chi2
 
 import tacit
 from experts import grid, pairs, policy_of, spread_visits
+from kinds import told
 from oracles import policy_visitation
 from tacit import MDP
+from tacit.inverse.findings import Kind
 
 GRID = (0.5, 0.7, 0.8, 0.85, 0.9, 0.93, 0.96)
 
@@ -74,8 +76,8 @@ def test_exact_counts_put_the_top_at_the_truth():
     found = profile(seen, (0.7, 0.75, 0.8, 0.85, 0.9), estimator=tacit.Likelihood())
     assert found.best == 0.8
     assert_array_equal(found.inside, [False, False, True, False, False])
-    assert "only 0.8" in found.sentences[0]
-    assert "The discount assumed, 0.9, does not explain them as well." in found.sentences
+    assert told(found.sentences, Kind.NOTE, number=0.8)
+    assert told(found.sentences, Kind.MISFIT, number=0.9)
 
 
 @pytest.mark.slow
@@ -94,20 +96,20 @@ def test_few_steps_cannot_tell():
     seen = tacit.simulate(*expert(0.8), trajectories=4, steps=10, seed=1)
     found = profile(seen, estimator=tacit.Likelihood())
     assert found.inside.all()
-    assert "cannot tell the discount: all 7 values tried" in found.sentences[0]
+    assert found.sentences[0].kind is Kind.NOT_IDENTIFIED
+    assert not told(found.sentences, Kind.MISFIT)
 
 
 def test_sentences_say_how_the_answer_moves(result):
-    low, high = result.interval
-    text = " ".join(result.sentences)
-    assert f"cannot tell the discount between {low:g} and {high:g}" in text
+    assert result.sentences[0].kind is Kind.NOT_IDENTIFIED
     kept = [one for one, on in zip(result.recoveries, result.inside, strict=True) if on]
     weights = np.stack([np.concatenate([one.reward_weights, *one.cost_weights]) for one in kept])
     most = np.nanmax(np.ptp(weights, axis=0))
     named = [*kept[0].reward_names, *kept[0].cost_names[0]][int(np.argmax(np.ptp(weights, axis=0)))]
     assert most > 0.05, "the case at hand"
-    assert f"that of {named}" in text
-    assert "Constraint 0 is active at each" in text
+    (moved,) = told(result.sentences, Kind.NOT_IDENTIFIED, feature=named)
+    assert moved.about.number == pytest.approx(most)
+    assert told(result.sentences, Kind.ACTIVE, constraint=0)
 
 
 @pytest.mark.parametrize(

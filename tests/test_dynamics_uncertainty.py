@@ -7,6 +7,7 @@ import oracles
 import tacit
 from tacit import MDP, InvalidModel
 from tacit.checks.dynamics import dynamics_uncertainty
+from tacit.inverse.findings import Kind
 
 
 def expert(seed: int, constraints: int = 0, temperature: float = 0.05):
@@ -98,7 +99,7 @@ def test_every_interval_grows_and_the_finding_is_said():
     assert known.any()
     assert np.allclose(after.reward_standard_errors[known] ** 2, variance[known], rtol=1e-12)
     assert after.findings == (found.finding, *before.findings)
-    assert "redrawn 6 times" in found.finding
+    assert (found.finding.kind, found.draws) == (Kind.ERRORS, 6)
     assert (after.reward_intervals >= 0).all()
     assert (after.reward_intervals <= 1).all()
     assert np.array_equal(found.recovery.reward_weights, plain.reward_weights)

@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+import kinds
 import oracles
 import tacit
 from tacit.inverse.expectations import expectations
+from tacit.inverse.findings import Kind
 from tacit.inverse.optimal.cone import cone, rows, values
 from tacit.inverse.optimal.explanation import Explanation
 from tacit.inverse.optimal.vocabulary import vocabulary
@@ -131,8 +133,8 @@ def shortfall(mdp, objective, multipliers):
     return level[:, None] - table - mdp.discount * mdp.dense() @ level
 
 
-def findings(recovery) -> str:
-    return "\n".join(recovery.identification.findings)
+def told(recovery, kind: Kind, **about) -> list:
+    return kinds.told(recovery.identification.findings, kind, **about)
 
 
 # --- the truth ------------------------------------------------------------------------------------
@@ -427,7 +429,7 @@ def test_where_unshown_states_can_be_reached_demonstrated_actions_are_still_the_
     recovery = fitted(world, shown)
     short = shortfall(world.mdp, recovery.objective, recovery.multipliers)
     assert short[shown.counts(world.mdp) > 0].max() <= EXACT
-    assert "departs from the demonstrations" not in findings(recovery)
+    assert not told(recovery, Kind.ASSUMED, number=None)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -473,7 +475,7 @@ def test_budgets_are_within_reach_of_demonstrated_actions_and_said_to_be_moved()
             table = np.where((counts > 0) | unseen[:, None], sign * cost, -1e6)
             ends.append(sign * oracles.best_policy(world.mdp, table)[0])
         assert ends[0] - 1e-9 <= recovery.budgets[0] <= ends[1] + 1e-9
-        said = any("budget was moved" in text for text in recovery.identification.findings)
+        said = bool(told(recovery, Kind.UNATTAINABLE, constraint=0))
         assert said or ends[0] - 1e-6 <= mean <= ends[1] + 1e-6
         moved += said
         np.testing.assert_allclose(recovery.solution.spent, recovery.budgets, rtol=1e-7)
@@ -493,8 +495,8 @@ def test_a_column_shared_by_reward_and_cost_is_reported():
         [["hill", "slope", "north", "east"]],
     )
     recovery = Explanation().fit(world.mdp, shared, shown)
-    assert "'height' and cost feature 'hill' trade off freely" in findings(recovery)
-    assert "Only trivial" not in findings(recovery)
+    assert told(recovery, Kind.NOT_IDENTIFIED, feature="height")
+    assert not told(recovery, Kind.NOT_IDENTIFIED, feature=None, constraint=None)
     known = recovery.identification
     # The trade: 7 units of cost weight undo one of reward weight, so all of the reward may be it.
     assert known.reward_intervals[2, 1] == pytest.approx(1.0, abs=EXACT)
@@ -507,10 +509,10 @@ def test_only_trivial_explanations_are_called_so():
     shown = tacit.simulate(world.mdp, everything, trajectories=50, steps=500)
     same = tacit.Features(world.features.costs[0], [world.features.costs[0]])
     recovery = Explanation().fit(world.mdp, same, shown)
-    assert "Only trivial explanations" in findings(recovery)
-    assert "Imperfect" not in findings(recovery)
+    assert told(recovery, Kind.NOT_IDENTIFIED, feature=None, constraint=None)
+    assert not told(recovery, Kind.MISFIT)
     # Without the shared columns nothing but an error of the expert explains acting at random.
-    assert "Imperfect expert" in findings(fitted(world, shown))
+    assert told(fitted(world, shown), Kind.MISFIT)
 
 
 def test_constraints_with_the_same_features_share_one_sum():
@@ -519,12 +521,12 @@ def test_constraints_with_the_same_features_share_one_sum():
     one = fitted(world, shown).identification
     features = tacit.Features(world.features.reward, [world.features.costs[0]] * 2)
     two = Explanation().fit(world.mdp, features, shown)
-    assert "Constraints 0 and 1 have the same features: only the sum" in findings(two)
+    assert told(two, Kind.NOT_IDENTIFIED, constraint=None)
     known = two.identification
     both = known.interval(np.zeros(2), [np.ones(4), np.ones(4)])
     np.testing.assert_allclose(both, one.multiplier_intervals[0], rtol=EXACT)
     assert (known.multiplier_intervals[:, 0] <= EXACT).all()
-    assert "Constraint 0 may be inactive" in findings(two)
+    assert told(two, Kind.NOT_IDENTIFIED, constraint=0)
 
 
 def test_an_inactive_constraint_is_nan_and_one_that_may_be_is_said_to_be():
@@ -535,7 +537,7 @@ def test_an_inactive_constraint_is_nan_and_one_that_may_be_is_said_to_be():
     features = tacit.Features(reward, [cost])
     shown = tacit.Demonstrations.from_trajectories([([0], [1]), ([1], [1])])
     recovery = Explanation().fit(mdp, features, shown)
-    assert "The constraint is inactive" in findings(recovery)
+    assert told(recovery, Kind.INACTIVE, constraint=0)
     assert recovery.multipliers[0] == 0.0
     assert np.isnan(recovery.cost_weights[0]).all()
     assert np.isnan(recovery.identification.cost_intervals[0]).all()
@@ -545,7 +547,7 @@ def test_an_inactive_constraint_is_nan_and_one_that_may_be_is_said_to_be():
 
     free = tacit.Demonstrations.from_trajectories([([0], [1]), ([1], [0])])
     recovery = Explanation().fit(mdp, features, free)
-    assert "The constraint may be inactive" in findings(recovery)
+    assert told(recovery, Kind.NOT_IDENTIFIED, constraint=0)
     # In state 0 one unit wanted outweighs up to one unit of cost.
     np.testing.assert_allclose(recovery.identification.multiplier_intervals, [[0, 1]], atol=1e-8)
 
@@ -598,7 +600,7 @@ def test_features_that_nothing_influences_change_nothing_else():
     np.testing.assert_array_equal(known.reward_intervals[2:], [[0, 1], [0, 1]])
     np.testing.assert_allclose(known.cost_intervals[0][:4], mine.cost_intervals[0], atol=EXACT)
     np.testing.assert_allclose(known.multiplier_intervals, mine.multiplier_intervals, rtol=EXACT)
-    assert "No policy can influence reward feature 2, reward feature 3" in findings(other)
+    assert told(other, Kind.NOT_IDENTIFIED, feature=None)
     np.testing.assert_allclose(known.interval([0, 0, 1, 0], [np.zeros(5)]), [0, 1])
 
 
@@ -608,7 +610,7 @@ def test_a_world_without_a_choice_tells_nothing():
     shown = tacit.simulate(mdp, np.ones((3, 1)), trajectories=2, steps=10)
     recovery = Explanation().fit(mdp, features, shown)
     assert np.isnan(recovery.reward_weights).all()
-    assert "No policy can influence" in findings(recovery)
+    assert told(recovery, Kind.NOT_IDENTIFIED)
 
 
 # --- experts that err -----------------------------------------------------------------------------
@@ -622,8 +624,8 @@ def test_an_expert_that_errs_is_a_finding_with_its_slack_by_state():
     shown = tacit.simulate(world.mdp, policy, trajectories=100, steps=500)
     recovery = fitted(world, shown)
     assert recovery.status is tacit.RecoveryStatus.CONVERGED
-    assert "Imperfect expert" in findings(recovery)
-    assert "state 12" in findings(recovery)
+    assert told(recovery, Kind.MISFIT, state=None)
+    assert told(recovery, Kind.MISFIT, state=12)
     known = recovery.identification
     assert np.isnan(known.reward_intervals).all()
     assert np.isnan(known.interval([1.0, 0.0], [np.zeros(4)])).all()
@@ -682,7 +684,7 @@ def test_experts_that_err_everywhere_never_raise(noise):
         policy = (1 - noise) * expert.policy + noise / 3
         shown = tacit.simulate(world.mdp, policy, trajectories=30, steps=100)
         recovery = fitted(world, shown)
-        assert "Imperfect expert" in findings(recovery)
+        assert told(recovery, Kind.MISFIT)
         assert (recovery.history["slack_by_state"] >= 0).all()
         assert 0 < recovery.history["wrong"][0] < 1
         assert "Imperfect" in recovery.summary()

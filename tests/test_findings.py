@@ -1,11 +1,18 @@
-"""Plain sentences: what data and features leave open, before and whatever the estimator."""
+"""Findings: what data and features leave open, before and whatever the estimator."""
+
+import copy
+import itertools
+import pickle
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
+import tacit
 from experts import drawn, grid, hill_expert, pairs, spread_visits
+from kinds import fields, told
 from tacit import MDP, Demonstrations, Features
-from tacit.inverse.findings import data_findings, feature_findings, single_minded
+from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings, single_minded
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.inference import blind_findings
 from tacit.inverse.noisy.likelihood import Likelihood
@@ -32,16 +39,15 @@ def test_ordinary_features_are_not_talked_about(actions):
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -3e8, 2e-9])
 def test_a_feature_that_is_the_same_everywhere_is_named(value):
-    said = feature_findings(changed(features(), "cost", 1, value))
-    assert said == ["d is the same everywhere: it cannot influence anything."]
+    (said,) = feature_findings(changed(features(), "cost", 1, value))
+    assert (said.kind, said.about.feature) == (Kind.NOT_IDENTIFIED, "d")
 
 
 @pytest.mark.parametrize(("scale", "shift"), [(1.0, 0.0), (1e6, 0.0), (-1e-6, 0.3), (2.0, 1e3)])
 def test_a_feature_in_both_maps_is_found_whatever_its_units(scale, shift):
     given = features()
     said = feature_findings(changed(given, "cost", 0, scale * given.reward[:, 1] + shift))
-    assert len(said) == 1
-    assert said[0].startswith("b and c are the same feature up to scale and shift")
+    assert len(said) == len(told(said, Kind.NOT_IDENTIFIED, feature="b")) == 1
 
 
 def test_a_state_feature_beside_one_of_actions_is_compared_as_such():
@@ -50,15 +56,14 @@ def test_a_state_feature_beside_one_of_actions_is_compared_as_such():
     copied = changed(given, "reward", 0, state)
     both = Features(copied.reward, [np.stack([np.arange(6.0), np.ones(6)], axis=1)], **NAMES)
     said = feature_findings(both)
-    assert "d is the same everywhere: it cannot influence anything." in said
-    assert any(s.startswith("a and c are the same feature") for s in said)
+    assert told(said, Kind.NOT_IDENTIFIED, feature="d")
+    assert told(said, Kind.NOT_IDENTIFIED, feature="a")
 
 
 def test_two_constants_are_not_called_copies_of_each_other():
     given = changed(changed(features(), "reward", 0, 1.0), "cost", 0, 2.0)
     said = feature_findings(given)
-    assert len(said) == 2
-    assert all("same everywhere" in s for s in said)
+    assert [one.about.feature for one in said] == ["a", "c"]
 
 
 def steps(counts) -> Demonstrations:
@@ -67,23 +72,22 @@ def steps(counts) -> Demonstrations:
 
 def test_unvisited_states_are_counted():
     mdp = MDP(np.full((4, 2, 4), 0.25), np.full(4, 0.25), 0.9)
-    said = data_findings(mdp, steps([[3, 4], [0, 0], [2, 2], [0, 0]]))
-    assert said == ["2 of 4 states were never visited."]
+    (said,) = data_findings(mdp, steps([[3, 4], [0, 0], [2, 2], [0, 0]]))
+    assert (said.kind, said.about.number) == (Kind.ASSUMED, 2)
     assert data_findings(mdp, steps([[3, 4], [1, 1], [2, 2], [5, 3]])) == []
 
 
 def test_an_expert_who_always_does_the_same_looks_deterministic():
     mdp = MDP(np.full((3, 2, 3), 1 / 3), np.full(3, 1 / 3), 0.9)
-    said = data_findings(mdp, steps([[50, 0], [0, 30], [20, 0]]))
-    (sentence,) = said
-    assert sentence.startswith("The expert looks deterministic: 100% of the steps were taken in")
+    (said,) = data_findings(mdp, steps([[50, 0], [0, 30], [20, 0]]))
+    assert (said.kind, said.about.number) == (Kind.DETERMINISTIC, 1.0)
     assert data_findings(mdp, steps([[50, 0], [15, 15], [20, 0]])) == []
 
 
 def test_one_action_is_no_choice():
     mdp = MDP(np.full((2, 1, 2), 0.5), [0.5, 0.5], 0.9)
-    said = data_findings(mdp, steps([[50], [20]]))
-    assert said == ["There is only one action: nothing was chosen, so nothing can be learnt."]
+    (said,) = data_findings(mdp, steps([[50], [20]]))
+    assert said.kind is Kind.NOT_IDENTIFIED
 
 
 def test_single_minded_looks_at_states_with_enough_visits_only():
@@ -132,7 +136,7 @@ def test_a_feature_copied_into_both_maps_is_reported_by_the_estimator():
     counts = drawn(np.random.default_rng(0), policy, spread_visits(visitation, 20_000))
     recovery = Likelihood().fit(world.mdp, copied, pairs(counts))
     known = recovery.identification
-    assert any(s.startswith("the copy and hill are the same feature") for s in known.findings)
+    assert told(known.findings, Kind.NOT_IDENTIFIED, feature="the copy")
     # Wanting it more and refusing it more cancel: neither has an upper limit short of all there is.
     assert known.reward_intervals[2] == pytest.approx([0.0, 1.0], abs=1e-3)
     assert known.cost_intervals[0][0, 1] == pytest.approx(1.0, abs=1e-3)
@@ -142,3 +146,63 @@ def test_a_feature_copied_into_both_maps_is_reported_by_the_estimator():
     ours, theirs = recovery.cost_weights[0][1:4], plain.cost_weights[0][1:]
     np.testing.assert_allclose(ours / ours.sum(), theirs / theirs.sum(), rtol=1e-4)
     np.testing.assert_allclose(recovery.solution.policy, plain.solution.policy, atol=1e-6)
+
+
+# Names that read like our own sentences, and like markup.
+PHRASES = (
+    "active",
+    "not identified",
+    "cannot be told",
+    "picked fruit",
+    "trivial pursuit",
+    "never visited",
+    "<b>may be inactive</b>",
+    "the \"reward alone\" & 'no intervals'",
+)
+
+
+def renamed(given: Features, names: Sequence[str]) -> Features:
+    """The same features, called by these names in turn."""
+    pool = itertools.cycle(names)
+    costs = [[next(pool) for _ in part] for part in given.cost_names]
+    return Features(given.reward, given.costs, [next(pool) for _ in given.reward_names], costs)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [Likelihood(), tacit.Convex(), tacit.Explanation(), tacit.Alternating(starts=2, max_steps=30)],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_kinds_and_fields_do_not_depend_on_names(estimator):
+    world = tacit.worlds.hill_grid(0, tightness=0.5)
+    constant = np.ones((25, 1))
+    given = Features(
+        np.concatenate([world.features.reward, constant], axis=1),
+        [np.concatenate([world.features.costs[0], world.features.reward[:, :1]], axis=1)],
+        ["a", "b", "c"],
+        [["d", "e", "f", "g", "h"]],
+    )
+    policy = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=0.005)).policy
+    walks = tacit.simulate(world.mdp, policy, trajectories=20, steps=100, seed=1)
+    plain = estimator.fit(world.mdp, given, walks, throw=False).identification.findings
+    assert told(plain, Kind.NOT_IDENTIFIED, feature="c")
+    for names in (PHRASES, PHRASES[::-1]):
+        other = estimator.fit(world.mdp, renamed(given, names), walks, throw=False)
+        assert fields(other.identification.findings) == fields(plain)
+
+
+def test_kinds_of_a_check_do_not_depend_on_names():
+    world = tacit.worlds.hill_grid(0, tightness=0.5)
+    policy = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=0.005)).policy
+    walks = tacit.simulate(world.mdp, policy, trajectories=20, steps=100, seed=1)
+    told_by = [
+        tacit.checks.discount_profile(world.mdp, given, walks, [0.8, 0.9], estimator=Likelihood())
+        for given in (world.features, renamed(world.features, PHRASES))
+    ]
+    assert fields(told_by[0].sentences) == fields(told_by[1].sentences)
+
+
+def test_a_finding_survives_a_copy_and_a_trip_to_another_process():
+    one = Finding("b is active", Kind.INACTIVE, constraint=2, feature="b", number=0.5)
+    for again in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one)):
+        assert (again, again.kind, again.about) == (one, one.kind, one.about)

@@ -9,9 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import tacit
 from experts import grid, hill_expert
+from kinds import told
 from tacit import Demonstrations
 from tacit.checks import fits
 from tacit.checks.fits import fits_of_batches, trajectory_fits
+from tacit.inverse.findings import Kind
 
 
 def sampled(policy=None, trajectories=40, steps=60, seed=0):
@@ -122,9 +124,9 @@ def test_a_stranger_is_found_and_named(found):
     result = trajectory_fits(found, joined(sampled(), stranger, sampled(seed=9)))
     assert result.episode[0] == 40
     assert result.p_value[0] < 1e-6 < result.p_value[1:].min()
-    assert "Episode 40 does not fit" in result.sentences[0]
-    assert "No trajectory fits worse" in trajectory_fits(found, sampled()).sentences[0]
-    assert "The trajectory fits" in trajectory_fits(found, sampled(trajectories=1)).sentences[0]
+    assert told(result.sentences, Kind.MISFIT, trajectory=40)
+    for usual in (sampled(), sampled(trajectories=1)):
+        assert [one.kind for one in trajectory_fits(found, usual).sentences] == [Kind.NOTE]
 
 
 # --- an expert without noise ----------------------------------------------------------------------
@@ -145,7 +147,7 @@ def test_without_noise_the_share_of_optimal_steps_is_given(optimal):
     assert np.isnan(result.log_likelihood).all()
     assert np.isnan(result.p_value).all()
     assert not result.noisy
-    assert result.sentences == ("All of the steps are optimal under the recovered objective.",)
+    assert [one.about.number for one in result.sentences] == [1.0]
 
 
 def test_without_noise_the_worst_comes_first(optimal):
@@ -158,7 +160,7 @@ def test_without_noise_the_worst_comes_first(optimal):
     result = trajectory_fits(found, mixed, mdp=world.mdp)
     assert result.episode[0] == 20
     assert result.share_optimal[0] < 0.8
-    assert "Episode 20 fits worst" in result.sentences[1]
+    assert told(result.sentences, Kind.NOTE, trajectory=20, number=result.share_optimal[0])
     # 99.9 % is never rounded to all.
     assert not result.sentences[0].startswith("All")
 

@@ -1,12 +1,12 @@
 """What is promised holds, and more data buy what was said."""
 
-import re
-
 import numpy as np
 import pytest
 
 import tacit
-from tacit.inverse.findings import more_data_findings
+from kinds import told
+from tacit.inverse.expectations import expectations, pull_back
+from tacit.inverse.findings import Kind, more_data_findings
 
 
 @pytest.fixture(scope="module")
@@ -18,14 +18,17 @@ def watched():
     return world, expert, walks, recovery
 
 
-def sentence(recovery, word):
-    return next(found for found in recovery.identification.findings if word in found)
+def finding(recovery, kind, **about):
+    return told(recovery.identification.findings, kind, **about)[0]
 
 
 def test_the_guarantee_covers_the_true_expert(watched):
-    world, expert, _, recovery = watched
-    numbers = re.findall(r"(?:reward|cost 0) ([\d.e+-]+)", sentence(recovery, "95 % confidence"))
-    bounds = [float(number.rstrip(";.")) for number in numbers]
+    world, expert, walks, recovery = watched
+    seen = expectations(world.mdp, world.features, walks)
+    reached = pull_back(world.features, recovery.solution.visitation)
+    both = [seen.guarantee(reached, seen.hoeffding()), seen.guarantee(reached, seen.bernstein())]
+    bounds = np.min(both, axis=0)
+    assert finding(recovery, Kind.NOTE, feature=None).about.number == pytest.approx(bounds.max())
     for features, bound in zip(
         (world.features.reward, world.features.costs[0]), bounds, strict=True
     ):
@@ -37,9 +40,7 @@ def test_the_guarantee_covers_the_true_expert(watched):
 
 def test_the_data_asked_for_halve_the_widest_interval(watched):
     world, expert, walks, recovery = watched
-    said = sentence(recovery, "would halve it")
-    more = int(re.search(r"(\d+) more trajectories", said)[1])
-    assert more == 3 * walks.episodes
+    assert finding(recovery, Kind.NOTE, number=3 * walks.episodes).about.feature is not None
     larger = tacit.simulate(world.mdp, expert.policy, trajectories=400, steps=500, seed=0)
     again = tacit.recover(world.mdp, world.features, larger, estimator=tacit.Likelihood())
 
@@ -81,12 +82,13 @@ def test_moves_that_cannot_happen_are_found_with_their_place():
     features = tacit.Features(np.eye(3))
     seen = tacit.Demonstrations.from_trajectories([([0, 1], [0, 0]), ([0, 2, 0], [0, 1, 0])])
     found = tacit.recover(mdp, features, seen, estimator=tacit.Likelihood(), throw=False)
-    said = sentence(found, "probability 0")
-    assert said.startswith("2 observed moves")
-    assert "episode 1, step 0: from state 0 by action 0 to state 2" in said
+    said = finding(found, Kind.MISFIT, trajectory=1, state=0, action=0)
+    assert said.about.number == 2
+    assert "step 0" in said
+    assert "to state 2" in said
     odd = tacit.Demonstrations.from_trajectories([([1, 1], [0, 1]), ([0, 1], [0, 0])])
     found = tacit.recover(mdp, features, odd, estimator=tacit.Likelihood(), throw=False)
-    assert "the first episode 0 in state 1" in sentence(found, "never starts")
+    assert finding(found, Kind.MISFIT, trajectory=0, state=1, action=None).about.number == 1
 
 
 def test_what_is_no_estimator_or_solver_is_refused_in_one_line(watched):
@@ -114,5 +116,5 @@ def test_no_data_are_asked_for_what_they_cannot_tell(watched):
     walks = watched[2]
     ends = np.array([[0.4, 0.5], [0.0, 1.0], [0.5, np.inf]])
     (said,) = more_data_findings(["sun", "dark", "fire"], ends, walks, True)
-    assert said.startswith("The widest interval is that of sun; 300 more trajectories")
+    assert (said.about.feature, said.about.number) == ("sun", 300)
     assert more_data_findings(["dark", "fire"], ends[1:], walks, True) == []

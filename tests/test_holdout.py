@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 import tacit
 from experts import grid, hill_expert
 from tacit import Demonstrations, Features
+from tacit.inverse.findings import Kind
 
 
 def sampled(policy=None, trajectories=40, steps=50, seed=0):
@@ -67,27 +68,28 @@ def test_what_has_been_seen_is_predicted_better(result):
 
 def test_a_constraint_that_matters_is_seen_on_new_episodes(result):
     assert result.reward_only.lead > 3 * result.reward_only.lead_error
-    assert "better than the best reward without constraints" in result.sentences[1]
-    assert "10 episodes held out (500 steps)" in result.sentences[0]
-    typical = np.exp(result.recovered.log_likelihood)
-    assert f"typical probability of {typical:.1%}" in result.sentences[0]
-    assert "random actions 25.0%" in result.sentences[0]
+    scored, verdict = result.sentences
+    assert (verdict.kind, verdict.about.number) == (Kind.NOTE, result.reward_only.lead)
+    assert (len(result.held), result.steps) == (10, 500)
+    assert scored.about.number == result.recovered.log_likelihood
+    assert result.uniform.log_likelihood == pytest.approx(np.log(0.25))
 
 
 def test_random_actions_are_not_predicted():
     result = held(sampled(np.full((25, 4), 0.25)), estimator=tacit.Likelihood())
-    assert "not predict unseen episodes better than random" in result.sentences[-1]
+    assert result.sentences[-1].kind is Kind.MISFIT
 
 
 def test_a_constraint_that_never_was_is_not_credited():
     world = grid()
     free = hill_expert(price=0.0)[0]
     result = held(sampled(free), estimator=tacit.Likelihood())
-    assert "do not show that constraints are needed" in result.sentences[-1]
+    assert result.sentences[-1].kind is Kind.INACTIVE
     alone = Features(world.features.reward)
     again = tacit.checks.holdout(world.mdp, alone, sampled(free), estimator=tacit.Likelihood())
     assert again.reward_only.lead == 0.0
-    assert again.sentences[-1] == "It predicts unseen episodes better than random actions do."
+    verdict = again.sentences[-1]
+    assert (verdict.kind, verdict.about.number) == (Kind.NOTE, again.uniform.lead)
 
 
 def test_without_noise_optimal_steps_are_counted():
@@ -97,7 +99,7 @@ def test_without_noise_optimal_steps_are_counted():
     assert np.isnan(result.recovered.log_likelihood)
     # What was seen of an optimal expert need not show every action it may take.
     assert result.recovered.share_optimal > 0.9 > result.uniform.share_optimal
-    assert "of the steps are optimal under the recovery" in result.sentences[0]
+    assert result.sentences[0].about.number == result.recovered.share_optimal
 
 
 def test_a_recovery_that_is_there_already_is_used():
@@ -114,9 +116,8 @@ def test_loose_pairs_and_two_episodes_can_be_held_out():
     assert len(held(pairs, estimator=tacit.Likelihood()).held) == 60
     two = held(sampled(trajectories=2, steps=300), estimator=tacit.Likelihood())
     assert np.isnan(two.recovered.log_likelihood_error)
-    assert "On 1 episode held out (300 steps)" in two.sentences[0]
     assert "nan" not in " ".join(two.sentences)
-    assert "One episode cannot show" in two.sentences[1]
+    assert two.sentences[1].kind is Kind.NOT_IDENTIFIED
 
 
 def test_what_cannot_be_held_out_is_refused():

@@ -1,7 +1,6 @@
 """Several tasks: what they share is known from all of them, and nothing else is shared."""
 
 import dataclasses
-import re
 
 import numpy as np
 import pytest
@@ -10,8 +9,10 @@ from scipy.special import logsumexp
 from scipy.stats import chi2, kstest
 
 import tacit
+from kinds import told
+from tacit.inverse.findings import Kind
+from tacit.inverse.joint.inference import Directions, agreement_p_value
 from tacit.inverse.joint.link import Tie, link
-from tacit.inverse.joint.search import Directions, agreement_p_value
 from tacit.inverse.joint.stack import Stack
 from tacit.inverse.joint.tasks import SharedLikelihood, Task
 from tacit.inverse.noisy.convex import Convex
@@ -241,7 +242,8 @@ def test_every_task_has_the_shared_weights_and_the_rest_is_its_own(pair, joint):
         assert one.budgets[0] == pytest.approx(np.vdot(one.solution.visitation, spent), rel=1e-9)
     assert known.reward_intervals.shape == (0, 2)
     assert known.active.tolist() == [True]
-    assert any("The tasks agree on the weights of constraint 0" in s for s in joint.findings)
+    assert told(joint.findings, Kind.NOTE, constraint=0)
+    assert not told(joint.findings, Kind.MISFIT)
     assert "task 1 of 2" in joint.recoveries[1].estimator
     page = joint.summary()
     assert "Recovered from 2 tasks" in page
@@ -272,8 +274,9 @@ def test_one_task_is_the_likelihood(trajectories):
             mine = getattr(own.identification, f"{name}_{kind}")
             theirs = getattr(direct.identification, f"{name}_{kind}")
             np.testing.assert_allclose(mine, theirs, rtol=1e-5)
-    unit = "steps" if trajectories == 10 else "trajectories"
-    assert any(f"Standard errors take {unit}" in s for s in direct.identification.findings)
+    assert direct.parameters.errors == ("fisher" if trajectories == 10 else "clustered")
+    assert own.parameters.errors == direct.parameters.errors
+    assert told(direct.identification.findings, Kind.ERRORS)
     assert own.status is direct.status
     assert one.status is direct.status
 
@@ -332,8 +335,9 @@ def test_sharing_more_never_explains_more(pair, joint):
     # Nothing but the tolerance of the search: 1e-9 of a loss of 4e4.
     assert (np.diff(losses) >= -1e-4).all()
     assert losses[2] > losses[1] + 10  # these tasks do not share their rewards
-    sentences = " ".join(SharedLikelihood(share_reward=True).fit(pair).findings)
-    assert "disagree on the weights of the reward (p < 0.001" in sentences
+    (apart,) = told(SharedLikelihood(share_reward=True).fit(pair).findings, Kind.MISFIT)
+    assert apart.about.constraint is None  # the reward
+    assert apart.about.number < 0.001
 
 
 def test_a_shared_reward_is_one_direction_at_temperatures_of_their_own():
@@ -352,7 +356,7 @@ def test_a_shared_reward_is_one_direction_at_temperatures_of_their_own():
     known = found.identification
     assert (np.abs(found.reward_weights - reward) <= 5 * known.reward_standard_errors).all()
     assert (np.abs(found.cost_weights[0] - WEIGHTS) <= 5 * known.cost_standard_errors[0]).all()
-    assert any("agree on the weights of the reward" in s for s in found.findings)
+    assert not told(found.findings, Kind.MISFIT)
     assert "All tasks want" in found.summary()
     same = SharedLikelihood(share_reward=True, share_temperature=True).fit(tasks)
     assert same.recoveries[0].temperature == pytest.approx(same.recoveries[1].temperature)
@@ -375,7 +379,9 @@ def test_a_task_that_pays_no_price_says_nothing_about_the_weights(pair):
     low, high = quiet.identification.multiplier_intervals[0]
     assert low == 0.0
     assert 0.0 < high < 0.5 * PRICES[0]  # far below any price that matters here
-    assert any("Task 0 says nothing about constraint 0" in s for s in found.findings)
+    assert told(found.findings, Kind.NOT_IDENTIFIED, constraint=0)
+    assert told(found.findings, Kind.ACTIVE, constraint=0)
+    assert told(quiet.identification.findings, Kind.INACTIVE, constraint=0)
     # Without a second size nothing is multiplied: as convex as the tasks themselves.
     assert found.status is alone.status
 
@@ -388,7 +394,7 @@ def test_no_task_pays_a_price():
         assert one.multipliers.tolist() == [0.0]
         assert one.solution.status is tacit.Status.CONVERGED
         assert 0.0 <= one.identification.multiplier_intervals[0, 1] < 0.5 * PRICES[0]
-    assert "no task shows that it restrains" in found.findings[0]
+    assert told(found.findings, Kind.INACTIVE, constraint=0)
     assert "nothing these demonstrations show" in found.summary()
     kept = SharedLikelihood(likelihood=Likelihood(level=1.0)).fit([task_of(1, 0.0)])
     assert kept.history["loss"][-1] <= found.history["loss"][-1]
@@ -461,7 +467,7 @@ def test_two_constraints_each_have_their_direction():
         for e, one in enumerate(found.recoveries):
             error = abs(one.multipliers[k] - prices[e][k])
             assert error <= 5 * one.identification.multiplier_standard_errors[k]
-        assert any(f"agree on the weights of constraint {k}" in s for s in found.findings)
+        assert told(found.findings, Kind.NOTE, constraint=k)
 
 
 def test_of_two_constraints_that_can_stand_in_for_each_other_one_is_kept(pair, joint):
@@ -487,7 +493,8 @@ def test_an_expert_without_noise_is_said_to_be_one(pair):
     assert found.status is RecoveryStatus.EXPERT_DETERMINISTIC
     statuses = [one.status for one in found.recoveries]
     assert statuses == [RecoveryStatus.LOCAL_OPTIMUM, RecoveryStatus.EXPERT_DETERMINISTIC]
-    assert any("deterministic to the likelihood in task 1" in s for s in found.findings)
+    assert told(found.findings, Kind.DETERMINISTIC)
+    assert not told(found.findings, Kind.ERRORS)
     assert np.isnan(found.identification.cost_intervals[0]).all()
     # The ridge keeps every parameter finite and the numbers usable.
     assert np.isfinite(found.recoveries[1].reward_weights).all()
@@ -526,7 +533,7 @@ def test_a_cost_that_nobody_ever_incurs_is_forbidden_and_harms_no_other():
         assert not (seen.states == 3).any()
         tasks.append(Task(mdp, tacit.Features(reward, [costs]), seen))
     found = SharedLikelihood().fit(tasks)
-    assert any(s.startswith("cost feature 1 is forbidden") for s in found.findings)
+    assert told(found.findings, Kind.FORBIDDEN, feature="cost feature 1")
     low, high = found.identification.cost_intervals[0][1]
     assert high == np.inf
     assert 1.0 < low <= 60.0  # the data set a lower limit, and the truth is above it
@@ -545,17 +552,15 @@ def test_a_cost_that_nobody_ever_incurs_is_forbidden_and_harms_no_other():
 
 def test_tasks_with_different_costs_are_seen_to_disagree():
     tasks = [task_of(1, 1.5), task_of(2, 1.5, weights=WEIGHTS[::-1])]
-    sentences = " ".join(SharedLikelihood().fit(tasks).findings)
-    assert "The tasks disagree on the weights of constraint 0 (p < 0.001" in sentences
+    (apart,) = told(SharedLikelihood().fit(tasks).findings, Kind.MISFIT, constraint=0)
+    assert apart.about.number < 0.001
 
 
 def test_the_agreement_of_tasks_far_from_every_bound_is_a_chi_square(joint):
     alone, together = joint.history["loss"]
-    said = re.search(
-        r"agree on the weights of constraint 0 \(p = ([0-9.]+)", " ".join(joint.findings)
-    )
-    # Three weights that sum to one leave two to disagree on; three digits are printed.
-    assert float(said[1]) == pytest.approx(chi2.sf(2 * (together - alone), 2), abs=6e-4)
+    (said,) = told(joint.findings, Kind.NOTE, constraint=0)
+    # Three weights that sum to one leave two to disagree on.
+    assert said.about.number == pytest.approx(chi2.sf(2 * (together - alone), 2), rel=1e-6)
 
 
 def test_the_law_of_the_agreement_test_against_closed_forms():
@@ -589,10 +594,9 @@ def replicates():
 def test_tasks_that_agree_are_seldom_said_to_disagree(replicates):
     chances = []
     for found in replicates:
-        said = re.search(
-            r"agree on the weights of constraint 0 \(p [=<] ([0-9.]+)", " ".join(found.findings)
-        )
-        chances.append(float(said[1]))
+        said = told(found.findings, Kind.NOTE, constraint=0)
+        (said,) = said or told(found.findings, Kind.MISFIT, constraint=0)
+        chances.append(said.about.number)
     # p-values of a true hypothesis are uniform; the test of that at one in a thousand.
     assert kstest(chances, "uniform").pvalue > 1e-3
 

@@ -15,14 +15,14 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, TacitError
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.identification import Identification
+from tacit.inverse.parameters import CONFIDENCE
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery, RecoveryStatus
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class DynamicsUncertainty:
     """What doubt about the dynamics does to a recovery.
 
@@ -120,34 +120,43 @@ def _summary(plain: Recovery, found: Sequence[Recovery], draws: int) -> Dynamics
     active = np.mean([r.identification.active for r in found], axis=0).reshape(-1)
     known = plain.identification
     finding = _finding(plain, reward, costs, prices, active, len(found), draws)
-    wide = Identification(
-        _widened(plain.reward_weights, known.reward_intervals, reward, len(found)),
-        [
-            _widened(weights, ends, moved, len(found))
+    count = len(found)
+    wide = replace(
+        known,
+        reward_intervals=_widen(plain.reward_weights, known.reward_intervals, reward, count),
+        cost_intervals=[
+            _widen(weights, ends, moved, count)
             for weights, ends, moved in zip(
                 plain.cost_weights, known.cost_intervals, costs, strict=True
             )
         ],
-        _widened(plain.multipliers, known.multiplier_intervals, prices, len(found), most=np.inf),
-        _widened(plain.budgets, known.budget_intervals, budgets, len(found), None, np.inf),
-        _joined(known.reward_standard_errors, reward),
-        [_joined(e, d) for e, d in zip(known.cost_standard_errors, costs, strict=True)],
-        _joined(known.multiplier_standard_errors, prices),
-        _joined(known.budget_standard_errors, budgets),
-        known.active,
-        (finding, *known.findings),
+        multiplier_intervals=_widen(
+            plain.multipliers, known.multiplier_intervals, prices, count, most=np.inf
+        ),
+        budget_intervals=_widen(
+            plain.budgets, known.budget_intervals, budgets, count, None, np.inf
+        ),
+        reward_standard_errors=_add(known.reward_standard_errors, reward),
+        cost_standard_errors=[
+            _add(error, moved)
+            for error, moved in zip(known.cost_standard_errors, costs, strict=True)
+        ],
+        multiplier_standard_errors=_add(known.multiplier_standard_errors, prices),
+        budget_standard_errors=_add(known.budget_standard_errors, budgets),
+        findings=(finding, *known.findings),
+        answer=None,  # it takes the dynamics for known
     )
     return DynamicsUncertainty(
-        replace(plain, identification=wide),
-        plain,
-        reward,
-        costs,
-        prices,
-        budgets,
-        active,
-        len(found),
-        draws - len(found),
-        finding,
+        recovery=replace(plain, identification=wide),
+        plain=plain,
+        reward_deviations=reward,
+        cost_deviations=costs,
+        multiplier_deviations=prices,
+        budget_deviations=budgets,
+        active_share=active,
+        draws=count,
+        failed=draws - count,
+        finding=finding,
     )
 
 
@@ -164,12 +173,12 @@ def _deviations(point: np.ndarray, drawn: Sequence[np.ndarray]) -> np.ndarray:
     return np.where(many > 1, np.sqrt(square * (1.0 + 1.0 / np.maximum(many, 1))), np.nan)
 
 
-def _joined(errors: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+def _add(errors: np.ndarray, deviations: np.ndarray) -> np.ndarray:
     """[n] the total standard errors: variances add up."""
     return np.sqrt(errors**2 + np.nan_to_num(deviations) ** 2)
 
 
-def _widened(
+def _widen(
     point: np.ndarray,
     ends: np.ndarray,
     deviations: np.ndarray,
@@ -182,7 +191,7 @@ def _widened(
 
     if not len(ends):
         return ends
-    reach = float(t.ppf(0.975, draws - 1)) * np.nan_to_num(deviations)[:, None]
+    reach = float(t.ppf(0.5 + 0.5 * CONFIDENCE, draws - 1)) * np.nan_to_num(deviations)[:, None]
     away = np.hypot(np.abs(ends - point[:, None]), reach) * np.array([-1.0, 1.0])
     # A weight of free sign has no limit at 0.
     low = -np.inf if least is None else (-1.0 if (ends < 0).any() else least)
@@ -211,11 +220,11 @@ def _finding(
         text += "leave the weights unknown"
     sure = np.isfinite(own) & (own > 0)
     if sure.any():
-        ratio = np.median(_joined(own, moved)[sure] / own[sure])
+        ratio = np.median(_add(own, moved)[sure] / own[sure])
         grown = f"{ratio:.2g} times as large" if ratio > 1.05 else "hardly larger"
         text += f", which makes their standard errors {grown} (median)"
     prices = np.asarray(known.multiplier_standard_errors, float)
-    wider = _joined(prices, moved_prices) / np.where(prices > 0, prices, np.nan)
+    wider = _add(prices, moved_prices) / np.where(prices > 0, prices, np.nan)
     if np.isfinite(wider).any():
         text += f", and those of the prices up to {np.nanmax(wider):.2g} times"
     for k, share in enumerate(active):

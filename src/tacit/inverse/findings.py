@@ -44,7 +44,7 @@ class About:
 
     Attributes:
         constraint: its number.
-        feature: its name.
+        feature: its name; of two the first.
         state: its number.
         action: its number.
         trajectory: its number.
@@ -188,7 +188,7 @@ def feature_findings(features: Features) -> list[Finding]:
             f"{labels[i]} and {labels[j]} are the same feature up to scale and shift: no "
             "demonstration of this world can tell them apart."
         )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=labels[i]))
     return findings
 
 

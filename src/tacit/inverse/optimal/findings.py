@@ -44,7 +44,7 @@ def map_findings(words: Vocabulary, features: Features) -> list[Finding]:
             f"Reward feature {a!r} and cost feature {b!r} trade off freely: in this world no "
             "demonstrations can tell wanting the one from refusing the other."
         )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=a))
     if nullity > len(pairs) + len(equal):
         said = (
             f"{nullity} combinations of features influence no policy: their weights trade off "

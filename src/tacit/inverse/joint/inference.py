@@ -3,6 +3,12 @@
 The information of the tasks adds up in the joint parameters; its inverse, mapped to the parameters
 of one task and through the gauge, is that task's covariance. A shared direction is so known from
 every task that pays for it.
+
+Whether the tasks agree is a likelihood-ratio test of what they are told to share. Locally the
+likelihood is a quadratic with the information as its curvature, and a model is the cone of
+directions in which its parameters may move. Twice the gain of the wider model over the narrower is
+then the difference of two squared lengths of projections of one normal vector: a chi-square if no
+parameter sits on its bound, and simulated otherwise.
 """
 
 from __future__ import annotations
@@ -15,10 +21,9 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
 from tacit.forward.visitation import visitation
-from tacit.inverse.joint.search import directions
 from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit
-from tacit.inverse.noisy.coordinates import Split, split
+from tacit.inverse.noisy.coordinates import split
 from tacit.inverse.noisy.inference import (
     CLUSTERS,
     FLAT,
@@ -28,11 +33,43 @@ from tacit.inverse.noisy.inference import (
     advantages,
     bisected,
     information,
-    inverse_information,
     undecided,
 )
-from tacit.inverse.noisy.intervals import intervals
-from tacit.inverse.parameters import Parameters, unmeasured
+from tacit.inverse.noisy.intervals import Numbers, intervals
+from tacit.inverse.parameters import BLIND, Parameters, inverse_information, unmeasured
+
+# Simulated likelihood ratios where a parameter sits on its bound.
+DRAWS = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """Where the parameters of all tasks may move from a point, as a model allows.
+
+    Attributes:
+        jacobians: one [D, n] per task, derivative of its parameters in those of the model.
+        free: [n] bool, the parameters of the model that no bound holds.
+        one_sided: [n] bool, those on their lower bound.
+    """
+
+    jacobians: Sequence[np.ndarray]
+    free: np.ndarray
+    one_sided: np.ndarray
+
+    def information(self, fishers: Sequence[np.ndarray]) -> np.ndarray:
+        """[n, n] about the parameters of the model, from [D, D] of each task about its own."""
+        pairs = zip(self.jacobians, fishers, strict=True)
+        return sum((inner.T @ fisher @ inner for inner, fisher in pairs), start=np.zeros(()))
+
+
+def directions(fitted: StackFit) -> Directions:
+    """Where the joint parameters may move from a fit."""
+    shape, z = fitted.link, fitted.z
+    return Directions(
+        [shape.jacobian(e, z) for e in range(len(shape.rows))],
+        fitted.whole.free,
+        shape.movable & (z <= shape.lower),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,21 +91,6 @@ class Pooled:
     limits: np.ndarray
     outer: np.ndarray
     clusters: Scatter | None
-
-
-@dataclass(frozen=True, eq=False)
-class Numbers:
-    """One task in the gauge, every number with its interval and its error.
-
-    Attributes:
-        gauge: the numbers themselves.
-        ends: [D + K + K, 2] intervals of weights, multipliers and budgets.
-        spread: [D + K + K] their standard errors.
-    """
-
-    gauge: Split
-    ends: np.ndarray
-    spread: np.ndarray
 
 
 def pooled(stack: Stack, fitted: StackFit, seen: Sequence[Demonstrations]) -> Pooled:
@@ -244,3 +266,67 @@ def _forbidden(stack: Stack, fitted: StackFit) -> np.ndarray:
             # With the others fixed a value costs more: the cheap search first.
             limits[j] = bisected(adapting, bisected(fixed, float(z[j]), 30), 8)
     return limits
+
+
+def agreement_p_value(
+    ratio: float,
+    fishers: Sequence[np.ndarray],
+    wide: Directions,
+    narrow: Directions,
+    *,
+    seed: int = 0,
+) -> float:
+    """The chance of a likelihood ratio this large if the narrower model is true.
+
+    Args:
+        ratio: twice the log-likelihood gained by the wider model.
+        fishers: one [D, D] per task, information of its steps about its own parameters.
+        wide: where the wider model may move from the fit of the narrower one.
+        narrow: where the narrower model may move.
+        seed: of the simulated law.
+    """
+    from scipy.stats import chi2
+
+    if not (wide.one_sided.any() or narrow.one_sided.any()):
+        degrees = _rank(wide, fishers) - _rank(narrow, fishers)
+        return float(chi2.sf(max(ratio, 0.0), degrees)) if degrees > 0 else 1.0
+    random = np.random.default_rng(seed)
+    scores = []
+    for fisher in fishers:
+        values, vectors = np.linalg.eigh(fisher)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        scores.append(random.standard_normal((DRAWS, len(fisher))) @ root.T)
+    gained = _gain(wide, fishers, scores) - _gain(narrow, fishers, scores)
+    # One more in both counts: a simulated law cannot vouch for a chance of zero.
+    return float((1 + (gained >= ratio).sum()) / (1 + DRAWS))
+
+
+def _rank(model: Directions, fishers: Sequence[np.ndarray]) -> int:
+    _, blind = inverse_information(model.information(fishers), model.free)
+    return int(model.free.sum()) - len(blind)
+
+
+def _gain(
+    model: Directions, fishers: Sequence[np.ndarray], scores: Sequence[np.ndarray]
+) -> np.ndarray:
+    """[n] twice the log-likelihood that the model can gain from each draw of the scores."""
+    from scipy.optimize import nnls
+
+    pairs = zip(scores, model.jacobians, strict=True)
+    slopes = sum((score @ inner for score, inner in pairs), start=np.zeros(()))
+    fisher = model.information(fishers)
+    inverse, _ = inverse_information(fisher, model.free)
+    gained = np.einsum("nd,de,ne->n", slopes, inverse, slopes)
+    # What is left for the parameters on their bound after the free ones have adapted.
+    left = fisher - fisher @ inverse @ fisher
+    seen = model.one_sided & (np.diagonal(left) > BLIND * np.diagonal(fisher))
+    if not seen.any():
+        return gained
+    rest = (slopes - slopes @ inverse @ fisher)[:, seen]
+    values, vectors = np.linalg.eigh(left[np.ix_(seen, seen)])
+    kept = values > BLIND * values.max()
+    root = np.sqrt(values[kept])
+    # max over y >= 0 of 2 y . rest - y' left y is a least-squares problem in the root of `left`.
+    matrix, targets = root[:, None] * vectors[:, kept].T, rest @ vectors[:, kept] / root
+    short = np.array([nnls(matrix, target)[1] for target in targets])
+    return gained + (targets**2).sum(axis=1) - short**2

@@ -1,0 +1,336 @@
+"""What several tasks have in common, and what each wants and refuses by itself: `JointRecovery`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from tacit.forward.visitation import visitation
+from tacit.inverse.expectations import expectations_from_start, pull_back
+from tacit.inverse.findings import Finding, Kind, chance, data_findings, feature_findings
+from tacit.inverse.identification import Identification
+from tacit.inverse.joint.inference import Pooled, numbers_of, parameters_of, pooled
+from tacit.inverse.joint.search import Search
+from tacit.inverse.noisy.boltzmann import RESCUE, expert_solution
+from tacit.inverse.noisy.inference import blind_findings
+from tacit.inverse.noisy.intervals import Numbers
+from tacit.inverse.parameters import Parameters, coefficient_names, together
+from tacit.inverse.recovery import (
+    Criteria,
+    History,
+    Recovery,
+    RecoveryCertificate,
+    RecoveryStatus,
+    action_log_likelihoods,
+    status_of,
+    worst_of,
+)
+from tacit.model.transitions import read_only
+
+if TYPE_CHECKING:
+    from tacit.inverse.joint.tasks import SharedLikelihood, Task
+
+# Level of the tests whether tasks agree on what they share.
+AGREEMENT_LEVEL = 0.01
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JointRecovery(Criteria):
+    """What several tasks have in common, and what each wants and refuses by itself.
+
+    A constraint that does not restrain a task has multiplier 0 and NaN weights in that task's own
+    recovery, as in any other; the shared weights come from the tasks that it does restrain.
+
+    Attributes:
+        recoveries: one `Recovery` per task, in the order given.
+        reward_weights: [D] if the tasks share them, else one [D] per task.
+        cost_weights: one [D_k] per constraint, shared by the tasks; NaN if it restrains none.
+        status: how the recovery ended, derived from the certificate.
+        certificate: of the joint fit; the feature gap is the root mean square over the tasks.
+        history: the loss of the tasks alone, then of all together.
+        identification: of the shared weights. What tasks have for themselves, multipliers, budgets
+            and rewards that are not shared, is in their recoveries and NaN or empty here.
+        estimator: the call that made it.
+    """
+
+    recoveries: tuple[Recovery, ...]
+    reward_weights: np.ndarray | tuple[np.ndarray, ...]
+    cost_weights: tuple[np.ndarray, ...]
+    status: RecoveryStatus
+    certificate: RecoveryCertificate
+    history: History
+    identification: Identification
+    estimator: str = ""
+
+    def __post_init__(self) -> None:
+        def fixed(weights: npt.ArrayLike) -> np.ndarray:
+            return read_only(np.array(weights, dtype=np.float64))
+
+        object.__setattr__(self, "recoveries", tuple(self.recoveries))
+        many = isinstance(self.reward_weights, tuple | list)
+        reward = tuple(map(fixed, self.reward_weights)) if many else fixed(self.reward_weights)
+        object.__setattr__(self, "reward_weights", reward)
+        object.__setattr__(self, "cost_weights", tuple(map(fixed, self.cost_weights)))
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """The coefficients of every task, task after task."""
+        return together([one.parameters for one in self.recoveries])
+
+    @property
+    def log_likelihood(self) -> float:
+        """Of the observed actions of all tasks."""
+        return sum(one.log_likelihood for one in self.recoveries)
+
+    @property
+    def null_log_likelihood(self) -> float:
+        """The same of actions at random."""
+        return sum(one.null_log_likelihood for one in self.recoveries)
+
+    @property
+    def observed_steps(self) -> int:
+        """Number of observed actions in all tasks."""
+        return sum(one.observed_steps for one in self.recoveries)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings about what was and was not found in all tasks together."""
+        return self.identification.findings
+
+    def summary(self) -> str:
+        """The page a person reads first: what is shared, then each task, as plain text."""
+        from tacit.show.summary import summarise_joint as summarise
+
+        return summarise(self)
+
+    def save(self, folder: str | Path) -> None:
+        """Writes a folder: `joint.npz` with all tasks, and `run.json`."""
+        from tacit.folders.runs import save
+
+        save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> JointRecovery:
+        """The joint recovery saved in this folder, every array checked against its checksum."""
+        from tacit.folders.runs import load
+
+        return load(Path(folder), JointRecovery)
+
+    def __repr__(self) -> str:
+        weights = [np.array2string(w, precision=4, threshold=6) for w in self.cost_weights]
+        return (
+            f"JointRecovery({self.status.name}, tasks={len(self.recoveries)}, "
+            f"cost_weights=[{', '.join(weights)}])"
+        )
+
+
+def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> JointRecovery:
+    """The `JointRecovery` of these fits."""
+    seen = [task.demonstrations for task in tasks]
+    told = pooled(found.stack, found.joint, seen)
+    every = range(len(tasks))
+    numbers = [numbers_of(found.stack, found.joint, told, e) for e in every]
+    if any((one.gauge.multipliers == 0).any() for one in numbers):
+        # How large a price may be that was not shown to be paid: ask the fit that has it.
+        wide = pooled(found.stack, found.alone, seen)
+        others = [numbers_of(found.stack, found.alone, wide, e) for e in every]
+        numbers = [one.completed(other) for one, other in zip(numbers, others, strict=True)]
+    recoveries = [_recovery(options, tasks[e], found, numbers[e], told, e) for e in every]
+    status = worst_of(one.status for one in recoveries)
+    whole, own = found.joint.whole, tuple(one.reward_weights for one in recoveries)
+
+    def mean(name: str) -> float:
+        return float(np.sqrt(np.mean([getattr(one.certificate, name) ** 2 for one in recoveries])))
+
+    losses = [found.alone.loss, found.joint.loss]
+    return JointRecovery(
+        recoveries=tuple(recoveries),
+        reward_weights=own[found.joint.link.leaders[0]] if options.share_reward else own,
+        cost_weights=tuple(recoveries[e].cost_weights[k] for k, e in enumerate(_speakers(found))),
+        status=status,
+        certificate=RecoveryCertificate(
+            feature_gap=mean("feature_gap"),
+            sampling_noise=mean("sampling_noise"),
+            truncation=mean("truncation"),
+            projected_gradient=whole.projected_gradient,
+            objective_gap=whole.objective_gap if status is RecoveryStatus.CONVERGED else np.nan,
+        ),
+        history=History({"loss": losses, "evaluations": [found.alone.whole.steps, whole.steps]}),
+        identification=_shared(options, found, recoveries, _findings(found, told, tasks[0])),
+        estimator=repr(options),
+    )
+
+
+def _recovery(
+    options: SharedLikelihood, task: Task, found: Search, numbers: Numbers, told: Pooled, e: int
+) -> Recovery:
+    """The task's own `Recovery`, its weights those of all tasks together."""
+    gauge, part = numbers.gauge, found.joint.parts[e]
+    visits = visitation(task.mdp, part.point.policy)
+    objective, solution = expert_solution(task.mdp, task.features, part, gauge, visits)
+    names = coefficient_names(task.features.reward_names, task.features.cost_names)
+    steps, whole = found.stack.steps, found.joint.whole
+    seen = expectations_from_start(task.mdp, task.features, task.demonstrations)
+    likely, null = action_log_likelihoods(steps[e].counts, part.point.policy)
+    return Recovery(
+        reward_weights=gauge.reward_weights,
+        cost_weights=gauge.cost_weights,
+        multipliers=gauge.multipliers,
+        budgets=gauge.budgets,
+        temperature=gauge.temperature,
+        objective=objective,
+        solution=solution,
+        status=status_of(
+            converged=found.alone.whole.converged and whole.converged,
+            deterministic=bool(found.boundless[e]),
+            proven=found.joint.link.linear and all(one.convex for one in steps),
+        ),
+        certificate=RecoveryCertificate.of(
+            seen,
+            pull_back(task.features, visits),
+            projected_gradient=whole.projected_gradient,
+        ),
+        history=History({"loss": [part.point.loss], "evaluations": [part.steps]}),
+        identification=_identification(task, found, numbers, e),
+        estimator=f"{options!r}, task {e} of {len(steps)}",
+        reward_names=task.features.reward_names,
+        cost_names=task.features.cost_names,
+        parameters=parameters_of(found.stack, found.joint, told, e, names),
+        log_likelihood=likely,
+        null_log_likelihood=null,
+        observed_steps=int(steps[e].counts.sum()),
+    )
+
+
+def _identification(task: Task, found: Search, numbers: Numbers, e: int) -> Identification:
+    """What is known of a task's own numbers; a size that was not tested is the whole constraint."""
+    p_values = np.where(np.isnan(found.sizes[:, e]), found.activity, found.sizes[:, e])
+    active = numbers.gauge.multipliers > 0
+    findings = []
+    for k in np.flatnonzero(~active).tolist():
+        said = (
+            f"Constraint {k} is not identified in this task: its demonstrations do not show that "
+            f"it restrains the expert ({chance(p_values[k])} if it does not)."
+        )
+        findings.append(Finding(said, Kind.INACTIVE, constraint=k, number=float(p_values[k])))
+    if len(found.stack.steps) > 1 and active.any():
+        findings.append(Finding("Cost weights are those of all tasks together."))
+    findings += data_findings(task.mdp, task.demonstrations)
+    space = found.stack.steps[e].space
+    return numbers.identification(space, findings=findings, p_values=p_values)
+
+
+def _shared(
+    options: SharedLikelihood,
+    found: Search,
+    recoveries: Sequence[Recovery],
+    findings: list[Finding],
+) -> Identification:
+    """What is known of the weights that the tasks share, as a task knows it that pays for it."""
+    speakers = (found.joint.link.leaders[0], *_speakers(found))
+    known = [recoveries[e].identification for e in speakers]
+    nothing = np.full(len(known) - 1, np.nan)
+    shares = options.share_reward
+    return Identification(
+        reward_intervals=known[0].reward_intervals if shares else np.empty((0, 2)),
+        cost_intervals=[one.cost_intervals[k] for k, one in enumerate(known[1:])],
+        multiplier_intervals=np.stack([nothing, nothing], axis=1),
+        budget_intervals=np.stack([nothing, nothing], axis=1),
+        reward_standard_errors=known[0].reward_standard_errors if shares else np.empty(0),
+        cost_standard_errors=[one.cost_standard_errors[k] for k, one in enumerate(known[1:])],
+        multiplier_standard_errors=nothing,
+        budget_standard_errors=nothing,
+        active=found.restrained.any(axis=1),
+        findings=tuple(findings),
+        p_values=found.activity,
+    )
+
+
+def _speakers(found: Search) -> list[int]:
+    """[K] a task that each constraint restrains: the leader, if it does."""
+    chosen = []
+    for kept, leader in zip(found.restrained, found.joint.link.leaders[1:], strict=True):
+        chosen.append(leader if kept[leader] or not kept.any() else int(kept.argmax()))
+    return chosen
+
+
+def _findings(found: Search, told: Pooled, first: Task) -> list[Finding]:
+    """What all tasks together say."""
+    names = found.joint.link.names
+    findings = [*_activity_findings(found), *_agreement_findings(found)]
+    for j in np.flatnonzero(np.isfinite(told.limits)):
+        said = (
+            f"{names[j]} is forbidden: its cost was never incurred although the reward pulls "
+            "there, so the demonstrations set a lower limit on its weight and no upper one."
+        )
+        findings.append(Finding(said, Kind.FORBIDDEN, feature=names[j]))
+    space = replace(found.stack.steps[0].space, names=names)
+    findings += blind_findings(space, told.errors.blind)
+    findings += feature_findings(first.features)
+    if not found.joint.link.linear:
+        said = (
+            "Directions and sizes are fitted together, which is convex in each but not in both: "
+            "the optimum is the best one found from the directions of the tasks."
+        )
+        findings.append(Finding(said, Kind.LOCAL_OPTIMUM))
+    if found.boundless.any():
+        which = ", ".join(str(e) for e in np.flatnonzero(found.boundless))
+        said = (
+            f"The expert looks deterministic to the likelihood in task {which}: it rises for ever "
+            f"with the parameters. A ridge of {RESCUE:g} on scaled features was added there, on "
+            "which the scale of the answer depends, and no intervals are given."
+        )
+        return [*findings, Finding(said, Kind.DETERMINISTIC)]
+    unit, count = "trajectories" if told.errors.clustered else "steps", len(found.stack.steps)
+    said = f"Standard errors take the {unit} of all {count} tasks as independent units."
+    return [*findings, Finding(said, Kind.ERRORS)]
+
+
+def _activity_findings(found: Search) -> list[Finding]:
+    """Which constraints restrain the expert, and which tasks say nothing about them."""
+    findings = []
+    for k, p in enumerate(found.activity.tolist()):
+        if not found.restrained[k].any():
+            said = (
+                f"Constraint {k} is not identified: no task shows that it restrains the expert "
+                f"({chance(p)} if it restrains none)."
+            )
+            findings.append(Finding(said, Kind.INACTIVE, constraint=k, number=p))
+            continue
+        said = f"Constraint {k} is active ({chance(p)} if it restrained no task)."
+        findings.append(Finding(said, Kind.ACTIVE, constraint=k, number=p))
+        for e in np.flatnonzero(~found.restrained[k]):
+            own = float(found.sizes[k, e])
+            said = (
+                f"Task {e} says nothing about constraint {k}: it is not shown to restrain the "
+                f"expert there ({chance(own)} if it does not)."
+            )
+            findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=k, number=own))
+    return findings
+
+
+def _agreement_findings(found: Search) -> list[Finding]:
+    """Whether the tasks agree on the weights that they share."""
+    findings = []
+    for b, p in enumerate(found.agreement):
+        if np.isnan(p):
+            continue
+        what, constraint = ("the reward", None) if b == 0 else (f"constraint {b - 1}", b - 1)
+        said, kind = (
+            f"The tasks agree on the weights of {what} ({chance(p)} if they share them).",
+            Kind.NOTE,
+        )
+        if p < AGREEMENT_LEVEL:
+            kind = Kind.MISFIT
+            said = (
+                f"The tasks disagree on the weights of {what} ({chance(p)} if they shared them): "
+                "the shared weights are a compromise that fits none of them well."
+            )
+        findings.append(Finding(said, kind, constraint=constraint, number=float(p)))
+    return findings
