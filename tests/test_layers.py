@@ -63,8 +63,8 @@ OPTIONAL = {
     "tensorboardX",
     "tyro",
 }
-# Nothing imports `show` before there is something to draw.
-AT_ONCE = {("show", "matplotlib"), ("show", "jinja2")}
+# Nothing imports `show` before there is something to draw, nor `cli` before there are words to read.
+AT_ONCE = {("show", "matplotlib"), ("show", "jinja2"), ("cli", "tyro")}
 # Rooms that speak to people, where a regular expression may read only what is not a sentence.
 SPEAKING = ("inverse", "checks", "show")
 PATTERNS = {

@@ -1,122 +1,117 @@
-"""The command `tacit`: parse, call one function, write one folder.
+"""The command `tacit`: parse, run one command, print what it hands back.
 
-A verb is a frozen dataclass, its arguments, and a function that takes them. Both are named here and
-imported only when the verb is called; the dataclass lives in a module that imports no numerics at
-the top, so that its help answers at once too. The defaults in the help are those of the dataclass.
+A command is a frozen dataclass, its arguments, with a method `run`. Its module imports no numerics
+at the top, so that help answers at once. Parsing, help and completion are tyro's.
 """
 
-import dataclasses
 import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
-from types import FrameType
-from typing import Any
+from dataclasses import MISSING, Field, field, fields, make_dataclass
+from types import FrameType, UnionType
+from typing import Annotated, ClassVar, Literal, Protocol, Union, get_args, get_origin
+
+import tyro
+
+# The events of this module let a refusal be one line of ours. They are not part of tyro's stable
+# interface; the pin in pyproject.toml is for them.
+from tyro import _errors as refusals
 
 from tacit import __version__
-from tacit.cli.answer import Answer, jsonable, quietly
-from tacit.cli.parsing import BadArguments, option_names, parse
+from tacit.cli.check import Check
+from tacit.cli.compare import Compare
+from tacit.cli.recover import Recover
+from tacit.cli.report import Report
+from tacit.cli.reproduce import Reproduce
+from tacit.cli.simulate import Simulate
+from tacit.cli.solve import Solve
+from tacit.cli.terminal import Answer, Part, Terminal, to_json
 from tacit.engine.compiled import keep_compiled_code
 from tacit.errors import Infeasible, NotConverged, TacitError
 
 DONE, OUR_BUG, BAD_INPUT, NOT_SOLVED, NO_FILE, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
+SHELLS = ("bash", "zsh", "tcsh", "fish")
+FLAGS = {
+    "json": "print one JSON object instead of text",
+    "quiet": "print nothing but errors",
+    "debug": "show where an error came from",
+}
+DESCRIPTION = """\
+Recover what a demonstrator wants and refuses in a known Markov decision process.
+
+tacit COMMAND --help describes a command, tacit --version prints the version, and
+tacit --completion bash|zsh|tcsh|fish prints a completion script.
+
+exit codes: 0 done, 1 a bug in tacit, 2 bad input, 3 infeasible or not converged,
+            4 cannot read or write, 130 interrupted, 143 terminated"""
 
 
-@dataclasses.dataclass(frozen=True)
-class Verb:
-    """One subcommand.
+class Command(Protocol):
+    """The arguments of one command: a frozen dataclass.
 
-    Attributes:
-        name: how it is called.
-        summary: one line for `tacit --help`.
-        arguments: "module:Class", the frozen dataclass that holds its arguments.
-        run: "module:function", takes that dataclass and returns an `Answer`, or the text to show.
+    A field without a default is positional, every other one an option.
     """
 
-    name: str
-    summary: str
-    arguments: str
-    run: str
+    __dataclass_fields__: ClassVar[dict]
+    __doc__: str | None
+
+    def run(self, terminal: Terminal) -> Answer:
+        """What came out, after doing what is asked."""
+        ...
 
 
-VERBS: tuple[Verb, ...] = (
-    Verb(
-        "simulate",
-        "a built-in world and an expert seen in it become a problem folder",
-        "tacit.cli.simulate_arguments:Simulate",
-        "tacit.cli.simulate:command",
-    ),
-    Verb(
-        "check",
-        "what is wrong with a problem folder, where, and how to mend it",
-        "tacit.cli.check_arguments:Check",
-        "tacit.cli.check:command",
-    ),
-    Verb(
-        "solve",
-        "best policy and prices of a problem whose truth is known",
-        "tacit.cli.solve_arguments:Solve",
-        "tacit.cli.solve:command",
-    ),
-    Verb(
-        "recover",
-        "what the demonstrator of a problem wants and refuses, as a run folder",
-        "tacit.cli.recover_arguments:Recover",
-        "tacit.cli.recover:command",
-    ),
-    Verb(
-        "report",
-        "one offline HTML page about a run: what was found, and what it rests on",
-        "tacit.cli.report_arguments:Report",
-        "tacit.cli.report:command",
-    ),
-    Verb(
-        "compare",
-        "two runs side by side, or a run against the truth of a problem",
-        "tacit.cli.compare_arguments:Compare",
-        "tacit.cli.compare:command",
-    ),
-    Verb(
-        "reproduce",
-        "the paper's experiment over many draws, measured against the truth",
-        "tacit.studies.settings:Reproduce",
-        "tacit.studies.reproduce:command",
-    ),
-)
+COMMANDS: dict[str, type[Command]] = {
+    "simulate": Simulate,
+    "check": Check,
+    "solve": Solve,
+    "recover": Recover,
+    "report": Report,
+    "compare": Compare,
+    "reproduce": Reproduce,
+}
+
+
+class BadArguments(Exception):
+    """The command line does not parse; the message is one line."""
 
 
 class Terminated(BaseException):
     """SIGTERM came. Unwinds like an interrupt, so that half-written files are cleaned up."""
 
 
-def main(arguments: Sequence[str] | None = None, verbs: Sequence[Verb] = VERBS) -> int:
+def main(
+    arguments: Sequence[str] | None = None, commands: Mapping[str, type[Command]] = COMMANDS
+) -> int:
     """The exit code: 0 done, 1 our bug, 2 bad input, 3 not solved, 4 files, 130 / 143 stopped."""
     if arguments is None:  # a process of our own
         keep_compiled_code()
-    with _streams():
-        return _done(list(sys.argv[1:] if arguments is None else arguments), verbs)
+    with _open_streams():
+        return _run(list(sys.argv[1:] if arguments is None else arguments), commands)
 
 
-def _done(given: list[str], verbs: Sequence[Verb]) -> int:
-    """The exit code, after doing what is asked and saying what came out."""
-    words = [word for word in given if word not in ("--debug", "--json", "--quiet")]
-    machine = "--json" in given
-    quiet = "--quiet" in given
+def _run(words: list[str], commands: Mapping[str, type[Command]]) -> int:
+    """The exit code, after doing what is asked and printing what came out."""
+    # Known before parsing: a refusal is told in the same way.
+    machine, terminal = "--json" in words, Terminal(quiet="--quiet" in words)
     try:
-        with _terminable(), quietly(quiet):
-            answer = _answer(words, verbs)
+        with _terminable():
+            if words == ["--version"]:
+                _print(f"tacit {__version__}")
+                return DONE
+            command = parse(words, commands)
+            answer = Answer() if command is None else command.run(terminal)
             if machine and answer.data:
-                _print(json.dumps(jsonable(answer.data), ensure_ascii=False))
-            elif not quiet:
-                _show(answer.text)
+                _print(json.dumps(to_json(answer.data), ensure_ascii=False))
+            elif not terminal.quiet:
+                _show(answer.parts)
             for line in answer.errors:
                 print(f"tacit: {line}", file=sys.stderr)
         return answer.code
     except (KeyboardInterrupt, Terminated, Exception) as error:
-        if "--debug" in given:
+        if "--debug" in words:
             import traceback
 
             traceback.print_exception(error)
@@ -131,55 +126,132 @@ def _done(given: list[str], verbs: Sequence[Verb]) -> int:
         return code
 
 
-def _answer(words: list[str], verbs: Sequence[Verb]) -> Answer:
-    """What to show for this command line, after doing what it asks."""
-    if not words:
-        raise BadArguments("say what to do; see tacit --help")
-    if words[0] in ("-h", "--help"):
-        return Answer(_help(verbs), {verb.name: verb.summary for verb in verbs})
-    if words[0] == "--version":
-        return Answer(f"tacit {__version__}", {"version": __version__})
-    if words[0] == "--completion":
-        return _completion(words[1:], verbs)
-    chosen = next((verb for verb in verbs if verb.name == words[0]), None)
-    if chosen is None:
-        raise BadArguments(_unknown(words[0], verbs))
-    parsed = parse(_load(chosen.arguments), words[1:], program=f"tacit {chosen.name}")
-    if parsed is None:
-        return Answer()
-    found = _load(chosen.run)(parsed)
-    return found if isinstance(found, Answer) else Answer(found, {"text": found})
+def parse(words: Sequence[str], commands: Mapping[str, type[Command]] = COMMANDS) -> Command | None:
+    """The command that the words ask for; None where help or a completion script was printed."""
+    words = list(words)
+    if words[:1] == ["--completion"]:
+        if words[1:] not in [[shell] for shell in SHELLS]:
+            raise BadArguments(
+                f"--completion must be one of {', '.join(SHELLS)}; got {' '.join(words[1:])!r}"
+            )
+        words = ["--tyro-write-completion", words[1], "-"]
+    name = next((word for word in words if word in commands), None)
+
+    def refuse(event: refusals.ParseErrorEvent) -> None:
+        program = "tacit" if name is None else f"tacit {name}"
+        raise BadArguments(f"{_refusal(event, name, commands)}; see {program} --help")
+
+    try:
+        with refusals.on_parse_error(refuse):
+            parsed = tyro.cli(
+                _command_line(commands, name),
+                prog="tacit",
+                description=DESCRIPTION,
+                args=words,
+                config=(
+                    tyro.conf.DisallowNone,
+                    tyro.conf.FlagCreatePairsOff,
+                    tyro.conf.OmitArgPrefixes,
+                    tyro.conf.OmitSubcommandPrefixes,
+                    tyro.conf.PositionalMetavarFromFieldName,
+                    tyro.conf.PositionalRequiredArgs,
+                ),
+            )
+    except SystemExit:
+        sys.stdout.flush()  # or a closed pipe would be noticed too late
+        return None
+    return parsed.command
 
 
-def _completion(words: Sequence[str], verbs: Sequence[Verb]) -> Answer:
-    """The completion script of the shell that is named."""
-    from tacit.cli.completion import SHELLS, script
+def _command_line(commands: Mapping[str, type[Command]], name: str | None) -> type:
+    """A dataclass of the chosen command and the flags of all; only the named one is looked into."""
+    choices = [
+        Annotated[
+            kind,
+            tyro.conf.subcommand(
+                word,
+                # In the list of commands, the first line of what the command says of itself.
+                description=None if word == name else (kind.__doc__ or "").partition("\n")[0],
+            ),
+        ]
+        for word, kind in commands.items()
+    ]
+    flags = [
+        (
+            flag,
+            Annotated[bool, tyro.conf.arg(help=text), tyro.conf.CascadeSubcommandArgs],
+            field(default=False),
+        )
+        for flag, text in FLAGS.items()
+    ]
+    return make_dataclass("Tacit", [("command", Union[tuple(choices)]), *flags], frozen=True)
 
-    shell = words[0] if words else ""
-    if shell not in SHELLS:
-        raise BadArguments(f"--completion must be one of {', '.join(SHELLS)}; got {shell!r}")
-    text = script(shell, {verb.name: option_names(_load(verb.arguments)) for verb in verbs})
-    return Answer(text, {"shell": shell, "script": text})
+
+def _refusal(
+    event: refusals.ParseErrorEvent, name: str | None, commands: Mapping[str, type[Command]]
+) -> str:
+    """What is wrong with the command line, in words about its options."""
+    options = {} if name is None else {one.name: _spelling(one) for one in fields(commands[name])}
+    known = [*commands] if name is None else [*options.values(), *(f"--{flag}" for flag in FLAGS)]
+    match event:
+        case refusals.MissingArgs():
+            needed = (options[one.arg.field.intern_name] for one in event.missing_arguments)
+            return f"{' and '.join(needed)} must be given"
+        case refusals.InvalidChoice():
+            option = options[event.argument.field.intern_name]
+            return f"{option} must be one of {', '.join(event.choices)}; got {event.value!r}"
+        case refusals.BadValue():
+            return f"{options[event.argument.field.intern_name]} needs a value"
+        case refusals.UnrecognizedArgs():
+            what = "command" if name is None else "option or word"
+            return f"unknown {what} {event.tokens[0]!r}{_nearest(event.tokens[0], known)}"
+        case refusals.InstantiationFailure(argument=None):
+            # Said by the dataclass itself, which begins with the name of a field.
+            first, _, rest = event.message.partition(" ")
+            return f"{options[first]} {rest}" if first in options else event.message
+        case refusals.InstantiationFailure():
+            place = event.argument.field  # pyright: ignore[reportOptionalMemberAccess]
+            quoted = event.message.split("'")
+            got = quoted[-2] if len(quoted) > 2 else ""
+            return f"{options[place.intern_name]} must be {_noun(place.type_stripped)}; got {got!r}"
+    return f"a command must be named: {', '.join(commands)}"
 
 
-def _show(text: Any) -> None:
-    """Prints text, tables and rich renderables: drawn on a terminal, plain anywhere else."""
-    parts = text if isinstance(text, list | tuple) else [text]
+def _spelling(option: Field[object]) -> str:
+    """How a field is written on the command line."""
+    return (
+        option.name.upper() if option.default is MISSING else f"--{option.name.replace('_', '-')}"
+    )
+
+
+def _nearest(word: str, known: Sequence[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(word, known, n=1)
+    return f", did you mean {near[0]}?" if near else ""
+
+
+def _noun(kind: object) -> str:
+    """What a value of this type is called."""
+    if get_origin(kind) is Literal:
+        return ", ".join(map(str, get_args(kind)))
+    if get_origin(kind) in (Union, UnionType):
+        return " or ".join(_noun(one) for one in get_args(kind) if one is not type(None))
+    if get_origin(kind) is tuple:
+        return f"{_noun(get_args(kind)[0])} or several"
+    names = {int: "a whole number", float: "a number"}
+    return names.get(kind, "something else")  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+def _show(parts: Sequence[Part]) -> None:
+    """Prints text and tables: drawn on a terminal, plain anywhere else."""
     for part in parts:
-        if part is None:
-            continue
-        if isinstance(part, str) or not (sys.stdout.isatty() or _only_rich(part)):
+        if isinstance(part, str) or not sys.stdout.isatty():
             _print(str(part))
-            continue
-        from rich.console import Console
+        else:
+            from rich.console import Console
 
-        console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 100)
-        console.print(part)
-
-
-def _only_rich(part: Any) -> bool:
-    """Whether rich alone knows how to show it: it has no text of its own."""
-    return type(part).__str__ is object.__str__ or type(part).__module__.startswith("rich.")
+            Console(file=sys.stdout).print(part)
 
 
 def _print(text: str) -> None:
@@ -208,48 +280,8 @@ def _verdict(error: BaseException) -> tuple[int, str]:
     return OUR_BUG, f"a bug in tacit, {type(error).__name__}: {said} (--debug shows where)"
 
 
-def _help(verbs: Sequence[Verb]) -> str:
-    """The top-level help, from the table alone."""
-    lines = [
-        "usage: tacit [--help] [--version] COMMAND ... [--json] [--quiet] [--debug]",
-        "",
-        "Recover what a demonstrator wants and refuses in a known Markov decision process.",
-        "",
-    ]
-    width = max((len(verb.name) for verb in verbs), default=0)
-    if verbs:
-        lines += ["commands (tacit COMMAND --help tells more):"]
-        lines += [f"  {verb.name:<{width}}  {verb.summary}" for verb in verbs]
-    else:
-        lines += ["No command yet in this version: use the Python interface, `import tacit`."]
-    lines += [
-        "",
-        "with any command: --json prints one JSON object, --quiet prints nothing, --debug shows",
-        "where an error came from; tacit --completion bash|zsh|tcsh prints a completion script",
-        "",
-        "exit codes: 0 done, 1 a bug in tacit, 2 bad input, 3 infeasible or not converged,",
-        "            4 cannot read or write, 130 interrupted, 143 terminated",
-    ]
-    return "\n".join(lines)
-
-
-def _unknown(name: str, verbs: Sequence[Verb]) -> str:
-    """One line about a command that does not exist, with the nearest one that does."""
-    import difflib
-
-    near = difflib.get_close_matches(name, [verb.name for verb in verbs], n=1)
-    hint = f"did you mean {near[0]}?" if near else "see tacit --help"
-    return f"no command {name!r}, {hint}"
-
-
-def _load(address: str) -> Any:
-    """The object at "module:name"."""
-    module, name = address.split(":")
-    return getattr(import_module(module), name)
-
-
 @contextmanager
-def _streams() -> Iterator[None]:
+def _open_streams() -> Iterator[None]:
     """Inside, there are streams to write to: a closed one (`>&-`, some services) swallows all."""
     before = sys.stdout, sys.stderr
     if None not in before:

@@ -1,70 +1,78 @@
-"""`tacit check`: what is wrong with a problem, what to be careful about, what it will cost."""
+"""`tacit check`: what is wrong with a problem, what is odd about it, what a recovery will cost."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tacit.cli.answer import Answer
-from tacit.cli.check_arguments import Check
-from tacit.cli.loading import load_problem
-from tacit.cli.tables import Table
+from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
     from tacit.folders.problem import Problem
 
 
-def command(arguments: Check) -> Answer:
-    """Reads the folder and says everything that there is to say about it."""
-    try:
-        problem = load_problem(arguments.problem)
-    except TacitError as error:
-        from tacit.folders.reading import faults
+# Impossible moves that are listed for people.
+LISTED = 10
 
-        found = faults(arguments.problem, error)
-        data = {"problem": arguments.problem, "ok": False, "errors": found}
-        return Answer(None, data, code=2, errors=found)
-    from tacit.folders.check import check_problem, estimate, impossible_moves
 
-    warnings = check_problem(problem)
-    cost = estimate(problem)
-    seen = problem.demonstrations
-    moves = [] if seen is None else impossible_moves(problem.mdp, seen, problem.layout)
-    data: dict[str, Any] = {
-        "problem": arguments.problem,
-        "ok": True,
-        "errors": [],
-        "warnings": warnings,
-        "notes": problem.notes,
-        "summary": dict(_summary(problem)),
-        "impossible_moves": [
-            dict(zip(("state", "action", "next_state", "count"), move, strict=True))
-            for move in moves
-        ],
-    }
-    parts: list[Any] = [Table(["what", "value"], _summary(problem), str(arguments.problem))]
-    parts += [f"note: {note}" for note in problem.notes]
-    parts += [f"warning: {warning}" for warning in warnings]
-    if moves:
-        rows = [list(move) for move in moves[:10]]
-        title = "observed moves of probability 0, the most frequent first"
-        parts.append(Table(["state", "action", "next state", "count"], rows, title))
-    if cost is not None:
-        data["estimate"] = {
-            "estimator": cost.estimator,
-            "reason": cost.reason,
-            "seconds": cost.seconds,
-            "memory_bytes": cost.memory,
+@dataclass(frozen=True)
+class Check:
+    """Check a problem folder: what is wrong with it, where, and how to repair it.
+
+    Warns of what is only odd. Exit code 0 if the problem can be used, 2 if it cannot.
+    """
+
+    problem: Path
+    """folder of the problem"""
+
+    def run(self, terminal: Terminal) -> Answer:
+        """Reads the folder and says everything that there is to say about it."""
+        try:
+            problem = terminal.load_problem(self.problem)
+        except TacitError as error:
+            from tacit.folders.reading import faults
+
+            found = faults(self.problem, error)
+            return Answer((), {"problem": self.problem, "ok": False, "errors": found}, 2, found)
+        from tacit.folders.cautions import cautions, estimate, impossible_moves
+
+        warnings, cost, seen = cautions(problem), estimate(problem), problem.demonstrations
+        moves = [] if seen is None else impossible_moves(problem.mdp, seen, problem.layout)
+        heads = ("state", "action", "next_state", "count")
+        data: dict[str, object] = {
+            "problem": self.problem,
+            "ok": True,
+            "errors": [],
+            "warnings": warnings,
+            "notes": problem.notes,
+            "summary": dict(_summary(problem)),
+            "impossible_moves": [dict(zip(heads, move, strict=True)) for move in moves],
         }
-        parts.append(cost.sentence)
-    many = f"{len(warnings)} warning{'' if len(warnings) == 1 else 's'}"
-    parts.append(f"ok: the problem can be used ({many if warnings else 'no warnings'})")
-    return Answer(parts, data)
+        parts: list[Part] = [Table(["what", "value"], _summary(problem), str(self.problem))]
+        parts += [f"note: {note}" for note in problem.notes]
+        parts += [f"warning: {warning}" for warning in warnings]
+        if moves:
+            title = "observed moves of probability 0, the most frequent first"
+            heads = [head.replace("_", " ") for head in heads]
+            parts.append(Table(heads, [list(move) for move in moves[:LISTED]], title))
+        if cost is not None:
+            data["estimate"] = {
+                "estimator": cost.estimator,
+                "reason": cost.reason,
+                "seconds": cost.seconds,
+                "memory_bytes": cost.memory,
+            }
+            parts.append(cost.sentence)
+        count = f"{len(warnings)} warning{'' if len(warnings) == 1 else 's'}"
+        parts.append(f"ok: the problem can be used ({count if warnings else 'no warnings'})")
+        return Answer(parts, data)
 
 
-def _summary(problem: Problem) -> list[tuple[str, Any]]:
+def _summary(problem: Problem) -> list[tuple[str, Cell]]:
     mdp, features, seen = problem.mdp, problem.features, problem.demonstrations
-    rows: list[tuple[str, Any]] = [
+    rows: list[tuple[str, Cell]] = [
         ("states", mdp.states),
         ("actions", mdp.actions),
         ("discount", mdp.discount),

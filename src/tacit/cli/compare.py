@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from tacit.cli.answer import Answer
-from tacit.cli.compare_arguments import Compare
-from tacit.cli.loading import load_problem
-from tacit.cli.tables import Table
-from tacit.cli.true_numbers import true_numbers
+from tacit.cli.terminal import Answer, Table, Terminal
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from tacit.folders.problem import Problem
     from tacit.folders.runs import Run
     from tacit.inverse.recovery import Recovery
     from tacit.model.names import Layout
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Compare two runs, or a run with the truth of a problem: weights, prices, behaviour.
+
+    A number is marked where the intervals of the two do not overlap.
+    """
+
+    first: Path
+    """folder of a run"""
+    second: Path
+    """folder of another run, or of a problem whose truth is known"""
+
+    def run(self, terminal: Terminal) -> Answer:
+        """Reads both folders and says where they agree."""
+        from tacit.folders.runs import Run
+
+        one = Run.load(self.first)
+        if not (self.second / "run.json").exists():
+            return _against_truth(one, terminal.load_problem(self.second), self)
+        return _against_run(one, Run.load(self.second), self)
 
 
 @dataclass(frozen=True)
@@ -32,43 +52,36 @@ class Number:
     """
 
     value: float
-    low: float = np.nan
-    high: float = np.nan
+    low: float = math.nan
+    high: float = math.nan
 
     def __str__(self) -> str:
-        if np.isnan(self.value):
+        if math.isnan(self.value):
             return "not known"
-        if np.isnan(self.low) or np.isnan(self.high) or self.low == self.high:
+        if math.isnan(self.low) or math.isnan(self.high) or self.low == self.high:
             return f"{self.value:.4g}"
         return f"{self.value:.4g} [{self.low:.3g}, {self.high:.3g}]"
 
-    def excludes(self, other: Number) -> bool:
-        """Whether the two intervals have nothing in common; never where one is not known."""
-        mine, its = self._range(), other._range()
-        return bool(mine[0] > its[1] or its[0] > mine[1])  # false for NaN
-
-    def _range(self) -> tuple[float, float]:
-        if np.isnan(self.low) or np.isnan(self.high):
-            return np.nan, np.nan
-        return self.low, self.high
+    def is_apart(self, other: Number) -> bool:
+        """Whether the two intervals do not overlap; never where an end is not known."""
+        ends = (self.low, self.high, other.low, other.high)
+        known = not any(map(math.isnan, ends))
+        return known and (self.low > other.high or other.low > self.high)
 
 
-def command(arguments: Compare) -> Answer:
-    """Reads both folders and says where they agree."""
-    mine = _run(arguments.first)
-    if not (arguments.second / "run.json").exists():
-        return _against_truth(mine, arguments)
-    its = _run(arguments.second)
-    first, second = mine.recovery, its.recovery
+def _against_run(one: Run, other: Run, arguments: Compare) -> Answer:
+    import numpy as np
+
+    from tacit.judge.behaviour import policy_distance
+
+    first, second = one.recovery, other.recovery
     if first.solution.policy.shape != second.solution.policy.shape:
         raise InvalidModel(
             f"{arguments.first} and {arguments.second} must be runs of the same world; they have "
             f"[S, A] = {first.solution.policy.shape} and {second.solution.policy.shape}"
         )
-    from tacit.judge.behaviour import policy_distance
-
     # Files may name the same states and actions in another order.
-    order = np.ix_(*_orders(mine.layout, its.layout, first.solution.policy.shape, arguments))
+    order = np.ix_(*_orders(one.layout, other.layout, first.solution.policy.shape, arguments))
     visitations = [first.solution.visitation, second.solution.visitation[order]]
     visits = [visitation.sum(axis=1) for visitation in visitations]
     shares = [visitation / visitation.sum() for visitation in visitations]
@@ -79,21 +92,16 @@ def command(arguments: Compare) -> Answer:
         "visitation_distance": float(0.5 * np.abs(shares[0] - shares[1]).sum()),
     }
     titles = (str(arguments.first), str(arguments.second))
-    return _answer(
-        _numbers(first), _numbers(second), titles, distances, "behaviour, 0 for the same"
-    )
-
-
-def _run(folder: Path) -> Run:
-    from tacit.folders.runs import Run
-
-    return Run.load(folder)
+    heading = "behaviour, 0 for the same"
+    return _answer(_numbers(first), _numbers(second), titles, distances, heading)
 
 
 def _orders(
     first: Layout, second: Layout, sizes: tuple[int, ...], arguments: Compare
 ) -> list[np.ndarray]:
     """For states and actions, where the second has what the first calls 0, 1, ..."""
+    import numpy as np
+
     orders = []
     for kind, mine, its, size in (
         ("state", first.state_names, second.state_names, sizes[0]),
@@ -138,12 +146,12 @@ def _answer(
     distances: dict[str, float],
     heading: str,
 ) -> Answer:
-    nothing, units = Number(np.nan), _other_units(first, second)
+    nothing, units = Number(math.nan), _other_units(first, second)
     names = [*first, *(name for name in second if name not in first)]
     rows, data = [], []
     for name in names:
         one, other = first.get(name, nothing), second.get(name, nothing)
-        apart = one.excludes(other) and _which(name) not in units
+        apart = one.is_apart(other) and _which(name) not in units
         rows.append([name, str(one), str(other), "differs" if apart else ""])
         data.append(
             {
@@ -160,9 +168,9 @@ def _answer(
     )
     count = sum(entry["differs"] for entry in data)
     said = (
-        "No interval of the one excludes that of the other."
-        if not count
-        else f"{count} of {len(data)} numbers differ: their intervals exclude each other."
+        f"{count} of {len(data)} numbers differ: their intervals do not overlap."
+        if count
+        else "No number differs: all intervals overlap."
     )
     return Answer([table, behaviour, said, *units.values()], {"numbers": data, **distances})
 
@@ -174,7 +182,7 @@ def _other_units(first: dict[str, Number], second: dict[str, Number]) -> dict[st
     """
     found = {}
     for name in first:
-        barred = [np.isinf(side[name].high) for side in (first, second) if name in side]
+        barred = [math.isinf(side[name].high) for side in (first, second) if name in side]
         if name.startswith("cost ") and any(barred) and not all(barred):
             feature = name.partition(": ")[2]
             found[_which(name)] = (
@@ -189,11 +197,12 @@ def _which(name: str) -> str:
     return name.partition(":")[0].split()[-1]
 
 
-def _against_truth(run: Run, arguments: Compare) -> Answer:
-    from tacit.forward.soft_dual import SoftDual
-    from tacit.judge.comparison import compare
+def _against_truth(run: Run, problem: Problem, arguments: Compare) -> Answer:
+    import numpy as np
 
-    problem, found = load_problem(arguments.second), run.recovery
+    import tacit
+
+    found = run.recovery
     if problem.truth is None:
         raise InvalidModel(
             f"{arguments.second} must be a run, or a problem whose truth is known; it has no truth"
@@ -211,8 +220,8 @@ def _against_truth(run: Run, arguments: Compare) -> Answer:
         )
     # The truth has no noise of its own: a noisy run is judged at the noise it found.
     noise = found.temperature
-    solver = SoftDual(temperature=noise) if noise > 0 else None
-    judged = compare(
+    solver = tacit.SoftDual(temperature=noise) if noise > 0 else None
+    judged = tacit.compare(
         problem.mdp,
         problem.truth,
         found.objective,
@@ -221,6 +230,45 @@ def _against_truth(run: Run, arguments: Compare) -> Answer:
         features=problem.features,
         demonstrations=problem.demonstrations,
     )
-    truth = {name: Number(value, value, value) for name, value in true_numbers(problem).items()}
+    truth = {name: Number(value, value, value) for name, value in _true_numbers(problem).items()}
     titles = (str(arguments.first), f"truth of {arguments.second}")
     return _answer(_numbers(found), truth, titles, judged.scalars(), "judged in the true world")
+
+
+def _true_numbers(problem: Problem) -> dict[str, float]:
+    """The true weights and budgets in the gauge, where the truth is made of the features."""
+    import numpy as np
+
+    truth, features = problem.truth, problem.features
+    assert truth is not None
+    reward, costs = truth.tables(problem.mdp)
+    weights = _weights(features.reward, reward)
+    numbers = _in_gauge("reward", features.reward_names, weights)
+    if truth.constraints != features.constraints:
+        return numbers
+    for k, table in enumerate(features.costs):
+        weights = _weights(table, costs[k])
+        numbers |= _in_gauge(f"cost {k}", features.cost_names[k], weights)
+        if weights is not None and np.abs(weights).sum() > 0:
+            numbers[f"budget {k}"] = float(truth.budgets[k] / np.abs(weights).sum())
+    return numbers
+
+
+def _weights(features: np.ndarray, table: np.ndarray) -> np.ndarray | None:
+    """[D] the weights whose sum of features is the table; None where there are none."""
+    import numpy as np
+
+    if features.ndim == 2:
+        features = np.repeat(features[:, None, :], table.shape[1], axis=1)
+    columns = features.reshape(-1, features.shape[-1])
+    weights, _, rank, _ = np.linalg.lstsq(columns, table.ravel(), rcond=None)
+    left = np.abs(columns @ weights - table.ravel()).max()
+    exact = left <= 1e-9 * max(1.0, float(np.abs(table).max())) and rank == columns.shape[1]
+    return weights if exact else None
+
+
+def _in_gauge(kind: str, names: tuple[str, ...], weights: np.ndarray | None) -> dict[str, float]:
+    if weights is None or not abs(weights).sum() > 0:
+        return {}
+    scaled = weights / abs(weights).sum()
+    return {f"{kind}: {name}": float(w) for name, w in zip(names, scaled, strict=True)}

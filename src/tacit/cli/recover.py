@@ -2,114 +2,222 @@
 
 from __future__ import annotations
 
-import sys
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from importlib import import_module
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Literal, Optional, Union
 
-from tacit.cli.answer import Answer, is_quiet
-from tacit.cli.loading import load_problem
-from tacit.cli.recover_arguments import SEEDED, Recover
-from tacit.cli.recover_questions import extras, widened
-from tacit.cli.telling import telling
-from tacit.errors import InvalidDemonstrations
+from tacit.cli.questions import DRAWS, SMALL, check_answerable, further_results, widen_intervals
+from tacit.cli.terminal import Answer, Part, Terminal, shown_default
+from tacit.errors import InvalidDemonstrations, InvalidModel
 
 if TYPE_CHECKING:
     from tacit.data.demonstrations import Demonstrations
     from tacit.folders.problem import Problem
     from tacit.folders.runs import Run
+    from tacit.inverse.recover import Estimator
 
 NOT_CONVERGED = 3
-# Word of the command line -> module and class.
-KINDS = {
-    "likelihood": ("noisy.likelihood", "Likelihood"),
-    "convex": ("noisy.convex", "Convex"),
-    "alternating": ("paper.alternating", "Alternating"),
-    "explanation": ("optimal.explanation", "Explanation"),
-    "reward-only": ("families.baselines", "RewardOnly"),
-    "constraint-only": ("families.baselines", "ConstraintOnly"),
-}
+# Options that are handed to the estimator, where it has them.
+OPTIONS = (
+    "free_reward",
+    "level",
+    "ridge",
+    "tolerance",
+    "max_steps",
+    "starts",
+    "step_size",
+    "band",
+    "reward_weights",
+    "temperature",
+)
+# Arguments that the result does not depend on.
+ELSEWHERE = ("problem", "out", "resume", "overwrite", "no_report")
 
 
-def command(arguments: Recover) -> Answer:
-    """Recovers, writes the run, and says what was found; 3 where it did not converge."""
-    from tacit.engine.progress import watching
-    from tacit.folders.resume import claimed
-    from tacit.folders.runs import Run, data_hashes, identity
+@dataclass(frozen=True)
+class Recover:
+    """Recover what a demonstrator wants and refuses from a problem folder, into a run folder.
 
-    problem = load_problem(arguments.problem)
-    seen = problem.demonstrations
-    if seen is None:
-        raise InvalidDemonstrations(
-            f"{arguments.problem} must hold demonstrations to recover from: "
-            "demonstrations.parquet, .csv or .npz; it holds none"
-        )
-    _answerable(arguments, problem, seen)
-    hashes = data_hashes(problem.mdp, problem.features, seen)
-    depends = identity(arguments.config, hashes)
-    options = {"resume": arguments.resume, "overwrite": arguments.overwrite}
-    with claimed(arguments.out, depends, **options) as claim:
-        if claim.done:
-            run = Run.load(arguments.out)
-        else:
-            bar = telling(quiet=is_quiet())
-            with _inviting(arguments), bar as tell, watching([tell], claim.journal):
-                run = _made(arguments, problem, seen, hashes)
-            claim.finish(run)
-        report = None if arguments.no_report else _report(arguments.out)
-    return _answer(arguments, run, report)
+    The run is kept on disk while it lasts: after an interruption `--resume` continues where it
+    stopped, and gives the same numbers, to the last bit, as a run that was never interrupted.
+    """
 
+    problem: Path
+    """folder of the problem"""
+    out: Path = Path("run")
+    """folder to write"""
+    estimator: Literal[
+        "auto",
+        "likelihood",
+        "explanation",
+        "convex",
+        "alternating",
+        "reward-only",
+        "constraint-only",
+    ] = "auto"
+    """method; auto picks one by the evidence and says why"""
+    resume: bool = False
+    """continue the run in the folder, or begin if there is none"""
+    overwrite: bool = False
+    """begin again; the older run stays until the new one is whole"""
+    seed: int = 0
+    """seed of everything random"""
+    holdout: float = 0.0
+    """share of the episodes kept back to test the recovery from the others; 0 for no test"""
+    discount_grid: Annotated[Union[tuple[float, ...], None], shown_default("none")] = None
+    """further discounts under which to recover, to see how the answer changes"""
+    bootstrap: int = 0
+    """number of resamples of the trajectories for the intervals; 0 keeps the estimator's"""
+    dynamics_draws: Annotated[
+        Optional[int], shown_default(f"{DRAWS} up to {SMALL} state-action pairs, else 0")
+    ] = None
+    """redraws of estimated transitions, which widen the intervals"""
+    groups: bool = False
+    """test whether the groups of the demonstrations share their weights"""
+    free_reward: bool = False
+    """likelihood, convex, explanation, reward-only: let reward weights be negative"""
+    level: Annotated[Optional[float], shown_default("0.05")] = None
+    """likelihood, constraint-only: level of the test whether a constraint is active"""
+    ridge: Annotated[Optional[float], shown_default("0.0")] = None
+    """convex: strength of the penalty on the squared parameters"""
+    tolerance: Annotated[Optional[float], shown_default("1e-09; alternating: 0.0001")] = None
+    """the estimator has converged when its residual is below this"""
+    max_steps: Annotated[Optional[int], shown_default("300; alternating: 150")] = None
+    """largest number of steps of the estimator; not for explanation"""
+    starts: Annotated[Optional[int], shown_default("12")] = None
+    """alternating: number of random starts"""
+    step_size: Annotated[Optional[float], shown_default("5.0")] = None
+    """alternating: size of the first step"""
+    band: Annotated[Optional[float], shown_default("2.5")] = None
+    """alternating: number of standard errors within which a difference is taken for chance"""
+    reward_weights: Annotated[Union[tuple[float, ...], None], shown_default("none")] = None
+    """constraint-only: the known weights of the reward features"""
+    temperature: Annotated[Optional[float], shown_default("estimated")] = None
+    """constraint-only: the known noise of the expert"""
+    no_report: bool = False
+    """write no report.html"""
 
-def _answerable(arguments: Recover, problem: Problem, seen: Demonstrations) -> None:
-    """Raises, before any long fit, where these data cannot answer what is asked afterwards."""
-    if arguments.groups and seen.groups is None:
-        raise InvalidDemonstrations(
-            f"{arguments.problem}: --groups needs demonstrations with a column `group`; got none"
-        )
-    if arguments.groups and len(found := set(seen.groups.tolist())) < 2:  # type: ignore
-        raise InvalidDemonstrations(
-            f"{arguments.problem}: --groups needs at least two groups; all are {found.pop()!r}"
-        )
-    if seen.episodes < 2 and (arguments.holdout > 0 or arguments.bootstrap):
-        option = "--holdout" if arguments.holdout > 0 else "--bootstrap"
-        raise InvalidDemonstrations(
-            f"{arguments.problem}: {option} needs at least 2 episodes; got {seen.episodes}"
-        )
-    if arguments.bootstrap and arguments.estimator == "auto":
-        from tacit.inverse.recover import choose
-
-        picked, reason = choose(problem.mdp, problem.features, seen)
-        if type(picked).__name__ == "Explanation":
-            raise InvalidDemonstrations(
-                f"{arguments.problem}: --bootstrap works with likelihood or convex. {reason} "
-                "Choose one by --estimator, or leave --bootstrap out"
+    def __post_init__(self) -> None:
+        if self.estimator == "constraint-only" and not self.reward_weights:
+            raise InvalidModel("reward_weights must be given for constraint-only; got none")
+        if not 0.0 <= self.holdout < 1.0:
+            raise InvalidModel(f"holdout must be in [0, 1); got {self.holdout}")
+        for discount in self.discount_grid or ():
+            if not 0.0 <= discount < 1.0:
+                raise InvalidModel(f"discount_grid must be in [0, 1); got {discount}")
+        if self.resume and self.overwrite:
+            raise InvalidModel("resume continues, --overwrite begins again; got both")
+        if self.bootstrap and self.estimator not in ("auto", "likelihood", "convex"):
+            raise InvalidModel(
+                f"bootstrap works with likelihood or convex; the estimator is {self.estimator}"
             )
+        for name in ("seed", "bootstrap", "dynamics_draws"):
+            if (getattr(self, name) or 0) < 0:
+                raise InvalidModel(f"{name} must be at least 0; got {getattr(self, name)}")
+
+    def run(self, terminal: Terminal) -> Answer:
+        """Recovers, writes the run, and says what was found; code 3 where it did not converge."""
+        from tacit.engine.progress import watching
+        from tacit.folders.claim import claimed
+        from tacit.folders.runs import Run, data_hashes, identity
+
+        estimator = self.make_estimator()
+        problem = terminal.load_problem(self.problem)
+        seen = problem.demonstrations
+        if seen is None:
+            raise InvalidDemonstrations(
+                f"{self.problem} must hold demonstrations to recover from: "
+                "demonstrations.parquet, .csv or .npz; it holds none"
+            )
+        check_answerable(self, problem, seen)
+        hashes = data_hashes(problem.mdp, problem.features, seen)
+        depends = identity(self.config, hashes)
+        options = {"resume": self.resume, "overwrite": self.overwrite}
+        with claimed(self.out, depends, **options) as claim:
+            if claim.done:
+                run = Run.load(self.out)
+            else:
+                progress = terminal.progress()
+                with _resumable(self, terminal), progress as tell, watching([tell], claim.journal):
+                    run = _fit(self, problem, seen, estimator, hashes)
+                claim.finish(run)
+            report = None if self.no_report else _write_report(self.out, terminal)
+        return _answer(self, run, report)
+
+    def make_estimator(self) -> Estimator | None:
+        """The estimator that was asked for, with the options given; None to pick by evidence."""
+        import tacit
+
+        kinds = {
+            "likelihood": tacit.Likelihood,
+            "convex": tacit.Convex,
+            "alternating": tacit.Alternating,
+            "explanation": tacit.Explanation,
+            "reward-only": tacit.families.RewardOnly,
+            "constraint-only": tacit.families.ConstraintOnly,
+        }
+        known = {word: {one.name for one in fields(kind)} for word, kind in kinds.items()}
+        values = {name: getattr(self, name) for name in OPTIONS}
+        # By identity: a 0 that was given is not False.
+        given = {n: v for n, v in values.items() if not (v is None or v is False)}
+        for name in given:
+            if name not in known.get(self.estimator, ()):
+                owners = ", ".join(word for word in kinds if name in known[word])
+                raise InvalidModel(
+                    f"--{name.replace('_', '-')} is an option of {owners}; "
+                    f"the estimator is {self.estimator}"
+                )
+        if self.estimator == "auto":
+            return None
+        seed = {"seed": self.seed} if "seed" in known[self.estimator] else {}
+        return kinds[self.estimator](**given, **seed)
+
+    @property
+    def config(self) -> dict[str, object]:
+        """What the result depends on beside the data."""
+        names = (one.name for one in fields(self) if one.name not in ELSEWHERE)
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def command(self) -> str:
+        """The command line that asks for the same."""
+        words = ["tacit", "recover", str(self.problem)]
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name in ("problem", "resume", "overwrite") or value == one.default:
+                continue
+            words.append("--" + one.name.replace("_", "-"))
+            if value is not True:
+                words += [str(v) for v in (value if isinstance(value, tuple) else (value,))]
+        return shlex.join(words)
 
 
 @contextmanager
-def _inviting(arguments: Recover) -> Iterator[None]:
-    """An interrupted run says how to go on with it."""
+def _resumable(arguments: Recover, terminal: Terminal) -> Iterator[None]:
+    """An interrupted run says how to continue it."""
     try:
         yield
     except BaseException as error:
-        if not isinstance(error, Exception) and not is_quiet():
-            sys.stderr.write(f"{arguments.out} keeps what was done: --resume goes on with it\n")
+        if not isinstance(error, Exception):
+            terminal.note(f"{arguments.out} keeps what was done: --resume continues it")
         raise
 
 
-def _made(
-    arguments: Recover, problem: Problem, seen: Demonstrations, hashes: dict[str, str]
+def _fit(
+    arguments: Recover,
+    problem: Problem,
+    seen: Demonstrations,
+    estimator: Estimator | None,
+    hashes: dict[str, str],
 ) -> Run:
-    """The run, fitted and questioned as asked."""
-    from tacit.checks.fits import trajectory_fits
+    """The run: the recovery, and every question asked about it."""
+    import tacit
     from tacit.folders.runs import Run, data_summary
-    from tacit.inverse.recover import recover
 
-    estimator = _estimator(arguments)
-    recovery = recover(
+    recovery = tacit.recover(
         problem.mdp,
         problem.features,
         seen,
@@ -118,62 +226,43 @@ def _made(
         seed=arguments.seed,
         throw=False,
     )
-    recovery = widened(arguments, problem, seen, recovery, estimator)
-    fits = trajectory_fits(recovery, seen, mdp=problem.mdp)
-    columns = dict(fits.columns)
-    groups = seen.groups
-    notes = list(problem.notes)
-    if groups is not None:
-        columns = {"episode": columns.pop("episode"), "group": groups[fits.episode], **columns}
-        if not arguments.groups and len(set(groups.tolist())) > 1:
+    recovery = widen_intervals(arguments, problem, seen, recovery, estimator)
+    fits = tacit.checks.trajectory_fits(recovery, seen, mdp=problem.mdp)
+    columns, notes = dict(fits.columns), list(problem.notes)
+    if seen.groups is not None:
+        columns = {"episode": columns.pop("episode"), "group": seen.groups[fits.episode], **columns}
+        if not arguments.groups and len(set(seen.groups.tolist())) > 1:
             notes.append(
                 "The demonstrations have groups, taken together here: --groups tests whether they "
                 "share their weights."
             )
+    asked = {"problem": arguments.problem, "out": arguments.out, "command": arguments.command}
     return Run(
         recovery,
-        problem.layout,
-        {
-            **arguments.config,
-            "problem": str(arguments.problem),
-            "out": str(arguments.out),
-            "command": arguments.command,
-        },
-        data_summary(problem.mdp, seen),
-        tuple(notes),
-        columns,
-        extras(arguments, problem, seen, recovery, estimator),
+        layout=problem.layout,
+        config={**arguments.config, **{name: str(value) for name, value in asked.items()}},
+        data=data_summary(problem.mdp, seen),
+        notes=tuple(notes),
+        trajectories=columns,
+        extras=further_results(arguments, problem, seen, recovery, estimator),
         seed=arguments.seed,
         hashes=hashes,
     )
 
 
-def _estimator(arguments: Recover) -> Any:
-    """The estimator that was asked for, or None to pick by evidence."""
-    if arguments.estimator == "auto":
-        return None
-    module, name = KINDS[arguments.estimator]
-    kind = getattr(import_module(f"tacit.inverse.{module}"), name)
-    seed = {"seed": arguments.seed} if arguments.estimator in SEEDED else {}
-    return kind(**arguments.given, **seed)
+def _write_report(folder: Path, terminal: Terminal) -> object:
+    """Where the report of a run is, after writing it."""
+    from tacit.cli.report import Report
+
+    return Report(folder).run(terminal).data["report"]
 
 
-def _report(folder: Path) -> str:
-    """Writes the report of a run; where it is."""
-    from tacit.cli.report import command as report
-    from tacit.cli.report_arguments import Report
-
-    return str(report(Report(folder)).data["report"])
-
-
-def _answer(arguments: Recover, run: Run, report: str | None) -> Answer:
-    recovery = run.recovery
-    lines: list[Any] = [recovery.summary()]
-    lines += [f"Note: {note}" for note in run.notes]
+def _answer(arguments: Recover, run: Run, report: object) -> Answer:
+    recovery, known = run.recovery, run.recovery.identification
+    parts: list[Part] = [recovery.summary(), *(f"Note: {note}" for note in run.notes)]
     for result in run.extras.values():
-        lines += list(result.get("sentences", ()))
-    lines.append(f"written: {arguments.out}" + (f", {report}" if report else ""))
-    known = recovery.identification
+        parts += list(result.get("sentences", ()))
+    parts.append(f"written: {arguments.out}" + (f", {report}" if report else ""))
     data = {
         "run": str(arguments.out),
         "report": report,
@@ -192,11 +281,14 @@ def _answer(arguments: Recover, run: Run, report: str | None) -> Answer:
         "multiplier_intervals": known.multiplier_intervals,
         "budget_intervals": known.budget_intervals,
         "active": known.active,
-        "findings": known.findings,
+        "findings": [
+            {"sentence": str(one), "kind": one.kind.name, "about": asdict(one.about)}
+            for one in known.findings
+        ],
         "certificate": asdict(recovery.certificate),
         "data": run.data,
         "notes": run.notes,
         "extras": run.extras,
     }
     code = NOT_CONVERGED if recovery.status.name == "NOT_CONVERGED" else 0
-    return Answer(lines, data, code)
+    return Answer(parts, data, code)

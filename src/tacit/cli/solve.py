@@ -2,66 +2,89 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
-from tacit.cli.answer import Answer
-from tacit.cli.loading import load_problem
-from tacit.cli.solve_arguments import Solve
-from tacit.cli.tables import Table
+from tacit.cli.terminal import Answer, Part, Table, Terminal, shown_default
 from tacit.errors import Infeasible, InvalidModel
 
 if TYPE_CHECKING:
     from tacit.checks.prices import PriceCurve
     from tacit.folders.problem import Problem
     from tacit.forward.solution import Solution
+    from tacit.forward.solve import Solver
 
 
-def command(arguments: Solve) -> Answer:
-    """Solves the problem, writes what was asked for, and says what was found."""
-    from tacit.folders.problem import refuse_taken, write_folder
-    from tacit.forward.solve import solve
+@dataclass(frozen=True)
+class Solve:
+    """Solve a problem whose truth is known: best policy within the budgets, and their prices.
 
-    if arguments.out is not None:
-        refuse_taken(arguments.out)
-    problem = load_problem(arguments.problem)
-    truth = problem.truth
-    if truth is None:
-        raise InvalidModel(
-            f"{arguments.problem} must hold the truth to solve: truth.npz, or [truth] in "
-            "problem.toml with reward, costs and budgets"
-        )
-    solver = _solver(arguments)
-    try:
-        solution = solve(problem.mdp, truth, solver=solver)
-    except Infeasible as error:
-        raise Infeasible(_proof(error, problem), error.solution) from None
-    curve = None
-    if arguments.price_curve:
-        from tacit.checks.prices import price_curve
+    The truth is truth.npz in the folder, or [truth] in its problem.toml.
+    """
 
-        curve = price_curve(
-            problem.mdp,
-            truth,
-            constraint=arguments.constraint,
-            points=arguments.price_curve,
-            solver=solver,
-        )
-    if arguments.out is not None:
-        write_folder(arguments.out, lambda folder: _write(folder, problem, solution, curve))
-    return Answer(_text(problem, solution, curve, arguments), _data(problem, solution, curve))
+    problem: Path
+    """folder of the problem"""
+    solver: Literal["column-generation", "occupancy-lp", "soft-dual"] = "column-generation"
+    """exact, exact by one linear program, or that of a noisy expert"""
+    temperature: Annotated[Optional[float], shown_default("0.1")] = None
+    """soft-dual: noise of the expert, in units of the reward"""
+    price_curve: int = 0
+    """number of budgets at which to compute value and price; 0 for no curve"""
+    constraint: int = 0
+    """number of the constraint whose budget the price curve moves, from 0"""
+    out: Annotated[Optional[Path], shown_default("write nothing")] = None
+    """folder for solution.npz, policy.csv and the price curve"""
 
+    def __post_init__(self) -> None:
+        if self.price_curve < 0 or self.price_curve == 1:
+            raise InvalidModel(f"price_curve must be 0, or at least 2; got {self.price_curve}")
+        if self.temperature is not None and self.solver != "soft-dual":
+            raise InvalidModel(
+                f"temperature is an option of soft-dual; the solver is {self.solver}"
+            )
+        if self.temperature is not None and not 0.0 < self.temperature < float("inf"):
+            raise InvalidModel(f"temperature must be a positive number; got {self.temperature}")
 
-def _solver(arguments: Solve) -> Any:
-    from tacit.forward.column_generation import ColumnGeneration
-    from tacit.forward.occupancy_lp import OccupancyLP
-    from tacit.forward.soft_dual import SoftDual
+    def run(self, terminal: Terminal) -> Answer:
+        """Solves the problem, writes what was asked for, and says what was found."""
+        import tacit
+        from tacit.folders.problem import refuse_taken, write_folder
 
-    if arguments.solver == "soft-dual":
-        given = arguments.temperature
-        return SoftDual() if given is None else SoftDual(temperature=given)
-    return OccupancyLP() if arguments.solver == "occupancy-lp" else ColumnGeneration()
+        if self.out is not None:
+            refuse_taken(self.out)
+        problem = terminal.load_problem(self.problem)
+        truth = problem.truth
+        if truth is None:
+            raise InvalidModel(
+                f"{self.problem} must hold the truth to solve: truth.npz, or [truth] in "
+                "problem.toml with reward, costs and budgets"
+            )
+        solver = self._solver()
+        try:
+            solution = tacit.solve(problem.mdp, truth, solver=solver)
+        except Infeasible as error:
+            raise Infeasible(_proof(error, problem), error.solution) from None
+        curve = None
+        if self.price_curve:
+            curve = tacit.checks.price_curve(
+                problem.mdp,
+                truth,
+                constraint=self.constraint,
+                points=self.price_curve,
+                solver=solver,
+            )
+        if self.out is not None:
+            write_folder(self.out, lambda folder: _write(folder, problem, solution, curve))
+        return Answer(_text(problem, solution, curve, self), _data(problem, solution, curve))
+
+    def _solver(self) -> Solver:
+        import tacit
+
+        if self.solver == "soft-dual":
+            given = self.temperature
+            return tacit.SoftDual() if given is None else tacit.SoftDual(temperature=given)
+        return tacit.OccupancyLP() if self.solver == "occupancy-lp" else tacit.ColumnGeneration()
 
 
 def _proof(error: Infeasible, problem: Problem) -> str:
@@ -86,10 +109,10 @@ def _proof(error: Infeasible, problem: Problem) -> str:
 
 def _text(
     problem: Problem, solution: Solution, curve: PriceCurve | None, arguments: Solve
-) -> list[Any]:
+) -> list[Part]:
     truth, certificate = problem.truth, solution.certificate
     assert truth is not None
-    parts: list[Any] = [
+    parts: list[Part] = [
         (
             f"{solution.status.value}: value {solution.value:.6g} ({arguments.solver}, "
             f"{problem.mdp.states} states, {problem.mdp.actions} actions)"
@@ -131,9 +154,9 @@ def _constraint_names(problem: Problem) -> list[tuple[str, ...]]:
     return list(names) if len(names) == count else [(f"cost {k}",) for k in range(count)]
 
 
-def _data(problem: Problem, solution: Solution, curve: PriceCurve | None) -> dict[str, Any]:
+def _data(problem: Problem, solution: Solution, curve: PriceCurve | None) -> dict[str, object]:
     assert problem.truth is not None
-    data: dict[str, Any] = {
+    data: dict[str, object] = {
         "status": solution.status.name,
         "value": solution.value,
         "spent": solution.spent,

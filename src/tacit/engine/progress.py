@@ -24,12 +24,19 @@ class Event:
     Attributes:
         stage: the name of the search, with its number within the run.
         step: how many steps it has made.
-        numbers: what there is to follow, by name.
+        numbers: what there is to follow, by name; "of" is how many steps there will be.
     """
 
     stage: str
     step: int
     numbers: Mapping[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        numbers = dict(self.numbers)
+        total = numbers.pop("of", None)
+        step = f"step {self.step}" if total is None else f"{self.step} of {total:.0f}"
+        told = "".join(f", {name.replace('_', ' ')} {n:.6g}" for name, n in numbers.items())
+        return f"{self.stage}: {step}{told}"
 
 
 # Returns True, or raises `StopEarly`, to end the search there.
@@ -198,10 +205,7 @@ def log(stream: TextIO | None = None, *, every: int = 1) -> Callback:
 
     def callback(event: Event) -> None:
         if event.step % every == 0:
-            told = "".join(f", {name} {number:.6g}" for name, number in event.numbers.items())
-            (sys.stderr if stream is None else stream).write(
-                f"{event.stage}: step {event.step}{told}\n"
-            )
+            (sys.stderr if stream is None else stream).write(f"{event}\n")
 
     return callback
 

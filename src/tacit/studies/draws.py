@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -11,6 +12,11 @@ from tacit.forward.simulation import simulate
 from tacit.forward.solution import Solution, Status
 from tacit.forward.solve import solve
 from tacit.inverse.expectations import expectations
+from tacit.inverse.families import RewardOnly
+from tacit.inverse.noisy.convex import Convex
+from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.inverse.optimal.explanation import Explanation
+from tacit.inverse.paper.alternating import Alternating
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery, RecoveryStatus
 from tacit.judge.behaviour import policy_agreement, weight_error
@@ -19,15 +25,38 @@ from tacit.judge.feasible import Behaviours, sample_behaviours
 from tacit.judge.null import null_objectives
 from tacit.judge.outcomes import best_values, correlation, lagrangian
 from tacit.model.objective import Objective
-from tacit.studies.estimators import available
-from tacit.studies.records import Draw, Score, Trace
-from tacit.studies.settings import Block, Reproduce
-from tacit.worlds.hills import hill_grid, published_figure
+from tacit.studies.records import (
+    CALIBRATED,
+    EXPLANATION,
+    FIGURE,
+    LIKELIHOOD,
+    MATCHING,
+    REWARD_ONLY,
+    RULES,
+    SLIDES,
+    Block,
+    Draw,
+    Score,
+    Settings,
+    Trace,
+)
+from tacit.worlds.hills import hill_grid
+from tacit.worlds.published import published_figure
 from tacit.worlds.world import World
 
 GUESSES = 20  # random weights a draw, for the null rows
 PRICELESS = 1e-8  # a multiplier below it is none; true ones are about 0.01
-FIGURE = -1  # the seed that stands for the published draw
+
+# Name -> the estimator, from the seed of the draw.
+ESTIMATORS: dict[str, Callable[[int], Estimator]] = {
+    RULES: lambda seed: Alternating.published(seed=seed),
+    SLIDES: lambda seed: Alternating.published(seed=seed, bound="demonstrations"),
+    CALIBRATED: lambda seed: Alternating(seed=seed),
+    EXPLANATION: lambda seed: Explanation(),
+    MATCHING: lambda seed: Convex(),
+    LIKELIHOOD: lambda seed: Likelihood(),
+    REWARD_ONLY: lambda seed: RewardOnly(),
+}
 
 # Of `Comparison.scalars`; the others are made here.
 KEPT = (
@@ -47,7 +76,7 @@ KEPT = (
 )
 
 
-def world_of(settings: Reproduce, block: Block, seed: int) -> World:
+def world_of(settings: Settings, block: Block, seed: int) -> World:
     """The grid of a seed at the budget of a block, in the gauge; of seed -1 the published one."""
     if seed == FIGURE:
         world = published_figure(discount=settings.discount, tightness=block.tightness)
@@ -63,7 +92,7 @@ def world_of(settings: Reproduce, block: Block, seed: int) -> World:
     return world.in_gauge
 
 
-def run_draw(settings: Reproduce, block: Block, seed: int) -> Draw:
+def run_draw(settings: Settings, block: Block, seed: int) -> Draw:
     """The `Draw` of a seed at the budget of a block; the same but for the seconds each time."""
     world = world_of(settings, block, seed)
     mdp, truth = world.mdp, world.truth
@@ -85,7 +114,7 @@ def run_draw(settings: Reproduce, block: Block, seed: int) -> Draw:
         )
         noise = expectations(mdp, world.features, shown).noise
         judge = _Judge(world, expert, shown)
-        scores = [judge.score(entry.name, entry.make(world, max(seed, 0))) for entry in available()]
+        scores = [judge.score(name, make(max(seed, 0))) for name, make in ESTIMATORS.items()]
         null = judge.guesses(seed=max(seed, 0))
     return Draw(
         block=block.name,

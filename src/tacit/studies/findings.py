@@ -7,11 +7,25 @@ from collections.abc import Sequence
 import numpy as np
 
 from tacit.show.document import Headline, Tone
-from tacit.studies.estimators import CALIBRATED, EXPLANATION, LIKELIHOOD, MATCHING, RANDOM, RULES
-from tacit.studies.printed import published_correlations, published_spread
-from tacit.studies.records import Draw
-from tacit.studies.settings import BINDING, PUBLISHED
-from tacit.studies.tally import NEAR, Run, recovered, values
+from tacit.studies.records import (
+    BINDING,
+    CALIBRATED,
+    EXPLANATION,
+    LIKELIHOOD,
+    MATCHING,
+    PUBLISHED,
+    RANDOM,
+    RULES,
+    Draw,
+)
+from tacit.studies.tally import (
+    NEAR,
+    Run,
+    published_correlations,
+    published_spread,
+    recovered,
+    values,
+)
 
 NOISE_FACTOR = 1.3  # a mean feature gap up to this many times its sampling noise is no error
 

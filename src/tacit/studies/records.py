@@ -1,11 +1,119 @@
-"""What one unit of work leaves behind: plain numbers that survive a round trip through JSON."""
+"""What a reproduction is asked, and what each unit of its work leaves: plain numbers."""
 
 from __future__ import annotations
 
 import json
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Literal
+
+from tacit.errors import InvalidModel
+
+# The estimators that are compared, by the name that people and files see.
+RULES, CALIBRATED = "Algorithm 1, as published", "Algorithm 1, calibrated budget"
+SLIDES, EXPLANATION = "Algorithm 1, bound of the slides", "Explanation set"
+MATCHING, LIKELIHOOD = "Feature matching (Convex)", "Step likelihood"
+REWARD_ONLY, RANDOM = "Reward only", "Random weights"
+FIGURE = -1  # the seed that stands for the published draw
+FIGURES = "figures"  # the folder of those drawn with every draw
+PUBLISHED, BINDING = "published", "binding"
+HALFWAY = 0.5  # tightness of the block that binds
+LENGTHS = (20, 50, 100, 200, 500, 1000, 2000)
+COUNTS = (5, 10, 20, 50, 100, 200)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to reproduce, and the folder to write."""
+
+    seeds: int = 10
+    """number of draws of the grid: seeds 0, 1, ..."""
+    trajectories: int = 100
+    """number of demonstrations in each draw"""
+    steps: int = 2000
+    """length T of a demonstration"""
+    discount: float = 0.9
+    """discount factor; the paper gives none"""
+    size: int = 5
+    """number of rows and of columns of the grid"""
+    hill: Literal["absolute", "as-written"] = "absolute"
+    """the cost feature e^(-c|h-x|), or e^(-c(h-x)) as the paper prints it"""
+    budget: Literal["both", "binding"] | float = "both"
+    """a number, "binding" for halfway between least and unconstrained cost, or "both" for 1, as
+    published, and "binding" in turn"""
+    jobs: int = 0
+    """number of processes; 0 for one per core"""
+    out: Path = Path("reproduction")
+    """folder to write"""
+
+    def __post_init__(self) -> None:
+        least = {"seeds": 1, "trajectories": 2, "steps": 1, "size": 3, "jobs": 0}
+        for name, limit in least.items():
+            if getattr(self, name) < limit:
+                raise InvalidModel(f"{name} must be at least {limit}; got {getattr(self, name)}")
+        if not 0.0 < self.discount < 1.0:
+            raise InvalidModel(f"discount must be in (0, 1); got {self.discount}")
+        if not isinstance(self.budget, str) and not math.isfinite(self.budget):
+            raise InvalidModel(f"budget must be a finite number; got {self.budget}")
+        if isinstance(self.budget, str) and self.budget not in ("both", BINDING):
+            raise InvalidModel(
+                f"budget must be a number, 'both' or 'binding'; got {self.budget!r:.60}"
+            )
+        if self.hill not in ("absolute", "as-written"):
+            raise InvalidModel(f"hill must be 'absolute' or 'as-written'; got {self.hill!r:.60}")
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The budgets to run, the published one first."""
+        halfway = Block(
+            BINDING, "budget halfway, binding", "where it lies halfway and binds", 1.0, HALFWAY
+        )
+        if self.budget == "both":
+            return Block(PUBLISHED, "budget 1, as published", "at budget 1", 1.0, None), halfway
+        if isinstance(self.budget, str):
+            return (halfway,)
+        amount = float(self.budget)
+        name = PUBLISHED if amount == 1.0 else f"budget-{amount:g}"
+        title = "budget 1, as published" if amount == 1.0 else f"budget {amount:g}"
+        return (Block(name, title, f"at budget {amount:g}", amount, None),)
+
+    def block(self, name: str) -> Block:
+        """The block of that name."""
+        return next(block for block in self.blocks if block.name == name)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The lengths T of the study of T, up to the one asked for."""
+        return (*(length for length in LENGTHS if length < self.steps), self.steps)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The numbers of trajectories of that study, up to twice the one asked for."""
+        return tuple(n for n in COUNTS if n <= 2 * self.trajectories)
+
+    def identity(self) -> dict[str, object]:
+        """What the results depend on: not the number of processes, nor the folder."""
+        return {k: v for k, v in asdict(self).items() if k not in ("jobs", "out")}
+
+
+@dataclass(frozen=True)
+class Block:
+    """One budget, over all seeds.
+
+    Attributes:
+        name: in file names.
+        title: for people.
+        phrase: the same inside a sentence.
+        budget: largest expected discounted cost; not read where there is a tightness.
+        tightness: where between least and unconstrained cost the budget lies, or None.
+    """
+
+    name: str
+    title: str
+    phrase: str
+    budget: float
+    tightness: float | None
 
 
 @dataclass(frozen=True)
@@ -25,7 +133,7 @@ class Trace:
     best: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Score:
     """What one estimator recovered from one set of demonstrations, and how it was judged.
 
@@ -59,7 +167,7 @@ class Score:
     trace: Trace | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Draw:
     """One draw of the grid at one budget: the truth and every score.
 
@@ -140,14 +248,14 @@ class Sweep:
     points: list[Point]
 
 
-def to_json(record: Any) -> str:
-    """The record as JSON, NaN and infinities as their names."""
-    return json.dumps(_named(asdict(record)), allow_nan=False) + "\n"
+def to_json(record: Draw | Sweep) -> str:
+    """The record as one line of JSON, with NaN and infinities as Python writes them."""
+    return json.dumps(asdict(record)) + "\n"
 
 
 def draw_of(text: str) -> Draw:
     """The `Draw` written by `to_json`."""
-    page = _numbered(json.loads(text))
+    page = json.loads(text)
     scores = [
         Score(**{**score, "trace": None if score["trace"] is None else Trace(**score["trace"])})
         for score in page.pop("scores")
@@ -157,27 +265,5 @@ def draw_of(text: str) -> Draw:
 
 def sweep_of(text: str) -> Sweep:
     """The `Sweep` written by `to_json`."""
-    page = _numbered(json.loads(text))
+    page = json.loads(text)
     return Sweep(page["seed"], [Point(**point) for point in page["points"]])
-
-
-_NAMES = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-
-
-def _named(value: Any) -> Any:
-    """The value with numbers that JSON does not know replaced by their names."""
-    if isinstance(value, dict):
-        return {key: _named(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_named(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
-
-
-def _numbered(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _numbered(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_numbered(item) for item in value]
-    return _NAMES.get(value, value) if isinstance(value, str) else value

@@ -1,20 +1,29 @@
-"""`tacit reproduce`: every unit once, wherever it was interrupted, then the report."""
+"""`tacit reproduce`: every unit of work once, wherever it was interrupted, then the report.
+
+A run is a folder with one file a unit, written whole or not at all, so that it can be continued.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from tacit.engine.progress import Callback, Event
 from tacit.engine.workers import cluster_is_told, cores, each
-from tacit.studies.folder import FIGURES, Folder
-from tacit.studies.progress import Teller, telling
-from tacit.studies.settings import Reproduce
+from tacit.errors import TacitError
+from tacit.files.atomic import write_bytes
+from tacit.studies.records import BINDING, FIGURE, FIGURES, PUBLISHED, Settings
 
-FORMAT = 1  # of the units; a folder of another one is refused
+if TYPE_CHECKING:
+    from tacit.studies.tally import Run
+
+SETTINGS, UNITS = "settings.json", "units"
+FORMAT = 2  # of the units; a folder of another one is refused
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
@@ -32,90 +41,96 @@ class Task:
     block: int
     seed: int
 
-    def name(self, settings: Reproduce) -> str:
-        """The name of its file."""
-        seed = "published-draw" if self.seed < 0 else f"seed-{self.seed:03d}"
-        return (
-            f"{settings.blocks[self.block].name}-{seed}" if self.kind == "draw" else f"study-{seed}"
-        )
+    def file(self, settings: Settings) -> Path:
+        """Where its record is written."""
+        kind = settings.blocks[self.block].name if self.kind == "draw" else "study"
+        seed = "published-draw" if self.seed == FIGURE else f"seed-{self.seed:03d}"
+        return settings.out / UNITS / f"{kind}-{seed}.json"
 
 
-def reproduce(settings: Reproduce, *, silent: bool = True) -> Path:
+def reproduce(settings: Settings, *, callbacks: Sequence[Callback] = ()) -> Path:
     """The path of the report, after running what is not done yet.
 
     Args:
         settings: what to run, and the folder to write.
-        silent: whether to keep from telling on standard error how far it is.
+        callbacks: called with an `Event` after every unit.
     """
-    from tacit.studies.estimators import available
-
-    folder = Folder(settings.out)
-    names = [entry.name for entry in available()]
-    folder.claim({**settings.identity(), "estimators": names, "format": FORMAT})
+    _claim(settings)
     todo = tasks(settings)
-    open_ = [task for task in todo if not folder.has(task.name(settings))]
-    with telling(len(todo), already=len(todo) - len(open_), silent=silent) as teller:
-        _work(settings, open_, teller)
-        teller.say("writing the report")
-        return _report(settings, folder)
+    open_ = [task for task in todo if not task.file(settings).exists()]
+    done = len(todo) - len(open_)
+    for number, _ in enumerate(_work(settings, open_), done + 1):
+        for callback in callbacks:
+            callback(Event("units of work", number, {"of": len(todo)}))
+    return _write_report(settings)
 
 
-def command(settings: Reproduce) -> str:
-    """What the command line shows after the run: the findings, and where the report is."""
-    from tacit.studies.findings import findings
-
-    report = reproduce(settings, silent=False)
-    lines = [f"- {found.text}" for found in findings(load(settings))]
-    return "\n".join([*lines, "", f"report: {report}"])
-
-
-def tasks(settings: Reproduce) -> list[Task]:
+def tasks(settings: Settings) -> list[Task]:
     """All units, the slowest kind first; the published draw where it is a draw of this grid."""
     blocks = range(len(settings.blocks))
     found = [Task("sweep", 0, seed) for seed in range(settings.seeds)]
     found += [Task("draw", block, seed) for seed in range(settings.seeds) for block in blocks]
     if settings.size == 5 and settings.hill == "absolute":
-        found += [Task("draw", b, -1) for b in blocks if settings.blocks[b].name in _OF_THE_FIGURE]
+        shown = (b for b in blocks if settings.blocks[b].name in (PUBLISHED, BINDING))
+        found += [Task("draw", b, FIGURE) for b in shown]
     return found
 
 
-_OF_THE_FIGURE = ("published", "binding")
-
-
-def perform(settings: Reproduce, task: Task) -> str:
-    """The name of the task, after doing it and writing what it found."""
+def perform(settings: Settings, task: Task) -> None:
+    """Does the task and writes what it found."""
     from tacit.studies.records import to_json
 
-    folder, name = Folder(settings.out), task.name(settings)
     if task.kind == "sweep":
         from tacit.studies.sweeps import run_sweep
 
-        record: Any = run_sweep(settings, task.seed)
+        record = run_sweep(settings, task.seed)
     else:
-        from tacit.studies.drawings import comparisons
         from tacit.studies.draws import run_draw
+        from tacit.studies.figures import comparisons
 
         record = run_draw(settings, settings.blocks[task.block], task.seed)
-        for figure, image in comparisons(settings, record).items():
-            folder.write(f"{FIGURES}/{figure}.svg", image)
-    folder.write(folder.unit(name), to_json(record))
-    return name
+        for name, image in comparisons(settings, record).items():
+            write_bytes(settings.out / FIGURES / f"{name}.svg", image.encode())
+    write_bytes(task.file(settings), to_json(record).encode())
 
 
-def load(settings: Reproduce) -> Any:
+def load(settings: Settings) -> Run:
     """The `Run` whose units lie in the folder."""
     from tacit.studies.records import draw_of, sweep_of
     from tacit.studies.tally import Run
 
-    folder = Folder(settings.out)
-    texts = [(task, folder.read(folder.unit(task.name(settings)))) for task in tasks(settings)]
-    draws = [draw_of(text) for task, text in texts if task.kind == "draw"]
-    draws.sort(key=lambda draw: (draw.seed < 0, draw.seed))
-    sweeps = [sweep_of(text) for task, text in texts if task.kind == "sweep"]
-    return Run(settings, tuple(draws), tuple(sweeps))
+    texts = [(one.kind, one.file(settings).read_text(encoding="utf-8")) for one in tasks(settings)]
+    draws = [draw_of(text) for kind, text in texts if kind == "draw"]
+    draws.sort(key=lambda draw: (draw.seed == FIGURE, draw.seed))
+    return Run(
+        settings, tuple(draws), tuple(sweep_of(text) for kind, text in texts if kind == "sweep")
+    )
 
 
-def _work(settings: Reproduce, todo: list[Task], teller: Teller) -> None:
+def _claim(settings: Settings) -> None:
+    """Makes the folder this run's, or raises `TacitError` if it is another's."""
+    for name in (UNITS, FIGURES):
+        (settings.out / name).mkdir(parents=True, exist_ok=True)
+    page = settings.out / SETTINGS
+    # Through JSON, so that a tuple and a list, 1 and 1.0 compare as they are read back.
+    wanted = json.loads(json.dumps({**settings.identity(), "format": FORMAT}))
+    if not page.exists():
+        write_bytes(page, (json.dumps(wanted, indent=2) + "\n").encode())
+        return
+    try:
+        held = json.loads(page.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise OSError(f"{page} is no page of settings: {error}") from None
+    if held != wanted:
+        held = held if isinstance(held, dict) else {}
+        names = [name for name in {**held, **wanted} if held.get(name) != wanted.get(name)]
+        told = ", ".join(f"{n} {held.get(n)!r} there, {wanted.get(n)!r} asked" for n in names[:2])
+        raise TacitError(
+            f"{settings.out} holds a run with other settings ({told}); choose another --out"
+        )
+
+
+def _work(settings: Settings, todo: list[Task]) -> Iterator[None]:
     """Does what is left, in processes of one thread each, or on the cluster joblib was told of.
 
     Sums in linear algebra round differently with the number of threads, so a unit would depend on
@@ -129,15 +144,13 @@ def _work(settings: Reproduce, todo: list[Task], teller: Teller) -> None:
     cluster, _ = cluster_is_told()
     with _single_threads():
         if jobs == 1 and not cluster:
-            names = _in_turn(pieces)
+            yield from _in_turn(pieces)
         else:
-            names = each(perform, pieces, workers=jobs, ordered=False)
-        for name in names:
-            teller.done(name)
+            yield from each(perform, pieces, workers=jobs, ordered=False)
 
 
-def _in_turn(pieces: list[tuple[Reproduce, Task]]) -> Iterator[str]:
-    """The names as they are done, one after the other in one process."""
+def _in_turn(pieces: list[tuple[Settings, Task]]) -> Iterator[None]:
+    """Does one piece after the other in one process."""
     from joblib.externals.loky import ProcessPoolExecutor
 
     executor = ProcessPoolExecutor(max_workers=1)
@@ -163,13 +176,13 @@ def _single_threads() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _report(settings: Reproduce, folder: Folder) -> Path:
+def _write_report(settings: Settings) -> Path:
     """The path of the report, after writing it and `results.json`."""
     from tacit.show.report import render
-    from tacit.studies.pages import LARGEST, document
+    from tacit.studies.report import LARGEST, document
     from tacit.studies.tally import tally, to_text
 
-    run = load(settings)
-    folder.write("results.json", to_text(tally(run)))
-    folder.write("report.html", render(document(run, folder), largest=LARGEST))
-    return folder.path / "report.html"
+    run, page = load(settings), settings.out / "report.html"
+    write_bytes(settings.out / "results.json", to_text(tally(run)).encode())
+    write_bytes(page, render(document(run), largest=LARGEST).encode())
+    return page

@@ -15,14 +15,24 @@ from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solve import solve
 from tacit.forward.visitation import visitation
+from tacit.inverse.paper.alternating import Alternating
 from tacit.inverse.recover import recover
 from tacit.judge.behaviour import visitation_distance, weight_error
 from tacit.judge.null import null_objectives
 from tacit.model.objective import Objective
-from tacit.studies.draws import world_of
-from tacit.studies.estimators import CALIBRATED, LIKELIHOOD, MATCHING, RANDOM, entry_named
-from tacit.studies.records import Point, Sweep
-from tacit.studies.settings import BINDING, HALFWAY, Block, Reproduce
+from tacit.studies.draws import ESTIMATORS, world_of
+from tacit.studies.records import (
+    BINDING,
+    CALIBRATED,
+    HALFWAY,
+    LIKELIHOOD,
+    MATCHING,
+    RANDOM,
+    Block,
+    Point,
+    Settings,
+    Sweep,
+)
 from tacit.worlds.world import World
 
 # A noisy expert that prefers the best action clearly but not always, in rewards of the gauge.
@@ -34,7 +44,7 @@ LONG = 200
 EXPERTS = {"noisy": (LIKELIHOOD, MATCHING), "optimal": (CALIBRATED,)}
 
 
-def run_sweep(settings: Reproduce, seed: int) -> Sweep:
+def run_sweep(settings: Settings, seed: int) -> Sweep:
     """The `Sweep` of one seed: every length and every number of trajectories, with each expert."""
     world = world_of(settings, Block(BINDING, "", "", 1.0, HALFWAY), seed)
     points: list[Point] = []
@@ -50,11 +60,8 @@ def run_sweep(settings: Reproduce, seed: int) -> Sweep:
                 world.mdp, policy, trajectories=trajectories, steps=steps, seed=max(seed, 0)
             )
             for name in names:
-                found = _recovered(world, name, seed, shown, steps)
-                if found is not None:
-                    points.append(
-                        Point(study, expert, name, position, *_errors(world, policy, *found))
-                    )
+                found = _recover(world, name, seed, shown, steps)
+                points.append(Point(study, expert, name, position, *_errors(world, policy, *found)))
         points.append(_null(world, expert, policy, seed))
     return Sweep(seed, points)
 
@@ -70,15 +77,12 @@ def _priced(objective: Objective) -> Objective:
     return Objective(objective.reward - PRICE * objective.costs[0])
 
 
-def _recovered(
+def _recover(
     world: World, name: str, seed: int, shown: Demonstrations, steps: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """(reward weights, cost weights, visitation) that the estimator finds, or None without it."""
-    entry = entry_named(name)
-    if entry is None:
-        return None
-    estimator = entry.make(world, seed)
-    if name == CALIBRATED and steps < LONG:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(reward weights, cost weights, visitation) that the estimator finds."""
+    estimator = ESTIMATORS[name](seed)
+    if isinstance(estimator, Alternating) and steps < LONG:
         # Policy and demonstrations are compared over the same T steps, as in the paper's eq. 5.
         estimator = replace(estimator, steps=steps)
     # Too little data can send parameters to infinity; the errors then say it.

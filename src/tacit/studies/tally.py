@@ -6,15 +6,16 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from tacit.studies.draws import FIGURE
-from tacit.studies.estimators import RANDOM, TABLE
-from tacit.studies.records import Draw, Sweep
-from tacit.studies.settings import Reproduce
+from tacit.judge.outcomes import correlation
+from tacit.studies.draws import ESTIMATORS
+from tacit.studies.records import FIGURE, RANDOM, Draw, Settings, Sweep
+from tacit.worlds.published import published_values
 
+Page: TypeAlias = dict[str, Any]  # plain JSON: numbers, text, lists and pages, by name
 NEAR = 0.07  # a visitation distance up to which two behaviours look alike
 DIGITS = 4
 
@@ -29,7 +30,7 @@ class Run:
         sweeps: one a seed.
     """
 
-    settings: Reproduce
+    settings: Settings
     draws: tuple[Draw, ...]
     sweeps: tuple[Sweep, ...]
 
@@ -46,7 +47,7 @@ class Run:
     def estimators(self) -> list[str]:
         """The estimators that were run, in the order of the table."""
         ran = {score.estimator for draw in self.draws for score in draw.scores}
-        return [entry.name for entry in TABLE if entry.name in ran]
+        return [name for name in ESTIMATORS if name in ran]
 
 
 def values(draws: Iterable[Draw], estimator: str, metric: str) -> np.ndarray:
@@ -78,7 +79,7 @@ def recovered(draws: Sequence[Draw], estimator: str) -> dict[str, int]:
     return counts
 
 
-def tally(run: Run) -> dict[str, Any]:
+def tally(run: Run) -> Page:
     """The results as plain JSON: settings, a summary a block, every draw, the studies."""
     blocks = {}
     for block in run.settings.blocks:
@@ -105,7 +106,7 @@ def tally(run: Run) -> dict[str, Any]:
     }
 
 
-def to_text(results: dict[str, Any]) -> str:
+def to_text(results: Page) -> str:
     """The results as JSON, one line a draw and a point of a study: small, and fit for a diff."""
     lines = []
     for key, value in results.items():
@@ -117,14 +118,14 @@ def to_text(results: dict[str, Any]) -> str:
     return "{\n " + ",\n ".join(lines) + "\n}\n"
 
 
-def command(settings: Reproduce) -> str:
+def command(settings: Settings) -> str:
     """What to type for these results."""
-    usual = Reproduce().identity()
+    usual = Settings().identity()
     words = [f"--{k} {v}" for k, v in settings.identity().items() if v != usual[k]]
     return " ".join(["tacit reproduce", *words])
 
 
-def studies(sweeps: Sequence[Sweep]) -> list[dict[str, Any]]:
+def studies(sweeps: Sequence[Sweep]) -> list[Page]:
     """Medians over the seeds, one entry a study, expert, estimator and position."""
     groups: dict[tuple[str, str, str, int], list[tuple[float, float, float]]] = {}
     for point in (point for sweep in sweeps for point in sweep.points):
@@ -142,7 +143,7 @@ def studies(sweeps: Sequence[Sweep]) -> list[dict[str, Any]]:
     ]
 
 
-def _summary(draws: Sequence[Draw], estimator: str) -> dict[str, Any]:
+def _summary(draws: Sequence[Draw], estimator: str) -> Page:
     """Median, quartiles and mean of every metric of one row."""
     names = list(draws[0].null) if draws else []
     own = [] if estimator == RANDOM else ["iterations", "seconds"]
@@ -160,14 +161,14 @@ def _summary(draws: Sequence[Draw], estimator: str) -> dict[str, Any]:
     return {"recovered": recovered(draws, estimator), "metrics": metrics}
 
 
-def _figure(draw: Draw) -> dict[str, Any]:
+def _figure(draw: Draw) -> Page:
     return {
         **_plain(draw),
         "random_weights": {name: _short(_median(numbers)) for name, numbers in draw.null.items()},
     }
 
 
-def _plain(draw: Draw) -> dict[str, Any]:
+def _plain(draw: Draw) -> Page:
     """A draw without what can be computed again: policies, rounds, guesses."""
     return {
         "block": draw.block,
@@ -203,11 +204,43 @@ def _short(number: float, digits: int = DIGITS) -> float | None:
     return float(f"{float(number):.{digits}g}") if math.isfinite(number) else None
 
 
-def _mean(numbers: Any) -> float:
+def _mean(numbers: Iterable[float]) -> float:
     known = [x for x in numbers if math.isfinite(x)]
     return float(np.mean(known)) if known else math.nan
 
 
-def _median(numbers: Any) -> float:
+def _median(numbers: Iterable[float]) -> float:
     known = [x for x in numbers if math.isfinite(x)]
     return float(np.median(known)) if known else math.nan
+
+
+def published_correlations() -> tuple[float, float]:
+    """Correlation of the published recovered reward and cost with the published true ones."""
+    printed = published_values()
+    row, column = np.divmod(np.arange(len(printed.cost)), 5)
+    places = np.stack([row, column], axis=1)
+    reward = correlation(places @ printed.reward_weights, places @ printed.recovered_reward_weights)
+    return reward, correlation(printed.cost, printed.recovered_cost)
+
+
+def published_row(draw: Draw) -> dict[str, float]:
+    """The metrics that the published figure allows to compute."""
+    assert draw.seed == FIGURE
+    printed = published_values()
+    reward, cost = published_correlations()
+    gaps = np.abs(printed.recovered_reward_weights - printed.reward_weights)
+    return {
+        "reward_error": float(gaps.sum()),
+        "reward_correlation": reward,
+        "cost_correlation": cost,
+        "cells": 1.0,
+        "peak": float(printed.cost[int(printed.recovered_cost.argmax())] >= printed.cost.max()),
+    }
+
+
+def published_spread() -> float:
+    """Standard deviation of the published recovered reward over the grid, in true ones."""
+    printed = published_values()
+    return float(
+        np.linalg.norm(printed.recovered_reward_weights) / np.linalg.norm(printed.reward_weights)
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tacit import __version__
+from tacit.show.document import Block as Element
 from tacit.show.document import (
     Choice,
     Code,
@@ -15,18 +16,16 @@ from tacit.show.document import (
     Section,
     Selector,
 )
-from tacit.studies import drawings
+from tacit.studies import figures
 from tacit.studies.findings import findings
-from tacit.studies.folder import FIGURES, Folder
-from tacit.studies.records import Draw
-from tacit.studies.score_tables import (
+from tacit.studies.records import BINDING, FIGURES, Block, Draw
+from tacit.studies.tables import (
     binding_table,
     count_table,
     published_table,
     score_table,
     seed_tables,
 )
-from tacit.studies.settings import BINDING, Block
 from tacit.studies.tally import Run, command
 
 LARGEST = 1_800_000  # bytes
@@ -38,11 +37,11 @@ SPREADS = (
 )
 
 
-def document(run: Run, folder: Folder) -> Document:
-    """The report of a run whose figures lie in the folder."""
+def document(run: Run) -> Document:
+    """The report of a run whose figures of draws lie in its folder."""
     settings = run.settings
     sections = [
-        _figure_section(run, folder),
+        _figure_section(run),
         *(_block_section(run, block) for block in settings.blocks),
         _binding_section(run),
         _study_section(run),
@@ -69,10 +68,10 @@ def document(run: Run, folder: Folder) -> Document:
     )
 
 
-def _figure_section(run: Run, folder: Folder) -> Section | None:
+def _figure_section(run: Run) -> Section | None:
     """The paper's six panels, for every draw and rule."""
     draws = [draw for draw in run.draws if draw.feasible]
-    rules = list(dict.fromkeys(s.estimator for draw in draws for s in drawings.drawn(draw)))
+    rules = list(dict.fromkeys(s.estimator for draw in draws for s in figures.drawn(draw)))
     if not rules:
         return None
     blocks = run.settings.blocks
@@ -82,15 +81,13 @@ def _figure_section(run: Run, folder: Folder) -> Section | None:
     options = []
     for draw in draws:
         block = [b.name for b in blocks].index(draw.block)
-        for score in drawings.drawn(draw):
+        for score in figures.drawn(draw):
             options.append(
                 Option(
                     (seeds.index(draw.seed), block, rules.index(score.estimator)),
                     [
                         Picture(
-                            folder.read(
-                                f"{FIGURES}/{drawings.figure_name(draw, score.estimator)}.svg"
-                            ),
+                            _image(run, draw, score.estimator),
                             alt=f"True and recovered reward, cost and policy of {_seed(draw)}, "
                             f"{score.estimator}, {blocks[block].title}",
                             caption=_caption(draw, score.estimator),
@@ -107,12 +104,12 @@ def _figure_section(run: Run, folder: Folder) -> Section | None:
         options,
         elsewhere=f"the folder `{FIGURES}`",
     )
-    parts: list = [choice]
+    parts: list[Element] = [choice]
     if run.figures:
         parts.append(published_table(run))
         first = run.figures[0]
         picture = Picture(
-            drawings.published_panels(run.settings, first),
+            figures.published_panels(run.settings, first),
             alt="True and recovered reward, cost and policy as the authors printed them",
             caption="Reward weights .68 / .32 against .97 / .03; the true costs fit hill weights "
             "that sum to about 3. Drawn in the same units as above: cost weights of sum 1.",
@@ -124,6 +121,12 @@ def _figure_section(run: Run, folder: Folder) -> Section | None:
         lead="True above, recovered below, each pair on one colour scale, with weights of sum 1. "
         "Where an action is as good as the one taken it is an outlined arrow.",
     )
+
+
+def _image(run: Run, draw: Draw, estimator: str) -> str:
+    """SVG of one draw, written when the draw was done."""
+    name = f"{figures.figure_name(draw, estimator)}.svg"
+    return (run.settings.out / FIGURES / name).read_text(encoding="utf-8")
 
 
 def _caption(draw: Draw, estimator: str) -> str:
@@ -147,7 +150,7 @@ def _block_section(run: Run, block: Block) -> Section | None:
     if not draws:
         return None
     picture = Picture(
-        drawings.spread(run, block.name, SPREADS),
+        figures.spread(run, block.name, SPREADS),
         alt="Visitation distance, feature gap and cost error of every draw, by estimator",
         caption="One mark a draw; the box is the middle half.",
     )
@@ -177,10 +180,10 @@ def _binding_section(run: Run) -> Section | None:
 def _study_section(run: Run) -> Section | None:
     if not run.sweeps:
         return None
-    blocks: list = []
+    blocks: list[Element] = []
     for of, positions in (("steps", "length T"), ("trajectories", "trajectories")):
         for expert in dict.fromkeys(p.expert for p in run.sweeps[0].points if p.study == of):
-            image = drawings.study(run.sweeps, of=of, expert=expert, positions_name=positions)
+            image = figures.study(run.sweeps, of=of, expert=expert, positions_name=positions)
             blocks.append(
                 Picture(
                     image,
@@ -214,7 +217,7 @@ def _convergence_section(run: Run) -> Section | None:
                     (at, rule),
                     [
                         Picture(
-                            drawings.convergence(draw, score),
+                            figures.convergence(draw, score),
                             alt=f"Feature gap, weight change and multiplier of {estimator}",
                             caption=f"Seed {draw.seed}, {estimator}: {score.status}.",
                         )

@@ -11,21 +11,42 @@ from tacit.show.canvas import svg
 from tacit.show.comparison import View, comparison_figure
 from tacit.show.curves import Convergence, Curve, convergence_figure, study_figure
 from tacit.show.spread import Group, spread_figure
-from tacit.studies.draws import FIGURE, world_of
-from tacit.studies.estimators import CALIBRATED, EXPLANATION, RANDOM, RULES
-from tacit.studies.records import Draw, Score, Sweep
-from tacit.studies.settings import Reproduce
+from tacit.studies.draws import world_of
+from tacit.studies.records import (
+    CALIBRATED,
+    EXPLANATION,
+    FIGURE,
+    LIKELIHOOD,
+    MATCHING,
+    RANDOM,
+    REWARD_ONLY,
+    RULES,
+    SLIDES,
+    Draw,
+    Score,
+    Settings,
+    Sweep,
+)
 from tacit.studies.tally import Run, values
 from tacit.worlds.hills import published_values
 
 DRAWN = (RULES, CALIBRATED)  # one figure each, for every draw
-LAST_RESORT = (EXPLANATION,)  # where neither is available
+# Names that fit beside a line or a box.
+LABELS = {
+    RULES: "Alg. 1, published",
+    SLIDES: "Alg. 1, slides",
+    CALIBRATED: "Alg. 1, calibrated",
+    EXPLANATION: "explanation set",
+    MATCHING: "feature matching",
+    LIKELIHOOD: "step likelihood",
+    REWARD_ONLY: "reward only",
+    RANDOM: "random weights",
+}
 
 
 def drawn(draw: Draw) -> list[Score]:
     """The scores that are drawn."""
-    found = [score for name in DRAWN if (score := draw.score(name)) is not None]
-    return found or [s for name in LAST_RESORT if (s := draw.score(name)) is not None]
+    return [score for name in DRAWN if (score := draw.score(name)) is not None]
 
 
 def figure_name(draw: Draw, estimator: str) -> str:
@@ -35,9 +56,9 @@ def figure_name(draw: Draw, estimator: str) -> str:
     return f"{draw.block}-{seed}-{word}"
 
 
-def comparisons(settings: Reproduce, draw: Draw) -> dict[str, str]:
+def comparisons(settings: Settings, draw: Draw) -> dict[str, str]:
     """File name -> SVG of the paper's six panels, one an estimator that is drawn."""
-    block = next(block for block in settings.blocks if block.name == draw.block)
+    block = settings.block(draw.block)
     world = world_of(settings, block, draw.seed)
     true = View.of("True", world.truth, draw.policy, ties=np.array(draw.ties))
     figures = {}
@@ -53,10 +74,9 @@ def comparisons(settings: Reproduce, draw: Draw) -> dict[str, str]:
     return figures
 
 
-def published_panels(settings: Reproduce, draw: Draw) -> str:
+def published_panels(settings: Settings, draw: Draw) -> str:
     """SVG of the published figure, from its printed values, in the gauge."""
-    block = next(block for block in settings.blocks if block.name == draw.block)
-    world, printed = world_of(settings, block, FIGURE), published_values()
+    world, printed = world_of(settings, settings.block(draw.block), FIGURE), published_values()
     size = float(np.asarray(printed.cost).sum() / world.truth.costs[0].sum())  # printed units
     policy = np.eye(4)[printed.policy]
     reward = world.features.reward
@@ -89,18 +109,10 @@ def study(sweeps: Sequence[Sweep], *, of: str, expert: str, positions_name: str)
             own = [p for p in points if p.study == of and p.estimator == name]
             positions = sorted({p.position for p in own})
             samples = [[getattr(p, metric) for p in own if p.position == at] for at in positions]
-            curves.append(Curve(SHORT.get(name, name), positions, samples))
+            curves.append(Curve(LABELS[name], positions, samples))
         panels.append((title, curves, float(np.median(null)) if null else None))
     title = f"{expert} expert"
     return svg(study_figure(panels, positions_name=positions_name, title=title))
-
-
-# Names that fit beside a line.
-SHORT = {
-    "Feature matching (Convex)": "feature matching",
-    "Step likelihood": "step likelihood",
-    CALIBRATED: "Algorithm 1",
-}
 
 
 def convergence(draw: Draw, score: Score) -> str:
@@ -124,20 +136,8 @@ def spread(run: Run, block: str, measures: Sequence[tuple[str, str]]) -> str:
     panels = [
         (
             title,
-            [Group(LABELS.get(n, n), values(draws, n, metric), null=n == RANDOM) for n in names],
+            [Group(LABELS[n], values(draws, n, metric), null=n == RANDOM) for n in names],
         )
         for title, metric in measures
     ]
     return svg(spread_figure(panels))
-
-
-LABELS = {
-    RULES: "Alg. 1, published",
-    "Algorithm 1, bound of the slides": "Alg. 1, slides",
-    CALIBRATED: "Alg. 1, calibrated",
-    "Explanation set": "explanation set",
-    "Feature matching (Convex)": "feature matching",
-    "Step likelihood": "step likelihood",
-    "Reward only": "reward only",
-    RANDOM: "random weights",
-}

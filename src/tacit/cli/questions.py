@@ -1,0 +1,117 @@
+"""What `tacit recover` asks beside the fit: doubt about dynamics, holdout, discounts, groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tacit.errors import InvalidDemonstrations, TacitError
+
+if TYPE_CHECKING:
+    from tacit.cli.recover import Recover
+    from tacit.data.demonstrations import Demonstrations
+    from tacit.folders.problem import Problem
+    from tacit.inverse.recover import Estimator
+    from tacit.inverse.recovery import Recovery
+
+# Draws of estimated transitions, and the number of state-action pairs up to which they cost little.
+DRAWS, SMALL = 20, 5000
+
+
+def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations) -> None:
+    """Raises, before any long fit, where these data cannot answer what is asked afterwards."""
+    if arguments.groups:
+        if seen.groups is None:
+            raise InvalidDemonstrations(
+                f"{arguments.problem}: --groups needs demonstrations with a column `group`; "
+                "got none"
+            )
+        if len(found := set(seen.groups.tolist())) < 2:
+            raise InvalidDemonstrations(
+                f"{arguments.problem}: --groups needs at least two groups; all are {found.pop()!r}"
+            )
+    if seen.episodes < 2 and (arguments.holdout > 0 or arguments.bootstrap):
+        option = "--holdout" if arguments.holdout > 0 else "--bootstrap"
+        raise InvalidDemonstrations(
+            f"{arguments.problem}: {option} needs at least 2 episodes; got {seen.episodes}"
+        )
+    if arguments.bootstrap and arguments.estimator == "auto":
+        from tacit.inverse.optimal.explanation import Explanation
+        from tacit.inverse.recover import choose
+
+        picked, reason = choose(problem.mdp, problem.features, seen)
+        if isinstance(picked, Explanation):
+            raise InvalidDemonstrations(
+                f"{arguments.problem}: --bootstrap works with likelihood or convex. {reason} "
+                "Choose one by --estimator, or leave --bootstrap out"
+            )
+
+
+def widen_intervals(
+    arguments: Recover,
+    problem: Problem,
+    seen: Demonstrations,
+    recovery: Recovery,
+    estimator: Estimator | None,
+) -> Recovery:
+    """The recovery, its intervals widened by the doubt about transitions that were estimated."""
+    mdp, draws = problem.mdp, arguments.dynamics_draws
+    if draws is None:
+        draws = DRAWS if mdp.states * mdp.actions <= SMALL else 0
+    if mdp.evidence is None or draws == 0:
+        return recovery
+    import tacit
+    from tacit.engine.progress import unwatched
+    from tacit.inverse.findings import Finding, Kind
+
+    try:
+        with unwatched():
+            return tacit.checks.dynamics_uncertainty(
+                mdp,
+                problem.features,
+                seen,
+                estimator=estimator,
+                recovery=recovery,
+                draws=max(draws, 2),
+                seed=arguments.seed,
+            ).recovery
+    except TacitError as error:
+        known = recovery.identification
+        said = f"The intervals take the estimated transitions for known: {error}."
+        findings = (Finding(said, Kind.ERRORS), *known.findings)
+        return replace(recovery, identification=replace(known, findings=findings))
+
+
+def further_results(
+    arguments: Recover,
+    problem: Problem,
+    seen: Demonstrations,
+    recovery: Recovery,
+    estimator: Estimator | None,
+) -> dict[str, object]:
+    """Further results by name, each a stage of its own."""
+    import tacit
+    from tacit.engine.progress import once, unwatched
+    from tacit.folders.runs import plain
+
+    task, seed = (problem.mdp, problem.features, seen), arguments.seed
+    asked = {}
+    if (share := arguments.holdout) > 0:
+        asked["holdout"] = lambda: tacit.checks.holdout(
+            *task, estimator=estimator, share=share, seed=seed, recovery=recovery
+        )
+    if grid := arguments.discount_grid:
+        asked["discount_profile"] = lambda: tacit.checks.discount_profile(
+            *task, grid, estimator=estimator
+        )
+    if arguments.groups:
+        chosen = estimator if isinstance(estimator, tacit.Likelihood) else None
+        asked["groups"] = lambda: tacit.checks.equal_weights_test(
+            *task, estimator=chosen, seed=seed
+        )
+
+    def compute(name: str) -> object:
+        with unwatched():
+            return plain(asked[name](), arrays=True)
+
+    return {name: once(name, lambda name=name: compute(name)) for name in asked}

@@ -1,0 +1,210 @@
+"""The terminal: what a command hands back, how that is printed, and how progress is shown.
+
+Drawn by rich on a terminal, plain text anywhere else, nothing with `--quiet`.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO, TypeAlias
+
+from tacit.engine.progress import Callback, Event
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+    from rich.table import Table as RichTable
+
+    from tacit.folders.problem import Problem
+
+# What a cell of a table may hold, and what a command may show: text, or a table.
+Cell: TypeAlias = "str | float | None"
+Part: TypeAlias = "str | Table"
+
+# Seconds before the first plain line about progress, and between two of them at least.
+PAUSE = 2.0
+# Later lines come more rarely: after this share of the time gone by.
+SHARE = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a command hands back. The command line prints it.
+
+    Attributes:
+        parts: text and tables for people, one under the other.
+        data: the same for programs, printed by `--json`: numbers, text, lists, mappings, arrays.
+        code: exit code: 0 done, 2 bad input, 3 infeasible or not converged.
+        errors: lines for standard error, each about one thing that is wrong.
+    """
+
+    parts: Sequence[Part] = ()
+    data: Mapping[str, object] = field(default_factory=dict)
+    code: int = 0
+    errors: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under headings, numbers to the right.
+
+    Attributes:
+        headings: one a column.
+        rows: one sequence of cells a row; floats are shown with five digits.
+        title: line above the table; empty for none.
+    """
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    title: str = ""
+
+    def __str__(self) -> str:
+        cells = [list(self.headings), *([_cell_text(cell) for cell in row] for row in self.rows)]
+        widths = [max(len(row[j]) for row in cells) for j in range(len(self.headings))]
+        right = self._numeric()
+        lines = [self.title] if self.title else []
+        for row in cells:
+            padded = [
+                cell.rjust(width) if to_right else cell.ljust(width)
+                for cell, width, to_right in zip(row, widths, right, strict=True)
+            ]
+            lines.append(("  " + "  ".join(padded)).rstrip())
+        return "\n".join(lines)
+
+    def __rich__(self) -> RichTable:
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(box=SIMPLE_HEAD, title=Text(self.title) if self.title else None)
+        table.title_justify = "left"
+        for heading, to_right in zip(self.headings, self._numeric(), strict=True):
+            table.add_column(Text(heading), justify="right" if to_right else "left")
+        for row in self.rows:
+            table.add_row(*(Text(_cell_text(cell)) for cell in row))
+        return table
+
+    def _numeric(self) -> list[bool]:
+        """Whether each column holds numbers only."""
+        columns = zip(*self.rows, strict=True) if self.rows else ([""] for _ in self.headings)
+        return [all(isinstance(cell, int | float) for cell in column) for column in columns]
+
+
+def _cell_text(cell: Cell) -> str:
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    return f"{cell:.5g}" if isinstance(cell, float) else str(cell)
+
+
+def shown_default(text: str) -> object:
+    """An annotation of an argument that is None by default: what its help says instead."""
+    from tyro.conf import arg
+
+    return arg(help_behavior_hint=f"(default: {text})")
+
+
+def to_json(value: object) -> object:
+    """The value with arrays as lists, paths and names as text, and no NaN or infinity.
+
+    JSON has no word for those: they become null.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): to_json(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [to_json(entry) for entry in value]
+    if hasattr(value, "tolist"):  # NumPy arrays and numbers
+        return to_json(value.tolist())  # pyright: ignore[reportAttributeAccessIssue]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """Where a command tells how far it is: standard error.
+
+    Attributes:
+        quiet: whether `--quiet` was given, so that nothing is told.
+    """
+
+    quiet: bool = False
+
+    @contextmanager
+    def progress(self) -> Iterator[Callback]:
+        """A callback that shows every `Event`: one living bar on a terminal, lines elsewhere."""
+        if self.quiet:
+            yield lambda event: None
+        elif not sys.stderr.isatty():
+            yield _Lines(sys.stderr)
+        else:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+            with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+                yield _Bar(bar)
+
+    def note(self, line: str) -> None:
+        """Writes a line on standard error."""
+        if not self.quiet:
+            sys.stderr.write(f"{line}\n")
+
+    def load_problem(self, folder: Path) -> Problem:
+        """The problem of a folder, telling how far the reading of demonstrations is."""
+        from tacit.folders.problem import Problem
+
+        stage = "percent of the demonstrations read"
+        with self.progress() as tell:
+            return Problem.load(
+                folder,
+                progress=lambda done, total: tell(
+                    Event(stage, round(100 * done / max(total, 1)), {"of": 100})
+                ),
+            )
+
+
+class _Lines:
+    """A line after a while, then one more rarely; what is over before that is not told."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.start = self.last = time.monotonic()
+        self.stage, self.begun, self.first = "", self.start, 0
+
+    def __call__(self, event: Event) -> None:
+        now = time.monotonic()
+        if event.stage != self.stage:
+            self.stage, self.begun, self.first = event.stage, now, event.step
+        if now - self.last < max(PAUSE, SHARE * (self.last - self.start)):
+            return
+        self.last = now
+        self.stream.write(f"{event}{self._time_left(event, now)}\n")
+        self.stream.flush()
+
+    def _time_left(self, event: Event, now: float) -> str:
+        """How long the stage will still take, at the pace since it was first heard of."""
+        done, total = event.step - self.first, event.numbers.get("of")
+        if total is None or done <= 0:
+            return ""
+        return f", about {(now - self.begun) / done * (total - event.step):.0f} s left"
+
+
+class _Bar:
+    """One bar, begun anew with every stage."""
+
+    def __init__(self, bar: Progress) -> None:
+        self.bar, self.stage = bar, ""
+        self.task = bar.add_task("", total=None, visible=False)
+
+    def __call__(self, event: Event) -> None:
+        if event.stage != self.stage:
+            self.stage = event.stage
+            self.bar.reset(self.task, visible=True)
+        self.bar.update(
+            self.task, description=str(event), total=event.numbers.get("of"), completed=event.step
+        )
