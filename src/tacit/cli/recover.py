@@ -281,10 +281,23 @@ def _answer(arguments: Recover, run: Run, report: object) -> Answer:
         "multiplier_intervals": known.multiplier_intervals,
         "budget_intervals": known.budget_intervals,
         "active": known.active,
-        "findings": [
-            {"sentence": str(one), "kind": one.kind.name, "about": asdict(one.about)}
-            for one in known.findings
-        ],
+        "findings": [_finding(one) for one in known.findings],
+        "parameters": {
+            name: getattr(recovery.parameters, name)
+            for name in (
+                "names",
+                "estimates",
+                "standard_errors",
+                "intervals",
+                "p_values",
+                "errors",
+                "confidence",
+            )
+        },
+        "log_likelihood": recovery.log_likelihood,
+        "null_log_likelihood": recovery.null_log_likelihood,
+        "aic": recovery.aic,
+        "bic": recovery.bic,
         "certificate": asdict(recovery.certificate),
         "data": run.data,
         "notes": run.notes,
@@ -292,3 +305,12 @@ def _answer(arguments: Recover, run: Run, report: object) -> Answer:
     }
     code = NOT_CONVERGED if recovery.status.name == "NOT_CONVERGED" else 0
     return Answer(parts, data, code)
+
+
+def _finding(sentence: str) -> dict[str, object]:
+    """A finding for programs: its sentence, its kind, and what it is about."""
+    from tacit.inverse.findings import Finding
+
+    found = sentence if isinstance(sentence, Finding) else Finding(sentence)
+    about = {name: value for name, value in asdict(found.about).items() if value is not None}
+    return {"sentence": str(found), "kind": found.kind.name, "about": about}

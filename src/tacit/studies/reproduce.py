@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tacit.engine.compiled import keep_compiled_code
 from tacit.engine.progress import Callback, Event
 from tacit.engine.workers import cluster_is_told, cores, each
 from tacit.errors import TacitError
@@ -153,7 +154,7 @@ def _in_turn(pieces: list[tuple[Settings, Task]]) -> Iterator[None]:
     """Does one piece after the other in one process."""
     from joblib.externals.loky import ProcessPoolExecutor
 
-    executor = ProcessPoolExecutor(max_workers=1)
+    executor = ProcessPoolExecutor(max_workers=1, initializer=keep_compiled_code)
     try:
         for piece in pieces:
             yield executor.submit(perform, *piece).result()
