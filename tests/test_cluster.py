@@ -23,7 +23,7 @@ from tacit.engine.workers import each
 from tacit.inverse.batches import search as spread
 from tacit.many import each as many
 from tacit.studies import reproduce as studies
-from tacit.studies.settings import Reproduce
+from tacit.studies.records import Settings
 
 distributed = pytest.importorskip("distributed")
 
@@ -198,8 +198,8 @@ def test_the_paper_is_reproduced_the_same_on_a_cluster_that_loses_a_worker(
     tmp_path, killer, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)  # the workers stand elsewhere
-    monkeypatch.setattr(studies, "_report", lambda settings, folder: folder.path)
-    settings = Reproduce(seeds=1, trajectories=2, steps=5, size=3, jobs=1)
+    monkeypatch.setattr(studies, "_write_report", lambda settings: settings.out)
+    settings = Settings(seeds=1, trajectories=2, steps=5, size=3, jobs=1)
     with joblib.parallel_config(backend="dask"):
         studies.reproduce(replace(settings, out=Path("there")))
     killer.check()

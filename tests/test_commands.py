@@ -426,19 +426,6 @@ def test_a_full_disk_is_code_4_and_leaves_nothing(form, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_reading_is_told_only_where_it_takes_long(capsys):
-    import io
-
-    from tacit.cli.loading import reading_bar
-
-    for total, quiet, lines in ((100_000_000, False, 4), (100_000_000, True, 0), (1000, False, 0)):
-        stream = io.StringIO()
-        with reading_bar(stream, quiet=quiet) as tell:
-            for done in range(0, total + 1, total // 20):
-                tell(done, total)
-        assert stream.getvalue().count("\n") == lines
-
-
 def bare(*words, **environment) -> subprocess.CompletedProcess[bytes]:
     """A command without home, terminal or locale."""
     given = {"PATH": os.environ["PATH"], "LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0"}

@@ -63,7 +63,7 @@ OPTIONAL = {
     "tensorboardX",
     "tyro",
 }
-# Nothing imports `show` before there is something to draw, nor `cli` before there are words to read.
+# Nothing imports `show` before there is something to draw, or `cli` before words to read.
 AT_ONCE = {("show", "matplotlib"), ("show", "jinja2"), ("cli", "tyro")}
 # Rooms that speak to people, where a regular expression may read only what is not a sentence.
 SPEAKING = ("inverse", "checks", "show")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +11,8 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.cli import main
-from tacit.cli.parsing import parse
-from tacit.cli.recover import _estimator
-from tacit.cli.recover_arguments import OPTIONS, Recover
-from tacit.cli.telling import telling
-from tacit.engine.progress import Event
+from tacit.cli import main, parse
+from tacit.cli.recover import OPTIONS
 from tacit.folders.resume import claimed
 from tacit.folders.runs import Run
 from walks import problem, seen_by
@@ -47,24 +44,35 @@ def folder(tmp_path) -> Path:
 
 @pytest.mark.parametrize("words", ESTIMATORS)
 def test_options_make_the_estimator(words):
-    asked = parse(Recover, ["a problem", "--estimator", *words.split()], program="tacit recover")
-    assert repr(_estimator(asked)) == repr(ESTIMATORS[words])
-    again = parse(Recover, shlex.split(asked.command)[2:], program="tacit recover")
+    asked = parse(["recover", "a problem", "--estimator", *words.split()])
+    assert repr(asked.make_estimator()) == repr(ESTIMATORS[words])
+    again = parse(shlex.split(asked.command)[1:])
     assert again == asked  # the command that a run remembers asks for the same
 
 
-def test_every_option_is_one_of_the_estimators_named():
-    made = {
-        "likelihood": tacit.Likelihood,
-        "convex": tacit.Convex,
-        "alternating": tacit.Alternating,
-        "explanation": tacit.Explanation,
-        "reward-only": tacit.families.RewardOnly,
-        "constraint-only": tacit.families.ConstraintOnly,
-    }
-    for name, estimators in OPTIONS.items():
-        has = {word for word, kind in made.items() if name in kind.__dataclass_fields__}
-        assert set(estimators) == has, name
+KINDS = {
+    "likelihood": tacit.Likelihood,
+    "convex": tacit.Convex,
+    "alternating": tacit.Alternating,
+    "explanation": tacit.Explanation,
+    "reward-only": tacit.families.RewardOnly,
+    "constraint-only": tacit.families.ConstraintOnly,
+}
+
+
+def test_help_names_the_estimators_of_an_option_and_their_defaults(capsys):
+    assert main(["recover", "--help"]) == 0
+    shown = " ".join(re.sub("[│─╭╮╰╯]", " ", capsys.readouterr().out).split())
+    for name in OPTIONS:
+        fields = {word: kind.__dataclass_fields__ for word, kind in KINDS.items()}
+        has = {word: known[name] for word, known in fields.items() if name in known}
+        text = re.search(rf"--{name.replace('_', '-')} .*?\(default: [^)]*\)", shown)[0]
+        if "alternating:" not in text.partition("(default")[2] and name != "max_steps":
+            owners = text.partition(":")[0]
+            assert all(word in owners for word in has), text
+        for field in has.values():
+            if isinstance(field.default, int | float):
+                assert str(field.default) in text, text
 
 
 @pytest.mark.parametrize(
@@ -75,7 +83,7 @@ def test_every_option_is_one_of_the_estimators_named():
         ("--estimator constraint-only", "--reward-weights must be given"),
         ("--holdout 1.5", "--holdout must be in [0, 1); got 1.5"),
         ("--discount-grid 0.9 1", "--discount-grid must be in [0, 1); got 1.0"),
-        ("--resume --overwrite", "--resume goes on, overwrite begins again"),
+        ("--resume --overwrite", "--resume continues, --overwrite begins again"),
         ("--seed -1", "--seed must be at least 0; got -1"),
         ("--estimator explanation --bootstrap 5", "--bootstrap works with likelihood or convex"),
         ("--groups", "needs demonstrations with a column `group`; got none"),
@@ -157,7 +165,13 @@ def test_machines_get_numbers_and_people_words(folder, capsys):
     assert list(data["reward_weights"].values()) == recovery.reward_weights.tolist()
     assert data["status"] == recovery.status.name
     assert data["data"]["steps"] == 20 * 40
-    assert data["findings"] == list(recovery.identification.findings)
+    findings = recovery.identification.findings
+    assert [one["sentence"] for one in data["findings"]] == list(findings)
+    assert {one["kind"] for one in data["findings"]} <= set(tacit.Kind.__members__)
+    assert data["parameters"]["estimates"] == recovery.parameters.estimates.tolist()
+    assert data["parameters"]["names"] == list(recovery.parameters.names)
+    for name in ("log_likelihood", "null_log_likelihood", "aic", "bic"):
+        assert data[name] == getattr(recovery, name)
     assert main([*words, "--resume"]) == 0
     told = capsys.readouterr().out
     assert recovery.summary().splitlines()[0] in told
@@ -196,13 +210,3 @@ def test_intervals_by_resampling(folder):
     assert run.config["bootstrap"] == 12
     # Convex has no intervals of its own.
     assert np.isfinite(run.recovery.identification.reward_intervals).all()
-
-
-def test_progress_is_told_in_lines_where_there_is_no_terminal(capsys):
-    with telling(quiet=False) as tell:
-        tell(Event("intervals 1", 2, {"of": 5.0, "loss": 0.25}))
-        tell(Event("intervals 1", 3, {"of": 5.0}))  # so soon after is too soon
-    assert capsys.readouterr().err == "intervals 1: step 2 of 5, loss 0.25\n"
-    with telling(quiet=True) as tell:
-        tell(Event("fit 1", 1, {}))
-    assert capsys.readouterr().err == ""

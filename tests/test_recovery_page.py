@@ -15,8 +15,8 @@ from tacit.checks.discounts import discount_profile
 from tacit.checks.fits import trajectory_fits
 from tacit.checks.held_out import holdout
 from tacit.cli import main
-from tacit.cli.report import command
-from tacit.cli.report_arguments import Report
+from tacit.cli.report import Report
+from tacit.cli.terminal import Terminal
 from tacit.folders.runs import Run
 from tacit.forward.solution import Certificate, Solution, Status
 from tacit.inverse.identification import unidentified
@@ -368,7 +368,7 @@ def test_nothing_that_somebody_named_becomes_markup(rooms):
 
 def test_the_command_writes_the_page_and_its_figures(grid, tmp_path):
     grid.save(tmp_path / "my run")
-    answer = command(Report(tmp_path / "my run"))
+    answer = Report(tmp_path / "my run").run(Terminal())
     page = (tmp_path / "my run" / "report.html").read_bytes()
     assert answer.data["bytes"] == len(page)
     assert answer.data["findings"][0]["text"].startswith("It wants row most")
@@ -377,7 +377,7 @@ def test_the_command_writes_the_page_and_its_figures(grid, tmp_path):
     assert len(names) == len(answer.data["figures"])
     json.dumps(answer.data, allow_nan=False)
     other = tmp_path / "elsewhere.html"
-    assert command(Report(tmp_path / "my run", other)).data["figures"] == []
+    assert Report(tmp_path / "my run", other).run(Terminal()).data["figures"] == []
     assert other.read_bytes() == page  # the same run gives the same bytes
 
 

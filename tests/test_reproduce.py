@@ -19,17 +19,25 @@ from tacit.errors import InvalidModel, TacitError
 from tacit.show.document import Tone
 from tacit.studies import draws as drawing
 from tacit.studies import reproduce as studies
-from tacit.studies.estimators import CALIBRATED, RANDOM, RULES, available
+from tacit.studies.draws import ESTIMATORS
 from tacit.studies.findings import findings
-from tacit.studies.folder import Folder
-from tacit.studies.markdown import number_tables
-from tacit.studies.printed import published_correlations
-from tacit.studies.progress import telling
-from tacit.studies.records import Point, Score, Sweep, draw_of, sweep_of, to_json
-from tacit.studies.settings import BINDING, PUBLISHED, Reproduce
-from tacit.studies.tally import Run, recovered, tally, values
+from tacit.studies.records import (
+    BINDING,
+    CALIBRATED,
+    PUBLISHED,
+    RANDOM,
+    Point,
+    Score,
+    Settings,
+    Sweep,
+    draw_of,
+    sweep_of,
+    to_json,
+)
+from tacit.studies.tables import number_tables
+from tacit.studies.tally import Run, published_correlations, recovered, tally, values
 
-TINY = Reproduce(seeds=2, trajectories=20, steps=50, jobs=1)
+TINY = Settings(seeds=2, trajectories=20, steps=50, jobs=1)
 
 
 def without_times(folder: Path) -> dict[str, object]:
@@ -47,7 +55,7 @@ def without_times(folder: Path) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory) -> Reproduce:
+def done(tmp_path_factory) -> Settings:
     """A tiny run, finished."""
     settings = dataclasses.replace(TINY, out=tmp_path_factory.mktemp("run"))
     assert studies.reproduce(settings) == settings.out / "report.html"
@@ -63,16 +71,16 @@ def run(done) -> Run:
 
 
 def test_both_blocks_by_default_and_one_where_asked():
-    assert [block.name for block in Reproduce().blocks] == [PUBLISHED, BINDING]
-    assert [block.name for block in Reproduce(budget="binding").blocks] == [BINDING]
-    (own,) = Reproduce(budget=0.7).blocks
+    assert [block.name for block in Settings().blocks] == [PUBLISHED, BINDING]
+    assert [block.name for block in Settings(budget="binding").blocks] == [BINDING]
+    (own,) = Settings(budget=0.7).blocks
     assert (own.budget, own.tightness) == (0.7, None)
 
 
 def test_studies_stop_where_the_data_does():
-    assert Reproduce().lengths == (20, 50, 100, 200, 500, 1000, 2000)
-    assert Reproduce(steps=120).lengths == (20, 50, 100, 120)
-    assert Reproduce(trajectories=20).counts == (5, 10, 20)
+    assert Settings().lengths == (20, 50, 100, 200, 500, 1000, 2000)
+    assert Settings(steps=120).lengths == (20, 50, 100, 120)
+    assert Settings(trajectories=20).counts == (5, 10, 20)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +99,7 @@ def test_studies_stop_where_the_data_does():
 )
 def test_settings_that_cannot_be_are_refused_by_name(field, value):
     with pytest.raises(InvalidModel, match=f"^{field} must"):
-        Reproduce(**{field: value})
+        Settings(**{field: value})
 
 
 # Units ------------------------------------------------------------------------------------------
@@ -119,7 +127,7 @@ def test_a_budget_binds_exactly_where_the_unconstrained_expert_breaks_it(run):
 
 def test_every_estimator_is_scored_beside_random_weights(run):
     for draw in run.draws:
-        assert [score.estimator for score in draw.scores] == [e.name for e in available()]
+        assert [score.estimator for score in draw.scores] == list(ESTIMATORS)
         for metric in draw.scores[0].metrics:
             assert len(draw.null[metric]) == drawing.GUESSES
 
@@ -210,9 +218,6 @@ def test_published_correlations_are_those_of_the_printed_figure():
 
 def test_findings_follow_the_numbers(run):
     """The same run with other numbers says other things: nothing is remembered."""
-    names = run.estimators
-    if RULES not in names or CALIBRATED not in names:
-        pytest.skip("Alternating is not part of this version")
     numbers = ("cells", "feature_gap", "visitation_distance", "reward_spread")
 
     def with_all(value):
@@ -257,7 +262,7 @@ def test_the_report_opens_with_the_findings_and_asks_no_network(done, run):
 
 
 def test_every_draw_has_its_figure(done, run):
-    from tacit.studies.drawings import drawn, figure_name
+    from tacit.studies.figures import drawn, figure_name
 
     for draw in run.draws:
         assert drawn(draw)
@@ -272,8 +277,9 @@ def test_every_draw_has_its_figure(done, run):
 def test_a_run_goes_on_with_identical_results(done, tmp_path):
     settings = dataclasses.replace(done, out=tmp_path, jobs=2)
     finished = without_times(done.out)
-    folder = Folder(tmp_path)
-    folder.claim(json.loads((done.out / "settings.json").read_text()))
+    (tmp_path / "settings.json").write_bytes((done.out / "settings.json").read_bytes())
+    for name in ("units", "figures"):
+        (tmp_path / name).mkdir()
     # All but three units were done before the interruption; half a file was left behind.
     missing = {"study-seed-001.json", "binding-seed-000.json", "published-published-draw.json"}
     for path in (done.out / "units").glob("*.json"):
@@ -337,21 +343,17 @@ def test_ctrl_c_leaves_what_is_done(jobs, tmp_path):
 # Progress ---------------------------------------------------------------------------------------
 
 
-def test_plain_lines_where_there_is_no_terminal(capsys, monkeypatch):
-    clock = iter(range(0, 1000, 5))  # every look at it is five seconds later
-    monkeypatch.setattr("tacit.studies.progress.time.monotonic", lambda: next(clock))
-    with telling(20, already=10) as teller:
-        for number in range(10):
-            teller.done(str(number))
-        teller.say("writing")
-    lines = capsys.readouterr().err.splitlines()
-    # Two units took 5 s, eight are left.
-    assert lines[0] == "12 of 20 units, about 20 s left"
-    assert lines[-2].startswith("20 of 20 units, about 0 s left")
-    assert lines[-1] == "writing"
-    with telling(1, silent=True) as teller:
-        teller.done("x")
-    assert capsys.readouterr().err == ""
+def test_every_unit_that_is_done_is_told(done, tmp_path):
+    settings = dataclasses.replace(done, out=tmp_path)
+    for name in ("units", "figures"):
+        (tmp_path / name).mkdir()
+        for path in (done.out / name).iterdir():
+            if path.name != "study-seed-001.json":
+                (tmp_path / name / path.name).write_bytes(path.read_bytes())
+    told = []
+    studies.reproduce(settings, callbacks=[told.append])
+    total = len(studies.tasks(settings))
+    assert [(event.step, event.numbers["of"]) for event in told] == [(total, total)]
 
 
 # What is written about it ------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from tacit.engine.compiled import keep_compiled_code
 from tacit.errors import Infeasible, NotConverged, TacitError
 
 DONE, OUR_BUG, BAD_INPUT, NOT_SOLVED, NO_FILE, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
-SHELLS = ("bash", "zsh", "tcsh", "fish")
+SHELLS = ("bash", "zsh", "fish")
 FLAGS = {
     "json": "print one JSON object instead of text",
     "quiet": "print nothing but errors",
@@ -43,7 +43,7 @@ DESCRIPTION = """\
 Recover what a demonstrator wants and refuses in a known Markov decision process.
 
 tacit COMMAND --help describes a command, tacit --version prints the version, and
-tacit --completion bash|zsh|tcsh|fish prints a completion script.
+tacit --completion bash|zsh|fish prints a completion script.
 
 exit codes: 0 done, 1 a bug in tacit, 2 bad input, 3 infeasible or not converged,
             4 cannot read or write, 130 interrupted, 143 terminated"""

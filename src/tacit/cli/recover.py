@@ -67,7 +67,7 @@ class Recover:
     """seed of everything random"""
     holdout: float = 0.0
     """share of the episodes kept back to test the recovery from the others; 0 for no test"""
-    discount_grid: Annotated[Union[tuple[float, ...], None], shown_default("none")] = None
+    discount_grid: Annotated[Union[None, tuple[float, ...]], shown_default("none")] = None
     """further discounts under which to recover, to see how the answer changes"""
     bootstrap: int = 0
     """number of resamples of the trajectories for the intervals; 0 keeps the estimator's"""
@@ -93,7 +93,7 @@ class Recover:
     """alternating: size of the first step"""
     band: Annotated[Optional[float], shown_default("2.5")] = None
     """alternating: number of standard errors within which a difference is taken for chance"""
-    reward_weights: Annotated[Union[tuple[float, ...], None], shown_default("none")] = None
+    reward_weights: Annotated[Union[None, tuple[float, ...]], shown_default("none")] = None
     """constraint-only: the known weights of the reward features"""
     temperature: Annotated[Optional[float], shown_default("estimated")] = None
     """constraint-only: the known noise of the expert"""
