@@ -36,9 +36,9 @@ class Check:
 
             found = faults(self.problem, error)
             return Answer((), {"problem": self.problem, "ok": False, "errors": found}, 2, found)
-        from tacit.folders.cautions import cautions, estimate, impossible_moves
+        from tacit.folders.check import check_problem, estimate, impossible_moves
 
-        warnings, cost, seen = cautions(problem), estimate(problem), problem.demonstrations
+        warnings, cost, seen = check_problem(problem), estimate(problem), problem.demonstrations
         moves = [] if seen is None else impossible_moves(problem.mdp, seen, problem.layout)
         heads = ("state", "action", "next_state", "count")
         data: dict[str, object] = {

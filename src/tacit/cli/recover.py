@@ -121,7 +121,7 @@ class Recover:
     def run(self, terminal: Terminal) -> Answer:
         """Recovers, writes the run, and says what was found; code 3 where it did not converge."""
         from tacit.engine.progress import watching
-        from tacit.folders.claim import claimed
+        from tacit.folders.resume import claimed
         from tacit.folders.runs import Run, data_hashes, identity
 
         estimator = self.make_estimator()

@@ -40,8 +40,7 @@ from tacit.studies.records import (
     Settings,
     Trace,
 )
-from tacit.worlds.hills import hill_grid
-from tacit.worlds.published import published_figure
+from tacit.worlds.hills import hill_grid, published_figure
 from tacit.worlds.world import World
 
 GUESSES = 20  # random weights a draw, for the null rows

@@ -13,7 +13,7 @@ import numpy as np
 from tacit.judge.outcomes import correlation
 from tacit.studies.draws import ESTIMATORS
 from tacit.studies.records import FIGURE, RANDOM, Draw, Settings, Sweep
-from tacit.worlds.published import published_values
+from tacit.worlds.hills import published_values
 
 Page: TypeAlias = dict[str, Any]  # plain JSON: numbers, text, lists and pages, by name
 NEAR = 0.07  # a visitation distance up to which two behaviours look alike
