@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tacit.show.document import Details
-from tacit.show.tables import Best, Column, RowKind, Row, Spread, Table
+from tacit.show.tables import Best, Column, Row, RowKind, Spread, Table
 from tacit.studies.records import LIKELIHOOD, MATCHING, RANDOM, Draw
 from tacit.studies.tally import Page, Run, published_row, recovered, values
 
@@ -41,7 +41,9 @@ def published_table(run: Run) -> Table:
     )
     first = run.figures[0]
     printed = published_row(first)
-    rows = [Row(["Authors' figure", "", *(printed.get(m) for m, _, _ in metrics)], RowKind.PUBLISHED)]
+    rows = [
+        Row(["Authors' figure", "", *(printed.get(m) for m, _, _ in metrics)], RowKind.PUBLISHED)
+    ]
     for draw in run.figures:
         rows += [
             Row([score.estimator, draw.block, *(score.metrics[m] for m, _, _ in metrics)])
