@@ -79,7 +79,7 @@ def grid(size: int) -> tacit.MDP:
 
 def table_bytes(mdp: tacit.MDP, tables: int, vectors: int) -> int:
     """Bytes of the transitions, of some tables [S, A] and of some vectors [S]."""
-    lists = mdp.layout.states.nbytes + mdp.layout.probabilities.nbytes
+    lists = mdp.packed.states.nbytes + mdp.packed.probabilities.nbytes
     return lists + 8 * mdp.states * (mdp.actions * tables + vectors)
 
 
@@ -129,7 +129,7 @@ def measured(size: int, choices: bool) -> list[dict[str, Any]]:
     """Seconds and bytes of every piece of work at this size."""
     mdp, random = grid(size), np.random.default_rng(1)
     reward, values = random.random((mdp.states, mdp.actions)), random.random(mdp.states)
-    host, lists = Host(mdp), mdp.layout
+    host, lists = Host(mdp), mdp.packed
     backup = table_bytes(mdp, tables=2, vectors=2)
     works: list[tuple[str, Callable[[], Any], int]] = [
         ("backup", lambda: host.soft_backup(DISCOUNT, TEMPERATURE, reward, values), backup),

@@ -86,7 +86,9 @@ def by_problems(longest: float) -> list[dict[str, Any]]:
             if way == "one call":
                 every = visits(world, policy, count)
                 # A name bound now: `every` is another array in the next round.
-                work = lambda every=every: tacit.many.recover_many(world.mdp, world.features, every)  # noqa: E731
+                work = lambda every=every: tacit.many.recover_many(  # noqa: E731
+                    world.mdp, world.features, every, estimator=tacit.Convex()
+                )
             else:
                 work = lambda count=count: loop(count)  # noqa: E731
             rows.append({"way": way, "problems": count, "seconds": best_of(work)})

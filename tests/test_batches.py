@@ -49,7 +49,9 @@ def assert_same(batch, alone):
 
 @pytest.mark.parametrize("chunk", [None, 2])
 def test_a_batch_is_the_recoveries_one_by_one(world, many, chunk):
-    batch = tacit.many.recover_many(world.mdp, world.features, many, chunk=chunk)
+    batch = tacit.many.recover_many(
+        world.mdp, world.features, many, chunk=chunk, estimator=tacit.Convex()
+    )
     alone = [
         tacit.recover(world.mdp, world.features, d, estimator=tacit.Convex(), throw=False)
         for d in many
@@ -71,7 +73,9 @@ def test_a_batch_of_likelihoods_is_too(world, many):
 def test_every_problem_may_have_its_own_world_and_features():
     worlds = [tacit.worlds.hill_grid(seed=seed, tightness=0.5) for seed in range(3)]
     many = [walks(w, trajectories=100) for w in worlds]
-    batch = tacit.many.recover_many([w.mdp for w in worlds], [w.features for w in worlds], many)
+    batch = tacit.many.recover_many(
+        [w.mdp for w in worlds], [w.features for w in worlds], many, estimator=tacit.Convex()
+    )
     alone = [
         tacit.recover(w.mdp, w.features, d, estimator=tacit.Convex(), throw=False)
         for w, d in zip(worlds, many, strict=True)
@@ -81,15 +85,17 @@ def test_every_problem_may_have_its_own_world_and_features():
 
 def test_visitations_serve_as_well_as_demonstrations(world, many):
     tables = np.stack([expectations(world.mdp, world.features, d).visitation for d in many])
-    given = tacit.many.recover_many(world.mdp, world.features, tables)
-    batch = tacit.many.recover_many(world.mdp, world.features, many)
+    given = tacit.many.recover_many(world.mdp, world.features, tables, estimator=tacit.Convex())
+    batch = tacit.many.recover_many(world.mdp, world.features, many, estimator=tacit.Convex())
     np.testing.assert_array_equal(given.parameters, batch.parameters)
 
 
 def test_experts_without_noise_are_marked_and_held(world, many):
     optimal = tacit.solve(world.mdp, tacit.Objective(world.truth.reward)).visitation
     noisy = expectations(world.mdp, world.features, many[0]).visitation
-    batch = tacit.many.recover_many(world.mdp, world.features, np.stack([optimal, noisy]))
+    batch = tacit.many.recover_many(
+        world.mdp, world.features, np.stack([optimal, noisy]), estimator=tacit.Convex()
+    )
     assert batch.deterministic.tolist() == [True, False]
     assert batch.converged.all()
     # The ridge holds what would run off to infinity, at parameters that a person can read.
@@ -97,9 +103,9 @@ def test_experts_without_noise_are_marked_and_held(world, many):
 
 
 def test_one_accelerated_lockstep_gives_the_same(world, many, monkeypatch):
-    alone = tacit.many.recover_many(world.mdp, world.features, many)
+    alone = tacit.many.recover_many(world.mdp, world.features, many, estimator=tacit.Convex())
     monkeypatch.setattr(search, "_accelerated", lambda: True)
-    together = tacit.many.recover_many(world.mdp, world.features, many)
+    together = tacit.many.recover_many(world.mdp, world.features, many, estimator=tacit.Convex())
     # Elimination without pivoting instead of LAPACK: rounding, times the condition of the fit.
     np.testing.assert_allclose(together.parameters, alone.parameters, rtol=1e-6, atol=1e-7)
 
@@ -122,7 +128,7 @@ def test_a_small_batch_is_one_compiled_call(world, monkeypatch):
     inner = search._searched
     monkeypatch.setattr(search, "_searched", lambda *a, **k: calls.append(1) or inner(*a, **k))
     seen = [walks(world, trajectories=100, steps=500, seed=seed) for seed in range(3)]
-    tacit.many.recover_many(world.mdp, world.features, seen)
+    tacit.many.recover_many(world.mdp, world.features, seen, estimator=tacit.Convex())
     assert len(calls) == 1
 
 
@@ -159,10 +165,12 @@ def test_processes_share_a_batch_if_joblib_is_told_so(world, many, monkeypatch):
     other = tacit.worlds.hill_grid(seed=5)
     mdps, features = [world.mdp, other.mdp, world.mdp], [world.features] * 3
     told = []
-    here = tacit.many.recover_many(mdps, features, many[:3])
+    here = tacit.many.recover_many(mdps, features, many[:3], estimator=tacit.Convex())
     monkeypatch.setattr(spread, "PIECES", 2)
     with joblib.parallel_config(n_jobs=2):
-        there = tacit.many.recover_many(mdps, features, many[:3], callbacks=[told.append])
+        there = tacit.many.recover_many(
+            mdps, features, many[:3], callbacks=[told.append], estimator=tacit.Convex()
+        )
     np.testing.assert_array_equal(there.reward_weights, here.reward_weights)
     np.testing.assert_array_equal(there.multipliers, here.multipliers)
     assert [event.step for event in told] == [2, 3]
@@ -170,23 +178,27 @@ def test_processes_share_a_batch_if_joblib_is_told_so(world, many, monkeypatch):
 
 def test_progress_is_told_after_every_chunk(world, many):
     told = []
-    tacit.many.recover_many(world.mdp, world.features, many, chunk=2, callbacks=[told.append])
+    tacit.many.recover_many(
+        world.mdp, world.features, many, chunk=2, callbacks=[told.append], estimator=tacit.Convex()
+    )
     assert [event.step for event in told] == [2, 4, 5]
 
 
 def test_bad_batches_are_refused_in_one_line(world, many):
     task = (world.mdp, world.features)
     with pytest.raises(InvalidDemonstrations, match="at least one problem"):
-        tacit.many.recover_many(*task, [])
+        tacit.many.recover_many(*task, [], estimator=tacit.Convex())
     with pytest.raises(InvalidModel, match="mdp must be one MDP, or one a problem, 5; got 2"):
-        tacit.many.recover_many([world.mdp] * 2, world.features, many)
+        tacit.many.recover_many([world.mdp] * 2, world.features, many, estimator=tacit.Convex())
     with pytest.raises(InvalidModel, match="works with Convex or Likelihood; got Explanation"):
         tacit.many.recover_many(*task, many, estimator=tacit.Explanation())
     with pytest.raises(InvalidModel, match=r"\[N, S, A\]"):
-        tacit.many.recover_many(*task, np.ones((2, 3, 4)))
+        tacit.many.recover_many(*task, np.ones((2, 3, 4)), estimator=tacit.Convex())
     other = tacit.worlds.hill_grid(seed=4, discount=0.5)
     with pytest.raises(InvalidModel, match="share states, actions and discount"):
-        tacit.many.recover_many([world.mdp] * 4 + [other.mdp], world.features, many)
+        tacit.many.recover_many(
+            [world.mdp] * 4 + [other.mdp], world.features, many, estimator=tacit.Convex()
+        )
     with pytest.raises(InvalidModel, match="bootstrap works with Convex or Likelihood"):
         tacit.recover(*task, many[0], estimator=tacit.Explanation(), bootstrap=10)
     with pytest.raises(InvalidDemonstrations, match="at least two trajectories"):
@@ -208,7 +220,9 @@ def test_budgets_of_held_experts_are_what_they_spend(world):
 @pytest.mark.parametrize("chunk", [0, -1])
 def test_a_chunk_is_at_least_one(world, many, chunk):
     with pytest.raises(InvalidModel, match="chunk must be at least 1"):
-        tacit.many.recover_many(world.mdp, world.features, many[:2], chunk=chunk)
+        tacit.many.recover_many(
+            world.mdp, world.features, many[:2], chunk=chunk, estimator=tacit.Convex()
+        )
 
 
 ALL_AT_ONCE = """

@@ -114,11 +114,11 @@ def test_sharing_next_states_between_actions_loses_nothing(problem):
 
 def test_sharing_happens_where_actions_lead_to_the_same_places_and_only_there():
     everywhere = Problem(seed=0, states=6, actions=3, constraints=0, discount=0.9, kind="dense")
-    assert everywhere.mdp.layout.states.shape == (6, 1, 6)
+    assert everywhere.mdp.packed.states.shape == (6, 1, 6)
     scattered = np.zeros((40, 6, 40))
     for a in range(6):
         scattered[np.arange(40), a, (np.arange(40) + 5 * a + 1) % 40] = 1.0
-    assert MDP(scattered, np.full(40, 1 / 40), 0.9).layout.states.shape == (40, 6, 1)
+    assert MDP(scattered, np.full(40, 1 / 40), 0.9).packed.states.shape == (40, 6, 1)
 
 
 def test_rows_of_float32_are_rows_and_become_exact():

@@ -106,7 +106,7 @@ def test_steps_that_lead_anywhere_are_answered_alike(simulated):
 
 
 def test_every_device_holds_an_eighth(simulated):
-    whole = shards.task()[0].layout.probabilities
+    whole = shards.task()[0].packed.probabilities
     per_state = whole.nbytes // len(whole)
     # Rounded up to whole states, with no copy anywhere.
     assert simulated["shares"] == [-(-len(whole) // 8) * per_state] * 8
@@ -133,7 +133,7 @@ def test_a_process_is_asked_for_its_own_states_and_holds_no_more(job):
     half = -(-mdp.states // 2)
     assert job[0]["asked"] == [0, half]
     assert job[1]["asked"] == [half, mdp.states]
-    layout = mdp.layout
+    layout = mdp.packed
     for answer in job:
         per_state = [4 * layout.states[0].size, 8 * layout.probabilities[0].size, 8 * mdp.actions]
         assert answer["bytes"] == [half * n for n in per_state]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import highspy
 
 
 class LinearProgram:
@@ -33,7 +36,7 @@ class LinearProgram:
         return self._solver.getInfo().objective_function_value, prices, np.array(solution.col_value)
 
 
-def new_highs(**options: Any) -> Any:
+def new_highs(**options: float | bool | str) -> highspy.Highs:
     """A silent HiGHS with tolerances near its limit of 1e-10."""
     import highspy
 
@@ -49,7 +52,7 @@ def new_highs(**options: Any) -> Any:
     return solver
 
 
-def run(solver: Any) -> bool:
+def run(solver: highspy.Highs) -> bool:
     """Runs HiGHS; True at an optimum or where a limit left a point for the certificate to judge."""
     import highspy
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO, TypeVar, cast
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,9 @@ class Event:
 
 
 # Returns True, or raises `StopEarly`, to end the search there.
-Callback = Callable[[Event], Any]
+Callback = Callable[[Event], object]
+
+State = TypeVar("State")
 
 
 class StopEarly(Exception):
@@ -50,11 +52,11 @@ class StopEarly(Exception):
 class Journal(Protocol):
     """Where a run keeps its stages, so that it can go on after an interruption."""
 
-    def recall(self, stage: str, inputs: Any, kinds: Sequence[type]) -> tuple[Any, bool] | None:
+    def recall(self, stage: str, inputs: object, kinds: Sequence[type]) -> tuple[Any, bool] | None:
         """The last state of the stage and whether that was its end; None if it is not known."""
         ...
 
-    def keep(self, stage: str, inputs: Any, state: Any, *, finished: bool) -> None:
+    def keep(self, stage: str, inputs: object, state: object, *, finished: bool) -> None:
         """Remembers where the stage stands."""
         ...
 
@@ -137,14 +139,14 @@ def stopped() -> Event | None:
 
 def pursue(
     stage: str,
-    state: Any,
-    advance: Callable[[Any, int | None], Any],
+    state: State,
+    advance: Callable[[State, int | None], State],
     *,
-    step: Callable[[Any], int],
-    numbers: Callable[[Any], Mapping[str, float]],
-    inputs: Any = None,
+    step: Callable[[State], int],
+    numbers: Callable[[State], Mapping[str, float]],
+    inputs: object = None,
     kinds: Sequence[type] = (),
-) -> Any:
+) -> State:
     """The state at the end of a search, or where a callback stopped it.
 
     After a stop, every later search makes one step, so that it has something to return.
@@ -186,18 +188,23 @@ def pursue(
 
 
 def once(
-    stage: str, compute: Callable[[], Any], *, inputs: Any = None, kinds: Sequence[type] = ()
-) -> Any:
+    stage: str, compute: Callable[[], State], *, inputs: object = None, kinds: Sequence[type] = ()
+) -> State:
     """What `compute` returns, as a search of one step."""
-    return pursue(
+
+    def computed(state: State | None, until: int | None) -> State | None:
+        return compute() if state is None else state
+
+    end = pursue(
         stage,
         None,
-        lambda state, until: compute() if state is None else state,
+        computed,
         step=lambda state: int(state is not None),
         numbers=lambda state: {},
         inputs=inputs,
         kinds=kinds,
     )
+    return cast("State", end)
 
 
 def log(stream: TextIO | None = None, *, every: int = 1) -> Callback:

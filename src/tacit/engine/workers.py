@@ -12,19 +12,22 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tacit.engine.compiled import keep_compiled_code
 from tacit.errors import InvalidModel
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 
 def each(
-    function: Callable[..., Any],
-    pieces: Iterable[tuple[Any, ...]],
+    function: Callable[..., Result],
+    pieces: Iterable[tuple],
     *,
     workers: int | None = None,
     ordered: bool = True,
-) -> Iterator[Any]:
+) -> Iterator[Result]:
     """The results of the function on every piece's arguments, as they are done.
 
     Args:
@@ -56,14 +59,14 @@ def each(
     yield from many(delayed(_worked)(here, function, *piece) for piece in pieces)  # pyright: ignore[reportGeneralTypeIssues, reportReturnType]
 
 
-def _worked(caller: int, function: Callable[..., Any], *piece: Any) -> Any:
+def _worked(caller: int, function: Callable[..., Result], *piece: object) -> Result:
     """What the function returns; a process of workers keeps what JAX compiles there."""
     if os.getpid() != caller:
         keep_compiled_code()
     return function(*piece)
 
 
-def cluster_is_told() -> tuple[bool, Any]:
+def cluster_is_told() -> tuple[bool, object]:
     """Whether joblib was told of another engine than its own processes, and of how many."""
     from joblib._parallel_backends import LokyBackend
     from joblib.parallel import get_active_backend
@@ -92,8 +95,6 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-Item = TypeVar("Item")
-
 # Rows of one piece of work: enough to be worth handing out, few enough to stay in a core's cache.
 BLOCK = 2**15
 
@@ -116,7 +117,7 @@ def row_blocks(count: int) -> list[slice]:
     return [slice(first, min(first + BLOCK, count)) for first in range(0, count, BLOCK)]
 
 
-def side_by_side(call: Callable[[Item], Any], items: Iterable[Item]) -> list[Any]:
+def side_by_side(call: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """What `call` returns for each item, computed on all cores.
 
     Work that is itself a part of such work is done in its own thread: waiting for others that

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -204,8 +203,8 @@ def _wrapper_class() -> type:
         ) -> None:
             super().__init__(env)
             actions = _actions(objective)
-            size = SimpleNamespace(states=objective.reward.shape[0], actions=actions or 1)
-            self.rewards, self.costs = objective.tables(size)
+            states = objective.reward.shape[0]
+            self.rewards, self.costs = objective.tables_of(states, actions or 1)
             self.budgets = objective.budgets
             self._rules, self._by_action = (state_of, action_of), actions is not None
             self._replace = replace_reward

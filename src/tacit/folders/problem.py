@@ -163,7 +163,7 @@ def _transition_rows(
         [
             states[s],
             actions[a],
-            states[lists.states[s, a, b]],
+            states[int(lists.states[s, a, b])],
             repr(float(lists.probabilities[s, a, b])),
         ]
         for s, a, b in np.argwhere(lists.probabilities > 0)

@@ -3,8 +3,8 @@
 The Lagrangian dual g(prices) = p0 . V*(reward - prices . costs) + prices . budgets is convex and
 piecewise linear, and each evaluation is one UNCONSTRAINED MDP, whose best policy is a column of the
 master problem: mix the policies met so far so as to keep the budgets. With one constraint the
-master is two lines and their crossing (`secant.py`); with several it is a small linear program
-(`master.py`). Either way the optimum is exact: a mixture of at most K + 1 deterministic policies.
+master is two lines and their crossing (`price_one`); with several it is a small linear program
+(`price_many`). Either way the optimum is exact: a mixture of at most K + 1 deterministic policies.
 """
 
 from __future__ import annotations
@@ -14,8 +14,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.forward.pricing import Column, Priced, best_column
-from tacit.forward.solution import Infeasibility, Mixture, Solution, Status, conclude, delivered
+from tacit.forward.pricing import Column, Priced, best_column, no_room, price_many, price_one
+from tacit.forward.solution import (
+    Infeasibility,
+    Mixture,
+    Solution,
+    Status,
+    conclude,
+    delivered,
+    status_of,
+)
 from tacit.forward.visitation import deterministic_values, deterministic_visitation
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
@@ -57,25 +65,19 @@ class ColumnGeneration:
             column = best_column(mdp, tables, np.ones(1), start=start)
             priced = Priced(np.zeros(0), [column], np.ones(1), None, 1)
         elif len(budgets) == 1:
-            from tacit.forward.pricing import price_one
-
             similar = guess is not None and len(guess.multipliers) == objective.constraints
             expected = float(guess.multipliers[bounded][0]) if guess and similar else 0.0
             priced = price_one(
                 mdp, tables, budgets, start=start, expected=expected, limit=self.max_steps
             )
         if priced is None:
-            from tacit.forward.pricing import price_many
-
             priced = price_many(mdp, tables, budgets, start=start, limit=self.max_steps)
         solution = self._solution(mdp, objective, bounded, priced)
         cut_short = priced.iterations >= self.max_steps
         if solution.status is Status.TOLERANCE_MISSED and len(budgets) > 1 and not cut_short:
-            from tacit.forward.pricing import no_room
-
-            # Without room multipliers are huge and magnify rounding beyond the tolerance.
-            if no_room(mdp, tables, budgets):
-                solution = replace(solution, status=Status.AT_LEAST_COST)
+            tight = no_room(mdp, tables, budgets)
+            status = status_of(solution.certificate, self.tolerance, no_room=tight)
+            solution = replace(solution, status=status)
         return delivered(solution, throw)
 
     def _solution(

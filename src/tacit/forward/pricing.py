@@ -75,15 +75,15 @@ def best_column(
         limit: most policies to try.
         precision: Bellman residual to reach, relative to the largest reward.
     """
-    layout = mdp.layout
+    packed = mdp.packed
     if start is None:
         values = np.zeros(tables.shape[:2])
         policy = np.tensordot(combination, tables, 1).argmax(axis=1).astype(np.int32)
     else:
         values, policy = start.values.copy(), start.policy.copy()
     steps, error, missed = iterate(
-        layout.states,
-        layout.probabilities,
+        packed.states,
+        packed.probabilities,
         tables,
         combination,
         mdp.discount,
@@ -156,8 +156,8 @@ def price_one(
     """
     budget = float(budgets[0])
     model = (
-        mdp.layout.states,
-        mdp.layout.probabilities,
+        mdp.packed.states,
+        mdp.packed.probabilities,
         tables,
         mdp.initial,
         mdp.discount,

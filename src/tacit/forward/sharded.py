@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tacit.engine.backends import Array
 from tacit.engine.backends.sharded import Sharded
 from tacit.engine.compiled import compiled_in_double
 from tacit.engine.newton_search import minimise
 from tacit.engine.smooth_dual import Dual
 from tacit.errors import InvalidModel, NotConverged
 from tacit.forward.soft_dual import SoftDual
-from tacit.forward.solution import Certificate, Status
+from tacit.forward.solution import Certificate, Status, status_of
 from tacit.model.objective import Objective
 from tacit.model.sharded import Rows, ShardedMDP
 
@@ -37,9 +38,9 @@ class ShardedSolution:
         iterations: outer steps taken.
     """
 
-    policy: Any
-    visits: Any
-    values: Any
+    policy: jax.Array
+    visits: jax.Array
+    values: jax.Array
     multipliers: np.ndarray
     value: float
     spent: np.ndarray
@@ -54,7 +55,7 @@ class ShardedSolution:
 
 
 def solve_sharded(
-    mdp: ShardedMDP, objective: object, *, solver: object = None, throw: bool = True
+    mdp: ShardedMDP, objective: Rows[Objective], *, solver: object = None, throw: bool = True
 ) -> ShardedSolution:
     """The `ShardedSolution` of the objective of which `objective(start, stop)` is one part.
 
@@ -103,7 +104,7 @@ def solve_sharded(
     )
     seen = judged(mdp.backend, problem, point)
     certificate = _certificate(mdp, budgets, point.x, seen)
-    converged = certificate.within(solver.tolerance)
+    status = status_of(certificate, solver.tolerance)
     solution = ShardedSolution(
         point.policy,
         point.visits,
@@ -112,13 +113,13 @@ def solve_sharded(
         float(seen.value),
         seen.spent,
         solver.temperature,
-        Status.CONVERGED if converged else Status.TOLERANCE_MISSED,
+        status,
         certificate,
         int(steps),
     )
-    if throw and not converged:
+    if throw and status is not Status.CONVERGED:
         raise NotConverged(
-            f"{Status.TOLERANCE_MISSED.value}, or check that the budgets can be met "
+            f"{status.value}, or check that the budgets can be met "
             f"(duality gap {certificate.duality_gap:.2e}, violation {certificate.violation:.2e})",
             solution,
         )
@@ -128,16 +129,16 @@ def solve_sharded(
 class Judged(NamedTuple):
     """Sums over all states that a certificate is made of."""
 
-    flow: Any  # L1 norm of what the visitation creates or loses
-    value: Any  # reward collected
-    spent: Any  # [D] minus what the tables collect
-    primal: Any  # reward and entropy
-    begun: Any  # values where it starts
-    lift: Any  # largest Bellman residual, at least 0
+    flow: Array  # L1 norm of what the visitation creates or loses
+    value: Array  # reward collected
+    spent: Array  # [D] minus what the tables collect
+    primal: Array  # reward and entropy
+    begun: Array  # values where it starts
+    lift: Array  # largest Bellman residual, at least 0
 
 
 @compiled_in_double
-def judged(backend: Sharded, problem: Dual, point: Any) -> Judged:
+def judged(backend: Sharded, problem: Dual, point: Array) -> Judged:
     """The sums of a point, by the formulas of `certify`, each over all devices."""
     discount, temperature = problem.discount, problem.temperature
     visits = jnp.maximum(point.visits, 0.0)
@@ -160,7 +161,7 @@ def judged(backend: Sharded, problem: Dual, point: Any) -> Judged:
 
 
 @compiled_in_double
-def extremes(backend: Sharded, base: Any, tables: Any) -> tuple[Any, Any]:
+def extremes(backend: Sharded, base: Array, tables: Array) -> tuple[Array, Array]:
     """The largest entry of `base` in size, and [D] of each table."""
     return jnp.abs(base).max(), jnp.abs(tables).max(axis=(1, 2), initial=0.0)
 
@@ -181,9 +182,8 @@ def _certificate(
 
 
 def _tables(
-    mdp: ShardedMDP, objective: Rows, start: int, stop: int
+    mdp: ShardedMDP, objective: Rows[Objective], start: int, stop: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """[n, A] reward, [K, n, A] costs and [K] budgets of these states."""
-    part: Objective = objective(start, stop)
-    shape: Any = SimpleNamespace(states=stop - start, actions=mdp.actions)
-    return *part.tables(shape), part.budgets
+    part = objective(start, stop)
+    return *part.tables_of(stop - start, mdp.actions), part.budgets

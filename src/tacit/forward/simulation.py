@@ -8,9 +8,9 @@ same whether 50 or 2 000 are. NumPy alone: nothing is compiled, the first call i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
@@ -26,7 +26,7 @@ Chooser = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 def simulate(
     mdp: MDP,
-    policy: Any,
+    policy: ArrayLike | Mixture,
     *,
     trajectories: int = 100,
     steps: int = 2000,
@@ -115,7 +115,7 @@ def _streams(seed: int, count: int) -> list[np.random.Generator]:
     return [np.random.Generator(np.random.Philox(key=key, counter=c)) for c in counters]
 
 
-def _chooser(mdp: MDP, policy: Any, uniforms: np.ndarray) -> Chooser:
+def _chooser(mdp: MDP, policy: ArrayLike | Mixture, uniforms: np.ndarray) -> Chooser:
     """The function (episodes, states, draws) -> actions; `uniforms` [E] pick a mixture's policy."""
     if isinstance(policy, Mixture):
         weights = _distributions(policy.weights, (len(policy.policies),), "mixture weights", "")
@@ -135,7 +135,7 @@ def _chooser(mdp: MDP, policy: Any, uniforms: np.ndarray) -> Chooser:
     return lambda _, states, draws: _first_above(table.take(states, axis=0), draws)
 
 
-def _distributions(given: Any, shape: tuple[int, ...], name: str, row: str) -> np.ndarray:
+def _distributions(given: ArrayLike, shape: tuple[int, ...], name: str, row: str) -> np.ndarray:
     """The array, checked to hold distributions along its last axis; the worst row is named."""
     try:
         table = np.array(given, dtype=np.float64)
@@ -179,7 +179,7 @@ def _first_above(cumulative: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
     return (cumulative > uniforms).argmax(axis=1)
 
 
-def _count(number: Any, name: str) -> int:
+def _count(number: int, name: str) -> int:
     whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
     if not whole or number < 1:
         raise InvalidModel(f"{name} must be a positive integer; got {number!r:.60}")

@@ -14,7 +14,7 @@ import numpy as np
 from tacit.engine.bellman import largest_entry
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
-from tacit.forward.solution import Solution, Status, conclude, delivered
+from tacit.forward.solution import Solution, Status, conclude, delivered, status_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
 
@@ -143,9 +143,10 @@ class SoftDual:
         less = objective.budgets.copy()
         less[bounded] -= 1e-7 * np.maximum(1.0, np.abs(less[bounded]))
         tighter = Objective(np.zeros(mdp.states), objective.costs, less)
-        if ColumnGeneration().solve(mdp, tighter, throw=False).status is Status.INFEASIBLE:
-            return replace(solution, status=Status.AT_LEAST_COST)
-        return solution
+        found = ColumnGeneration().solve(mdp, tighter, throw=False)
+        no_room = found.status is Status.INFEASIBLE
+        status = status_of(solution.certificate, self.tolerance, no_room=no_room)
+        return replace(solution, status=status)
 
 
 def _usable(mdp: MDP, objective: Objective, guess: Solution | None) -> Solution | None:

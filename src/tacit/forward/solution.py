@@ -183,6 +183,29 @@ def priced(reward: np.ndarray, costs: np.ndarray, multipliers: np.ndarray) -> np
     return reward - (multipliers @ costs.reshape(len(costs), -1)).reshape(reward.shape)
 
 
+def status_of(
+    certificate: Certificate,
+    tolerance: float,
+    *,
+    proof: Infeasibility | None = None,
+    no_room: bool = False,
+) -> Status:
+    """How a solve ended, from its certificate and what was proven; no solver says it by itself.
+
+    Args:
+        certificate: of the solution.
+        tolerance: largest entry that counts as converged.
+        proof: that no policy meets the budgets, where there is one.
+        no_room: whether budgets any smaller could not be met: multipliers are huge then and magnify
+            rounding beyond the tolerance, or have no finite value at all.
+    """
+    if proof is not None and proof.least > proof.allowed:
+        return Status.INFEASIBLE
+    if no_room:
+        return Status.AT_LEAST_COST
+    return Status.CONVERGED if certificate.within(tolerance) else Status.TOLERANCE_MISSED
+
+
 def conclude(
     mdp: MDP,
     objective: Objective,
@@ -200,12 +223,7 @@ def conclude(
     """The `Solution` of these arrays, its status derived from the certificate and the proof."""
     reward, costs = objective.tables(mdp)
     certificate = certify(mdp, objective, visitation, values, multipliers, temperature=temperature)
-    if infeasibility is not None and infeasibility.least > infeasibility.allowed:
-        status = Status.INFEASIBLE
-    elif certificate.within(tolerance):
-        status = Status.CONVERGED
-    else:
-        status = Status.TOLERANCE_MISSED
+    status = status_of(certificate, tolerance, proof=infeasibility)
     if policy is None:
         policy = stationary_policy(
             visitation,

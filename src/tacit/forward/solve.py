@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, overload
+from typing import TYPE_CHECKING, Protocol, cast, overload
 
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
@@ -34,13 +34,17 @@ def solve(
 
 @overload
 def solve(
-    mdp: ShardedMDP, objective: Rows, *, solver: SoftDual | None = None, throw: bool = True
+    mdp: ShardedMDP,
+    objective: Rows[Objective],
+    *,
+    solver: SoftDual | None = None,
+    throw: bool = True,
 ) -> ShardedSolution: ...
 
 
 def solve(
     mdp: MDP | ShardedMDP,
-    objective: Objective | Rows,
+    objective: Objective | Rows[Objective],
     *,
     solver: Solver | None = None,
     throw: bool = True,
@@ -61,7 +65,8 @@ def solve(
         if isinstance(mdp, ShardedMDP):
             from tacit.forward.sharded import solve_sharded
 
-            return solve_sharded(mdp, objective, solver=solver, throw=throw)
+            rows = cast("Rows[Objective]", objective)
+            return solve_sharded(mdp, rows, solver=solver, throw=throw)
     if not isinstance(mdp, MDP) or not isinstance(objective, Objective):
         got = f"{type(mdp).__name__} and {type(objective).__name__}"
         raise InvalidModel(f"solve takes an MDP and an Objective; got {got}")

@@ -98,8 +98,8 @@ def recover(
 @overload
 def recover(
     mdp: ShardedMDP,
-    features: Rows,
-    demonstrations: Rows,
+    features: Rows[Features],
+    demonstrations: Rows[np.ndarray],
     *,
     estimator: Likelihood | Convex | None = None,
     throw: bool = True,

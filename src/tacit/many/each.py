@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from tacit.engine.progress import Callback, Event
 from tacit.engine.workers import each
@@ -50,5 +49,5 @@ def recover_each(
     return found
 
 
-def _recovered(task: Task, estimator: Any) -> Recovery:
+def _recovered(task: Task, estimator: Estimator | None) -> Recovery:
     return recover(task.mdp, task.features, task.demonstrations, estimator=estimator, throw=False)

@@ -7,13 +7,19 @@ millions of rows need little more memory than the distinct transitions among the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidDemonstrations
 from tacit.files.columns import integers
 from tacit.model.transitions import read_only
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from tacit.data.demonstrations import Demonstrations
 
 # Rows counted at once: their keys fit in a few dozen MiB.
 CHUNK = 2_000_000
@@ -44,7 +50,7 @@ class TransitionCounts:
         return total.reshape(self.states, self.actions)
 
     @property
-    def matrix(self) -> Any:
+    def matrix(self) -> csr_array:
         """[S * A, S] the counts as a scipy.sparse CSR array, row s * A + a."""
         from scipy.sparse import csr_array
 
@@ -74,9 +80,9 @@ class TransitionCounts:
 
 
 def count_transitions(
-    states: Any,
-    actions: Any,
-    next_states: Any,
+    states: ArrayLike,
+    actions: ArrayLike,
+    next_states: ArrayLike,
     *,
     n_states: int | None = None,
     n_actions: int | None = None,
@@ -139,7 +145,7 @@ class ObservedSteps:
     uncounted: int
 
 
-def observed_steps(demonstrations: Any) -> ObservedSteps:
+def observed_steps(demonstrations: Demonstrations) -> ObservedSteps:
     """The steps of `Demonstrations` whose outcome is known: all but some last ones.
 
     A state in which an episode `ended` is one that nothing leaves: demonstrations in which another
@@ -174,10 +180,11 @@ def observed_steps(demonstrations: Any) -> ObservedSteps:
     )
 
 
-def _column(values: Any, name: str) -> np.ndarray:
+def _column(values: ArrayLike, name: str) -> np.ndarray:
     """[N] integers; columns of demonstrations, 32 bits wide, are not copied."""
-    plain = isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype == np.int32
-    return values if plain else integers(values, name)
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype == np.int32:
+        return values
+    return integers(values, name)
 
 
 def _gathered(
@@ -195,7 +202,7 @@ def _nothing() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return empty, empty, np.zeros(0)
 
 
-def _size(given: Any, seen: int, name: str) -> int:
+def _size(given: int | None, seen: int, name: str) -> int:
     if given is None:
         return seen
     whole = isinstance(given, int | np.integer) and not isinstance(given, bool)

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.model.counts import count_transitions, observed_steps
 from tacit.model.names import Layout
 from tacit.model.prior import Over, Prior, Unvisited, posterior, unvisited_rule
 from tacit.model.transitions import Successors, numbers, read_only
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from tacit.data.demonstrations import Demonstrations
 
 # A row seen fewer times than this is thin: its largest share has a standard error above 0.2.
 THIN = 5
@@ -38,8 +44,8 @@ class Evidence:
         deterministic: whether every pair seen at least twice always led to the same state.
     """
 
-    visits: Any
-    concentration: Any
+    visits: np.ndarray
+    concentration: np.ndarray
     prior: Prior = field(default_factory=Prior)
     unvisited: Unvisited = Unvisited.PRIOR
     uncounted: int = 0
@@ -62,7 +68,7 @@ class Evidence:
     @property
     def certain(self) -> np.ndarray:
         """[S] bool, the states known to end an episode."""
-        return np.isinf(self.concentration).all(axis=1)
+        return np.asarray(np.isinf(self.concentration).all(axis=1))
 
     @property
     def unvisited_pairs(self) -> np.ndarray:
@@ -225,17 +231,17 @@ def _listed(names: list[str]) -> str:
 
 
 def estimated(
-    states: Any,
-    actions: Any,
-    next_states: Any,
+    states: ArrayLike | Demonstrations,
+    actions: ArrayLike | None,
+    next_states: ArrayLike | None,
     *,
     n_states: int | None,
     n_actions: int | None,
-    initial: Any,
+    initial: ArrayLike | None,
     prior: Prior | float | None,
     unvisited: Unvisited | str,
-    absorbing: Any,
-) -> tuple[Any, Any, Evidence]:
+    absorbing: ArrayLike,
+) -> tuple[csr_array, ArrayLike, Evidence]:
     """([S * A, S] transitions, [S] initial distribution, what they rest on).
 
     The arguments are those of `MDP.from_transitions`.
@@ -245,7 +251,8 @@ def estimated(
     if hasattr(states, "offsets"):
         if actions is not None or next_states is not None:
             raise InvalidDemonstrations("demonstrations hold their own actions and next states")
-        whole, seen = states, observed_steps(states)
+        whole = cast("Demonstrations", states)
+        seen = observed_steps(whole)
         # Steps with an unknown outcome are not counted, but their states and actions exist.
         if n_states is None:
             n_states = max(int(whole.states.max()), int(whole.final_states.max())) + 1
@@ -253,7 +260,8 @@ def estimated(
             n_actions = int(whole.actions.max()) + 1
         starts, ends, uncounted = seen.starts, seen.ends, seen.uncounted
         states, actions, next_states = seen.states, seen.actions, seen.next_states
-    counts = count_transitions(states, actions, next_states, n_states=n_states, n_actions=n_actions)
+    columns = cast("tuple[ArrayLike, ArrayLike, ArrayLike]", (states, actions, next_states))
+    counts = count_transitions(*columns, n_states=n_states, n_actions=n_actions)
     known = _absorbing(absorbing, ends, counts.states)
     transitions, behind = posterior(counts, prior, rule, known)
     counted = len(starts) if initial is None else 0
@@ -264,7 +272,7 @@ def estimated(
     return transitions, _start(initial, starts, counts.states), evidence
 
 
-def _prior(given: Any) -> Prior:
+def _prior(given: Prior | float | None) -> Prior:
     """The prior; a number is its strength."""
     if given is None or isinstance(given, Prior):
         return given or Prior()
@@ -275,7 +283,7 @@ def _prior(given: Any) -> Prior:
     return Prior(float(given))
 
 
-def _absorbing(given: Any, ends: np.ndarray, states: int) -> np.ndarray:
+def _absorbing(given: ArrayLike, ends: np.ndarray, states: int) -> np.ndarray:
     """[S] bool, the states that are said to be left by nothing."""
     listed = np.concatenate([np.atleast_1d(numbers(given, "absorbing", None)), ends])
     if not np.isin(listed, np.arange(states)).all():
@@ -283,7 +291,7 @@ def _absorbing(given: Any, ends: np.ndarray, states: int) -> np.ndarray:
     return np.isin(np.arange(states), listed)
 
 
-def _start(given: Any, starts: np.ndarray, states: int) -> Any:
+def _start(given: ArrayLike | None, starts: np.ndarray, states: int) -> ArrayLike:
     """[S] the initial distribution: as given, a single state, or counted from first states."""
     if given is None:
         if not len(starts):

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tacit.engine.workers import row_blocks, side_by_side
 from tacit.errors import InvalidModel
@@ -20,12 +21,18 @@ from tacit.model.prior import Prior, Unvisited
 from tacit.model.transitions import (
     ROW_SUM_TOLERANCE,
     Successors,
+    Transitions,
     frozen,
     numbers,
     read_only,
     shared_successors,
     successor_lists,
 )
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from tacit.data.demonstrations import Demonstrations
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +47,20 @@ class MDP:
         evidence: what the transitions rest on where they were estimated; None where they are known.
     """
 
-    transitions: Any
-    initial: Any
+    transitions: Successors
+    initial: np.ndarray
     discount: float
     evidence: Evidence | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            transitions: Transitions,
+            initial: ArrayLike,
+            discount: float,
+            evidence: Evidence | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         discount = checked_discount(self.discount)
@@ -62,17 +79,17 @@ class MDP:
     @classmethod
     def from_transitions(
         cls,
-        states: Any,
-        actions: Any = None,
-        next_states: Any = None,
+        states: ArrayLike | Demonstrations,
+        actions: ArrayLike | None = None,
+        next_states: ArrayLike | None = None,
         *,
         discount: float,
         n_states: int | None = None,
         n_actions: int | None = None,
-        initial: Any = None,
+        initial: ArrayLike | None = None,
         prior: Prior | float | None = None,
         unvisited: Unvisited | str = Unvisited.PRIOR,
-        absorbing: Any = (),
+        absorbing: ArrayLike = (),
     ) -> MDP:
         """An MDP estimated from what was seen; `evidence` says how much stands behind each row.
 
@@ -130,12 +147,12 @@ class MDP:
             f"successors={self.transitions.states.shape[2]}, discount={self.discount:g})"
         )
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Without the engine's own copy: JAX arrays lose half of their bits on the way."""
         return {name: part for name, part in self.__dict__.items() if name != "_backend"}
 
     @cached_property
-    def layout(self) -> Successors:
+    def packed(self) -> Successors:
         """The same transitions, with the next states shared between actions where that is smaller.
 
         Its `states` are [S, 1, W] or [S, A, W], its `probabilities` [S, A, W]. On a grid all
@@ -160,9 +177,9 @@ class MDP:
         """[R, A] the same for some of the states, those of `rows`."""
         if self._matrix is not None:
             return self.expected_next(values)[rows]
-        chances = self.layout.probabilities[rows]
+        chances = self.packed.probabilities[rows]
         # One gather serves all actions where they share their next states.
-        gathered = np.broadcast_to(values[self.layout.states[rows]], chances.shape)
+        gathered = np.broadcast_to(values[self.packed.states[rows]], chances.shape)
         return np.einsum("saw,saw->sa", chances, gathered)
 
     def inflow(self, table: np.ndarray) -> np.ndarray:
@@ -172,17 +189,17 @@ class MDP:
         """
         if self._matrix is not None:
             return table.ravel() @ self._matrix
-        reached = self.layout.states
-        weights = self.layout_weights(table)
+        reached = self.packed.states
+        weights = self.packed_weights(table)
         return np.bincount(reached.ravel(), weights=weights.ravel(), minlength=self.states)
 
-    def layout_weights(self, table: np.ndarray) -> np.ndarray:
-        """The weights of the layout's next states when `table` [S, A] weighs the actions.
+    def packed_weights(self, table: np.ndarray) -> np.ndarray:
+        """The weights of the packed next states when `table` [S, A] weighs the actions.
 
         [S, W] where actions share their next states, [S, A, W] where they do not.
         """
-        chances = self.layout.probabilities
-        if self.layout.states.shape[1] > 1:
+        chances = self.packed.probabilities
+        if self.packed.states.shape[1] > 1:
             return table[:, :, None] * chances
         weights = np.empty((self.states, chances.shape[2]))
 
@@ -208,11 +225,12 @@ class MDP:
     def dense(self) -> np.ndarray:
         """[S, A, S] the transitions as one dense array."""
         table = np.zeros((self.states, self.actions, self.states))
-        s, a, _ = np.indices(self.transitions.states.shape, sparse=True)
+        s, a = np.ogrid[: self.states, : self.actions]
+        s, a = s[:, :, None], a[:, :, None]
         np.add.at(table, (s, a, self.transitions.states), self.transitions.probabilities)
         return table
 
-    def sparse(self) -> Any:
+    def sparse(self) -> csr_array:
         """[S * A, S] the transitions as a scipy.sparse CSR array, row s * A + a."""
         from scipy.sparse import csr_array
 
@@ -226,7 +244,7 @@ class MDP:
         )
 
 
-def checked_discount(discount: Any) -> float:
+def checked_discount(discount: float) -> float:
     """The discount as a number in [0, 1)."""
     try:
         number = float(discount)

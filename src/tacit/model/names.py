@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidModel
 
@@ -37,7 +37,7 @@ class Layout:
         """Whether states lie on a grid."""
         return self.rows > 0 and self.columns > 0
 
-    def grid(self, values: Any) -> np.ndarray:
+    def grid(self, values: ArrayLike) -> np.ndarray:
         """[rows, columns] the values [S] of the cells, as they lie."""
         if not self.is_grid:
             raise InvalidModel("this world is no grid: its layout has no rows and columns")
@@ -66,7 +66,7 @@ class Layout:
         return self.action_names[action] if self.action_names else f"action {action}"
 
 
-def found(given: Any, count: int, names: Sequence[str], what: str) -> int:
+def found(given: str | int, count: int, names: Sequence[str], what: str) -> int:
     """The number of a state or action that is given by its number or its name."""
     if isinstance(given, str):
         if given in names:
@@ -88,9 +88,11 @@ def state_names(layout: Layout, count: int) -> tuple[str, ...]:
     return tuple(layout.state_name(s) for s in range(count))
 
 
-def several(given: Any, count: int, names: Sequence[str], what: str) -> list[int]:
+def several(
+    given: str | int | Iterable[str | int], count: int, names: Sequence[str], what: str
+) -> list[int]:
     """The numbers of one or more states or actions, each once."""
-    listed = [given] if isinstance(given, str | int | np.integer) else list(given)
+    listed = [given] if isinstance(given, str | int | np.integer) else list(given)  # type: ignore
     if not listed:
         raise InvalidModel(f"at least one {what} must be named; got none")
     numbers = [found(one, count, names, what) for one in listed]

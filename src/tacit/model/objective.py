@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidModel
 from tacit.model.transitions import numbers, read_only
+
+if TYPE_CHECKING:
+    from tacit.model.mdp import MDP
 
 # Of features in size. Beyond, sums of squares overflow, or their inverses do.
 LARGEST = 1e100
@@ -27,9 +31,18 @@ class Objective:
         budgets: [K] largest expected discounted cost allowed.
     """
 
-    reward: Any
-    costs: Any = None
-    budgets: Any = None
+    reward: np.ndarray
+    costs: np.ndarray = None  # pyright: ignore[reportAssignmentType]
+    budgets: np.ndarray = None  # pyright: ignore[reportAssignmentType]
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            reward: ArrayLike,
+            costs: ArrayLike | None = None,
+            budgets: ArrayLike | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         reward = _finite(self.reward, "reward", "[S] or [S, A]", (1, 2))
@@ -66,9 +79,13 @@ class Objective:
         """K, the number of constraints."""
         return self.costs.shape[0]
 
-    def tables(self, mdp: Any) -> tuple[np.ndarray, np.ndarray]:
+    def tables(self, mdp: MDP) -> tuple[np.ndarray, np.ndarray]:
         """[S, A] reward and [K, S, A] costs, checked against the model they are used with."""
-        shape = (mdp.states, mdp.actions)
+        return self.tables_of(mdp.states, mdp.actions)
+
+    def tables_of(self, states: int, actions: int) -> tuple[np.ndarray, np.ndarray]:
+        """The same for so many states and actions."""
+        shape = (states, actions)
         reward, costs = self.reward, self.costs
         if reward.shape[0] != shape[0] or (reward.ndim == 2 and reward.shape[1] != shape[1]):
             raise InvalidModel(
@@ -104,10 +121,20 @@ class Features:
         cost_names: one tuple of names per constraint.
     """
 
-    reward: Any
-    costs: Any = ()
-    reward_names: Any = None
-    cost_names: Any = None
+    reward: np.ndarray
+    costs: tuple[np.ndarray, ...] = ()
+    reward_names: tuple[str, ...] = None  # pyright: ignore[reportAssignmentType]
+    cost_names: tuple[tuple[str, ...], ...] = None  # pyright: ignore[reportAssignmentType]
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            reward: ArrayLike,
+            costs: Sequence[ArrayLike] | None = (),
+            reward_names: Iterable[str] | None = None,
+            cost_names: Sequence[Iterable[str] | None] | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         reward = _sized(self.reward, "reward features")
@@ -155,7 +182,10 @@ class Features:
         return len(self.costs)
 
     def objective(
-        self, reward_weights: Any, cost_weights: Any = (), budgets: Any = ()
+        self,
+        reward_weights: ArrayLike,
+        cost_weights: Sequence[ArrayLike] | None = (),
+        budgets: ArrayLike = (),
     ) -> Objective:
         """The `Objective` whose reward and costs are these weighted sums of features.
 
@@ -190,14 +220,14 @@ class Features:
         return Objective(reward, np.stack(tables) if tables else None, budgets)
 
 
-def _cost_tables(given: Any, states: int) -> np.ndarray:
+def _cost_tables(given: ArrayLike | None, states: int) -> np.ndarray:
     costs = numbers([] if given is None else given, "costs")
     if costs.size == 0:
         return np.zeros((0, states))
     return _finite(costs, "costs", "[K, S] or [K, S, A]", (2, 3))
 
 
-def _finite(array: Any, name: str, axes: str, dimensions: Sequence[int]) -> np.ndarray:
+def _finite(array: ArrayLike, name: str, axes: str, dimensions: Sequence[int]) -> np.ndarray:
     table = numbers(array, name)
     if table.ndim not in dimensions or 0 in table.shape:
         raise InvalidModel(f"{name} must be a non-empty array {axes}; got shape {table.shape}")
@@ -208,7 +238,7 @@ def _finite(array: Any, name: str, axes: str, dimensions: Sequence[int]) -> np.n
     return table
 
 
-def _sized(array: Any, name: str) -> np.ndarray:
+def _sized(array: ArrayLike, name: str) -> np.ndarray:
     """A feature map of which squares and their inverses are numbers, too."""
     table = _finite(array, name, "[S, D] or [S, A, D]", (2, 3))
     sizes = np.abs(table).max(axis=tuple(range(table.ndim - 1)))
@@ -222,7 +252,7 @@ def _sized(array: Any, name: str) -> np.ndarray:
     return table
 
 
-def _names(given: Any, count: int, label: str) -> tuple[str, ...]:
+def _names(given: Iterable[str] | None, count: int, label: str) -> tuple[str, ...]:
     if given is None:
         return tuple(f"{label} {j}" for j in range(count))
     names = tuple(str(name) for name in given)

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.model.counts import TransitionCounts
-from tacit.model.transitions import successor_lists
+from tacit.model.transitions import Transitions, successor_lists
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Choice = TypeVar("Choice", bound=Enum)
 
 # Most entries [S, A, S] of a prior that reaches all states: 400 MB of probabilities and numbers.
 LARGEST = 30_000_000
@@ -50,7 +55,7 @@ class Prior:
     """
 
     strength: float = 1.0
-    over: Any = Over.SUCCESSORS
+    over: Transitions = Over.SUCCESSORS
 
     def __post_init__(self) -> None:
         try:
@@ -87,7 +92,7 @@ class Prior:
             f"to each pair of state and action, {places[self.kind]}."
         )
 
-    def means(self, counts: TransitionCounts) -> Any:
+    def means(self, counts: TransitionCounts) -> csr_array:
         """[S * A, S] where an imagined step leads, as a scipy.sparse CSR array of distributions."""
         from scipy.sparse import csr_array, eye_array
 
@@ -118,7 +123,7 @@ class Prior:
 
 def posterior(
     counts: TransitionCounts, prior: Prior, unvisited: Unvisited, absorbing: np.ndarray
-) -> tuple[Any, np.ndarray]:
+) -> tuple[csr_array, np.ndarray]:
     """([S * A, S] estimated transitions as CSR, [S, A] observed and imagined steps behind a row).
 
     Args:
@@ -157,7 +162,7 @@ def posterior(
     return mixed, behind.reshape(size, actions)
 
 
-def _guess(transitions: Any, states: int, actions: int) -> Any:
+def _guess(transitions: Transitions, states: int, actions: int) -> csr_array:
     """[S * A, S] the rows of a guess, from any form of transitions or something that has them."""
     from scipy.sparse import csr_array
 
@@ -170,7 +175,7 @@ def _guess(transitions: Any, states: int, actions: int) -> Any:
     return csr_array((lists.probabilities.ravel(), entries), shape=(states * actions, states))
 
 
-def _one_of(kind: type[Enum], given: Any, name: str) -> Any:
+def _one_of(kind: type[Choice], given: object, name: str) -> Choice:
     try:
         return kind(given)
     except ValueError:

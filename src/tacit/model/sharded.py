@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
+from numpy.typing import ArrayLike
 
 from tacit.engine.backends.sharded import (
     Sharded,
@@ -36,7 +37,9 @@ from tacit.model.transitions import (
 
 __all__ = ["ShardedMDP", "keep_compiled_code", "sharded"]
 
-Rows = Callable[[int, int], Any]
+Part = TypeVar("Part")
+# (start, stop) -> what belongs to the states start..stop-1.
+Rows: TypeAlias = Callable[[int, int], Part]
 # States asked for at once: what is sorted on the way in is as large as several copies of it.
 CHUNK = 2**18
 
@@ -52,18 +55,18 @@ class ShardedMDP:
     """
 
     backend: Sharded
-    initial: Any
+    initial: jax.Array
     discount: float
 
     @classmethod
     def from_rows(
         cls,
-        rows: Rows,
-        initial: Rows | int,
+        rows: Rows[Successors],
+        initial: Rows[ArrayLike] | int,
         *,
         states: int,
         discount: float,
-        devices: Sequence[Any] | None = None,
+        devices: Sequence[object] | None = None,
     ) -> ShardedMDP:
         """The model whose states start..stop-1 have the transitions `rows(start, stop)`.
 
@@ -116,7 +119,7 @@ class ShardedMDP:
         """A, the number of actions."""
         return self.backend.probabilities.shape[1]
 
-    def table(self, rows: Rows, *lead: int, actions: bool = True) -> jax.Array:
+    def table(self, rows: Rows[np.ndarray], *lead: int, actions: bool = True) -> jax.Array:
         """[*lead, N, A] or [*lead, N] the table of which `rows(start, stop)` are these states'."""
         shape = (*lead, self.states, *((self.actions,) if actions else ()))
         return split_rows(self.backend.mesh, shape, rows, axis=len(lead))
@@ -126,7 +129,7 @@ class ShardedMDP:
         return self.table(lambda start, stop: np.zeros(()), actions=actions)
 
 
-def _start(initial: Rows | int, states: int) -> Rows:
+def _start(initial: Rows[ArrayLike] | int, states: int) -> Rows[np.ndarray]:
     """(start, stop) -> probability of each state, from such a function or one state's number."""
     if callable(initial):
         return lambda start, stop: _checked_start(np.asarray(initial(start, stop), float), start)
@@ -154,7 +157,7 @@ def _firsts(mesh: Mesh, states: int) -> list[range]:
     ]
 
 
-def _read(rows: Rows, own: range, states: int) -> list[tuple[int, Successors]]:
+def _read(rows: Rows[Successors], own: range, states: int) -> list[tuple[int, Successors]]:
     """The lists of these states, checked, in chunks."""
     chunks = []
     for start in range(own.start, own.stop, CHUNK):

@@ -6,12 +6,15 @@ Validation happens here, once: inside the library the lists are trusted.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from tacit.errors import InvalidModel
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 # A row that was normalised in float32, or written with seven digits, must still count as a row.
 ROW_SUM_TOLERANCE = 1e-6
@@ -26,19 +29,27 @@ class Successors:
         probabilities: [S, A, B] their probabilities; repeated next states add up.
     """
 
-    states: Any
-    probabilities: Any
+    states: np.ndarray
+    probabilities: np.ndarray
+
+    if TYPE_CHECKING:  # array-likes are welcome; `MDP` makes arrays of them
+
+        def __init__(self, states: ArrayLike, probabilities: ArrayLike) -> None: ...
 
 
-def successor_lists(transitions: Any, *, reached: int | None = None) -> Successors:
+# Dense [S, A, S], `Successors`, or a scipy.sparse [S * A, S], which has no public type.
+Transitions: TypeAlias = ArrayLike | Successors | object
+
+
+def successor_lists(transitions: Transitions, *, reached: int | None = None) -> Successors:
     """Sorted, merged successor lists from any of the three forms, validated.
 
     `reached` is the number of next states where the lists are those of some of the states only.
     """
     if isinstance(transitions, Successors):
         states, probabilities = _from_lists(transitions, reached)
-    elif hasattr(transitions, "tocsr"):
-        states, probabilities = _from_sparse(transitions.tocsr())
+    elif (rows := getattr(transitions, "tocsr", None)) is not None:
+        states, probabilities = _from_sparse(rows())
     else:
         states, probabilities = _from_dense(transitions)
     _check_rows(states, probabilities)
@@ -70,10 +81,10 @@ def _from_lists(given: Successors, reached: int | None) -> tuple[np.ndarray, np.
     return states.astype(np.int32), probabilities
 
 
-def _from_sparse(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
+def _from_sparse(matrix: csr_array) -> tuple[np.ndarray, np.ndarray]:
     if matrix.ndim != 2:
         raise InvalidModel(f"sparse transitions must have shape [S * A, S]; got {matrix.shape}")
-    rows, count = matrix.shape
+    rows, count = (int(size) for size in matrix.shape or ())
     if count == 0 or rows == 0:
         raise InvalidModel(f"an MDP needs at least one state and one action; got {matrix.shape}")
     if rows % count:
@@ -95,7 +106,7 @@ def _from_sparse(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
     return states.reshape(shape), probabilities.reshape(shape)
 
 
-def _from_dense(table: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def _from_dense(table: object) -> tuple[np.ndarray, np.ndarray]:
     dense = numbers(table, "dense transitions")
     if dense.ndim != 3 or dense.shape[0] != dense.shape[2]:
         raise InvalidModel(
@@ -189,7 +200,7 @@ def shared_successors(successors: Successors, *, reached: int | None = None) -> 
     return frozen(Successors(states.astype(np.int32)[:, None, :], probabilities))
 
 
-def numbers(values: Any, name: str, dtype: Any = np.float64) -> np.ndarray:
+def numbers(values: object, name: str, dtype: DTypeLike | None = np.float64) -> np.ndarray:
     """A fresh array of real numbers; `InvalidModel` for text, ragged lists and complex entries."""
     try:
         array = np.array(values)

@@ -6,11 +6,13 @@ Nothing else in the library knows which.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tacit.engine.backends.protocol import MESH, Array, Backend
 
 if TYPE_CHECKING:
+    from jax.sharding import Mesh
+
     from tacit.model.mdp import MDP
 
 __all__ = ["DENSE_LIMIT", "Array", "Backend", "backend_of"]
@@ -32,7 +34,7 @@ def backend_of(mdp: MDP, *, whole: bool = False) -> Backend:
     return kept
 
 
-def _build(mdp: MDP, mesh: Any) -> Backend:
+def _build(mdp: MDP, mesh: Mesh | None) -> Backend:
     import jax
 
     from tacit.engine.backends.device import dense, sparse

@@ -272,7 +272,7 @@ class Dense(Traced):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Sparse(Traced):
-    """A large model, as successor lists shared between actions where possible (`MDP.layout`).
+    """A large model, as successor lists shared between actions where possible (`MDP.packed`).
 
     Attributes:
         states: [S, 1, W] or [S, A, W] next states.
@@ -366,10 +366,10 @@ def dense(mdp: MDP) -> Dense:
 
 def sparse(mdp: MDP) -> Sparse:
     """The model as successor and predecessor lists."""
-    layout = mdp.layout
-    shared = layout.states.shape[1] == 1
-    reached = layout.states[:, 0] if shared else layout.states.reshape(mdp.states, -1)
-    used = (layout.probabilities > 0).any(axis=1) if shared else layout.probabilities > 0
+    packed = mdp.packed
+    shared = packed.states.shape[1] == 1
+    reached = packed.states[:, 0] if shared else packed.states.reshape(mdp.states, -1)
+    used = (packed.probabilities > 0).any(axis=1) if shared else packed.probabilities > 0
     target = np.where(used.reshape(reached.shape), reached, mdp.states).ravel()
     degree = np.bincount(target, minlength=mdp.states + 1)[: mdp.states]
     width = int(degree.max())
@@ -384,5 +384,5 @@ def sparse(mdp: MDP) -> Sparse:
         predecessors[target[order], slot] = order
     with jax.enable_x64(True):
         return Sparse(
-            jnp.asarray(layout.states), jnp.asarray(layout.probabilities), jnp.asarray(predecessors)
+            jnp.asarray(packed.states), jnp.asarray(packed.probabilities), jnp.asarray(predecessors)
         )

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 def deterministic_chain(mdp: MDP, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """[S, W] next states, ascending in every row, and [S, W] their probabilities."""
-    layout = mdp.layout
+    packed = mdp.packed
     every = np.arange(mdp.states)
-    lane = 0 if layout.states.shape[1] == 1 else actions
-    return layout.states[every, lane], layout.probabilities[every, actions]
+    lane = 0 if packed.states.shape[1] == 1 else actions
+    return packed.states[every, lane], packed.probabilities[every, actions]
 
 
 def policy_chain(mdp: MDP, policy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """[S, W] next states, ascending in every row, and [S, W] their probabilities."""
-    rows, weights = mdp.layout.states, mdp.layout_weights(policy)
+    rows, weights = mdp.packed.states, mdp.packed_weights(policy)
     if rows.shape[1] == 1:
         return rows[:, 0, :], weights
     rows, weights = (table.reshape(mdp.states, -1) for table in (rows, weights))
@@ -112,8 +112,8 @@ class Host:
     ) -> tuple[Array, Array]:
         """[S] soft values after one backup, and [S, A] the Boltzmann policy."""
         backed, policy = np.empty(self._mdp.states), np.empty(np.shape(reward))
-        layout = self._mdp.layout
-        model = (layout.states, layout.probabilities, float(discount), float(temperature))
+        packed = self._mdp.packed
+        model = (packed.states, packed.probabilities, float(discount), float(temperature))
         side_by_side(
             lambda rows: fused_backup(
                 *model, reward, values, backed, policy, rows.start, rows.stop

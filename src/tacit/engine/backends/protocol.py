@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from jax.sharding import Mesh
 
 # A NumPy or a JAX array, or a number in place of one.
 Array: TypeAlias = Any
 State = TypeVar("State")
 
 # The devices that large models are split over (`tacit.scale.sharded`), a `jax.sharding.Mesh`.
-MESH: ContextVar[Any] = ContextVar("tacit_mesh", default=None)
+MESH: ContextVar[Mesh | None] = ContextVar("tacit_mesh", default=None)
 
 
 class Backend(Protocol):

@@ -287,9 +287,9 @@ class Sharded(Traced):
 
 def sharded_backend(mdp: MDP, mesh: Mesh) -> Sharded:
     """The model split over the devices of the mesh."""
-    layout = mdp.layout
+    packed = mdp.packed
     every = np.arange(mdp.states, dtype=np.int32)[:, None, None]
-    states = at_home(layout.states, layout.probabilities, every)
+    states = at_home(packed.states, packed.probabilities, every)
     border = border_of(mesh, mdp.states, int(np.abs(states - every).max()))
 
     def places(start: int, stop: int) -> np.ndarray:
@@ -299,8 +299,8 @@ def sharded_backend(mdp: MDP, mesh: Mesh) -> Sharded:
         split_rows(mesh, states.shape, places, dtype=np.int32),
         split_rows(
             mesh,
-            layout.probabilities.shape,
-            lambda start, stop: layout.probabilities[start:stop],
+            packed.probabilities.shape,
+            lambda start, stop: packed.probabilities[start:stop],
         ),
         mesh,
         mdp.states,

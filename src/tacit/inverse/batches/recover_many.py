@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from tacit.data.observed import Observed, counts_of, tally_of
 from tacit.data.tally import known_rest
-from tacit.engine.backends import backend_of
+from tacit.engine.backends import Array, Backend, backend_of
 from tacit.engine.progress import Callback, Event
 from tacit.engine.smooth_dual import Dual
 from tacit.errors import InvalidDemonstrations, InvalidModel
@@ -111,6 +111,7 @@ def in_gauge(
 
 
 Estimator = Convex | Likelihood
+Noun = TypeVar("Noun", MDP, Features)
 
 
 def recover_many(
@@ -161,7 +162,7 @@ def recover_many(
         for callback in callbacks:
             callback(Event("batch", done, {"of": float(count)}))
 
-    settings: dict[str, Any] = {"max_steps": estimator.max_steps, "chunk": chunk}
+    settings: dict[str, Array] = {"max_steps": estimator.max_steps, "chunk": chunk}
     problem, start = posed(estimator, mdps, spaces, tables)
     if isinstance(estimator, Likelihood) and not isinstance(demonstrations, np.ndarray):
         rough = Convex(estimator.free_reward, ROUGH / (1.0 - mdps[0].discount))
@@ -216,13 +217,13 @@ def posed(
 
 
 def finished(
-    backend: Any,
+    backend: Backend,
     spaces: Sequence[Coordinates],
     problem: Dual,
     initial: np.ndarray,
     found: Found,
     estimator: Estimator,
-    settings: dict[str, Any],
+    settings: dict[str, Array],
 ) -> Batch:
     """The `Batch`, with a ridge on those whose best parameters are infinite.
 
@@ -247,9 +248,9 @@ def finished(
 def _better(
     problem: Dual,
     start: Start,
-    backend: Any,
+    backend: Backend,
     rough: tuple[Dual, Start],
-    settings: dict[str, Any],
+    settings: dict[str, Array],
 ) -> Start:
     """Where the convex problems of the same data end, for those where that beats beginning at 0."""
     found = search_many(backend, *rough, len(problem.target), tolerance=1e-6, **settings)
@@ -287,7 +288,7 @@ def _tables(
     return tables
 
 
-def _each(given: Any, kind: type, count: int, name: str) -> list[Any]:
+def _each(given: Noun | Sequence[Noun], kind: type[Noun], count: int, name: str) -> list[Noun]:
     every = [given] * count if isinstance(given, kind) else list(given)
     if len(every) != count or not all(isinstance(one, kind) for one in every):
         raise InvalidModel(
@@ -296,7 +297,7 @@ def _each(given: Any, kind: type, count: int, name: str) -> list[Any]:
     return every
 
 
-def _stacked(mdps: Sequence[MDP]) -> Any:
+def _stacked(mdps: Sequence[MDP]) -> Backend:
     """A stack of dense models of the same shape."""
     import jax
     import jax.numpy as jnp

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from tacit.engine.backends import Backend
+from tacit.engine.backends import Array, Backend
 from tacit.engine.compiled import compiled_in_double
 from tacit.engine.newton_search import minimise
 from tacit.engine.smooth_dual import Dual, loss_at
@@ -20,27 +20,31 @@ ROOM = 2**30
 # Problems in one compiled call on a CPU, which does them one after the other.
 AT_ONCE = 256
 
+Told = Callable[[int], None]
+
 
 class Found(NamedTuple):
     """Where the searches of a batch ended."""
 
-    x: Any  # [N, D]
-    loss: Any  # [N]
-    gradient: Any  # [N, D]
-    spent: Any  # [N, D] discounted sums of the tables from the initial states
-    values: Any  # [N, S]
-    residual: Any  # [N] Bellman residual left
-    doubled: Any  # [N] what twice the parameters would add to the loss, the ridge not counted
-    steps: Any  # [N] evaluations
+    x: Array  # [N, D]
+    loss: Array  # [N]
+    gradient: Array  # [N, D]
+    spent: Array  # [N, D] discounted sums of the tables from the initial states
+    values: Array  # [N, S]
+    residual: Array  # [N] Bellman residual left
+    doubled: Array  # [N] what twice the parameters would add to the loss, the ridge not counted
+    steps: Array  # [N] evaluations
 
 
 class Start(NamedTuple):
     """What a search needs besides its problem."""
 
-    initial: Any  # [S] or [N, S]
-    x: Any  # [D] or [N, D]
-    values: Any  # [S] or [N, S]
+    initial: Array  # [S] or [N, S]
+    x: Array  # [D] or [N, D]
+    values: Array  # [S] or [N, S]
 
+
+Fields = TypeVar("Fields", Dual, Start)
 
 # Dimensions of one problem's fields: a field with one more has the batch in front.
 _DIMENSIONS = Dual(1, 0, 0, 2, 3, 1, 1, 1, 1, 1, 1, 1)
@@ -56,7 +60,7 @@ def search_here(
     tolerance: float,
     max_steps: int,
     chunk: int | None = None,
-    told: Callable[[int], Any] | None = None,
+    told: Told | None = None,
 ) -> Found:
     """The minima of `count` problems that share the shape, and the backend or a stack of models.
 
@@ -99,11 +103,13 @@ def search_here(
 
 
 @compiled_in_double
-def _search_one(backend: Backend, problem: Dual, start: Start, tolerance: Any, steps: Any) -> Found:
+def _search_one(
+    backend: Backend, problem: Dual, start: Start, tolerance: Array, steps: Array
+) -> Found:
     return _found(backend, problem, start, tolerance, steps)
 
 
-def _found(backend: Backend, problem: Dual, start: Start, tolerance: Any, limit: Any) -> Found:
+def _found(backend: Backend, problem: Dual, start: Start, tolerance: Array, limit: Array) -> Found:
     xp = backend.arrays
     point, steps = minimise.__wrapped__(backend, problem, start.x, start.values, tolerance, limit)
     bare = problem._replace(ridge=xp.zeros_like(problem.ridge))
@@ -125,11 +131,11 @@ def _batched(
     backend: Backend,
     problem: Dual,
     start: Start,
-    tolerance: Any,
-    limit: Any,
-    used: Any,
+    tolerance: Array,
+    limit: Array,
+    used: Array,
     *,
-    axes: Any,
+    axes: tuple,
     chunk: int,
     together: bool,
 ) -> Found:
@@ -147,12 +153,12 @@ def _batched(
         return jax.vmap(one, in_axes=axes)(backend, problem, start)
     backend_axis, *rest = axes
 
-    def numbered(n: Any) -> Found:
+    def numbered(n: Array) -> Found:
         here = backend if backend_axis is None else jax.tree.map(lambda part: part[n], backend)
         own = (_rows_of(part, axis, n) for part, axis in zip((problem, start), rest, strict=True))
         return one(here, *own)
 
-    def fill(n: Any, kept: Found) -> Found:
+    def fill(n: Array, kept: Found) -> Found:
         return jax.tree.map(lambda part, fresh: part.at[n].set(fresh), kept, numbered(n))
 
     shapes = jax.eval_shape(numbered, 0)
@@ -176,7 +182,7 @@ def _one_by_one(
     count: int,
     tolerance: float,
     max_steps: int,
-    told: Callable[[int], Any] | None,
+    told: Told | None,
 ) -> Found:
     """A large model on a CPU: one problem fills the machine."""
     axes = _axes(problem, _DIMENSIONS), _axes(start, _START)
@@ -210,18 +216,18 @@ def is_stack(backend: Backend) -> bool:
     return np.ndim(getattr(backend, "matrix", np.zeros(3))) == 4
 
 
-def _axes(fields: Any, dimensions: Any) -> Any:
+def _axes(fields: Fields, dimensions: Fields) -> Fields:
     """0 for every field that has the batch in front, None for the others."""
     pairs = zip(fields, dimensions, strict=True)
     return type(fields)(*(0 if np.ndim(part) > plain else None for part, plain in pairs))
 
 
-def _rows_of(fields: Any, axes: Any, rows: Any) -> Any:
+def _rows_of(fields: Array, axes: tuple, rows: Array) -> Array:
     pairs = zip(fields, axes, strict=True)
     return type(fields)(*(part if axis is None else part[rows] for part, axis in pairs))
 
 
-def _taken(backend: Any, rows: np.ndarray) -> Any:
+def _taken(backend: Backend, rows: np.ndarray) -> Backend:
     import jax
 
     return jax.tree.map(lambda part: part[rows], backend)
@@ -254,8 +260,8 @@ def search_many(
     start: Start,
     count: int,
     *,
-    told: Callable[[int], Any] | None = None,
-    **settings: Any,
+    told: Told | None = None,
+    **settings: Array,
 ) -> Found:
     """What `search_here` finds with these settings, wherever that is done."""
     search = partial(search_here, **settings)
@@ -271,7 +277,7 @@ def search_many(
 
 
 def search_some(
-    backend: Backend, problem: Dual, start: Start, rows: np.ndarray, **settings: Any
+    backend: Backend, problem: Dual, start: Start, rows: np.ndarray, **settings: Array
 ) -> Found:
     """`search_many` of some rows [M] of a batch only."""
     return search_many(*some_of(backend, problem, start, rows), len(rows), **settings)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tacit.engine.backends import Array
 from tacit.engine.backends.sharded import Sharded
 from tacit.engine.compiled import compiled_in_double
 from tacit.engine.newton_search import minimise
@@ -58,15 +60,15 @@ class ShardedRecovery:
     standard_errors: np.ndarray
     status: RecoveryStatus
     projected_gradient: float
-    policy: Any
-    values: Any
+    policy: jax.Array
+    values: jax.Array
     evaluations: int
 
 
 def recover_sharded(
     mdp: ShardedMDP,
-    features: object,
-    seen: object,
+    features: Rows[Features],
+    seen: Rows[np.ndarray],
     *,
     estimator: object = None,
     throw: bool = True,
@@ -131,7 +133,7 @@ def _fitted(
 ) -> tuple[Fit, RecoveryStatus]:
     """The minimum, and how the search ended; by the rules of `rescued`, with its ridge."""
 
-    def sought(problem: Dual, x: Any, values: Any) -> Fit:
+    def sought(problem: Dual, x: Array, values: Array) -> Fit:
         point, steps = minimise(mdp.backend, problem, x, values, chosen.tolerance, chosen.max_steps)
         return Fit(problem, point, int(steps), chosen.tolerance)
 
@@ -184,7 +186,7 @@ def _recovery(
     )
 
 
-def _coordinates(mdp: ShardedMDP, features: Rows) -> Coordinates:
+def _coordinates(mdp: ShardedMDP, features: Rows[Features]) -> Coordinates:
     """The features of all states, scaled as `coordinates` does, split."""
     one: Features = features(0, 1)
     sizes = [table.shape[-1] for table in (one.reward, *one.costs)]
@@ -209,12 +211,12 @@ def _coordinates(mdp: ShardedMDP, features: Rows) -> Coordinates:
 class Scaled(NamedTuple):
     """Feature tables of range one."""
 
-    tables: Any  # [D, N, A]
-    scales: Any  # [D]
+    tables: Array  # [D, N, A]
+    scales: Array  # [D]
 
 
 @compiled_in_double
-def rescaled(backend: Sharded, tables: Any, signs: Any) -> Scaled:
+def rescaled(backend: Sharded, tables: Array, signs: Array) -> Scaled:
     """The tables divided by their range over the states that are real; constants become 0."""
     real = (jnp.arange(tables.shape[1]) < backend.count)[:, None]
     low = jnp.where(real, tables, jnp.inf).min(axis=(1, 2))
@@ -228,16 +230,16 @@ def rescaled(backend: Sharded, tables: Any, signs: Any) -> Scaled:
 class Seen(NamedTuple):
     """The demonstrations as coefficients of the likelihood."""
 
-    start: Any  # [N]
-    visits: Any  # [N]
-    target: Any  # [D]
-    total: Any
-    size: Any  # L1 norm of the start
-    convex: Any  # whether the likelihood is, for certain
+    start: Array  # [N]
+    visits: Array  # [N]
+    target: Array  # [D]
+    total: Array
+    size: Array  # L1 norm of the start
+    convex: Array  # whether the likelihood is, for certain
 
 
 @compiled_in_double
-def gathered(backend: Sharded, discount: Any, tables: Any, counts: Any) -> Seen:
+def gathered(backend: Sharded, discount: Array, tables: Array, counts: Array) -> Seen:
     """The sums of what was seen, `counts` [N, A]."""
     visits = counts.sum(axis=1)
     start = visits - discount * backend.inflow(counts)
@@ -255,13 +257,15 @@ def gathered(backend: Sharded, discount: Any, tables: Any, counts: Any) -> Seen:
 class Explained(NamedTuple):
     """What is needed to judge a fit."""
 
-    spent: Any  # [D] what the expert collects of the tables
-    reaction: Any  # [D, D] its derivative in the parameters
-    fisher: Any  # [D, D] information of the steps seen
+    spent: Array  # [D] what the expert collects of the tables
+    reaction: Array  # [D, D] its derivative in the parameters
+    fisher: Array  # [D, D] information of the steps seen
 
 
 @compiled_in_double
-def explained(backend: Sharded, problem: Dual, point: Point, start: Any, visits: Any) -> Explained:
+def explained(
+    backend: Sharded, problem: Dual, point: Point, start: Array, visits: Array
+) -> Explained:
     """The sums over states of a fit, for the initial distribution `start` [N]."""
     discount = problem.discount
     fine = 1e-14 / (1 - discount) * jnp.abs(start).max()
@@ -270,7 +274,7 @@ def explained(backend: Sharded, problem: Dual, point: Point, start: Any, visits:
     scores = problem.tables + discount * later - point.table_values[:, :, None]
     flat = scores.reshape(len(scores), -1)
 
-    def information(weights: Any) -> Any:
+    def information(weights: Array) -> Array:
         return (flat * (weights[:, None] * point.policy).ravel()) @ flat.T
 
     begun = jnp.maximum(begun, 0.0)
@@ -279,6 +283,6 @@ def explained(backend: Sharded, problem: Dual, point: Point, start: Any, visits:
 
 
 @compiled_in_double
-def values_hold(backend: Sharded, values: Any, residual: Any) -> Any:
+def values_hold(backend: Sharded, values: Array, residual: Array) -> Array:
     """Whether the residual is so small that the values are those of a policy."""
     return residual <= 1e-8 * (1.0 + jnp.abs(values).max())

@@ -177,7 +177,9 @@ class Program:
         table = csr_array(hstack([csr_array(block), last]))
         low, high = np.full(count, lower), np.full(count, upper)
         starts, index = table.indptr[:-1].astype(np.int32), table.indices.astype(np.int32)
-        self._solver.addRows(count, low, high, table.nnz, starts, index, table.data)
+        self._solver.addRows(
+            count, low, high, table.nnz, starts, index, np.asarray(table.data, float)
+        )
 
     def _model(self) -> Any:
         cone = self.cone

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidModel
 from tacit.model.mdp import MDP
 from tacit.model.names import Layout, several, state_names
 from tacit.model.objective import Features
 from tacit.model.transitions import numbers, read_only
+
+# One or more states or actions, by name or number.
+Names: TypeAlias = str | int | Iterable[str | int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +28,12 @@ class Map:
         names: [D] what people call each column; no name twice.
     """
 
-    values: Any
-    names: Any
+    values: np.ndarray
+    names: tuple[str, ...]
+
+    if TYPE_CHECKING:
+
+        def __init__(self, values: ArrayLike, names: str | Iterable[str]) -> None: ...
 
     def __post_init__(self) -> None:
         values = numbers(self.values, "feature values")
@@ -156,7 +164,7 @@ def _alike(left: Map, right: Map) -> tuple[np.ndarray, np.ndarray]:
     return mine, others
 
 
-def known_states(world: Any, layout: Layout | None = None) -> tuple[int, Layout]:
+def known_states(world: MDP | Layout | int, layout: Layout | None = None) -> tuple[int, Layout]:
     """(S, the layout that names them) of a number of states, an `MDP` or a `Layout`."""
     if isinstance(world, Layout):
         layout, count = world, len(world.state_names) or world.rows * world.columns
@@ -178,7 +186,9 @@ def known_states(world: Any, layout: Layout | None = None) -> tuple[int, Layout]
     return count, layout
 
 
-def one_hot(world: Any, layout: Layout | None = None, *, only: Any = None) -> Map:
+def one_hot(
+    world: MDP | Layout | int, layout: Layout | None = None, *, only: Names | None = None
+) -> Map:
     """[S, D] a column for each state, 1 there and 0 elsewhere, named after the state.
 
     Args:
@@ -193,7 +203,7 @@ def one_hot(world: Any, layout: Layout | None = None, *, only: Any = None) -> Ma
     return Map(np.eye(count)[:, chosen], [layout.state_name(s) for s in chosen])
 
 
-def action_one_hot(mdp: MDP, layout: Layout | None = None, *, only: Any = None) -> Map:
+def action_one_hot(mdp: MDP, layout: Layout | None = None, *, only: Names | None = None) -> Map:
     """[S, A, D] a column for each action, 1 where it is taken, named after the action.
 
     Args:
@@ -209,7 +219,12 @@ def action_one_hot(mdp: MDP, layout: Layout | None = None, *, only: Any = None) 
     return Map(table, [layout.action_name(a) for a in chosen])
 
 
-def coordinates(world: Any, names: Sequence[str] | None = None, *, off_grid: Any = None) -> Map:
+def coordinates(
+    world: Layout | ArrayLike,
+    names: Sequence[str] | None = None,
+    *,
+    off_grid: ArrayLike | None = None,
+) -> Map:
     """[S, d] where each state lies: row and column on a grid, or the points that are given.
 
     Args:
@@ -237,7 +252,11 @@ def coordinates(world: Any, names: Sequence[str] | None = None, *, off_grid: Any
 
 
 def bumps(
-    centres: Any, widths: Any, coordinates: Any, *, names: Sequence[str] | None = None
+    centres: ArrayLike,
+    widths: ArrayLike,
+    coordinates: ArrayLike | Map,
+    *,
+    names: Sequence[str] | None = None,
 ) -> Map:
     """[S, C] exp(-distance^2 / (2 width^2)) to each centre: 1 there, fading with distance.
 
@@ -265,7 +284,7 @@ def bumps(
     return Map(np.exp(-0.5 * square / width**2), names or [f"near ({text})" for text in shown])
 
 
-def points_of(given: Any) -> np.ndarray:
+def points_of(given: ArrayLike | Map) -> np.ndarray:
     """[S, d] the coordinates, from points or a map."""
     if isinstance(given, Map) and given.by_action:
         raise InvalidModel("coordinates must be of states; got a map over actions, too")
@@ -273,8 +292,8 @@ def points_of(given: Any) -> np.ndarray:
 
 
 def distance_to(
-    targets: Any,
-    world: Any,
+    targets: Names,
+    world: MDP | Layout | ArrayLike | Map,
     layout: Layout | None = None,
     *,
     nearest: bool = False,
