@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import tacit
 from experts import grid, hill_expert
 from gates import Gate, Gated, gated_tally
-from tacit.data import partitions
+from tacit.data import observed
 from tacit.engine.workers import each
 from tacit.inverse.batches import search as spread
 from tacit.many import each as many
@@ -81,7 +81,7 @@ class Killer:
 @pytest.fixture
 def killer(client, tmp_path, monkeypatch) -> Killer:
     killer = Killer(client, Gate(tmp_path / "open"))
-    for module in (many, partitions, studies):
+    for module in (many, observed, studies):
         monkeypatch.setattr(module, "each", killer)
     return killer
 

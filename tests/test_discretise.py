@@ -104,7 +104,7 @@ def test_a_changed_or_foreign_file_is_refused(tmp_path):
     with pytest.raises(OSError, match=r"is damaged|cannot be read|holds no arrays"):
         Discretiser.load(path)
     np.savez(path, apples=np.arange(3))
-    with pytest.raises(OSError, match="must hold a discretiser; 'centres' is missing"):
+    with pytest.raises(OSError, match="must hold a discretiser"):
         Discretiser.load(path)
     with pytest.raises(InvalidModel, match=r"saved as \.npz; got map\.csv"):
         Discretiser.fit(CLOUD, bins=3).save(tmp_path / "map.csv")

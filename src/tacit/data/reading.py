@@ -21,6 +21,8 @@ OPTIONAL = ("group", "ended", "final_state", "partial")
 # Arrays of an npz file; those of the second line may be absent.
 NEEDED = ("states", "actions", "offsets")
 STORED_EXTRAS = ("ended", "final_states", "partial", "groups")
+# What `Demonstrations` is made from, by name: arrays, and notes.
+Arguments = dict[str, Any]
 FROM_ONE = "every episode begins at step 1: steps are taken to count from 1"
 
 
@@ -59,7 +61,7 @@ class Episodes:
         action_names: names of the actions, likewise.
     """
 
-    arguments: dict[str, Any]
+    arguments: Arguments
     state_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
 
@@ -232,7 +234,7 @@ class _Names:
             column.refuse(strange, wanted, did_you_mean(text, self.known))
         return [-1 if e else self.known[t] for t, e in zip(texts, void, strict=True)]
 
-    def in_order(self, arguments: dict[str, Any], fields: tuple[str, ...]) -> tuple[str, ...]:
+    def in_order(self, arguments: Arguments, fields: tuple[str, ...]) -> tuple[str, ...]:
         """The names that were found, sorted; the columns are renumbered to fit."""
         if not self.find or self.kind != "names":
             return ()
@@ -257,7 +259,7 @@ def _is_value(text: str) -> bool:
 
 def _assembled(
     columns: Mapping[str, np.ndarray], labels: Column, fault: Fault
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[Arguments, list[str]]:
     """The arguments of `Demonstrations`, from one row a step in any order, and what was assumed."""
     notes = []
     order, first = _order(columns, labels, fault)

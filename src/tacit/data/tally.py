@@ -7,7 +7,6 @@ the data. The sums of parts add up to those of the whole: `a + b`.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
@@ -35,7 +34,7 @@ class Horizons:
     longest: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Tally:
     """What demonstrations add up to in a world; `a + b` is the tally of both.
 
@@ -80,8 +79,17 @@ class Tally:
         partial = demonstrations.partial
         if partial.all():
             none = np.zeros(mdp.states)
-            empty = np.zeros_like(counts)
-            return cls(counts, empty, none, none, none, none, none, mdp.discount, many)
+            return cls(
+                counts=counts,
+                discounted=np.zeros_like(counts),
+                starts=none,
+                cut=none,
+                squares=none,
+                longest=none,
+                ends=none,
+                discount=mdp.discount,
+                episodes=many,
+            )
         whole = demonstrations.select(~partial) if partial.any() else demonstrations
         powers = mdp.discount ** np.arange(int(whole.lengths.max()) + 1)
         index = whole.states.astype(np.int64) * mdp.actions + whole.actions
@@ -93,15 +101,15 @@ class Tally:
         longest = np.zeros(mdp.states)
         np.maximum.at(longest, final, seen)
         return cls(
-            counts,
-            visits.reshape(counts.shape),
-            _binned(mdp, whole.states[whole.offsets[:-1]]),
-            _binned(mdp, final, rest),
-            _binned(mdp, final, seen**2),
-            longest,
-            _binned(mdp, final),
-            mdp.discount,
-            many,
+            counts=counts,
+            discounted=visits.reshape(counts.shape),
+            starts=_binned(mdp, whole.states[whole.offsets[:-1]]),
+            cut=_binned(mdp, final, rest),
+            squares=_binned(mdp, final, seen**2),
+            longest=longest,
+            ends=_binned(mdp, final),
+            discount=mdp.discount,
+            episodes=many,
         )
 
     def __add__(self, other: Tally) -> Tally:
@@ -112,17 +120,11 @@ class Tally:
                 "tallies that are merged must be of the same world; got S, A, discount = "
                 f"{(*self.counts.shape, self.discount)} and {(*other.counts.shape, other.discount)}"
             )
-        return Tally(
-            self.counts + other.counts,
-            self.discounted + other.discounted,
-            self.starts + other.starts,
-            self.cut + other.cut,
-            self.squares + other.squares,
-            np.maximum(self.longest, other.longest),
-            self.ends + other.ends,
-            self.discount,
-            self.episodes + other.episodes,
-        )
+        sums = {
+            part.name: getattr(self, part.name) + getattr(other, part.name) for part in fields(self)
+        }
+        longest = np.maximum(self.longest, other.longest)
+        return Tally(**sums | {"longest": longest, "discount": self.discount})
 
     @property
     def steps(self) -> int:
@@ -153,10 +155,10 @@ class Tally:
         longest = np.where(known & (self.ends > 0), full, self.longest)
         number = self.trajectories
         return Horizons(
-            number,
-            full - self.missing(known),
-            float(squares.sum() / number),
-            float(longest.max()),
+            number=number,
+            mean=full - self.missing(known),
+            square=float(squares.sum() / number),
+            longest=float(longest.max()),
         )
 
     def check(self, mdp: MDP) -> None:
@@ -178,7 +180,7 @@ def last_states(demonstrations: Demonstrations) -> np.ndarray:
     return np.where(demonstrations.final_states < 0, last, demonstrations.final_states)
 
 
-def _binned(mdp: MDP, states: np.ndarray, weights: Any = None) -> np.ndarray:
+def _binned(mdp: MDP, states: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """[S] how many of these states each one is, or the sum of their weights."""
     return np.bincount(states, weights=weights, minlength=mdp.states).astype(np.float64)
 
@@ -327,7 +329,13 @@ class Moves:
         begins = states[demonstrations.offsets[:-1]]
         odd = np.flatnonzero((mdp.initial[begins] == 0) & ~demonstrations.partial)
         start = (int(odd[0]), int(begins[odd[0]])) if len(odd) else None
-        return cls(demonstrations.episodes, bad, move, len(odd), start)
+        return cls(
+            episodes=demonstrations.episodes,
+            impossible=bad,
+            move=move,
+            misplaced=len(odd),
+            start=start,
+        )
 
     def __add__(self, other: Moves) -> Moves:
         if not isinstance(other, Moves):
@@ -338,9 +346,9 @@ class Moves:
         if start is None and other.start is not None:
             start = (other.start[0] + self.episodes, other.start[1])
         return Moves(
-            self.episodes + other.episodes,
-            self.impossible + other.impossible,
-            move,
-            self.misplaced + other.misplaced,
-            start,
+            episodes=self.episodes + other.episodes,
+            impossible=self.impossible + other.impossible,
+            move=move,
+            misplaced=self.misplaced + other.misplaced,
+            start=start,
         )

@@ -146,6 +146,7 @@ SMALL = 64
 # A tree is made of None, numbers, text, arrays, lists, tuples, dictionaries, enumerations and
 # (named tuples, dataclasses, text that carries fields) of them.
 Tree = Any
+Node = dict[str, Any]  # of a skeleton
 
 
 def pack(
@@ -202,7 +203,7 @@ class _Packer:
         self.small, self.stand_in = small, stand_in
         self.arrays: dict[str, np.ndarray] = {}
 
-    def pack(self, tree: Tree, place: str) -> dict[str, Any]:
+    def pack(self, tree: Tree, place: str) -> Node:
         if is_dataclass(tree) and not isinstance(tree, type):
             tree = self.stand_in(tree)
         match tree:
@@ -231,13 +232,13 @@ class _Packer:
         parts = {part.name: getattr(tree, part.name) for part in fields(tree) if part.init}
         return {"kind": _kind_name(type(tree)), "fields": self._parts(parts, place)}
 
-    def _parts(self, parts: Mapping[str, Tree], place: str) -> dict[str, Any]:
+    def _parts(self, parts: Mapping[str, Tree], place: str) -> Node:
         return {
             name: self.pack(part, f"{place}.{name}" if place else name)
             for name, part in parts.items()
         }
 
-    def _pack_array(self, array: np.ndarray | np.generic, place: str) -> dict[str, Any]:
+    def _pack_array(self, array: np.ndarray | np.generic, place: str) -> Node:
         scalar = isinstance(array, np.generic)
         array = np.asarray(array)
         assert array.dtype.kind in "biufU", f"cannot keep an array of {array.dtype}"
@@ -245,16 +246,16 @@ class _Packer:
             self.arrays[place or "array"] = array
             return {"array": place or "array"}
         # Python writes floats so that they come back bit for bit.
-        small: dict[str, Any] = {"type": array.dtype.str, "shape": list(array.shape)}
+        small: Node = {"type": array.dtype.str, "shape": list(array.shape)}
         return small | {"numbers": array.ravel().tolist()} | ({"scalar": True} if scalar else {})
 
 
 def _unpacked(
-    node: dict[str, Any],
+    node: Node,
     arrays: Mapping[str, np.ndarray],
     kinds: Callable[[str], type | None],
 ) -> Tree:
-    def all_of(parts: Mapping[str, dict[str, Any]]) -> dict[str, Tree]:
+    def all_of(parts: Mapping[str, Node]) -> dict[str, Tree]:
         return {name: _unpacked(part, arrays, kinds) for name, part in parts.items()}
 
     match node:

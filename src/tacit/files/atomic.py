@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+# What a JSON file for people holds, by name.
+Page = dict[str, Any]
 # The ending of a file that is being written; what a killed process leaves has it, too.
 PART = ".part"
 
 
-def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
+def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Writes the file so that a full disk or a crash never leaves half of it under its name."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}{PART}")
     try:
@@ -82,7 +84,7 @@ BLANK = "0" * 64
 
 
 def write_bundle(
-    folder: Path, page: str, content: Mapping[str, Any], files: Mapping[str, Callable[[Path], Any]]
+    folder: Path, page: str, content: Page, files: Mapping[str, Callable[[Path], object]]
 ) -> None:
     """Writes files and the page that names them, all or nothing.
 
@@ -132,7 +134,7 @@ def settle(folder: Path, page: str, names: Iterable[str] = ()) -> None:
     sync_folder(folder)
 
 
-def member(folder: Path, page: Mapping[str, Any], name: str) -> Path:
+def member(folder: Path, page: Page, name: str) -> Path:
     """Where the file that the page means lies, damaged or not; `OSError` if it is not there."""
     beside = _beside(folder / name)
     with contextlib.suppress(FileNotFoundError):
@@ -143,13 +145,13 @@ def member(folder: Path, page: Mapping[str, Any], name: str) -> Path:
     return folder / name
 
 
-def verify(path: Path, page: Mapping[str, Any], name: str) -> None:
+def verify(path: Path, page: Page, name: str) -> None:
     """`OSError` unless the file holds what it held when the page was written."""
     if hashlib.sha256(path.read_bytes()).hexdigest() != page["files"][name]:
         raise OSError(f"{path} is damaged or of another run: it has changed since saving")
 
 
-def write_page(path: Path, content: Mapping[str, Any]) -> None:
+def write_page(path: Path, content: Page) -> None:
     """Writes a JSON file that holds the checksum of its own text."""
     page = {**content, "checksum": BLANK}
     text = json.dumps(page, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
@@ -158,7 +160,7 @@ def write_page(path: Path, content: Mapping[str, Any]) -> None:
     write_bytes(path, (text[:at] + total + text[at + len(BLANK) :]).encode())
 
 
-def read_page(path: Path, *, form: int | None = None) -> dict[str, Any]:
+def read_page(path: Path, *, form: int | None = None) -> Page:
     """The content of a page; `OSError` if it is none, of another `form`, or has changed."""
     raw = path.read_bytes()
     try:

@@ -18,10 +18,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tacit.files.atomic import write_atomically
 from tacit.files.formats import LARGEST, check_size, known_format, read_head
+
+if TYPE_CHECKING:
+    import polars
 
 SEAL = "tacit.sha256"
 # A value of 64 letters after its key, as Thrift writes it.
@@ -51,7 +54,7 @@ except Exception as error:
 """
 
 
-def write_parquet(path: Path, frame: Any) -> None:
+def write_parquet(path: Path, frame: polars.DataFrame) -> None:
     """Writes a Polars frame as Parquet, sealed with the SHA-256 of all bytes of the file."""
     buffer = io.BytesIO()
     frame.write_parquet(buffer, metadata={SEAL: "0" * 64})

@@ -12,9 +12,10 @@ import io
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.errors import TacitError
 from tacit.files.atomic import write_atomically
@@ -353,7 +354,7 @@ def read_columns(path: Path) -> dict[str, np.ndarray]:
         return {name: frame[name].to_numpy() for name in frame.columns}
 
 
-def write_columns(path: Path, columns: Mapping[str, Any]) -> None:
+def write_columns(path: Path, columns: Mapping[str, npt.ArrayLike]) -> None:
     """Writes columns of equal length, as Parquet or as CSV by the ending of the name."""
     import polars
 

@@ -12,18 +12,17 @@ import errno
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tacit.engine.progress import Event
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 from tacit.files.arrays import Tree, digest, pack, read_arrays, unpack, write_arrays
-from tacit.files.atomic import PART, read_page, settle, write_bundle, write_page
+from tacit.files.atomic import PART, Page, read_page, settle, write_bundle, write_page
 from tacit.files.locks import locked
 from tacit.folders.runs import FORMAT, JOURNAL, PAGE, SETTINGS, Run, difference
 
@@ -123,7 +122,7 @@ class Claim:
     folder: Path
     journal: FolderJournal
     done: bool
-    identity: Mapping[str, Any]
+    identity: Page
 
     def finish(self, run: Run) -> None:
         """Writes the run, all or nothing, and forgets the way to it."""
@@ -135,7 +134,7 @@ class Claim:
 @contextmanager
 def claimed(
     folder: str | Path,
-    identity: Mapping[str, Any],
+    identity: Page,
     *,
     resume: bool = False,
     overwrite: bool = False,
@@ -174,7 +173,7 @@ def claimed(
         raise
 
 
-def _begun(folder: Path, identity: Mapping[str, Any], resume: bool, overwrite: bool) -> bool:
+def _begun(folder: Path, identity: Page, resume: bool, overwrite: bool) -> bool:
     """Makes a folder ready for the run; whether a finished run of the same kind lies there."""
     if not (folder / PAGE).exists() and not (folder / JOURNAL / SETTINGS).exists():
         _refuse_others(folder)
@@ -198,7 +197,7 @@ def _begun(folder: Path, identity: Mapping[str, Any], resume: bool, overwrite: b
     return False
 
 
-def _held(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+def _held(folder: Path) -> tuple[Page | None, Page | None]:
     """What the finished and the unfinished run in a folder depend on; None where there is none."""
     finished = under_way = None
     if (folder / PAGE).exists():

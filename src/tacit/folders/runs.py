@@ -17,14 +17,14 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from tacit import __version__
 from tacit.data.demonstrations import Demonstrations
 from tacit.files.arrays import Tree, digest, pack, read_arrays, unpack, write_arrays
-from tacit.files.atomic import member, read_page, verify, write_bundle
+from tacit.files.atomic import Page, member, read_page, verify, write_bundle
 from tacit.files.tables import read_columns, write_columns
 from tacit.inverse.joint.tasks import JointRecovery
 from tacit.inverse.questions import restored, stored
@@ -50,10 +50,10 @@ def save(result: Recovery | JointRecovery, folder: Path) -> None:
     write_bundle(folder, PAGE, *contents(result))
 
 
-def contents(result: Recovery | JointRecovery) -> tuple[dict[str, Any], Files]:
+def contents(result: Recovery | JointRecovery) -> tuple[Page, Files]:
     """What the page of a run says about a recovery, and how to write its files."""
     arrays = pack(result, small=0, stand_in=_storable)
-    page: dict[str, Any] = {
+    page: Page = {
         "format": FORMAT,
         "holds": type(result).__name__,
         "estimator": result.estimator,
@@ -111,7 +111,7 @@ def _kind(name: str) -> type | None:
     return found if plain else None
 
 
-def _told(finding: str) -> dict[str, Any] | str:
+def _told(finding: str) -> Page | str:
     """A finding as the page has it: the sentence, its kind, and what it is about."""
     kind, about = getattr(finding, "kind", None), getattr(finding, "about", None)
     if kind is None:
@@ -133,7 +133,7 @@ def _table(history: History) -> dict[str, np.ndarray]:
     return flat
 
 
-def _checked(folder: Path, page: Mapping[str, Any], name: str) -> Path:
+def _checked(folder: Path, page: Page, name: str) -> Path:
     """Where a file of the run lies; `OSError` if it has changed."""
     path = member(folder, page, name)
     verify(path, page, name)
@@ -170,7 +170,7 @@ def data_hashes(mdp: MDP, features: Features, demonstrations: Demonstrations) ->
     }
 
 
-def identity(config: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, Any]:
+def identity(config: Mapping[str, object], hashes: Mapping[str, str]) -> Page:
     """All that must be the same for a run to be gone on with."""
     here = {"system": platform.system(), "machine": platform.machine()}
     whole = {"config": config, "hashes": hashes, "versions": {**versions(), **here}}
@@ -178,7 +178,7 @@ def identity(config: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, 
     return json.loads(json.dumps(whole, default=str))
 
 
-def difference(folder: Path, held: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
+def difference(folder: Path, held: Page, wanted: Page) -> str | None:
     """One line that says what of the run in the folder is not as asked; None if all is."""
     told = []
     for part, word in (("hashes", "data"), ("config", "setting"), ("versions", "version")):
@@ -197,12 +197,12 @@ def difference(folder: Path, held: Mapping[str, Any], wanted: Mapping[str, Any])
     )
 
 
-def data_summary(mdp: MDP, demonstrations: Demonstrations) -> dict[str, Any]:
+def data_summary(mdp: MDP, demonstrations: Demonstrations) -> Page:
     """What the demonstrations are, in numbers, for people."""
     lengths = np.diff(demonstrations.offsets)
     counts = demonstrations.counts(mdp)
     groups = getattr(demonstrations, "groups", None)
-    found: dict[str, Any] = {
+    found: Page = {
         "episodes": demonstrations.episodes,
         "steps": demonstrations.steps,
         "shortest_episode": int(lengths.min()),
@@ -220,7 +220,7 @@ def data_summary(mdp: MDP, demonstrations: Demonstrations) -> dict[str, Any]:
     return found
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = "nothing" if value is None else str(value)
     return text if len(text) <= 24 else f"{text[:16]}..."
 
@@ -244,11 +244,11 @@ class Run:
 
     recovery: Recovery
     layout: Layout = field(default_factory=Layout)
-    config: Mapping[str, Any] = field(default_factory=dict)
-    data: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
+    data: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     trajectories: Mapping[str, np.ndarray] = field(default_factory=dict)
-    extras: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, Tree] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=versions)
     seed: int | None = None
     hashes: Mapping[str, str] = field(default_factory=dict)
@@ -257,7 +257,7 @@ class Run:
         """Writes the folder, all or nothing; an older run in it stays until this one is whole."""
         write_bundle(Path(folder), PAGE, *self.contents())
 
-    def contents(self) -> tuple[dict[str, Any], Files]:
+    def contents(self) -> tuple[Page, Files]:
         """What the page says, and how to write the files."""
         page, files = contents(self.recovery)
         page |= {
@@ -313,7 +313,7 @@ class Run:
         )
 
 
-def plain(value: Any, *, arrays: bool = False) -> Any:
+def plain(value: object, *, arrays: bool = False) -> Tree:
     """The value as dictionaries, lists, numbers and text: what a page and a report can hold.
 
     Of a dataclass its fields, its `sentences` and its `columns`; recoveries in it are left out,
@@ -340,7 +340,7 @@ def plain(value: Any, *, arrays: bool = False) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def _holds_recovery(value: Any) -> bool:
+def _holds_recovery(value: object) -> bool:
     if isinstance(value, list | tuple):
         return any(isinstance(part, Recovery) for part in value)
     return isinstance(value, Recovery)

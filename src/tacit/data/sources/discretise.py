@@ -1,4 +1,4 @@
-"""Where bins and clusters lie, how they are numbered, and what they are called."""
+"""Points become states: bins along axes, or clusters; how they are numbered and called."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.files.arrays import read_arrays, write_arrays
+from tacit.files.arrays import pack, read_arrays, unpack, write_arrays
 from tacit.model.names import Layout
 from tacit.model.transitions import numbers, read_only
 
@@ -21,7 +21,7 @@ from tacit.model.transitions import numbers, read_only
 LARGEST = 1_000_000
 
 
-def points_of(given: Any) -> np.ndarray:
+def points_of(given: npt.ArrayLike) -> np.ndarray:
     """[N, d] finite numbers; one column where [N] is given."""
     points = numbers(given, "points")
     points = points[:, None] if points.ndim == 1 else points
@@ -48,7 +48,7 @@ def axis_names(given: Sequence[str] | None, axes: int) -> tuple[str, ...]:
 
 
 def cut(
-    points: np.ndarray, bins: Any, names: Sequence[str], *, quantiles: bool
+    points: np.ndarray, bins: int | Sequence[int], names: Sequence[str], *, quantiles: bool
 ) -> list[np.ndarray]:
     """One increasing [B + 1] per axis: bins of equal width, or of about equally many points."""
     axes = points.shape[1]
@@ -76,7 +76,7 @@ def cut(
     return edges
 
 
-def checked_edges(given: Sequence[Any]) -> list[np.ndarray]:
+def checked_edges(given: Sequence[npt.ArrayLike]) -> list[np.ndarray]:
     """The edges of each axis, finite and increasing, of no more than a million bins in all."""
     edges = [numbers(axis, f"edges of axis {j}") for j, axis in enumerate(given)]
     for j, axis in enumerate(edges):
@@ -119,7 +119,7 @@ def middles(edges: Sequence[np.ndarray]) -> np.ndarray:
     return np.stack([half[place[:, j]] for j, half in enumerate(halves)], axis=1)
 
 
-def cluster_centres(points: np.ndarray, count: Any, seed: int) -> np.ndarray:
+def cluster_centres(points: np.ndarray, count: int, seed: int) -> np.ndarray:
     """[S, d] the centres of k-means clusters, ordered by their coordinates."""
     whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
     distinct = len(np.unique(points, axis=0))
@@ -176,7 +176,7 @@ def _told_apart(spell: Callable[[int], list[str]]) -> list[str]:
     return next((found for found in every if len(set(found)) == len(found)), spell(17))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Discretiser:
     """A map from points [N, d] to states; `Discretiser.fit` makes it, calling it applies it.
 
@@ -193,17 +193,17 @@ class Discretiser:
         clip: whether a point outside goes to the nearest state instead of being refused.
     """
 
-    centres: Any
-    edges: Any
-    low: Any
-    high: Any
+    centres: np.ndarray
+    edges: tuple[np.ndarray, ...]
+    low: np.ndarray
+    high: np.ndarray
     names: tuple[str, ...]
     clip: bool = False
 
     @classmethod
     def fit(
         cls,
-        points: Any,
+        points: npt.ArrayLike,
         *,
         bins: int | Sequence[int] | None = None,
         clusters: int | None = None,
@@ -232,12 +232,16 @@ class Discretiser:
         low, high = seen.min(axis=0), seen.max(axis=0)
         if clusters is not None:
             centres = cluster_centres(seen, clusters, seed)
-            return cls(centres, (), low, high, names, clip)
+            return cls(centres=centres, edges=(), low=low, high=high, names=names, clip=clip)
         return cls.from_edges(cut(seen, bins, names, quantiles=quantiles), names=names, clip=clip)
 
     @classmethod
     def from_edges(
-        cls, edges: Sequence[Any], *, names: Sequence[str] | None = None, clip: bool = False
+        cls,
+        edges: Sequence[npt.ArrayLike],
+        *,
+        names: Sequence[str] | None = None,
+        clip: bool = False,
     ) -> Discretiser:
         """The `Discretiser` of bins between these edges, one increasing [B + 1] per axis.
 
@@ -247,8 +251,14 @@ class Discretiser:
             clip: whether a point outside goes to the nearest state.
         """
         given = checked_edges(edges)
-        low, high = ([axis[end] for axis in given] for end in (0, -1))
-        return cls(middles(given), given, low, high, axis_names(names, len(given)), clip)
+        return cls(
+            centres=middles(given),
+            edges=tuple(given),
+            low=np.array([axis[0] for axis in given]),
+            high=np.array([axis[-1] for axis in given]),
+            names=axis_names(names, len(given)),
+            clip=clip,
+        )
 
     def __post_init__(self) -> None:
         for name in ("centres", "low", "high"):
@@ -263,7 +273,7 @@ class Discretiser:
         """S, the number of states."""
         return len(self.centres)
 
-    def __call__(self, points: Any) -> Any:
+    def __call__(self, points: npt.ArrayLike) -> np.ndarray | int:
         """[N] the states of points [N, d]; one number for a single point [d]."""
         given = numbers(points, "points")
         single = given.ndim == (0 if len(self.names) == 1 else 1)
@@ -277,7 +287,9 @@ class Discretiser:
         states = self._cells(seen) if self.edges else self._nearest(seen)
         return int(states[0]) if single else states
 
-    def demonstrations(self, trajectories: Iterable[tuple[Any, Any]]) -> Demonstrations:
+    def demonstrations(
+        self, trajectories: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]]
+    ) -> Demonstrations:
         """`Demonstrations` from (points, actions) pairs, one pair an episode.
 
         Where `points` is one longer than `actions`, its last row is the state after the last one.
@@ -302,27 +314,18 @@ class Discretiser:
         path = Path(path)
         if path.suffix != ".npz":
             raise InvalidModel(f"a discretiser is saved as .npz; got {path.name}")
-        arrays = {f"edges_{j}": axis for j, axis in enumerate(self.edges)}
-        arrays |= {"centres": self.centres, "low": self.low, "high": self.high}
-        arrays |= {"names": np.array(self.names), "clip": np.array(self.clip)}
-        write_arrays(path, arrays)
+        write_arrays(path, pack(self, small=0))
 
     @classmethod
     def load(cls, path: str | Path) -> Discretiser:
         """The discretiser saved in this file; `OSError` if it is damaged or something else."""
         arrays = read_arrays(Path(path))
-        missing = {"centres", "low", "high", "names", "clip"} - {*arrays}
-        if missing:
-            raise OSError(f"{path} must hold a discretiser; {min(missing)!r} is missing")
-        edges = [arrays[f"edges_{j}"] for j in range(len(arrays)) if f"edges_{j}" in arrays]
-        return cls(
-            arrays["centres"],
-            edges,
-            arrays["low"],
-            arrays["high"],
-            tuple(arrays["names"].tolist()),
-            bool(arrays["clip"]),
-        )
+        try:
+            found = unpack(arrays, [cls])
+        except (LookupError, TypeError, ValueError) as error:
+            raise OSError(f"{path} must hold a discretiser; {error} is missing") from None
+        assert isinstance(found, cls)
+        return found
 
     def _inside(self, points: np.ndarray) -> np.ndarray:
         """The points, moved to the border where `clip` allows it."""

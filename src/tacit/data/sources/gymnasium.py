@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
@@ -14,8 +15,11 @@ from tacit.model.transitions import ROW_SUM_TOLERANCE
 
 MOST = 2**31 - 1
 
+# Spaces, their elements and environments: Gymnasium is not needed to import this.
+Foreign = Any
 
-def size(space: Any, what: str) -> int:
+
+def size(space: Foreign, what: str) -> int:
     """The number of elements of a discrete space; `InvalidDemonstrations` for any other one."""
     count = _count(space)
     if count is None:
@@ -28,7 +32,7 @@ def size(space: Any, what: str) -> int:
     return count
 
 
-def number(space: Any, value: Any, what: str) -> np.ndarray:
+def number(space: Foreign, value: Foreign, what: str) -> np.ndarray:
     """The number of an element of a discrete space, or of each of an array of elements.
 
     The parts of a compound space are counted in row-major order, the last one fastest.
@@ -49,7 +53,7 @@ def number(space: Any, value: Any, what: str) -> np.ndarray:
     return _raveled([*np.moveaxis(flat, -1, 0)], counts, value, what)
 
 
-def element(space: Any, index: int) -> Any:
+def element(space: Foreign, index: int) -> Foreign:
     """The element of a discrete space that has this number."""
     kind = type(space).__name__
     if kind in ("Tuple", "Dict"):
@@ -65,16 +69,16 @@ def element(space: Any, index: int) -> Any:
     return (places.reshape(lengths.shape) + getattr(space, "start", 0)).astype(space.dtype)
 
 
-def _parts(space: Any) -> list[tuple[Any, Any]]:
+def _parts(space: Foreign) -> list[tuple[Foreign, Foreign]]:
     spaces = space.spaces
     return [*spaces.items()] if hasattr(spaces, "items") else [*enumerate(spaces)]
 
 
-def _lengths(space: Any) -> np.ndarray:
+def _lengths(space: Foreign) -> np.ndarray:
     return np.asarray(space.nvec) if hasattr(space, "nvec") else np.full(space.shape, 2)
 
 
-def _count(space: Any) -> int | None:
+def _count(space: Foreign) -> int | None:
     kind = type(space).__name__
     if kind == "Discrete":
         return int(space.n)
@@ -86,7 +90,7 @@ def _count(space: Any) -> int | None:
     return None
 
 
-def _raveled(parts: list[np.ndarray], counts: list[int], value: Any, what: str) -> np.ndarray:
+def _raveled(parts: list[np.ndarray], counts: list[int], value: Foreign, what: str) -> np.ndarray:
     try:
         return np.asarray(np.ravel_multi_index(tuple(parts), tuple(map(int, counts))))
     except ValueError:
@@ -96,7 +100,7 @@ def _raveled(parts: list[np.ndarray], counts: list[int], value: Any, what: str) 
         ) from None
 
 
-def made(name: str) -> Any:
+def made(name: str) -> Foreign:
     """The Gymnasium environment of that name."""
     try:
         import gymnasium
@@ -112,8 +116,8 @@ def made(name: str) -> Any:
 
 
 def rollouts(
-    environment: Any,
-    policy: Any,
+    environment: Foreign,
+    policy: npt.ArrayLike | Callable[[int], int],
     *,
     episodes: int = 100,
     seed: int = 0,
@@ -163,11 +167,16 @@ def rollouts(
         ended.append(bool(terminated))
         last = int(number(environment.observation_space, observation, "observations"))
         final.append(states if sink and terminated else last)
-    return Demonstrations(seen, taken, offsets, ended, final)
+    return Demonstrations(
+        np.array(seen), np.array(taken), np.array(offsets), np.array(ended), np.array(final)
+    )
 
 
 def _chooser(
-    policy: Any, states: int, actions: int, random: np.random.Generator
+    policy: npt.ArrayLike | Callable[[int], int],
+    states: int,
+    actions: int,
+    random: np.random.Generator,
 ) -> Callable[[int], int]:
     """A function from a state to an action: the given one, checked, or draws from a table."""
     if callable(policy):

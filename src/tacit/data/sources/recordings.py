@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.sources.gymnasium import number, size
+from tacit.data.sources.gymnasium import Foreign, number, size
 from tacit.errors import InvalidDemonstrations, TacitError
 
 
-def from_minari(dataset: Any, *, sink: bool = False) -> Demonstrations:
+def from_minari(dataset: Foreign, *, sink: bool = False) -> Demonstrations:
     """The demonstrations of a Minari dataset with discrete spaces, read without a network.
 
     Args:
@@ -47,7 +47,7 @@ def from_minari(dataset: Any, *, sink: bool = False) -> Demonstrations:
     return Demonstrations.from_trajectories(pairs, ended=ended)
 
 
-def _opened(source: Any) -> Any:
+def _opened(source: Foreign) -> Foreign:
     """The dataset of a folder or a name."""
     try:
         import minari
@@ -74,12 +74,12 @@ def _opened(source: Any) -> Any:
         raise _unreadable(source, error) from None
 
 
-def _unreadable(source: Any, error: Exception) -> OSError:
+def _unreadable(source: Foreign, error: Exception) -> OSError:
     reason = " ".join(str(error).split()) or type(error).__name__
     return OSError(f"{source} is no Minari dataset that can be read: {reason:.160}")
 
 
-def from_imitation(trajectories: Iterable[Any]) -> Demonstrations:
+def from_imitation(trajectories: Iterable[Foreign]) -> Demonstrations:
     """Demonstrations from trajectories with `obs`, `acts` and `terminal`, objects or dictionaries.
 
     A trajectory may hold one observation more than actions, or as many: `notes` says which was
@@ -108,9 +108,7 @@ def from_imitation(trajectories: Iterable[Any]) -> Demonstrations:
         )
     if unflagged:
         notes.append(f"{_some(unflagged, len(pairs))} no flag 'terminal': taken to be cut off")
-    return Demonstrations(
-        made.states, made.actions, made.offsets, made.ended, made.final_states, notes=tuple(notes)
-    )
+    return replace(made, notes=tuple(notes))
 
 
 def _some(count: int, total: int) -> str:
@@ -119,13 +117,13 @@ def _some(count: int, total: int) -> str:
     return f"{count} of {total} trajectories {'hold' if count > 1 else 'holds'}"
 
 
-def _get(trajectory: Any, name: str) -> Any:
+def _get(trajectory: Foreign, name: str) -> Foreign:
     if isinstance(trajectory, Mapping):
         return trajectory.get(name)
     return getattr(trajectory, name, None)
 
 
-def _part(trajectory: Any, name: str, at: int) -> np.ndarray:
+def _part(trajectory: Foreign, name: str, at: int) -> np.ndarray:
     """[N] one column of a trajectory, of whole numbers."""
     part = _get(trajectory, name)
     if part is None:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.errors import InvalidModel
 from tacit.files.columns import Column
 from tacit.files.formats import did_you_mean
-from tacit.files.tables import PARQUET, TEXT, Table, open_table
+from tacit.files.tables import PARQUET, TEXT, Progress, Table, open_table
 from tacit.model.features.maps import Map
 from tacit.model.names import Layout, state_names
 
+Frame = Any  # of pandas or Polars: columns by name
+
 
 def columns(
-    table: str | Path | Mapping[str, Any] | Any,
+    table: str | Path | Mapping[str, npt.ArrayLike] | Frame,
     names: Sequence[str] | str | None = None,
     layout: Layout | None = None,
     *,
@@ -57,7 +60,7 @@ def columns(
     return Map(values, chosen)
 
 
-def _opened(table: str | Path | Mapping[str, Any] | Any, state: str) -> Table:
+def _opened(table: str | Path | Mapping[str, npt.ArrayLike] | Frame, state: str) -> Table:
     if isinstance(table, str | Path):
         path = Path(table)
         if path.suffix.lower() not in (*TEXT, *PARQUET):
@@ -70,7 +73,7 @@ def _opened(table: str | Path | Mapping[str, Any] | Any, state: str) -> Table:
     return _MemoryTable({str(key): np.asarray(table[key]) for key in _names(table)})
 
 
-def _names(table: Mapping[str, Any] | Any) -> Sequence[str]:
+def _names(table: Mapping[str, npt.ArrayLike] | Frame) -> Sequence[str]:
     return [*(table.keys() if isinstance(table, Mapping) else table.columns)]
 
 
@@ -84,7 +87,13 @@ class _MemoryTable(Table):
             raise InvalidModel("the table must have columns of equal length, one entry a row")
         self.columns = columns
 
-    def read(self, names: Any = None, **options: Any) -> dict[str, Column]:
+    def read(
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        texts: Collection[str] = (),
+        progress: Progress | None = None,
+    ) -> dict[str, Column]:
         """The columns by name; what is no number is text."""
         return {name: self._column(name) for name in (names or self.names)}
 
