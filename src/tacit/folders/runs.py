@@ -337,7 +337,7 @@ def plain(value: object, *, arrays: bool = False) -> Tree:
         return value
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
 def _holds_recovery(value: object) -> bool:
