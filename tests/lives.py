@@ -14,15 +14,15 @@ import sys
 import time
 from pathlib import Path
 
-import tacit.runs
-
+import tacit
 from tacit.cli import main
+from tacit.folders import resume
 
 PROBLEM, FOLDER, WAY = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 WORDS = ["--estimator", "alternating", "--starts", "2", "--max-steps", "6", "--no-report"]
 MOST_LIVES = 150
 
-tacit.runs.claimed = functools.partial(tacit.runs.claimed, every=0.0)
+resume.claimed = functools.partial(resume.claimed, every=0.0)
 
 
 def recover(out: Path, *more: str) -> int:

@@ -142,7 +142,7 @@ def asked(tmp_path):
 
 
 def test_a_command_goes_on_where_it_was_cut(tmp_path, asked, monkeypatch, capsys):
-    monkeypatch.setattr(tacit.runs, "claimed", functools.partial(claimed, every=0.0))
+    monkeypatch.setattr("tacit.folders.resume.claimed", functools.partial(claimed, every=0.0))
     other = [word.replace(str(tmp_path / "run"), str(tmp_path / "whole")) for word in asked]
     events: list[Event] = []
     with watching([events.append]):

@@ -1,10 +1,13 @@
 """Run folders: one writer, whole or absent, every changed byte noticed, and able to stand alone."""
 
+import dataclasses
+import hashlib
 import json
 import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +16,8 @@ from numpy.testing import assert_array_equal
 
 import tacit
 from tacit.checks.fits import trajectory_fits
-from tacit.files.atomic import read_page
+from tacit.files.arrays import read_arrays, write_arrays
+from tacit.files.atomic import read_page, write_page
 from tacit.files.locks import LOCK, locked
 from tacit.folders.resume import claimed
 from tacit.folders.runs import Run, data_hashes, data_summary, difference, identity
@@ -64,6 +68,50 @@ def test_a_run_comes_back_whole(run, tmp_path):
     }
     alone = tacit.Recovery.load(tmp_path / "a run")
     assert_array_equal(alone.reward_weights, run.recovery.reward_weights)
+
+
+def leaves(tree, place=""):
+    """(place, array, text or number) of everything a recovery holds, but what answers questions."""
+    if dataclasses.is_dataclass(tree):
+        parts = {part.name: getattr(tree, part.name) for part in dataclasses.fields(tree)}
+        for name in sorted(parts.keys() - {"answer"}):
+            yield from leaves(parts[name], f"{place}.{name}")
+    elif isinstance(tree, Mapping):
+        for name, part in tree.items():
+            yield from leaves(part, f"{place}.{name}")
+    elif isinstance(tree, tuple | list):
+        for at, part in enumerate(tree):
+            yield from leaves(part, f"{place}.{at}")
+    else:
+        yield place, type(tree), tree
+
+
+def test_every_field_comes_back_with_its_type(run, exact, tmp_path):
+    for at, recovery in enumerate((run.recovery, exact)):
+        recovery.save(tmp_path / str(at))
+        again = tacit.Recovery.load(tmp_path / str(at))
+        for one, other in zip(leaves(recovery), leaves(again), strict=True):
+            assert one[:2] == other[:2]
+            assert_array_equal(one[2], other[2], err_msg=one[0])
+        findings = recovery.identification.findings
+        kinds = [(finding.kind, finding.about) for finding in findings]
+        assert kinds == [(f.kind, f.about) for f in again.identification.findings]
+        page = json.loads((tmp_path / str(at) / "run.json").read_text(encoding="utf-8"))
+        assert [told["kind"] for told in page["findings"]] == [f.kind.name for f in findings]
+        assert [told["sentence"] for told in page["findings"]] == [*findings]
+
+
+def test_a_class_of_elsewhere_is_not_made(run, tmp_path):
+    run.recovery.save(tmp_path)
+    arrays = read_arrays(tmp_path / "recovery.npz")
+    text = str(arrays["skeleton"]).replace("tacit.inverse.recovery.History", "subprocess.Popen")
+    write_arrays(tmp_path / "recovery.npz", arrays | {"skeleton": np.array(text)})
+    page = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+    content = (tmp_path / "recovery.npz").read_bytes()
+    page["files"]["recovery.npz"] = hashlib.sha256(content).hexdigest()
+    write_page(tmp_path / "run.json", page)
+    with pytest.raises(OSError, match="not expected here"):
+        tacit.Recovery.load(tmp_path)
 
 
 def test_a_recovery_saved_by_itself_is_a_run(run, tmp_path):

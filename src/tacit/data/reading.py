@@ -225,13 +225,9 @@ class _Names:
                 if not empty:
                     self.known.setdefault(text, len(self.known))
             self.most = len(self.known) - 1
-        strange = np.array(
-            [not e and t not in self.known for t, e in zip(texts, void, strict=True)]
-        )
-        if strange.any():
-            text = texts[column.values[np.argmax(strange[column.values])]]
-            wanted = f"one of the {len(self.known)} names of {self.source}"
-            column.refuse(strange, wanted, did_you_mean(text, self.known))
+        empty = [text for text, e in zip(texts, void, strict=True) if e]
+        wanted = f"one of the {len(self.known)} names of {self.source}"
+        column.refuse_strangers(self.known, wanted, empty)
         return [-1 if e else self.known[t] for t, e in zip(texts, void, strict=True)]
 
     def in_order(self, arguments: Arguments, fields: tuple[str, ...]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ Text is looked at once a distinct value, never once a row, so names cost little 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidDemonstrations, TacitError
+from tacit.files.formats import did_you_mean
 
 if TYPE_CHECKING:
     import polars
@@ -70,6 +71,16 @@ class Column:
             rows = odd if self.texts is None else odd[self.values]
             if rows.any():
                 raise self.wrong(int(np.argmax(rows)), wanted, hint)
+
+    def refuse_strangers(
+        self, known: Collection[str], wanted: str, void: Collection[str] = ()
+    ) -> None:
+        """Raises for the first row of text that is neither known nor void, with a near name."""
+        texts = self.texts or ()
+        odd = np.array([text not in known and text not in void for text in texts], dtype=bool)
+        if odd.any():
+            text = texts[self.values[np.argmax(odd[self.values])]]
+            self.refuse(odd, wanted, did_you_mean(text, known))
 
     def spelled(self) -> Column:
         """The same column with its numbers as texts."""

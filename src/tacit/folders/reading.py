@@ -284,18 +284,17 @@ def faults(folder: Path, first: Exception) -> tuple[str, ...]:
             return None
 
     settings = attempt(lambda: read_settings(folder))
-    states = None
+    table = None
     if untold("features.csv"):
         table = attempt(lambda: read_feature_table(folder / "features.csv"))
-        if table is not None:
-            states = lookup(ordered(table.states))
-            actions = lookup(ordered(table.actions))
-            if settings is not None:
-                attempt(lambda: table_features(table, settings, states, actions))
-    if untold("transitions.csv") and states is not None:
-        path = folder / "transitions.csv"
-        names = Names(ordered(table.states), ())
-        attempt(lambda: read_transitions(path, names, source="features.csv"))
+    if table is not None:
+        names = Names(ordered(table.states), ordered(table.actions))
+        if settings is not None:
+            states, actions = lookup(names.states), lookup(names.actions)
+            attempt(lambda: table_features(table, settings, states, actions))
+        if untold("transitions.csv"):
+            path, known = folder / "transitions.csv", Names(names.states, ())
+            attempt(lambda: read_transitions(path, known, source="features.csv"))
     for name, read in (
         ("mdp.npz", read_model),
         ("features.npz", read_features),

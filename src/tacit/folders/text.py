@@ -82,10 +82,7 @@ def _as_found(*columns: Column) -> dict[str, None]:
 def _looked_up(column: Column, names: Sequence[str], wanted: str) -> np.ndarray:
     """[N] the number of each row's name; one line names the first that is not known."""
     known, texts = lookup(names), column.texts or ()
-    strange = np.array([text not in known for text in texts], dtype=bool)
-    if strange.any():
-        text = texts[column.values[np.argmax(strange[column.values])]]
-        column.refuse(strange, wanted, did_you_mean(text, known))
+    column.refuse_strangers(known, wanted)
     return np.array([known[text] for text in texts], dtype=np.int64)[column.values]
 
 

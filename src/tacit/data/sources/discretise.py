@@ -233,6 +233,7 @@ class Discretiser:
         if clusters is not None:
             centres = cluster_centres(seen, clusters, seed)
             return cls(centres=centres, edges=(), low=low, high=high, names=names, clip=clip)
+        assert bins is not None
         return cls.from_edges(cut(seen, bins, names, quantiles=quantiles), names=names, clip=clip)
 
     @classmethod
