@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -26,12 +26,14 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.files.arrays import Tree, digest, pack, read_arrays, unpack, write_arrays
 from tacit.files.atomic import Page, member, read_page, verify, write_bundle
 from tacit.files.tables import read_columns, write_columns
-from tacit.inverse.joint.tasks import JointRecovery
 from tacit.inverse.questions import restored, stored
 from tacit.inverse.recovery import History, Recovery
 from tacit.model.mdp import MDP
 from tacit.model.names import Layout
 from tacit.model.objective import Features
+
+if TYPE_CHECKING:  # several tasks need an engine; a run of one task does without
+    from tacit.inverse.joint.tasks import JointRecovery
 
 FORMAT = 3
 PAGE, ARRAYS, HISTORY = "run.json", "recovery.npz", "history.parquet"
@@ -41,7 +43,7 @@ JOURNAL, SETTINGS = "journal", "settings.json"
 # Rooms whose classes a recovery may be made of.
 ROOMS = ("tacit.model.", "tacit.forward.", "tacit.inverse.")
 
-Result = TypeVar("Result", Recovery, JointRecovery)
+Result = TypeVar("Result")
 Files = dict[str, Callable[[Path], None]]
 
 
@@ -63,7 +65,7 @@ def contents(result: Recovery | JointRecovery) -> tuple[Page, Files]:
         "findings": [_told(finding) for finding in result.identification.findings],
         "versions": versions(),
     }
-    if isinstance(result, JointRecovery):
+    if not isinstance(result, Recovery):
         page["tasks"] = len(result.recoveries)
     else:
         page["reward_names"] = list(result.reward_names)
@@ -80,7 +82,7 @@ def load(folder: Path, kind: type[Result]) -> Result:
     page = read_page(folder / PAGE, form=FORMAT)
     held = page.get("holds")
     if held != kind.__name__:
-        what = "several tasks" if held == JointRecovery.__name__ else "the recovery of one task"
+        what = "the recovery of one task" if held == "Recovery" else "several tasks"
         raise OSError(f"{folder} holds {what}: load it by tacit.{held}.load")
     _checked(folder, page, HISTORY)
     path = _checked(folder, page, ARRAYS)
