@@ -195,7 +195,7 @@ def test_a_run_is_not_lost_by_mistake_and_not_mixed_up(tmp_path, asked, capsys):
         assert said.count("\n") == 1
         return said
 
-    assert "--resume goes on with it, --overwrite begins again" in refused()
+    assert "--resume continues it, --overwrite begins again" in refused()
     assert "setting seed: 0 there, 1 now" in refused("--resume", "--seed", "1")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("tacit.folders.runs.versions", lambda: {"tacit": "0.0.9"})

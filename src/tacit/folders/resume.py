@@ -155,7 +155,7 @@ def claimed(
     """
     folder = Path(folder)
     if resume and overwrite:
-        raise TacitError("go on with a run, or begin again: --resume and --overwrite exclude")
+        raise TacitError("--resume and --overwrite exclude each other: continue a run or begin again")
     new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -183,7 +183,7 @@ def _begun(folder: Path, identity: Page, resume: bool, overwrite: bool) -> bool:
     if held is not None and not resume:
         what = "a run" if under_way is None else "an unfinished run"
         raise TacitError(
-            f"{folder} holds {what}: --resume goes on with it, --overwrite begins again"
+            f"{folder} holds {what}: --resume continues it, --overwrite begins again"
         )
     if held is not None and (other := difference(folder, held, identity)) is not None:
         raise TacitError(other)

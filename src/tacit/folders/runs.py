@@ -26,14 +26,13 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.files.arrays import Tree, digest, pack, read_arrays, unpack, write_arrays
 from tacit.files.atomic import Page, member, read_page, verify, write_bundle
 from tacit.files.tables import read_columns, write_columns
-from tacit.inverse.questions import restored, stored
 from tacit.inverse.recovery import History, Recovery
 from tacit.model.mdp import MDP
 from tacit.model.names import Layout
 from tacit.model.objective import Features
 
 if TYPE_CHECKING:  # several tasks need an engine; a run of one task does without
-    from tacit.inverse.joint.tasks import JointRecovery
+    from tacit.inverse.joint.recovery import JointRecovery
 
 FORMAT = 3
 PAGE, ARRAYS, HISTORY = "run.json", "recovery.npz", "history.parquet"
@@ -97,6 +96,10 @@ def load(folder: Path, kind: type[Result]) -> Result:
 
 def _storable(node: Tree) -> Tree:
     """What a file keeps instead of an answerer of questions: its arrays."""
+    if not callable(node):
+        return node
+    from tacit.inverse.questions import restored, stored  # needs an engine
+
     arrays = stored(node)
     return restored(arrays) if arrays else node
 
@@ -284,7 +287,7 @@ class Run:
         folder = Path(folder)
         if not (folder / PAGE).exists() and (folder / JOURNAL / SETTINGS).exists():
             raise OSError(
-                f"{folder} holds a run that is not finished: tacit recover --resume goes on with it"
+                f"{folder} holds a run that is not finished: tacit recover --resume continues it"
             )
         if not (folder / PAGE).exists() and (folder / "problem.toml").exists():
             raise FileNotFoundError(

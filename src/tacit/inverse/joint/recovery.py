@@ -110,7 +110,7 @@ class JointRecovery(Criteria):
         return summarise(self)
 
     def save(self, folder: str | Path) -> None:
-        """Writes a folder: `joint.npz` with all tasks, and `run.json`."""
+        """Writes the run folder: `recovery.npz`, `history.parquet` and, last, `run.json`."""
         from tacit.folders.runs import save
 
         save(self, Path(folder))
