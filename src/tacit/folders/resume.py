@@ -155,7 +155,7 @@ def claimed(
     """
     folder = Path(folder)
     if resume and overwrite:
-        raise TacitError("--resume and --overwrite exclude each other: continue a run or begin again")
+        raise TacitError("--resume continues a run, --overwrite begins again: choose one")
     new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
