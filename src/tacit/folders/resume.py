@@ -182,9 +182,7 @@ def _begun(folder: Path, identity: Page, resume: bool, overwrite: bool) -> bool:
     held = finished if under_way is None else under_way
     if held is not None and not resume:
         what = "a run" if under_way is None else "an unfinished run"
-        raise TacitError(
-            f"{folder} holds {what}: --resume continues it, --overwrite begins again"
-        )
+        raise TacitError(f"{folder} holds {what}: --resume continues it, --overwrite begins again")
     if held is not None and (other := difference(folder, held, identity)) is not None:
         raise TacitError(other)
     settle(folder, PAGE)
