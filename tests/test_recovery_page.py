@@ -19,6 +19,7 @@ from tacit.cli.report import Report
 from tacit.cli.terminal import Terminal
 from tacit.folders.runs import Run
 from tacit.forward.solution import Certificate, Solution, Status
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import unidentified
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
 from tacit.model.names import Layout
@@ -255,6 +256,74 @@ def test_discounts_are_compared_with_the_best_of_them():
     gallery, table = section.blocks[1:]
     assert [row.cells[1] for row in table.rows] == pytest.approx([-3.5, np.nan, 0], nan_ok=True)
     assert "highest at 0.7" in gallery.blocks[0].alt
+
+
+PHRASES = (
+    *("active", "cannot be told", "picked fruit", "trivial pursuit", "<b>not identified</b>"),
+    *('a "quoted" name', "no upper limit", "never visited", "converged", "may be inactive"),
+    *("nothing is known", "95 % interval", "constraint 0 is active"),
+)
+
+
+def spoken(names: tuple[str, ...]) -> tuple[Run, str, str, str]:
+    """The run of a house in which everything has these names; its page, summary and notebook."""
+    mdp, features, truth, _ = house()
+    policy = tacit.solve(mdp, truth, solver=tacit.SoftDual(temperature=0.05)).policy
+    seen = tacit.simulate(mdp, policy, trajectories=40, steps=20, seed=1)
+    flat = np.ones((mdp.states, 1))  # says nothing: a finding that begins with its name
+    named = tacit.Features(
+        reward=np.hstack([np.asarray(features.reward), flat]),
+        costs=features.costs,
+        reward_names=names[:2],
+        cost_names=(names[2:4],),
+    )
+    layout = Layout(state_names=names[4:12], action_names=(*names[12:], "b", "c", "d"))
+    run = run_of(mdp, named, seen, layout)
+    page = read(render(recovery_document(run))).text
+    return run, page, run.recovery.summary(), read(run.recovery._repr_html_()).text
+
+
+def test_names_made_of_our_own_phrases_change_nothing_that_is_said():
+    plain = tuple(f"zq{letter}" for letter in "abcdefghijklm")
+
+    def normal(text: str, names: tuple[str, ...]) -> str:
+        text = text.lower()
+        for name, other in sorted(zip(names, plain, strict=True), key=lambda pair: -len(pair[0])):
+            text = text.replace(name.lower(), other)
+        return " ".join(re.sub("-{3,}", "", text).split())  # without rules as wide as the names
+
+    one, *wanted = spoken(plain)
+    other, *found = spoken(PHRASES)
+    kinds = [finding.kind for finding in one.recovery.identification.findings]
+    assert Kind.NOT_IDENTIFIED in kinds
+    assert [finding.kind for finding in other.recovery.identification.findings] == kinds
+    # "active" and its kin are words of ours as well: both sides are read with the same rule.
+    for expected, text in zip(wanted, found, strict=True):
+        assert normal(text, PHRASES) == normal(normal(expected, plain), PHRASES)
+
+
+def test_kinds_decide_where_a_finding_stands_and_words_do_not(rooms):
+    findings = (
+        Finding("Constraint 0 is active: nothing cannot be told.", Kind.ACTIVE, constraint=0),
+        Finding("Picked fruit is the same everywhere.", Kind.NOT_IDENTIFIED, feature="fruit"),
+        Finding("Three moves are impossible here.", Kind.MISFIT),
+        Finding("The best of several.", Kind.LOCAL_OPTIMUM),
+    )
+    known = dataclasses.replace(rooms.recovery.identification, findings=findings)
+    run = dataclasses.replace(
+        rooms, recovery=dataclasses.replace(rooms.recovery, identification=known)
+    )
+    found = said(run)
+    assert found["Warnings"] == f"{findings[2]} {findings[3]}"
+    assert found["What cannot be told"] == findings[1]
+    wanted = [findings[2], findings[3], findings[1], findings[0]]
+    for text in (
+        run.recovery.summary(),
+        run.recovery._repr_html_(),
+        read(render(recovery_document(run))).text.partition("Guarantees and findings")[2],
+    ):
+        places = [text.rindex(sentence) for sentence in wanted]
+        assert places == sorted(places)
 
 
 # ------------------------------------------------------------------------------- pictures
