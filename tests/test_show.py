@@ -20,16 +20,16 @@ from tacit.show.canvas import (
     READABLE,
     REWARD_MAP,
     SERIES,
-    apart,
     axes_at,
     contrast,
-    fitted,
+    fit_text,
     ink_on,
     luminance,
     new_figure,
     plain,
     png,
     readable,
+    separate,
     series_colour,
     series_dash,
     series_mark,
@@ -182,7 +182,7 @@ def test_log_ticks_lie_inside_and_are_few(low, ratio, most):
 
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=7), st.floats(0.1, 20))
 def test_labels_move_apart_as_little_as_possible(wanted, spacing):
-    placed = np.array(apart(wanted, spacing))
+    placed = np.array(separate(wanted, spacing))
     order = np.argsort(wanted, kind="stable")
     steps = np.diff(placed[order])
     assert (steps >= spacing - 1e-9).all()  # rounding of numbers up to 200
@@ -758,9 +758,9 @@ def test_a_dollar_in_a_name_starts_no_formula():
 
 def test_what_is_too_wide_is_made_smaller_and_then_cut():
     axes = panel(1.0)
-    short_title = fitted(axes.set_title("cost"), axes)
+    short_title = fit_text(axes.set_title("cost"), axes)
     assert short_title.get_text() == "cost"
-    long_title = fitted(axes.set_title("a name that nobody can fit above one inch"), axes)
+    long_title = fit_text(axes.set_title("a name that nobody can fit above one inch"), axes)
     left, _, right, _ = text_box(long_title)
     assert right - left <= 72.0
     assert long_title.get_text().endswith("…")

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.errors import InvalidModel
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
 from tacit.model.names import Layout
 from tacit.model.objective import Objective
+
+if TYPE_CHECKING:
+    from gymnasium import Env
+
+Info = dict[str, object]
 
 
 def environment(
@@ -22,7 +28,7 @@ def environment(
     *,
     layout: Layout | None = None,
     max_steps: int | None = None,
-) -> Any:
+) -> Env:
     """A `gymnasium.Env` in which an agent lives in this world and is paid by this objective.
 
     Observations and actions are numbers of states and actions. Every step gives the reward of the
@@ -63,7 +69,7 @@ def gymnasium_module() -> Any:
         ) from None
 
 
-def charges(costs: np.ndarray, state: int, action: int) -> dict[str, Any]:
+def charges(costs: np.ndarray, state: int, action: int) -> Info:
     """The entries `cost` and `costs` of an `info`, from the tables [K, S, A]."""
     charged = np.array(costs[:, state, action])
     return {"cost": float(charged.sum()), "costs": charged}
@@ -93,13 +99,15 @@ def _environment_class() -> type:
             self._likely = np.cumsum(mdp.transitions.probabilities, axis=2)
             self._state, self._steps = 0, 0
 
-        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict]:
+        def reset(
+            self, *, seed: int | None = None, options: Info | None = None
+        ) -> tuple[int, Info]:
             super().reset(seed=seed)
             self._state = int(self.np_random.choice(self.mdp.states, p=self.mdp.initial))
             self._steps = 0
             return self._state, self._named()
 
-        def step(self, action: Any) -> tuple[int, float, bool, bool, dict]:
+        def step(self, action: int) -> tuple[int, float, bool, bool, Info]:
             state, action = self._state, int(action)
             if not 0 <= action < self.mdp.actions:
                 raise InvalidModel(f"an action must be in 0..{self.mdp.actions - 1}; got {action}")
@@ -117,23 +125,23 @@ def _environment_class() -> type:
         def render(self) -> str:
             return self.layout.state_name(self._state)
 
-        def _named(self) -> dict[str, Any]:
+        def _named(self) -> Info:
             return {"state": self.layout.state_name(self._state)}
 
     return TacitEnvironment
 
 
-StateOf = Callable[[Any], Any]
+StateOf = Callable[[Any], npt.ArrayLike]  # of an observation, or of an action: anything
 
 
 def wrapper(
-    env: Any,
+    env: Env,
     objective: Objective | Recovery,
     *,
     state_of: StateOf | None = None,
     action_of: StateOf | None = None,
     replace_reward: bool = True,
-) -> Any:
+) -> Env:
     """The environment, with the reward and the costs of the objective added to every step.
 
     A step is paid by the state it was taken in and by its action. `info` gets `recovered_reward`,
@@ -151,6 +159,7 @@ def wrapper(
     if not isinstance(env, gymnasium.Env):
         raise InvalidModel(f"a Gymnasium environment must be given; got {type(env).__name__}")
     found = objective_of(objective)
+    space: Any
     for space, given, name, count in (
         (env.observation_space, state_of, "state_of", found.reward.shape[0]),
         (env.action_space, action_of, "action_of", _actions(found)),
@@ -175,7 +184,7 @@ def _actions(objective: Objective) -> int | None:
     return objective.costs.shape[2] if objective.costs.ndim == 3 else None
 
 
-def _numbered(given: Any, rule: StateOf | None, count: int, name: str) -> int:
+def _numbered(given: npt.ArrayLike, rule: StateOf | None, count: int, name: str) -> int:
     """The number of an observation or an action, checked."""
     number = np.asarray(given if rule is None else rule(given))
     if number.size != 1 or not np.issubdtype(number.dtype, np.integer):
@@ -195,7 +204,7 @@ def _wrapper_class() -> type:
 
         def __init__(
             self,
-            env: Any,
+            env: Env,
             objective: Objective,
             state_of: StateOf | None,
             action_of: StateOf | None,
@@ -210,12 +219,12 @@ def _wrapper_class() -> type:
             self._replace = replace_reward
             self._state = 0
 
-        def reset(self, **options: Any) -> tuple[Any, dict]:
+        def reset(self, **options: Any) -> tuple[npt.ArrayLike, Info]:
             observation, info = self.env.reset(**options)
             self._see(observation)
             return observation, info
 
-        def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
+        def step(self, action: npt.ArrayLike) -> tuple[npt.ArrayLike, float, bool, bool, Info]:
             state = self._state
             taken = 0
             if self._by_action:
@@ -227,7 +236,7 @@ def _wrapper_class() -> type:
             info |= {"recovered_reward": paid, "environment_reward": reward}
             return observation, paid if self._replace else reward, terminated, truncated, info
 
-        def _see(self, observation: Any) -> None:
+        def _see(self, observation: npt.ArrayLike) -> None:
             count = self.rewards.shape[0]
             self._state = _numbered(observation, self._rules[0], count, "state_of")
 

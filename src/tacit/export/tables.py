@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.errors import InvalidModel
 from tacit.export.environment import objective_of
@@ -83,7 +83,7 @@ def _spread(table: np.ndarray, actions: int) -> np.ndarray:
 
 
 def _arrays(objective: Objective, recovery: Recovery | None) -> dict[str, np.ndarray]:
-    found: dict[str, Any] = {
+    found: dict[str, npt.ArrayLike] = {
         "reward": objective.reward,
         "costs": objective.costs,
         "budgets": objective.budgets,

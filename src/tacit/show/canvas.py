@@ -12,8 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-
-Colour = str | tuple[float, ...]
+from matplotlib.typing import ColorType as Colour
 
 # Okabe and Ito: eight colours that no common colour blindness confuses.
 BLUE, VERMILLION, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
@@ -168,7 +167,7 @@ def text_box(artist: Text) -> tuple[float, float, float, float]:
     return (box.x0 * scale, box.y0 * scale, box.x1 * scale, box.y1 * scale)
 
 
-def fitted(artist: Text, axes: Axes) -> Text:
+def fit_text(artist: Text, axes: Axes) -> Text:
     """The text, smaller or cut with an ellipsis so that it is no wider than its axes."""
     figure = axes.get_figure(root=True)
     assert figure is not None
@@ -189,7 +188,7 @@ def fitted(artist: Text, axes: Axes) -> Text:
     return artist
 
 
-def apart(wanted: Sequence[float], spacing: float) -> list[float]:
+def separate(wanted: Sequence[float], spacing: float) -> list[float]:
     """Positions as near to the wanted ones as they can be (least squares), `spacing` apart.
 
     Neighbours in the wanted order stay neighbours. Subtracting i * spacing turns it into an

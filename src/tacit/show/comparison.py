@@ -20,7 +20,7 @@ from tacit.show.canvas import (
     REWARD_MAP,
     TINY,
     axes_at,
-    fitted,
+    fit_text,
     headline,
     new_figure,
     plain,
@@ -142,7 +142,7 @@ def _value_column(
     limits, scale = limits_of(tables), cell_scale(column[0], layout, tables)
     for axes, view, table in zip(column, views, tables, strict=True):
         draw_values(table, axes, layout=layout, limits=limits, scale=scale, colours=colours)
-        fitted(axes.set_title(f"{plain(view.name)} {name}"), axes)
+        fit_text(axes.set_title(f"{plain(view.name)} {name}"), axes)
     if not any(np.isfinite(table).any() for table in tables):
         below.set_axis_off()
         return

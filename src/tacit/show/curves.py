@@ -20,12 +20,12 @@ from tacit.show.canvas import (
     PAPER,
     SMALL,
     TINY,
-    apart,
     axes_at,
     headline,
     new_figure,
     plain,
     readable,
+    separate,
     series_colour,
     series_dash,
     series_mark,
@@ -297,7 +297,7 @@ def name_ends(axes: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
     figure = axes.get_figure(root=True)
     assert figure is not None
     point = figure.dpi / 72.0
-    places = apart([float(height) for height in heights], 1.25 * SMALL * point)
+    places = separate([float(height) for height in heights], 1.25 * SMALL * point)
     for (value, name, colour), height, place in zip(ends, heights, places, strict=True):
         look = {"ha": "left", "va": "center", "size": SMALL, "color": colour}
         shift = (4, (place - height) / point)

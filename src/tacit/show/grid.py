@@ -21,7 +21,7 @@ from tacit.show.canvas import (
     SMALL,
     TEXT,
     TINY,
-    fitted,
+    fit_text,
     ink_on,
     styled,
 )
@@ -90,7 +90,7 @@ def draw_values(
         return axes
     paint, place = colormaps[colours], {"ha": "center", "va": "center_baseline", "size": size}
     for (row, column), value in np.ndenumerate(table.filled(np.nan)):
-        shade = EMPTY if np.isnan(value) else paint(float(image.norm(value)))[:3]
+        shade = EMPTY if np.isnan(value) else paint(float(np.asarray(image.norm(value))))[:3]
         axes.text(column, row, numbers[row][column], color=ink_on(shade), **place)
     return axes
 
@@ -118,7 +118,7 @@ def draw_colour_bar(
     bar.outline.set_visible(False)  # pyright: ignore[reportCallIssue]
     bar.ax.tick_params(labelsize=TINY, length=2, pad=2)
     bar.set_label(scale.label(name), size=SMALL, labelpad=2)
-    fitted(bar.ax.xaxis.label, bar.ax)
+    fit_text(bar.ax.xaxis.label, bar.ax)
 
 
 def cell_scale(axes: Axes, layout: Layout, tables: Sequence[np.ndarray]) -> Scale:

@@ -21,7 +21,7 @@ from tacit.show.canvas import (
     PAPER,
     TINY,
     axes_at,
-    fitted,
+    fit_text,
     headline,
     new_figure,
     plain,
@@ -175,7 +175,7 @@ def spread_figure(
         axes = axes_at(figure, left, top, width, rows * _ROW)
         draw_spread(groups, axes, logarithmic=logarithmic)
         axes.tick_params(labelleft=column == 0)
-        fitted(axes.set_title(plain(name)), axes)
+        fit_text(axes.set_title(plain(name)), axes)
     return figure
 
 

@@ -7,7 +7,6 @@ single numbers. So results that come later are shown as well.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -46,49 +45,39 @@ EDGE = -1.92  # where a likelihood ratio ends the 95 % set: half of 3.84
 MOST_ROWS, MOST_COLUMNS = 200, 12
 
 
-def check_sections(extras: Mapping[str, Any]) -> list[Section]:
-    """One section for each further result that holds anything."""
-    found = [(name, blocks_of(plain(result))) for name, result in extras.items()]
-    return [
-        Section(TITLES.get(name, words(name).capitalize()), blocks)
-        for name, blocks in found
-        if blocks
-    ]
+def check_sections(extras: Mapping[str, object]) -> list[Section]:
+    """One section for each check that holds anything."""
+    found = {name: blocks_of(plain(result)) for name, result in extras.items()}
+    return [Section(_title(name), blocks) for name, blocks in found.items() if blocks]
 
 
-def answers(extras: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Question -> the sentence that says most, for the further results that have some."""
-    found = {
-        TITLES[name]: [str(one) for one in _several(plain(result).get("sentences"))]
-        for name, result in extras.items()
-        if name in TITLES
-    }
-    # What was held back ends with the verdict, the others begin with it.
-    return {
-        title: said[-1:] if title == TITLES["holdout"] else said[:1]
-        for title, said in found.items()
-    }
+def answers(extras: Mapping[str, object]) -> dict[str, list[str]]:
+    """Question -> the sentence that says most, for the checks whose question is known."""
+    found = {}
+    for name in filter(TITLES.__contains__, extras):
+        sentences = [str(one) for one in _several(plain(extras[name]).get("sentences"))]
+        # What was held back ends with the verdict, the others begin with it.
+        found[TITLES[name]] = sentences[-1:] if name == "holdout" else sentences[:1]
+    return found
 
 
-def blocks_of(result: Any) -> list[Block]:
+def blocks_of(result: object) -> list[Block]:
     """A result as blocks: its sentences first, then what they rest on."""
     if not isinstance(result, Mapping):
         return [Items([str(one) for one in _several(result)])] if _several(result) else []
     sentences = [str(one) for one in _several(result.get("sentences"))]
     columns = result.get("columns")
-    columns = _compared(columns) if isinstance(columns, Mapping) else {}
+    columns = _with_ratios(columns) if isinstance(columns, Mapping) else {}
     if not columns and not sentences:  # a bare table
-        columns = {k: v for k, v in result.items() if isinstance(v, list)}
-    blocks: list[Block] = [Items(sentences)] if sentences else []
-    blocks += _scores(result) + _profile(columns)
+        columns = {name: value for name, value in result.items() if isinstance(value, list)}
     facts: dict[str, Cell] = {
-        MEANING.get(k, words(k)): v
-        for k, v in result.items()
-        if isinstance(v, int | float) and not isinstance(v, bool)
+        MEANING.get(name, words(name)): value
+        for name, value in result.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
     }
-    if facts:
-        blocks.append(Facts(facts))
-    return blocks + _columns(columns)
+    blocks: list[Block] = [Items(sentences)] if sentences else []
+    blocks += [*_scores(result), *_profile(columns), *([Facts(facts)] if facts else [])]
+    return blocks + _table(columns)
 
 
 def words(name: str) -> str:
@@ -96,121 +85,104 @@ def words(name: str) -> str:
     return str(name).replace("_", " ")
 
 
-def _scores(result: Mapping[str, Any]) -> list[Block]:
-    """One row a model, where a result compares how well several predict."""
-    scores = [v for v in result.values() if isinstance(v, Mapping) and "log_likelihood" in v]
-    if len(scores) < 2:
-        return []
-    rows = [
-        Row(
-            [
-                str(score.get("name", "")),
-                _with_error(score, "log_likelihood"),
-                Bar(100.0 * _number(score.get("share_optimal")), (0.0, 100.0)),
-            ]
-        )
-        for score in scores
-    ]
-    columns = [
-        Column("Model"),
-        Column("Log-likelihood", "mean of a step, ± standard error"),
-        Column("Best actions", "% of the steps"),
-    ]
-    return [Table("How well each predicts them", columns, rows)]
-
-
-def _with_error(score: Mapping[str, Any], name: str) -> str:
-    value, error = _number(score.get(name)), _number(score.get(f"{name}_error"))
-    # Rounding alone is no error.
-    known = error > 1e-9 * abs(value)
-    return f"{short(value)} ± {short(error, digits=2)}" if known else short(value)
-
-
-def _profile(columns: Mapping[str, Any]) -> list[Block]:
-    """The likelihood, or the share of best actions, against the discount."""
-    across = np.array([_number(v) for v in _several(columns.get("discount"))])
-    if len(across) < 2:
-        return []
-    order = np.argsort(across)
-    for name, title, level in ((BELOW, BELOW, EDGE), ("share_optimal", "best actions", None)):
-        values = np.array([_number(v) for v in _several(columns.get(name))])
-        if len(values) == len(across) and np.isfinite(values).any():
-            picture = line_picture(
-                title,
-                across[order],
-                values[order],
-                across_name="discount",
-                level=level,
-                level_name="95 % set above",
-            )
-            return [Gallery([picture])]
-    return []
-
-
-def _compared(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns, with a log-likelihood over several discounts told against the best of them."""
-    if "discount" not in columns or "log_likelihood" not in columns:
-        return dict(columns)
-    values = np.array([_number(v) for v in _several(columns["log_likelihood"])])
-    best = np.nanmax(values) if np.isfinite(values).any() else 0.0
-    told = {BELOW: np.round(values - best, 6).tolist()}  # less is rounding
-    return {
-        key: column
-        for name, value in columns.items()
-        for key, column in (told if name == "log_likelihood" else {name: value}).items()
-    }
-
-
-def _columns(columns: Mapping[str, Any]) -> list[Block]:
-    """A table of columns; a value with its ends is drawn as a bar."""
-    lengths = {len(_several(column)) for column in columns.values()}
-    if len(lengths) != 1 or not max(lengths):
-        return []
-    if {"value", "low", "high", "quantity", "name", "group"} <= set(columns):
-        return [_by_group(columns)]
-    count = lengths.pop()
-    shown = dict(list(columns.items())[:MOST_COLUMNS])
-    rows = [
-        Row([_cell(column[i]) for column in shown.values()]) for i in range(min(count, MOST_ROWS))
-    ]
-    left = len(columns) - len(shown)
-    note = f"The first {MOST_ROWS} of {count} rows. " if count > MOST_ROWS else ""
-    note += f"{left} more columns are in the files of the run." if left > 0 else ""
-    heads = [Column(words(name).capitalize()) for name in shown]
-    return [Table("The numbers", heads, rows, note)]
-
-
-def _by_group(columns: Mapping[str, Any]) -> Table:
-    """The numbers of each group, those of the same name below each other."""
-    names = ("quantity", "name", "group", "value", "low", "high")
-    rows = list(zip(*(columns[name] for name in names), strict=True))
-    rows.sort(key=lambda row: tuple(map(str, row[:3])))
-    scales = {
-        quantity: scale_of(
-            np.array([_number(v) for row in rows if row[0] == quantity for v in row[3:]])
-        )
-        for quantity in {row[0] for row in rows}
-    }
-    cells: list[Row] = []
-    for quantity, name, group, *numbers in rows[:MOST_ROWS]:
-        value, low, high = map(_number, numbers)
-        bar = Bar(value, scales[quantity], low=low, high=high)
-        cells.append(Row([f"{quantity} {name}".strip(), str(group), bar]))
-    heads = [Column("Number"), Column("Group"), Column("Value", "and its 95 % interval")]
-    return Table("Each group by itself", heads, cells)
-
-
-def _cell(value: Any) -> Cell:
+def cell(value: object) -> Cell:
+    """A value as it stands in a table."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return value if isinstance(value, int | float | str | None) else str(value)
 
 
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else np.nan
+def _title(name: str) -> str:
+    return TITLES.get(name, words(name).capitalize())
 
 
-def _several(value: Any) -> Sequence[Any]:
+def _scores(result: Mapping[str, object]) -> list[Block]:
+    """One row a model, where a result compares how well several predict."""
+    scores = [v for v in result.values() if isinstance(v, Mapping) and "log_likelihood" in v]
+    if len(scores) < 2:
+        return []
+    rows = []
+    for score in scores:
+        value, error, best = (
+            _numbers([score.get(name)])[0]
+            for name in ("log_likelihood", "log_likelihood_error", "share_optimal")
+        )
+        known = error > 1e-9 * abs(value)  # rounding alone is no error
+        told = f"{short(value)} ± {short(error, digits=2)}" if known else short(value)
+        rows.append(Row([str(score.get("name", "")), told, Bar(100.0 * best, (0.0, 100.0))]))
+    note = "mean of a step, ± standard error"
+    heads = [Column("Model"), Column("Log-likelihood", note)]
+    heads.append(Column("Best actions", "% of the steps"))
+    return [Table("How well each predicts them", heads, rows)]
+
+
+def _profile(columns: Mapping[str, object]) -> list[Block]:
+    """The likelihood, or the share of best actions, against the discount."""
+    across = _numbers(columns.get("discount"))
+    order = np.argsort(across)
+    for name, title, level in ((BELOW, BELOW, EDGE), ("share_optimal", "best actions", None)):
+        values = _numbers(columns.get(name))
+        if len(values) == len(across) > 1 and np.isfinite(values).any():
+            ends = {"level": level, "level_name": "95 % set above"}
+            picture = line_picture(title, across[order], values[order], "discount", **ends)
+            return [Gallery([picture])]
+    return []
+
+
+def _with_ratios(columns: Mapping[str, object]) -> dict[str, object]:
+    """The columns, a log-likelihood over several discounts told against the best of them."""
+    if "discount" not in columns:
+        return dict(columns)
+    values = _numbers(columns.get("log_likelihood"))
+    best = values[np.isfinite(values)].max(initial=-np.inf)
+    below = np.round(values - best, 6).tolist()  # less is rounding
+    return {
+        BELOW if name == "log_likelihood" else name: below if name == "log_likelihood" else column
+        for name, column in columns.items()
+    }
+
+
+def _table(columns: Mapping[str, object]) -> list[Block]:
+    """A table of columns; a value with its ends is drawn as a bar."""
+    lists = {name: _several(column) for name, column in columns.items()}
+    lengths = {len(column) for column in lists.values()}
+    if len(lengths) != 1 or not max(lengths):
+        return []
+    if {"value", "low", "high", "quantity", "name", "group"} <= set(lists):
+        return [_group_table(lists)]
+    count, shown = lengths.pop(), dict(list(lists.items())[:MOST_COLUMNS])
+    rows = [Row([cell(value) for value in row]) for row in zip(*shown.values(), strict=True)]
+    left = len(lists) - len(shown)
+    note = f"The first {MOST_ROWS} of {count} rows. " if count > MOST_ROWS else ""
+    note += f"{left} more columns are in the files of the run." if left > 0 else ""
+    heads = [Column(words(name).capitalize()) for name in shown]
+    return [Table("The numbers", heads, rows[:MOST_ROWS], note)]
+
+
+def _group_table(columns: Mapping[str, Sequence[object]]) -> Table:
+    """The numbers of each group, those of the same name below each other."""
+    quantities = np.array(columns["quantity"], dtype=str)
+    numbers = np.stack([_numbers(columns[name]) for name in ("value", "low", "high")])
+    labels = [columns[name] for name in ("quantity", "name", "group")]
+    order = sorted(range(len(quantities)), key=lambda i: [str(column[i]) for column in labels])
+    rows = []
+    for i in order[:MOST_ROWS]:
+        value, low, high = map(float, numbers[:, i])
+        limits = scale_of(numbers[:, quantities == quantities[i]])
+        quantity, name, group = (str(column[i]) for column in labels)
+        bar = Bar(value, limits, low=low, high=high)
+        rows.append(Row([f"{quantity} {name}".strip(), group, bar]))
+    heads = [Column("Number"), Column("Group"), Column("Value", "and its 95 % interval")]
+    return Table("Each group by itself", heads, rows)
+
+
+def _numbers(values: object) -> np.ndarray:
+    """[N] the numbers; NaN for what is none."""
+    several = _several(values)
+    return np.array([float(v) if isinstance(v, int | float) else np.nan for v in several])
+
+
+def _several(value: object) -> Sequence[object]:
     if value is None:
         return []
     return value if isinstance(value, list | tuple) else [value]
@@ -221,8 +193,8 @@ def line_picture(
     title: str,
     across: np.ndarray,
     values: np.ndarray,
-    *,
     across_name: str,
+    *,
     level: float | None = None,
     level_name: str = "",
 ) -> Picture:

@@ -34,7 +34,7 @@ MEANING = {  # of the columns of a history that are drawn
 }
 
 
-def course(named: NamedRecovery) -> list[Block]:
+def convergence_blocks(named: NamedRecovery) -> list[Block]:
     """The curves of the search, and a slider over its iterations; nothing if it has no history."""
     history = named.recovery.history
     rows = _kept_rows(named)

@@ -16,7 +16,7 @@ from tacit.show.canvas import (
     VISIT_MAP,
     axes_at,
     box_of,
-    fitted,
+    fit_text,
     new_figure,
     plain,
     styled,
@@ -71,7 +71,7 @@ class MapGrid:
         return self.drawn.rows * self.drawn.columns
 
     @property
-    def told(self) -> bool:
+    def has_values(self) -> bool:
         """Whether values can be pointed at, and the page stays small."""
         return self.cells * self.maps <= MOST_TOLD
 
@@ -133,7 +133,7 @@ def action_maps(named: NamedRecovery) -> Details | None:
     objective = named.recovery.objective
     tables_each = 1 + (objective.reward.ndim == 2) + named.constraints
     grid = MapGrid(named.layout, named.actions * tables_each)
-    if named.actions < 2 or grid.factor > 1 or not grid.told:
+    if named.actions < 2 or grid.factor > 1 or not grid.has_values:
         return None
     tables: list[tuple[str, np.ndarray, str, tuple[float, float]]] = [
         ("chance", named.policy, VISIT_MAP, (0.0, 1.0))
@@ -199,7 +199,7 @@ def value_map(
             below.set_axis_off()
 
     digits = 3 if grid.cells <= FEW else 2
-    texts = [f"{short(v, digits=digits)}{unit}" for v in table] if grid.told else []
+    texts = [f"{short(v, digits=digits)}{unit}" for v in table] if grid.has_values else []
     return _picture(grid, title, draw, texts, _value_words(grid, table, title, unit))
 
 
@@ -213,7 +213,9 @@ def policy_map(grid: MapGrid, named: NamedRecovery) -> Picture:
         draw_key(below, layout, named.actions, tied=False, mixed=mixed)
 
     most = 3 if grid.cells <= FEW else 1
-    texts = [named.told(chances, most=most) for chances in policy] if grid.told else []
+    texts = (
+        [named.action_shares(chances, most=most) for chances in policy] if grid.has_values else []
+    )
     counts = np.bincount(policy.argmax(axis=1), minlength=named.actions)
     common = ", ".join(f"{named.action(a)} in {counts[a]}" for a in np.argsort(-counts)[:4])
     return _picture(
@@ -242,7 +244,7 @@ def _picture(
         for axis in (axes.xaxis, axes.yaxis):
             places = axis.get_ticklocs()
             axis.set_ticks(places, [f"{grid.factor * int(place)}" for place in places])
-    fitted(axes.set_title(plain(title)), axes)
+    fit_text(axes.set_title(plain(title)), axes)
     cells = []
     if texts:
         box = box_of(axes, (-0.5, layout.columns - 0.5), (-0.5, layout.rows - 0.5))

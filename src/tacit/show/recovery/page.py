@@ -11,8 +11,8 @@ from tacit import __version__
 from tacit.folders.runs import Run, plain
 from tacit.show.document import Block, Code, Details, Document, Facts, Items, Paragraph, Section
 from tacit.show.numbers import scale_of, short
-from tacit.show.recovery.checks import answers, check_sections, words
-from tacit.show.recovery.convergence import course
+from tacit.show.recovery.checks import answers, cell, check_sections, words
+from tacit.show.recovery.convergence import convergence_blocks
 from tacit.show.recovery.findings import NAMED, capital, headlines, worst_first
 from tacit.show.recovery.maps import MapGrid, action_maps, map_gallery
 from tacit.show.recovery.states import NamedRecovery, state_bars, state_choice, state_table
@@ -49,7 +49,7 @@ def recovery_document(run: Run) -> Document:
         Section("Weights, budgets and prices", weight_tables(named), WEIGHTS),
         *check_sections(run.extras),
         guarantee_section(run),
-        Section("Convergence", course(named)),
+        Section("Convergence", convergence_blocks(named)),
         data_section(run),
         reproduce_section(run),
     ]
@@ -76,7 +76,7 @@ def _world_section(named: NamedRecovery) -> Section:
         blocks.append(details)
     grid, layout = MapGrid.of(named), named.layout
     lead = "Point at a cell, or move over a map with the arrow keys, to read its value."
-    if not grid.told:
+    if not grid.has_values:
         lead = "The table below names the cells that are visited most."
     if grid.factor > 1:
         lead += (
@@ -135,45 +135,31 @@ def data_section(run: Run) -> Section:
     return Section("The demonstrations", blocks + tables + fit_table(run.trajectories))
 
 
-def fit_table(columns: Mapping[str, object]) -> list[Block]:
+def fit_table(columns: Mapping[str, np.ndarray]) -> list[Block]:
     """One row a trajectory: how well it fits what was recovered, the worst first."""
-    shown = {}
-    for name, column in columns.items():
-        values = list(np.asarray(column).tolist())
-        known = [v for v in values if not (isinstance(v, float) and np.isnan(v))]
-        if known:
-            shown[name] = values
-    if not shown or not len(next(iter(shown.values()))):
+    lists = {name: np.asarray(column).tolist() for name, column in columns.items()}
+    if "share_optimal" in lists:
+        lists["share_optimal"] = (100.0 * np.asarray(columns["share_optimal"])).tolist()
+    shown = {name: column for name, column in lists.items() if any(v == v for v in column)}
+    if not shown:
         return []
-    count = len(next(iter(shown.values())))
-    scales = {name: _scale(values) for name, values in shown.items()}
+    limits = {"share_optimal": (0.0, 100.0)}
+    if "log_likelihood" in shown:
+        limits["log_likelihood"] = scale_of(shown["log_likelihood"])
     rows = []
-    for i in range(min(count, MOST_TRAJECTORIES)):
-        cells: list[Cell] = [_cell(name, values[i], scales[name]) for name, values in shown.items()]
+    for values in list(zip(*shown.values(), strict=True))[:MOST_TRAJECTORIES]:
+        cells = [
+            Bar(value, limits[name]) if name in limits and isinstance(value, float) else cell(value)
+            for name, value in zip(shown, values, strict=True)
+        ]
         rows.append(Row([str(cells[0]), *cells[1:]]))
-    heads = [HEADS.get(name, Column(words(name).capitalize())) for name in shown]
+    count = len(next(iter(shown.values())))
     note = "The worst fits stand first: they are worth a look."
     if count > MOST_TRAJECTORIES:
         note += f" The {MOST_TRAJECTORIES} worst of {count} are listed."
-    table = Table(
-        "How well each trajectory fits", heads, rows, note, searchable=True, sortable=True
-    )
-    return [table]
-
-
-def _scale(values: list[object]) -> tuple[float, float]:
-    numbers = [float(v) for v in values if isinstance(v, int | float)]
-    return scale_of(np.array(numbers))
-
-
-def _cell(name: str, value: object, scale: tuple[float, float]) -> Cell:
-    if name == "share_optimal" and isinstance(value, float):
-        return Bar(100.0 * value, (0.0, 100.0))
-    if name == "log_likelihood" and isinstance(value, float):
-        return Bar(value, scale)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return value if isinstance(value, str | int | float) else str(value)
+    heads = [HEADS.get(name, Column(words(name).capitalize())) for name in shown]
+    caption = "How well each trajectory fits"
+    return [Table(caption, heads, rows, note, searchable=True, sortable=True)]
 
 
 def guarantee_section(run: Run) -> Section:

@@ -112,11 +112,11 @@ class NamedRecovery:
         """The name of an action."""
         return self.layout.action_name(int(action))
 
-    def doing(self, state: int, *, most: int = 3) -> str:
+    def behaviour(self, state: int, *, most: int = 3) -> str:
         """What is done in a state, in words: the likeliest actions with their shares."""
-        return self.told(self.policy[state], most=most)
+        return self.action_shares(self.policy[state], most=most)
 
-    def told(self, chances: np.ndarray, *, most: int = 3) -> str:
+    def action_shares(self, chances: np.ndarray, *, most: int = 3) -> str:
         """The likeliest actions in words, with their shares."""
         order = [a for a in np.argsort(-chances, kind="stable")[:most] if chances[a] >= 0.01]
         if not order or chances[order[0]] > 0.995:
@@ -134,7 +134,7 @@ def state_bars(named: NamedRecovery) -> Choice:
     quantities += [
         (named.cost_title(k), cost, "") for k, cost in enumerate(named.costs) if named.identified[k]
     ]
-    quantities.append(("share of its time", 100.0 * rid(named.time), " %"))
+    quantities.append(("share of its time", 100.0 * without_traces(named.time), " %"))
     options = [
         Option((index,), [_bars(named, name, values, unit)])
         for index, (name, values, unit) in enumerate(quantities)
@@ -161,12 +161,12 @@ def state_table(named: NamedRecovery) -> Table:
     columns = [Column("State"), Column("Time there", "%"), Column("What it does")]
     columns += [Column("Reward", "of a step there")]
     columns += [Column(named.cost_title(k).capitalize(), "of a step there") for k in known]
-    rows, time = [], rid(named.time)
+    rows, time = [], without_traces(named.time)
     for s in order:
         numbers = [100.0 * time[s], named.reward[s]]
         numbers += [named.costs[k, s] for k in known]
         bars: list[Cell] = [Bar(float(v), scale) for v, scale in zip(numbers, scales, strict=True)]
-        rows.append(Row([named.state(s), bars[0], named.doing(s), *bars[1:]]))
+        rows.append(Row([named.state(s), bars[0], named.behaviour(s), *bars[1:]]))
     note = "Time is the share of its discounted time that the recovered policy spends there."
     if named.states > MOST_LISTED:
         note += (
@@ -191,7 +191,7 @@ def state_choice(named: NamedRecovery) -> list[Block]:
     columns += [Column(named.cost_title(k).capitalize()) for k in costly]
     options = []
     for index, s in enumerate(order):
-        rows, chances = [], rid(named.policy[s])
+        rows, chances = [], without_traces(named.policy[s])
         for a in range(named.actions):
             cells: list[Cell] = [
                 named.action(a),
@@ -211,6 +211,6 @@ def state_choice(named: NamedRecovery) -> list[Block]:
     return [Paragraph(text), Choice([Selector("state", names)], options)]
 
 
-def rid(shares: np.ndarray) -> np.ndarray:
+def without_traces(shares: np.ndarray) -> np.ndarray:
     """The shares, rid of what is nothing beside the largest: nobody needs 10⁻¹⁷ %."""
     return np.where(shares < NOTHING * shares.max(initial=0.0), 0.0, shares)
