@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from tacit.forward.solve import solve
     from tacit.inverse import families as families
     from tacit.inverse.findings import Finding, Kind
-    from tacit.inverse.joint.tasks import JointRecovery, Task
+    from tacit.inverse.joint.recovery import JointRecovery
+    from tacit.inverse.joint.tasks import Task
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.optimal.explanation import Explanation
@@ -72,7 +73,8 @@ _DEFINED = {
     "tacit.inverse.findings": ["Finding", "Kind"],
     "tacit.inverse.recover": ["recover"],
     "tacit.inverse.recovery": ["Recovery", "RecoveryStatus"],
-    "tacit.inverse.joint.tasks": ["JointRecovery", "Task"],
+    "tacit.inverse.joint.recovery": ["JointRecovery"],
+    "tacit.inverse.joint.tasks": ["Task"],
     "tacit.inverse.noisy.likelihood": ["Likelihood"],
     "tacit.inverse.noisy.convex": ["Convex"],
     "tacit.inverse.optimal.explanation": ["Explanation"],

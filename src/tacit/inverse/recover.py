@@ -19,7 +19,8 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
 if TYPE_CHECKING:
-    from tacit.inverse.joint.tasks import JointRecovery, SharedLikelihood, Task
+    from tacit.inverse.joint.recovery import JointRecovery
+    from tacit.inverse.joint.tasks import SharedLikelihood, Task
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.noisy.sharded import ShardedRecovery

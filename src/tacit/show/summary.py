@@ -12,7 +12,7 @@ from tacit.show.numbers import short
 from tacit.show.recovery.findings import worst_first
 
 if TYPE_CHECKING:
-    from tacit.inverse.joint.tasks import JointRecovery
+    from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.recovery import Recovery
 
 WIDTH = 88
