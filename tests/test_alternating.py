@@ -19,10 +19,17 @@ from tacit.forward.solve import solve
 from tacit.forward.visitation import visitation_recursion
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import Kind
-from tacit.inverse.paper.alternating import Alternating, Bound, Budget, Step, _history, row
+from tacit.inverse.paper.alternating import (
+    Alternating,
+    Bound,
+    Budget,
+    Step,
+    history_of,
+    history_row,
+)
+from tacit.inverse.paper.projections import first_weights, gradients, stride, yardsticks
 from tacit.inverse.paper.report import report
 from tacit.inverse.paper.rounds import favourites, rounds, with_favourites
-from tacit.inverse.paper.weights import first_weights, gradients, stride, yardsticks
 from tacit.inverse.recovery import Recovery, RecoveryStatus
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -384,10 +391,10 @@ def test_a_constraint_that_binds_by_chance_is_set_aside():
     sticks = yardsticks(seen, rules.band)
     for start in range(12):
         *_, (last, _) = rounds(mdp, features, seen, sticks, rules, start=start)
-        if last.rests(rules.tolerance) and last.multipliers[0] > 0:
+        if last.converged(rules.tolerance) and last.multipliers[0] > 0:
             break
     assert last.multipliers[0] > 0
-    recovery = report(rules, mdp, features, walks, seen, last, _history([row(last)]))
+    recovery = report(rules, mdp, features, walks, seen, last, history_of([history_row(last)]))
     assert recovery.multipliers[0] == 0
     assert recovery.solution.multipliers[0] == 0
     assert np.isnan(recovery.cost_weights[0]).all()
@@ -562,7 +569,7 @@ def test_exact_expectations_are_matched_exactly(seed):
     )
     rules = Alternating(band=0.0, starts=6, max_steps=300)
     best, _ = rules._best(world.mdp, world.features, exact)
-    assert best.rests(rules.tolerance)
+    assert best.converged(rules.tolerance)
     assert best.gap <= 1e-4  # a full step of 5 times the gap moves weights by less than 1e-4
     assert abs(best.loss) <= 1e-4 * np.abs(exact.reward).max()
 

@@ -11,9 +11,9 @@ from tacit.forward.solution import Solution, Status
 from tacit.inverse.expectations import Blocks, Expectations, pull_back
 from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
 from tacit.inverse.identification import unidentified
+from tacit.inverse.paper.projections import within_bands, yardsticks
 from tacit.inverse.paper.rounds import Round, favourites, visits_of, with_favourites
-from tacit.inverse.paper.weights import matched, yardsticks
-from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
+from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, status_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 
@@ -66,13 +66,14 @@ def report(
         temperature=solution.temperature,
         objective=objective,
         solution=solution,
-        status=_status(rules, seen, best, solution, gap),
-        certificate=RecoveryCertificate(
-            feature_gap=gap,
-            sampling_noise=seen.noise,
-            truncation=seen.relative_truncation,
-            projected_gradient=best.pull,
-            weight_change=best.change,
+        status=status_of(
+            converged=not best.infeasible
+            and best.converged(rules.tolerance)
+            and solution.status is Status.CONVERGED,
+            proven=not gap > _explicable(rules, seen),
+        ),
+        certificate=RecoveryCertificate.of(
+            seen, reached, projected_gradient=best.pull, weight_change=best.change
         ),
         history=history,
         identification=unidentified(
@@ -82,21 +83,6 @@ def report(
         reward_names=features.reward_names,
         cost_names=features.cost_names,
     )
-
-
-def _status(
-    rules: Alternating, seen: Expectations, best: Round, solution: Solution, gap: float
-) -> RecoveryStatus:
-    """Converged where the weights rest at a point that matches; a local optimum if it does not."""
-    if (
-        best.infeasible
-        or not best.rests(rules.tolerance)
-        or solution.status is not Status.CONVERGED
-    ):
-        return RecoveryStatus.NOT_CONVERGED
-    if gap > _explicable(rules, seen):
-        return RecoveryStatus.LOCAL_OPTIMUM
-    return RecoveryStatus.CONVERGED
 
 
 def _explicable(rules: Alternating, seen: Expectations) -> float:
@@ -135,7 +121,7 @@ def _explained(
         return False
     _, solution = _problem(rules, mdp, features, seen, best, kept)
     reached = pull_back(features, visits_of(mdp, rules, solution))
-    return matched(seen, yardsticks(seen, rules.band), reached)
+    return within_bands(seen, yardsticks(seen, rules.band), reached)
 
 
 def _price_scale(features: Features, weights: Blocks) -> np.ndarray:
@@ -202,13 +188,13 @@ def _about_rounds(rules: Alternating, best: Round, history: History) -> list[Fin
             count = int(idle[:, k].sum())
             said = f"In {count} of {total} rounds the budget of constraint {k} did not bind"
             findings.append(Finding(f"{said}; {turned}.", constraint=k, number=count))
-    rests = (history["weight_change"] <= rules.tolerance) & (
+    converged = (history["weight_change"] <= rules.tolerance) & (
         history["projected_gradient"] <= rules.tolerance
     )
-    findings += _about_starts(rules, history, rests)
+    findings += _about_starts(rules, history, converged)
     own = history["start"] == best.start
     late = history["reversed"][own & (history["iteration"] >= own.sum() // 2)]
-    if not rests[own].any() and late.mean() > 0.5:
+    if not converged[own].any() and late.mean() > 0.5:
         said = (
             f"The weights oscillate: {late.mean():.0%} of the later steps turned back on the one "
             "before. The best round was kept."
@@ -217,12 +203,12 @@ def _about_rounds(rules: Alternating, best: Round, history: History) -> list[Fin
     return findings
 
 
-def _about_starts(rules: Alternating, history: History, rests: np.ndarray) -> list[Finding]:
+def _about_starts(rules: Alternating, history: History, converged: np.ndarray) -> list[Finding]:
     if rules.starts == 1:
         return []
-    count = int(rests.sum())
+    count = int(converged.sum())
     said = f"{count} of {rules.starts} starts converged"
-    spread = float(np.ptp(history["reward_weights"][rests], axis=0).max()) if count > 1 else 0.0
+    spread = float(np.ptp(history["reward_weights"][converged], axis=0).max()) if count > 1 else 0.0
     if spread <= 0.05:
         return [Finding(f"{said}.", number=count)]
     said += f", at reward weights that differ by up to {spread:.2f}: the demonstrations do not "

@@ -1,8 +1,4 @@
-"""Actions with the same consequences: no weights tell them apart, only the demonstrations do.
-
-Two moves into walls from a corner lead to the same places and have the same features. Every optimal
-policy may take either, so a solver's choice is arbitrary; the demonstrated one is preferred.
-"""
+"""The rounds of Algorithm 1: lines 4 to 11, solve, collect, step and project."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ import numpy as np
 from tacit.forward.solution import Certificate, Mixture, Solution, Status
 from tacit.forward.visitation import visitation, visitation_recursion
 from tacit.inverse.expectations import Blocks, Expectations, pull_back
-from tacit.inverse.paper.weights import Yardsticks, first_weights, stride
+from tacit.inverse.paper.projections import Yardsticks, first_weights, stride
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -24,56 +20,6 @@ if TYPE_CHECKING:
 
 # Probabilities that are sums of the same numbers in another order differ by a few last bits.
 SAME = 1e-12
-
-
-def favourites(mdp: MDP, features: Features, visitation: np.ndarray) -> np.ndarray:
-    """[S, A] for each action, the one with the same consequences that `visitation` [S, A] favours.
-
-    An action is its own favourite where none of its twins was taken more often.
-    """
-    chosen = np.tile(np.arange(mdp.actions), (mdp.states, 1))
-    taken = visitation.copy()
-    for first in range(mdp.actions):
-        for second in range(mdp.actions):
-            if first == second:
-                continue
-            rows = np.flatnonzero(visitation[:, second] > taken[:, first])
-            rows = rows[_twins(mdp, features, rows, first, second)]
-            chosen[rows, first] = second
-            taken[rows, first] = visitation[rows, second]
-    return chosen
-
-
-def with_favourites(solution: Solution, chosen: np.ndarray) -> Solution:
-    """The same solution with the mass of each action on its favourite [S, A].
-
-    Value, costs and certificate stay, since the consequences do. A noisy policy is left as it is:
-    its model takes twins equally often.
-    """
-    own = np.arange(chosen.shape[1])
-    if solution.temperature > 0 or (chosen == own).all():
-        return solution
-    rows = np.arange(len(chosen))[:, None]
-    policy, visitation = np.zeros_like(solution.policy), np.zeros_like(solution.visitation)
-    np.add.at(policy, (rows, chosen), solution.policy)
-    np.add.at(visitation, (rows, chosen), solution.visitation)
-    mixture = solution.mixture
-    if mixture is not None:
-        moved = chosen[rows[:, 0], mixture.policies].astype(mixture.policies.dtype)
-        mixture = Mixture(mixture.weights, moved)
-    return replace(solution, policy=policy, visitation=visitation, mixture=mixture)
-
-
-def _twins(mdp: MDP, features: Features, rows: np.ndarray, first: int, second: int) -> np.ndarray:
-    """[R] bool, in which of the states `rows` [R] the two actions have the same consequences."""
-    lists = mdp.transitions
-    same = (lists.states[rows, first] == lists.states[rows, second]).all(axis=1)
-    gap = np.abs(lists.probabilities[rows, first] - lists.probabilities[rows, second])
-    same &= gap.max(axis=1, initial=0.0) <= SAME
-    for table in (features.reward, *features.costs):
-        if table.ndim == 3:
-            same &= (table[rows, first] == table[rows, second]).all(axis=1)
-    return same
 
 
 def visits_of(mdp: MDP, rules: Alternating, solution: Solution) -> np.ndarray:
@@ -110,7 +56,7 @@ def later_of(mdp: MDP, features: Features, rules: Alternating, solution: Solutio
     return pull_back(features, whole - visitation_recursion(mdp, solution.policy, rules.steps))
 
 
-def solved(
+def solve_round(
     mdp: MDP,
     features: Features,
     rules: Alternating,
@@ -181,15 +127,15 @@ class Round:
         """
         matched = self.gap <= noise
         rank = self.distance if matched else self.gap
-        return self.infeasible, not self.rests(tolerance), not matched, rank
+        return self.infeasible, not self.converged(tolerance), not matched, rank
 
-    def rests(self, tolerance: float) -> bool:
+    def converged(self, tolerance: float) -> bool:
         """Whether the weights stay: no change, and no pull on a weight too small to show one."""
         return self.change <= tolerance and self.pull <= tolerance
 
 
 @dataclass(frozen=True, eq=False)
-class Ahead:
+class NextRound:
     """What the next round needs.
 
     Attributes:
@@ -216,8 +162,8 @@ def rounds(
     *,
     start: int,
     free: bool = False,
-    ahead: Ahead | None = None,
-) -> Iterator[tuple[Round, Ahead]]:
+    ahead: NextRound | None = None,
+) -> Iterator[tuple[Round, NextRound]]:
     """The rounds of one start, each with what the next one needs.
 
     Args:
@@ -234,12 +180,12 @@ def rounds(
     preferred = favourites(mdp, features, seen.visitation)
     if ahead is None:
         logs = first_weights(seen, seed=rules.seed, start=start)  # line 1
-        ahead = Ahead(0, logs, None, later_of(mdp, features, rules, guess), guess)
+        ahead = NextRound(0, logs, None, later_of(mdp, features, rules, guess), guess)
     for number in range(ahead.number, rules.max_steps):
         logs, before, later, guess = ahead.log_weights, ahead.before, ahead.later, ahead.guess
         weights = tuple(np.exp(part) for part in logs)
         budgets = budgets_of(features, seen, rules, weights, later, free)
-        solution, budgets, raised = solved(mdp, features, rules, weights, budgets, guess)
+        solution, budgets, raised = solve_round(mdp, features, rules, weights, budgets, guess)
         solution = with_favourites(solution, preferred)
         infeasible = solution.status in (Status.INFEASIBLE, Status.AT_LEAST_COST)
         prices = np.ones(len(budgets)) if infeasible else solution.multipliers
@@ -269,7 +215,7 @@ def rounds(
             guess=guess,
             reached=reached,
             gap=seen.gap(reached),
-            distance=_distance(visits, seen.visitation),
+            distance=_variation(visits, seen.visitation),
             loss=float(current[0] @ (reached[0] - seen.reward)),
             step=share,
             change=taken.change,
@@ -282,7 +228,7 @@ def rounds(
         # Other ties are broken in favour of what was demonstrated where that can be: policy
         # iteration leaves the actions it is given only for better ones.
         policy = np.where(shown[:, None], guess.policy, solution.policy)
-        ahead = Ahead(
+        ahead = NextRound(
             number + 1,
             taken.log_weights,
             travelled,
@@ -290,11 +236,11 @@ def rounds(
             replace(solution, policy=policy),
         )
         yield made, ahead
-        if made.rests(rules.tolerance):
+        if made.converged(rules.tolerance):
             return
 
 
-def _distance(first: np.ndarray, second: np.ndarray) -> float:
+def _variation(first: np.ndarray, second: np.ndarray) -> float:
     """Total variation between two visitations [S, A], normalised."""
     return float(0.5 * np.abs(first / first.sum() - second / second.sum()).sum())
 
@@ -320,3 +266,58 @@ def _first_guess(mdp: MDP, seen: Expectations) -> tuple[Solution, np.ndarray]:
         certificate=unknown,
     )
     return guess, shown
+
+
+# Actions with the same consequences: two moves into walls from a corner lead to the same places and
+# have the same features. No weights tell them apart, so a solver's choice is arbitrary; the
+# demonstrated one is preferred.
+
+
+def favourites(mdp: MDP, features: Features, visitation: np.ndarray) -> np.ndarray:
+    """[S, A] for each action, the one with the same consequences that `visitation` [S, A] favours.
+
+    An action is its own favourite where none of its twins was taken more often.
+    """
+    chosen = np.tile(np.arange(mdp.actions), (mdp.states, 1))
+    taken = visitation.copy()
+    for first in range(mdp.actions):
+        for second in range(mdp.actions):
+            if first == second:
+                continue
+            rows = np.flatnonzero(visitation[:, second] > taken[:, first])
+            rows = rows[_twins(mdp, features, rows, first, second)]
+            chosen[rows, first] = second
+            taken[rows, first] = visitation[rows, second]
+    return chosen
+
+
+def with_favourites(solution: Solution, chosen: np.ndarray) -> Solution:
+    """The same solution with the mass of each action on its favourite [S, A].
+
+    Value, costs and certificate stay, since the consequences do. A noisy policy is left as it is:
+    its model takes twins equally often.
+    """
+    own = np.arange(chosen.shape[1])
+    if solution.temperature > 0 or (chosen == own).all():
+        return solution
+    rows = np.arange(len(chosen))[:, None]
+    policy, visitation = np.zeros_like(solution.policy), np.zeros_like(solution.visitation)
+    np.add.at(policy, (rows, chosen), solution.policy)
+    np.add.at(visitation, (rows, chosen), solution.visitation)
+    mixture = solution.mixture
+    if mixture is not None:
+        moved = chosen[rows[:, 0], mixture.policies].astype(mixture.policies.dtype)
+        mixture = Mixture(mixture.weights, moved)
+    return replace(solution, policy=policy, visitation=visitation, mixture=mixture)
+
+
+def _twins(mdp: MDP, features: Features, rows: np.ndarray, first: int, second: int) -> np.ndarray:
+    """[R] bool, in which of the states `rows` [R] the two actions have the same consequences."""
+    lists = mdp.transitions
+    same = (lists.states[rows, first] == lists.states[rows, second]).all(axis=1)
+    gap = np.abs(lists.probabilities[rows, first] - lists.probabilities[rows, second])
+    same &= gap.max(axis=1, initial=0.0) <= SAME
+    for table in (features.reward, *features.costs):
+        if table.ndim == 3:
+            same &= (table[rows, first] == table[rows, second]).all(axis=1)
+    return same
