@@ -72,10 +72,9 @@ class PriceCurve:
     @property
     def sentences(self) -> tuple[Finding, ...]:
         """What the curve says, as findings."""
-        about = {"constraint": self.constraint}
         if len(self) == 1:
             said = f"The budget of constraint {self.constraint} never matters."
-            return (Finding(said, Kind.SLACK, **about),)
+            return (Finding(said, Kind.SLACK, constraint=self.constraint),)
         low, high = self.budgets[0], self.budgets[-1]
         prices = self.multipliers if self.corner_prices is None else [*self.corner_prices, 0.0]
         texts = [
@@ -89,11 +88,13 @@ class PriceCurve:
                 f"{prices[0]:.4g} to {prices[-1]:.4g}."
             ),
         ]
-        said = [Finding(text, **about) for text in texts]
+        said = [Finding(text, constraint=self.constraint) for text in texts]
         missed = sum(status is Status.TOLERANCE_MISSED for status in self.statuses)
         if missed:
             text = f"{missed} of {len(self)} points missed the tolerance."
-            said.append(Finding(text, Kind.NOT_CONVERGED, **about, number=missed))
+            said.append(
+                Finding(text, Kind.NOT_CONVERGED, constraint=self.constraint, number=missed)
+            )
         return tuple(said)
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.transitions import read_only
+
+if TYPE_CHECKING:
+    from tacit.inverse.findings import Finding
 
 # (reward_direction, cost_directions) -> the ends of an interval.
 Answer = Callable[[npt.ArrayLike, Iterable[npt.ArrayLike]], tuple[float, float]]
@@ -30,7 +33,7 @@ class Identification:
         multiplier_standard_errors: [K].
         budget_standard_errors: [K].
         active: [K] bool, whether the constraint restrains the demonstrator.
-        findings: plain sentences about what was and was not found.
+        findings: what was and was not found.
         answer: what `interval` asks; None where the estimator cannot tell.
         p_values: [K] of "this constraint is not active"; NaN where it was not tested.
         confidence: of the intervals.
@@ -45,7 +48,7 @@ class Identification:
     multiplier_standard_errors: Any
     budget_standard_errors: Any
     active: Any
-    findings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     answer: Answer | None = None
     p_values: npt.ArrayLike = ()
     confidence: float = CONFIDENCE
@@ -85,7 +88,7 @@ def unidentified(
     cost_weights: Iterable[np.ndarray],
     *,
     active: Any,
-    findings: Iterable[str] = (),
+    findings: Iterable[Finding] = (),
 ) -> Identification:
     """The `Identification` of an estimator that gives points only: no interval is known.
 
@@ -93,7 +96,7 @@ def unidentified(
         reward_weights: [D], for their number.
         cost_weights: one [D_k] per constraint, for their number.
         active: [K] bool.
-        findings: plain sentences.
+        findings: what was and was not found.
     """
     costs = [np.full(len(weights), np.nan) for weights in cost_weights]
     constraints = np.full(len(costs), np.nan)

@@ -31,15 +31,15 @@ class StoredSet:
     @cached_property
     def questions(self) -> Any:
         """The set of explanations, built when it is first asked."""
+        from tacit.inverse.optimal.columns import Columns
         from tacit.inverse.optimal.cone import cone
         from tacit.inverse.optimal.questions import Questions
-        from tacit.inverse.optimal.vocabulary import Vocabulary
         from tacit.model.mdp import MDP
         from tacit.model.transitions import Successors
 
         given, sizes = self.arrays, self.arrays["sizes"].tolist()
         ends = np.cumsum(sizes)[:-1]
-        words = Vocabulary(
+        columns = Columns(
             tables=given["tables"],
             units=given["units"],
             block=given["block"],
@@ -51,8 +51,8 @@ class StoredSet:
         )
         lists = Successors(given["successors"], given["probabilities"])
         mdp = MDP(lists, given["initial"], float(given["discount"]))
-        found = cone(mdp, words.tables, given["observed"].astype(float))
-        return Questions(found, words, float(given["tolerance"]))
+        found = cone(mdp, columns.tables, given["observed"].astype(float))
+        return Questions(found, columns, float(given["tolerance"]))
 
     def __call__(self, reward_direction: Any, cost_directions: Any = ()) -> tuple[float, float]:
         """The least and largest value over all explanations."""
@@ -66,13 +66,13 @@ def stored(answer: Any) -> dict[str, np.ndarray]:
     elif isinstance(answer, DeltaMethod):
         found = {name: getattr(answer, name) for name in DeltaMethod.__dataclass_fields__}
     elif hasattr(answer, "cone"):
-        mdp, words = answer.cone.mdp, answer.words
+        mdp, columns = answer.cone.mdp, answer.columns
         found = {
-            name: getattr(words, name)
+            name: getattr(columns, name)
             for name in ("tables", "units", "block", "feature", "sizes", "free_reward")
         }
         found |= {
-            "inert": np.concatenate(words.inert),
+            "inert": np.concatenate(columns.inert),
             "observed": answer.cone.observed,
             "tolerance": answer.tolerance,
             "successors": mdp.transitions.states,

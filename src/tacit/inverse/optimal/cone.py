@@ -26,6 +26,8 @@ from tacit.forward.pricing import Column, best_column
 from tacit.model.mdp import MDP
 from tacit.model.transitions import Successors
 
+# [m, n] a table of rows, dense or sparse.
+Matrix = Any
 # Frontier states from which on dense rows with one column each cost more than what they save.
 MANY = 250
 
@@ -57,14 +59,14 @@ class Cone:
     frontier: np.ndarray
     free: np.ndarray
     rest: np.ndarray
-    forms: Any
-    equalities: Any
-    ceilings: Any
+    forms: Matrix
+    equalities: Matrix
+    ceilings: Matrix
     stopped: MDP | None
-    moves: Any
+    moves: Matrix
 
     @property
-    def columns(self) -> int:
+    def width(self) -> int:
         """C, how many columns there are."""
         return len(self.tables)
 
@@ -119,21 +121,21 @@ def cone(mdp: MDP, tables: np.ndarray, counts: np.ndarray) -> Cone:
     return replace(found, equalities=rows(found, forms, *np.nonzero(second)))
 
 
-def _own_values(columns: int, states: int) -> Any:
+def _own_values(columns: int, states: int) -> Matrix:
     """[S, n] sparse, each value a variable of its own."""
     from scipy.sparse import csr_array, eye_array, hstack
 
     return csr_array(hstack([csr_array((states, columns)), eye_array(states)]))
 
 
-def _ceilings(mdp: MDP, tables: np.ndarray, forms: Any, frontier: np.ndarray) -> Any:
+def _ceilings(mdp: MDP, tables: np.ndarray, forms: Matrix, frontier: np.ndarray) -> Matrix:
     """[F, n] value minus its bound, for the states of the frontier."""
     if len(frontier) == 0:
         return np.zeros((0, forms.shape[1]))
     return _with_gains(forms[frontier], -most_worth(mdp, tables)[frontier])
 
 
-def _with_gains(block: Any, gains: np.ndarray) -> Any:
+def _with_gains(block: Matrix, gains: np.ndarray) -> Matrix:
     """The rows `block` [p, n], dense or sparse, plus `gains` [p, C] in the columns of amounts."""
     if isinstance(block, np.ndarray):
         block = block.copy()
@@ -154,23 +156,23 @@ def most_worth(mdp: MDP, tables: np.ndarray) -> np.ndarray:
 def _forms(
     mdp: MDP,
     tables: np.ndarray,
-    moves: Any,
+    moves: Matrix,
     chosen: np.ndarray,
     inside: np.ndarray,
     frontier: np.ndarray,
 ) -> np.ndarray:
     """[S, n] values of the states `inside` under the `chosen` actions, given the frontier's."""
-    columns = len(tables)
-    forms = np.zeros((mdp.states, columns + len(frontier)))
-    forms[frontier, columns + np.arange(len(frontier))] = 1.0
+    width = len(tables)
+    forms = np.zeros((mdp.states, width + len(frontier)))
+    forms[frontier, width + np.arange(len(frontier))] = 1.0
     steps = moves[inside * mdp.actions + chosen[inside]]
     gains = np.zeros((len(inside), forms.shape[1]))
-    gains[:, :columns] = tables[:, inside, chosen[inside]].T
+    gains[:, :width] = tables[:, inside, chosen[inside]].T
     forms[inside] = _evaluated(steps, inside, gains + mdp.discount * (steps @ forms), mdp.discount)
     return forms
 
 
-def _evaluated(steps: Any, inside: np.ndarray, gains: np.ndarray, discount: float) -> np.ndarray:
+def _evaluated(steps: Matrix, inside: np.ndarray, gains: np.ndarray, discount: float) -> np.ndarray:
     """The solution X of X = gains + discount * steps[:, inside] X, by sparse elimination."""
     from scipy.sparse import csc_array, eye_array
     from scipy.sparse.linalg import splu
@@ -207,7 +209,7 @@ def values(cone: Cone, x: np.ndarray, start: Column | None) -> tuple[np.ndarray,
     found = cone.forms @ x
     if cone.stopped is None:
         return found, None
-    table = np.tensordot(x[: cone.columns], cone.tables, 1)
+    table = np.tensordot(x[: cone.width], cone.tables, 1)
     held = np.ones(cone.mdp.states, bool)
     held[cone.rest] = False
     table[held] = (1.0 - cone.mdp.discount) * found[held, None]
@@ -218,11 +220,11 @@ def values(cone: Cone, x: np.ndarray, start: Column | None) -> tuple[np.ndarray,
 
 def slack(cone: Cone, x: np.ndarray, values: np.ndarray) -> np.ndarray:
     """[S, A] by how much each action falls short of the value, at x [n] and `values` [S]."""
-    table = np.tensordot(x[: cone.columns], cone.tables, 1)
+    table = np.tensordot(x[: cone.width], cone.tables, 1)
     return values[:, None] - table - cone.mdp.discount * cone.mdp.expected_next(values)
 
 
-def full_forms(cone: Cone, policy: np.ndarray | None) -> Any:
+def full_forms(cone: Cone, policy: np.ndarray | None) -> Matrix:
     """[S, n] values of all states as linear forms, for the actions `policy` [S] in the rest.
 
     Exact for visited and frontier states, from below for the rest.
@@ -231,21 +233,21 @@ def full_forms(cone: Cone, policy: np.ndarray | None) -> Any:
         return cone.forms
     steps = cone.moves[cone.rest * cone.mdp.actions + policy[cone.rest]]
     gains = cone.mdp.discount * (steps @ cone.forms)
-    gains[:, : cone.columns] += cone.tables[:, cone.rest, policy[cone.rest]].T
+    gains[:, : cone.width] += cone.tables[:, cone.rest, policy[cone.rest]].T
     forms = cone.forms.copy()
     forms[cone.rest] = _evaluated(steps, cone.rest, gains, cone.mdp.discount)
     return forms
 
 
-def rows(cone: Cone, forms: Any, states: np.ndarray, actions: np.ndarray) -> Any:
+def rows(cone: Cone, forms: Matrix, states: np.ndarray, actions: np.ndarray) -> Matrix:
     """[p, n] backup minus value of these pairs, as linear forms; sparse if these are."""
     ahead = cone.mdp.discount * (cone.moves[states * cone.mdp.actions + actions] @ forms)
     return _with_gains(ahead - forms[states], cone.tables[:, states, actions].T)
 
 
-def total(cone: Cone, forms: Any, weights: np.ndarray) -> np.ndarray:
+def total(cone: Cone, forms: Matrix, weights: np.ndarray) -> np.ndarray:
     """[n] the sum of backup minus value over all pairs, weighted by `weights` [S, A]."""
     flow = cone.mdp.discount * cone.mdp.inflow(weights) - weights.sum(axis=1)
     found = flow @ forms
-    found[: cone.columns] += np.tensordot(cone.tables, weights, 2)
+    found[: cone.width] += np.tensordot(cone.tables, weights, 2)
     return found

@@ -20,6 +20,7 @@ from tacit.forward.column_generation import ColumnGeneration
 from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, data_findings, feature_findings
 from tacit.inverse.identification import unidentified
+from tacit.inverse.optimal.columns import columns_of
 from tacit.inverse.optimal.cone import cone
 from tacit.inverse.optimal.findings import (
     map_findings,
@@ -30,7 +31,6 @@ from tacit.inverse.optimal.findings import (
 from tacit.inverse.optimal.gauge import Evidence, Parts, expectation_ranges, gauge, objective_of
 from tacit.inverse.optimal.points import Nearest, Point, best_point, nearest
 from tacit.inverse.optimal.questions import TRIVIAL, Questions, intervals
-from tacit.inverse.optimal.vocabulary import vocabulary
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus, delivered
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -64,23 +64,23 @@ class Explanation:
         if not 1e-10 <= self.tolerance < 1e-3:
             raise InvalidModel(f"tolerance must be in [1e-10, 1e-3); got {self.tolerance}")
         check_task(mdp, features, demonstrations)
-        words = vocabulary(mdp, features, free_reward=self.free_reward)
+        columns = columns_of(mdp, features, free_reward=self.free_reward)
         counts = counts_of(mdp, demonstrations)
-        found = cone(mdp, words.tables, counts)
+        found = cone(mdp, columns.tables, counts)
         seen = expectations_from_start(mdp, features, demonstrations)
         evidence = Evidence(
             mdp=mdp,
             features=features,
             demonstrations=demonstrations,
-            words=words,
+            columns=columns,
             cone=found,
             seen=seen,
             estimator=repr(self),
         )
-        questions = Questions(found, words, self.tolerance)
-        if len(words.tables) == 0:
+        questions = Questions(found, columns, self.tolerance)
+        if len(columns.tables) == 0:
             return delivered(silent(evidence), throw)
-        inputs = (mdp.transitions, mdp.discount, words.tables, counts)
+        inputs = (mdp.transitions, mdp.discount, columns.tables, counts)
         point, programs = once(
             "explanation",
             lambda: _clearest(questions),
@@ -109,20 +109,20 @@ def explained(
     evidence: Evidence, questions: Questions, point: Point, programs: int = 0
 ) -> Recovery:
     """The `Recovery` at a point of the set, found by so many programs, and the set's intervals."""
-    words, mdp, cone = evidence.words, evidence.mdp, evidence.cone
+    columns, mdp, cone = evidence.columns, evidence.mdp, evidence.cone
     parts, moved = gauge(evidence, point.amounts, point.values)
     ranges = expectation_ranges(mdp, evidence.features, cone.observed, evidence.seen)
     found, more = intervals(questions, ranges)
     # Where some explanation does without a constraint, its budget may be as large as one likes.
     budgets = found.budgets.copy()
     budgets[found.multipliers[:, 0] <= 0.0, 1] = np.inf
-    cancels = float(np.abs(words.table(point.amounts)).max()) <= TRIVIAL
+    cancels = float(np.abs(columns.table(point.amounts)).max()) <= TRIVIAL
     # Asked afresh, so that the answer does not depend on what was asked before.
     questions = replace(questions)
     trivial = (cancels or point.margin == 0.0) and questions.only_trivial()
     findings = [
         *_shared_findings(evidence),
-        *set_findings(words, found.reward, found.multipliers, trivial=trivial),
+        *set_findings(columns, found.reward, found.multipliers, trivial=trivial),
         *point_findings(point, int(cone.visited.sum())),
         *moved,
     ]
@@ -145,7 +145,7 @@ def unexplained(evidence: Evidence, found: Nearest) -> Recovery:
     parts, moved = gauge(evidence, found.amounts, found.values)
     counts = counts_of(evidence.mdp, evidence.demonstrations)
     visits = counts.sum(axis=1)
-    size = np.abs(evidence.words.weights(found.amounts)[0]).sum() or 1.0
+    size = np.abs(evidence.columns.weights(found.amounts)[0]).sum() or 1.0
     by_state = np.full(len(visits), np.nan)
     seen = visits > 0
     by_state[seen] = (counts * found.slack).sum(axis=1)[seen] / visits[seen] / size
@@ -170,7 +170,7 @@ def _shared_findings(evidence: Evidence) -> list[Finding]:
     return [
         *data_findings(evidence.mdp, evidence.demonstrations),
         *feature_findings(evidence.features),
-        *map_findings(evidence.words, evidence.features),
+        *map_findings(evidence.columns, evidence.features),
     ]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.inverse.findings import Finding, Kind, listed
+from tacit.inverse.optimal.columns import Columns
 from tacit.inverse.optimal.points import Point
-from tacit.inverse.optimal.vocabulary import Vocabulary
 from tacit.model.objective import Features
 
 # Columns this close to parallel are the same.
@@ -19,11 +19,13 @@ NAMED = 5
 CLOSE = 1e-7
 
 
-def map_findings(words: Vocabulary, features: Features) -> list[Finding]:
+def map_findings(columns: Columns, features: Features) -> list[Finding]:
     """What the features cannot tell apart, whatever is demonstrated."""
     findings = []
     labels = [
-        words.names[b][j] for b, silent in enumerate(words.inert) for j in np.flatnonzero(silent)
+        columns.names[b][j]
+        for b, silent in enumerate(columns.inert)
+        for j in np.flatnonzero(silent)
     ]
     if labels:
         said = (
@@ -38,7 +40,7 @@ def map_findings(words: Vocabulary, features: Features) -> list[Finding]:
             "is identified by one task."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED))
-    pairs, nullity = _trading(words)
+    pairs, nullity = _trading(columns)
     for a, b in pairs:
         said = (
             f"Reward feature {a!r} and cost feature {b!r} trade off freely: in this world no "
@@ -64,15 +66,15 @@ def _equal_maps(features: Features) -> list[tuple[int, int]]:
     ]
 
 
-def _trading(words: Vocabulary) -> tuple[list[tuple[str, str]], int]:
+def _trading(columns: Columns) -> tuple[list[tuple[str, str]], int]:
     """Reward and cost features with parallel columns, and the nullity of all columns."""
-    own = words.units > 0  # not the negatives that free signs bring
-    flat = words.tables[own].reshape(int(own.sum()), np.prod(words.tables.shape[1:], dtype=int))
-    block, feature = words.block[own], words.feature[own]
+    own = columns.units > 0  # not the negatives that free signs bring
+    flat = columns.tables[own].reshape(int(own.sum()), np.prod(columns.tables.shape[1:], dtype=int))
+    block, feature = columns.block[own], columns.feature[own]
     unit = flat / np.linalg.norm(flat, axis=1, keepdims=True)
     similar = np.abs(unit @ unit.T)
     pairs = [
-        (words.names[0][feature[i]], words.names[block[j]][feature[j]])
+        (columns.names[0][feature[i]], columns.names[block[j]][feature[j]])
         for i in np.flatnonzero(block == 0)
         for j in np.flatnonzero(block > 0)
         if similar[i, j] > SAME
@@ -82,7 +84,7 @@ def _trading(words: Vocabulary) -> tuple[list[tuple[str, str]], int]:
 
 
 def set_findings(
-    words: Vocabulary,
+    columns: Columns,
     reward_intervals: np.ndarray,
     multiplier_intervals: np.ndarray,
     *,
@@ -96,13 +98,13 @@ def set_findings(
             "demonstrations tell nothing about the weights."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED))
-    least = -1.0 if words.free_reward else 0.0
+    least = -1.0 if columns.free_reward else 0.0
     lost = [
-        words.names[0][j]
+        columns.names[0][j]
         for j, (low, high) in enumerate(reward_intervals)
-        if low <= least + CLOSE and high >= 1.0 - CLOSE and not words.inert[0][j]
+        if low <= least + CLOSE and high >= 1.0 - CLOSE and not columns.inert[0][j]
     ]
-    if lost and len(words.names[0]) > 1:
+    if lost and len(columns.names[0]) > 1:
         said = (
             f"Nothing is known about the reward weight of {listed(lost)}: it can be anything "
             f"between {least:g} and 1."

@@ -18,10 +18,10 @@ from tacit.forward.solution import costs_of
 from tacit.forward.visitation import visitation
 from tacit.inverse.expectations import Expectations
 from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.optimal.columns import Columns
 from tacit.inverse.optimal.cone import Cone
 from tacit.inverse.optimal.program import least
 from tacit.inverse.optimal.questions import NOTHING
-from tacit.inverse.optimal.vocabulary import Vocabulary
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import Successors
@@ -40,7 +40,7 @@ class Evidence:
         mdp: the model.
         features: what reward and costs may be made of.
         demonstrations: what was seen.
-        words: the columns of the features.
+        columns: the columns of the features.
         cone: all explanations.
         seen: expectations of the trajectories seen from their start; None if there are none.
         estimator: the call that makes the recovery.
@@ -49,7 +49,7 @@ class Evidence:
     mdp: MDP
     features: Features
     demonstrations: Observed
-    words: Vocabulary
+    columns: Columns
     cone: Cone
     seen: Expectations | None
     estimator: str
@@ -78,9 +78,9 @@ def gauge(
     evidence: Evidence, amounts: np.ndarray, values: np.ndarray
 ) -> tuple[Parts, list[Finding]]:
     """The `Parts` of these amounts [C], budgets calibrated; findings about moved budgets."""
-    words, mdp = evidence.words, evidence.mdp
-    theta = words.weights(amounts)
-    large = [amounts[words.block == b].sum() > NOTHING for b in range(len(theta))]
+    columns, mdp = evidence.columns, evidence.mdp
+    theta = columns.weights(amounts)
+    large = [amounts[columns.block == b].sum() > NOTHING for b in range(len(theta))]
     norm = np.abs(theta[0]).sum()
     reward = theta[0] / norm if large[0] and norm > 0 else np.full(len(theta[0]), np.nan)
     active = np.array(large[1:], dtype=bool)
@@ -90,7 +90,7 @@ def gauge(
         part / part.sum() if is_active else np.full(len(part), np.nan)
         for part, is_active in zip(theta[1:], active, strict=True)
     ]
-    gains = words.table(amounts) + mdp.discount * mdp.expected_next(values)
+    gains = columns.table(amounts) + mdp.discount * mdp.expected_next(values)
     budgets, moved = _budgets(evidence, costs, active, gains.argmax(axis=1))
     findings = [
         Finding(

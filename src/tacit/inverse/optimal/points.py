@@ -9,13 +9,12 @@ every explanation is best in the true one, too.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from tacit.forward.pricing import Column, best_column
 from tacit.forward.visitation import visitation
-from tacit.inverse.optimal.cone import Cone, full_forms, most_worth, slack, total, values
+from tacit.inverse.optimal.cone import Cone, Matrix, full_forms, most_worth, slack, total, values
 from tacit.inverse.optimal.program import Program, least
 from tacit.inverse.optimal.questions import NOTHING, Questions
 
@@ -82,7 +81,7 @@ def forced_ties(questions: Questions) -> tuple[np.ndarray, np.ndarray]:
         points.append(x)
     if not points:
         everything = np.zeros(cone.size)
-        everything[: cone.columns] = 1.0
+        everything[: cone.width] = 1.0
         points = [program.maximise(everything)[:-1]]
     return undecided, np.mean(points, axis=0)
 
@@ -116,18 +115,18 @@ def _settled(program: Program, corner: np.ndarray) -> tuple[np.ndarray, float]:
 
 def _best(cone: Cone, x: np.ndarray) -> Column:
     """The optimal policy for the amounts in x, with its values."""
-    table = np.tensordot(x[: cone.columns], cone.tables, 1)
+    table = np.tensordot(x[: cone.width], cone.tables, 1)
     return best_column(cone.mdp, table[None], np.ones(1))
 
 
 def _with_reward(questions: Questions, x: np.ndarray) -> tuple[np.ndarray, float]:
     """[n] the point, mixed with one that has a reward if it has none; and its share of the mix."""
-    words, columns = questions.words, questions.cone.columns
-    if np.abs(words.weights(x[:columns] * np.abs(1.0 / words.units))[0]).sum() > NOTHING:
+    columns, width = questions.columns, questions.cone.width
+    if np.abs(columns.weights(x[:width] * np.abs(1.0 / columns.units))[0]).sum() > NOTHING:
         return x, 1.0
-    for asked in words.reward_probes():
-        other = questions.program.maximise(np.r_[asked, np.zeros(len(x) - columns)])[:-1]
-        if asked @ other[:columns] > NOTHING:
+    for asked in columns.reward_probes():
+        other = questions.program.maximise(np.r_[asked, np.zeros(len(x) - width)])[:-1]
+        if asked @ other[:width] > NOTHING:
             return 0.5 * (x + other), 0.5
     return x, 1.0
 
@@ -139,7 +138,7 @@ def _judged(questions: Questions, x: np.ndarray, margin: float, ties: np.ndarray
     best = _best(cone, x).values[0]
     departure = float(slack(cone, x, best)[cone.observed].max(initial=0.0))
     violation = max(seen, float(-short.min()))
-    return Point(x[: cone.columns], best, margin, ties, violation, departure)
+    return Point(x[: cone.width], best, margin, ties, violation, departure)
 
 
 # What the demonstrations must gain over acting at random to set the scale, a unit of a column.
@@ -165,11 +164,11 @@ class Nearest:
 
 def nearest(cone: Cone, counts: np.ndarray) -> Nearest:
     """The `Nearest` of demonstrations with these counts [S, A], which have no explanation."""
-    mdp, columns = cone.mdp, cone.columns
+    mdp, width = cone.mdp, cone.width
     found = _least_slack(cone, counts / counts.sum(), _gains(cone, counts))
-    amounts = np.maximum(found[:columns], 0.0)
+    amounts = np.maximum(found[:width], 0.0)
     size = float(amounts.sum()) or 1.0
-    amounts, level = amounts / size, found[columns:] / size
+    amounts, level = amounts / size, found[width:] / size
     table = np.tensordot(amounts, cone.tables, 1)
     best = best_column(mdp, table[None], np.ones(1)).values[0]
 
@@ -185,13 +184,13 @@ def _least_slack(cone: Cone, weights: np.ndarray, unit: np.ndarray) -> np.ndarra
     """[C + S] amounts, unit . amounts = 1, and values of least slack, as `weights` [S, A] count."""
     from scipy.sparse import block_array, csc_array, eye_array, kron
 
-    mdp, columns = cone.mdp, cone.columns
-    gains = cone.tables.reshape(columns, -1).T
+    mdp, width = cone.mdp, cone.width
+    gains = cone.tables.reshape(width, -1).T
     own = kron(eye_array(mdp.states), np.ones((mdp.actions, 1)))
     # Values of states never visited are held below what the columns can be worth there.
     unseen = np.flatnonzero(~cone.visited)
     most = most_worth(mdp, cone.tables)[unseen]
-    matrix: Any = block_array(
+    matrix: Matrix = block_array(
         [
             [csc_array(gains), csc_array(mdp.discount * cone.moves - own)],
             [csc_array(-most), csc_array(eye_array(mdp.states))[unseen]],
@@ -203,7 +202,7 @@ def _least_slack(cone: Cone, weights: np.ndarray, unit: np.ndarray) -> np.ndarra
     return least(
         np.r_[-(weights.ravel() @ gains), flow],
         matrix,
-        lower=np.r_[np.zeros(columns), np.full(mdp.states, -np.inf)],
+        lower=np.r_[np.zeros(width), np.full(mdp.states, -np.inf)],
         row_lower=np.r_[free, 1.0],
         row_upper=np.r_[np.zeros(len(free)), 1.0],
     )
@@ -217,4 +216,4 @@ def _gains(cone: Cone, counts: np.ndarray) -> np.ndarray:
     taken = np.where(cone.visited[:, None], counts, 1.0)
     visits = visitation(cone.mdp, taken / taken.sum(axis=1, keepdims=True))
     gains = np.tensordot(cone.tables, visits, 2)
-    return gains if (gains > LEAST_GAIN).any() else np.ones(cone.columns)
+    return gains if (gains > LEAST_GAIN).any() else np.ones(cone.width)

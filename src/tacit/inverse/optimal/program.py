@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.engine.linear_program import new_highs, run
 from tacit.forward.pricing import Column
-from tacit.inverse.optimal.cone import Cone, full_forms, rows, slack, total, values
+from tacit.inverse.optimal.cone import Cone, Matrix, full_forms, rows, slack, total, values
 
 # Rows added at once, the most violated first.
 BATCH = 400
@@ -167,7 +168,12 @@ class Program:
         return self._forms[1]
 
     def _add(
-        self, block: Any, extra: Any = 0.0, *, lower: float = -np.inf, upper: float = 0.0
+        self,
+        block: Matrix,
+        extra: npt.ArrayLike = 0.0,
+        *,
+        lower: float = -np.inf,
+        upper: float = 0.0,
     ) -> None:
         """More rows, lower <= block [p, n] . x + extra [p] * (the extra one) <= upper."""
         from scipy.sparse import csr_array, hstack
@@ -184,14 +190,14 @@ class Program:
     def _model(self) -> Any:
         cone = self.cone
         solver = new_highs(presolve="off", small_matrix_value=1e-12, **USUAL)
-        for _ in range(cone.columns):
+        for _ in range(cone.width):
             solver.addVar(0.0, np.inf)
-        for _ in range(cone.size - cone.columns):
+        for _ in range(cone.size - cone.width):
             solver.addVar(-np.inf, np.inf)
         solver.addVar(0.0, 0.0)
         self._solver = solver
         amounts = np.zeros((1, cone.size))
-        amounts[0, : cone.columns] = 1.0
+        amounts[0, : cone.width] = 1.0
         self._add(amounts, upper=1.0)
         if cone.equalities.shape[0]:
             self._add(cone.equalities, lower=-self.tolerance, upper=self.tolerance)
@@ -230,7 +236,7 @@ class Program:
 
 def least(
     cost: np.ndarray,
-    matrix: Any,
+    matrix: Matrix,
     *,
     lower: np.ndarray,
     row_lower: np.ndarray,

@@ -8,18 +8,20 @@ program over the SAME polytope (amounts that sum to one), so each starts from th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.engine.progress import pursue
 from tacit.errors import InvalidModel
+from tacit.inverse.optimal.columns import Columns
 from tacit.inverse.optimal.cone import Cone
 from tacit.inverse.optimal.program import Program
-from tacit.inverse.optimal.vocabulary import Vocabulary
 from tacit.model.transitions import numbers
 
 # Amounts are of order one at a corner, or zero: less than this is what broken inequalities allow.
@@ -45,16 +47,13 @@ SIGNS = 6
 
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """Answers questions about all explanations.
+    """Answers questions about all explanations in a cone of these columns.
 
-    Attributes:
-        cone: all explanations.
-        words: the columns they are made of.
-        tolerance: by how much an inequality may be broken, amounts summing to one.
+    An inequality may be broken by the tolerance, amounts summing to one.
     """
 
     cone: Cone
-    words: Vocabulary
+    columns: Columns
     tolerance: float
 
     @cached_property
@@ -67,22 +66,24 @@ class Questions:
         """[C] amounts of every corner met so far: where the next question may start."""
         return []
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # A program of HiGHS cannot be copied or sent; it is built again when asked.
-        return {"cone": self.cone, "words": self.words, "tolerance": self.tolerance}
+        return {"cone": self.cone, "columns": self.columns, "tolerance": self.tolerance}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
 
-    def __call__(self, reward_direction: Any, cost_directions: Any = ()) -> tuple[float, float]:
+    def __call__(
+        self, reward_direction: npt.ArrayLike, cost_directions: Iterable[npt.ArrayLike] = ()
+    ) -> tuple[float, float]:
         """The least and largest reward_direction . theta_r + sum_k cost_directions[k] . theta_k.
 
         theta_r are the reward weights in the gauge, theta_k = multiplier * weights of constraint k.
         """
-        directions = self._checked(reward_direction, cost_directions)
-        asks, norm = self.words.asks(directions), self.words.norm(0)
+        directions = self._directions(reward_direction, cost_directions)
+        asks, norm = self.columns.asks(directions), self.columns.norm(0)
         ends = [-self.most(-asks, norm), self.most(asks, norm)]
-        touched = [d[silent] for d, silent in zip(directions, self.words.inert, strict=True)]
+        touched = [d[silent] for d, silent in zip(directions, self.columns.inert, strict=True)]
         # An inert reward feature could have all of the norm, an inert cost any weight.
         if touched[0].any():
             ends = [min(ends[0], *touched[0]), max(ends[1], *touched[0])]
@@ -109,12 +110,12 @@ class Questions:
         return found
 
     def _signed(self, norm: np.ndarray) -> bool:
-        return self.words.free_reward and bool((norm[self.words.block == 0] > 0).any())
+        return self.columns.free_reward and bool((norm[self.columns.block == 0] > 0).any())
 
     def exists(self) -> bool:
         """Whether there is any explanation but none of everything."""
-        costs = (self.words.block > 0).astype(float)
-        for asks in (*self.words.reward_probes(), costs):
+        costs = (self.columns.block > 0).astype(float)
+        for asks in (*self.columns.reward_probes(), costs):
             if asks @ self._corner(asks) > EXISTS:
                 return True
         return False
@@ -124,7 +125,7 @@ class Questions:
 
         Such a Lagrangian reward is one that no policy can influence: its columns cancel.
         """
-        tables = self.cone.tables.reshape(self.cone.columns, -1)
+        tables = self.cone.tables.reshape(self.cone.width, -1)
         _, sizes, directions = np.linalg.svd(tables.T, full_matrices=False)
         for direction in directions[sizes > INERT_RANK * sizes.max(initial=0.0)]:
             for side in (direction, -direction):
@@ -153,15 +154,15 @@ class Questions:
 
     def _over_signs(self, asks: np.ndarray, norm: np.ndarray) -> float:
         """The same where it is negative: the largest over all signs that rewards can have."""
-        reward = self.words.block == 0
+        reward = self.columns.block == 0
         possible = np.ones(len(norm), bool)
         for j in np.flatnonzero(reward):
-            twin = reward & (self.words.feature == self.words.feature[j])
-            side = np.where(twin, np.sign(self.words.units), 0.0) * np.sign(self.words.units[j])
+            twin = reward & (self.columns.feature == self.columns.feature[j])
+            side = np.where(twin, np.sign(self.columns.units), 0.0) * np.sign(self.columns.units[j])
             possible[j] = side @ self._corner(side) > NOTHING
         choices = []
-        for j in np.unique(self.words.feature[reward]):
-            pair = np.flatnonzero(reward & (self.words.feature == j))
+        for j in np.unique(self.columns.feature[reward]):
+            pair = np.flatnonzero(reward & (self.columns.feature == j))
             choices.append([i for i in pair if possible[i]] or [pair[0]])
         if np.prod([float(len(c)) for c in choices]) > 2.0**SIGNS:
             return 0.0  # too many signs to try: a bound, not the supremum
@@ -188,7 +189,7 @@ class Questions:
     def _first_ratio(self, asks: np.ndarray, norm: np.ndarray) -> list[tuple[float, float]]:
         """Known ratios after looking for an explanation whose norm is not 0; empty if none has."""
         plain = [norm / (norm.max(initial=0.0) or 1.0)]
-        tries = self.words.reward_probes() if self._signed(norm) else plain
+        tries = self.columns.reward_probes() if self._signed(norm) else plain
         for objective in tries:
             self._corner(objective)
             if known := self._known_ratios(asks, norm):
@@ -202,10 +203,10 @@ class Questions:
         found = np.stack(self.corners)
         counted = norm > 0
         if self._signed(norm):  # a feature and its negative cancel, and leave no norm
-            sides = np.where(counted, np.sign(self.words.units), 0.0)
-            net = np.zeros((len(found), self.words.sizes[0]))
+            sides = np.where(counted, np.sign(self.columns.units), 0.0)
+            net = np.zeros((len(found), self.columns.sizes[0]))
             for j in np.flatnonzero(counted):
-                net[:, self.words.feature[j]] += sides[j] * found[:, j]
+                net[:, self.columns.feature[j]] += sides[j] * found[:, j]
             found = found[np.abs(net).sum(axis=1) > NOTHING]
         else:
             found = found[found[:, counted].sum(axis=1) > NOTHING]
@@ -213,26 +214,23 @@ class Questions:
         sizes = found @ np.abs(asks) + np.abs(ratios) * (found @ norm)
         return list(zip(ratios.tolist(), sizes.tolist(), strict=True))
 
-    def _checked(self, reward: Any, costs: Any) -> tuple[np.ndarray, ...]:
+    def _directions(
+        self, reward: npt.ArrayLike, costs: Iterable[npt.ArrayLike] | None
+    ) -> tuple[np.ndarray, ...]:
+        """One direction a map, checked."""
         given = list(() if costs is None else costs)
-        sizes = self.words.sizes
-        if len(given) != self.words.constraints:
+        sizes = self.columns.sizes
+        if len(given) != len(sizes) - 1:
             raise InvalidModel(
-                f"cost_directions must hold one vector per constraint ({self.words.constraints}); "
+                f"cost_directions must hold one vector per constraint ({len(sizes) - 1}); "
                 f"got {len(given)}"
             )
-        found = []
-        for name, vector, size in zip(
-            ["reward_direction", *(f"cost_directions[{k}]" for k in range(len(given)))],
-            [reward, *given],
-            sizes,
-            strict=True,
-        ):
-            array = numbers(vector, name)
+        names = ["reward_direction", *(f"cost_directions[{k}]" for k in range(len(given)))]
+        found = tuple(map(numbers, [reward, *given], names))
+        for name, array, size in zip(names, found, sizes, strict=True):
             if array.shape != (size,) or not np.isfinite(array).all():
-                raise InvalidModel(f"{name} must hold {size} finite numbers; got {vector!r:.60}")
-            found.append(array)
-        return tuple(found)
+                raise InvalidModel(f"{name} must hold {size} finite numbers; got {array!r:.60}")
+        return found
 
 
 # Numbers asked for with one program.
@@ -281,23 +279,23 @@ def intervals(questions: Questions, ranges: list[np.ndarray]) -> tuple[Intervals
         questions: about all explanations.
         ranges: one [D_k, 2] per constraint: of expectations of its features.
     """
-    words = questions.words
-    listed = _weights(questions) + [
-        number for k in range(words.constraints) for number in _of_constraint(questions, k, ranges)
-    ]
+    columns = questions.columns
+    listed = _weights(questions)
+    for k in range(columns.constraints):
+        listed += _of_constraint(questions, k, ranges)
     found = _answered(questions, listed)
     ends = iter(found.ends)
     maps = []
-    for block, silent in enumerate(words.inert):
-        least = -1.0 if block == 0 and words.free_reward else 0.0
+    for block, silent in enumerate(columns.inert):
+        least = -1.0 if block == 0 and columns.free_reward else 0.0
         part = np.array([(least, 1.0) if quiet else next(ends) for quiet in silent])
         # Rounding must not carry a weight beyond what a weight can be, nor make 0 negative.
         maps.append(np.clip(part.reshape(-1, 2), least, 1.0) + 0.0)
     # What a callback stopped has asked nothing, and so says nothing.
     unasked = np.nan if found.groups * GROUP < len(listed) else 0.0
-    multipliers = np.full((words.constraints, 2), unasked)
-    budgets = np.full((words.constraints, 2), np.nan)
-    for k in range(words.constraints):
+    multipliers = np.full((columns.constraints, 2), unasked)
+    budgets = np.full((columns.constraints, 2), np.nan)
+    for k in range(columns.constraints):
         budgets[k], price = next(ends), next(ends)
         if np.isnan(budgets[k, 1]):
             continue  # no explanation has a price for it
@@ -334,9 +332,9 @@ def _answered(questions: Questions, listed: list[Number]) -> Asked:
 
 def _weights(questions: Questions) -> list[Number]:
     """Every weight of every map that is not inert."""
-    words, listed = questions.words, []
-    for block, silent in enumerate(words.inert):
-        norm = words.norm(block)
+    columns, listed = questions.columns, []
+    for block, silent in enumerate(columns.inert):
+        norm = columns.norm(block)
         for j in np.flatnonzero(~silent):
             asks = _asks(questions, block, np.eye(len(silent))[j])
             listed.append(Number(asks, asks, norm))
@@ -345,13 +343,13 @@ def _weights(questions: Questions) -> list[Number]:
 
 def _of_constraint(questions: Questions, k: int, ranges: list[np.ndarray]) -> list[Number]:
     """The budget and the multiplier of a constraint."""
-    own = questions.words.norm(k + 1)
+    own = questions.columns.norm(k + 1)
     low, high = (_asks(questions, k + 1, ranges[k][:, end]) for end in (0, 1))
-    return [Number(low, high, own), Number(own, own, questions.words.norm(0))]
+    return [Number(low, high, own), Number(own, own, questions.columns.norm(0))]
 
 
 def _asks(questions: Questions, block: int, direction: np.ndarray) -> np.ndarray:
     """[C] the question `direction` . weights of one map."""
-    zero = [np.zeros(size) for size in questions.words.sizes]
+    zero = [np.zeros(size) for size in questions.columns.sizes]
     zero[block] = direction
-    return questions.words.asks(tuple(zero))
+    return questions.columns.asks(tuple(zero))

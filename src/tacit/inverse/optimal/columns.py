@@ -22,7 +22,7 @@ INERT = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class Vocabulary:
+class Columns:
     """Columns whose non-negative combinations are all Lagrangian rewards that can be told apart.
 
     A reward feature of free sign has two columns, itself and its negative; a cost feature has its
@@ -87,8 +87,8 @@ class Vocabulary:
         return np.tensordot(amounts, self.tables, 1)
 
 
-def vocabulary(mdp: MDP, features: Features, *, free_reward: bool = False) -> Vocabulary:
-    """The `Vocabulary` of these features on this model."""
+def columns_of(mdp: MDP, features: Features, *, free_reward: bool = False) -> Columns:
+    """The `Columns` of these features on this model."""
     uniform = np.full((mdp.states, mdp.actions), 1.0 / mdp.actions)
     tables, units, block, feature, inert = [], [], [], [], []
     for b, given in enumerate((features.reward, *features.costs)):
@@ -105,7 +105,7 @@ def vocabulary(mdp: MDP, features: Features, *, free_reward: bool = False) -> Vo
                     block.append(b)
                     feature.append(j)
         inert.append(silent)
-    return Vocabulary(
+    return Columns(
         tables=np.array(tables).reshape(-1, mdp.states, mdp.actions),
         units=np.array(units),
         block=np.array(block, dtype=int),
