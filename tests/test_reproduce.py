@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import runpy
 import signal
 import subprocess
 import sys
@@ -34,7 +35,6 @@ from tacit.studies.records import (
     sweep_of,
     to_json,
 )
-from tacit.studies.tables import number_tables
 from tacit.studies.tally import Run, published_correlations, recovered, tally, values
 
 TINY = Settings(seeds=2, trajectories=20, steps=50, jobs=1)
@@ -361,20 +361,23 @@ def test_every_unit_that_is_done_is_told(done, tmp_path):
 RESULTS = ("reproduce.json", "reproduce-as-written.json")
 
 
+def number_tables(repository, name):
+    """The tables of a committed file of results, by the program that makes them."""
+    program = runpy.run_path(str(repository / "benchmarks" / "reproduce_tables.py"))
+    path = repository / "benchmarks" / "results" / name
+    return program["number_tables"](json.loads(path.read_text()))
+
+
 @pytest.mark.parametrize("name", RESULTS)
 def test_the_page_shows_the_tables_of_the_committed_results(name, repository):
-    results = json.loads((repository / "benchmarks" / "results" / name).read_text())
     page = (repository / "docs" / "reproducing.md").read_text(encoding="utf-8")
-    assert number_tables(results) in page
+    assert number_tables(repository, name) in page
 
 
 def test_every_number_the_page_puts_in_bold_stands_in_its_tables(repository):
     page = (repository / "docs" / "reproducing.md").read_text(encoding="utf-8")
     prose = "\n".join(line for line in page.splitlines() if not line.startswith("|"))
-    tables = "\n".join(
-        number_tables(json.loads((repository / "benchmarks" / "results" / name).read_text()))
-        for name in RESULTS
-    )
+    tables = "\n".join(number_tables(repository, name) for name in RESULTS)
     found = set(re.findall(r"(?<![\w.])(?:\d+ of \d+|\d+\.\d{3})(?![\w.])", tables))
     bold = re.findall(r"\*\*(\d[^*]*)\*\*", prose)
     assert len(bold) >= 10, "the page quotes no numbers"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Compare:
     """Compare two runs, or a run with the truth of a problem: weights, prices, behaviour.
 
-    A number is marked where the intervals of the two do not overlap.
+    A number is marked where the two intervals do not overlap.
     """
 
     first: Path
@@ -49,11 +49,15 @@ class Number:
         value: NaN where it is not known at all.
         low: lower end of its interval.
         high: upper end of its interval.
+        constraint: number of the cost that it is about, if it is about one.
+        feature: name of the feature whose weight it is, if it is one.
     """
 
     value: float
     low: float = math.nan
     high: float = math.nan
+    constraint: int | None = None
+    feature: str = ""
 
     def __str__(self) -> str:
         if math.isnan(self.value):
@@ -124,7 +128,7 @@ def _numbers(found: Recovery) -> dict[str, Number]:
     """Every number of a recovery by its name."""
     known = found.identification
     numbers = {
-        f"reward: {name}": Number(float(weight), *map(float, ends))
+        f"reward: {name}": _number(weight, ends)
         for name, weight, ends in zip(
             found.reward_names, found.reward_weights, known.reward_intervals, strict=True
         )
@@ -132,11 +136,17 @@ def _numbers(found: Recovery) -> dict[str, Number]:
     for k, names in enumerate(found.cost_names):
         pieces = zip(names, found.cost_weights[k], known.cost_intervals[k], strict=True)
         for name, weight, ends in pieces:
-            numbers[f"cost {k}: {name}"] = Number(float(weight), *map(float, ends))
+            numbers[f"cost {k}: {name}"] = _number(weight, ends, k, name)
         price, budget = known.multiplier_intervals[k], known.budget_intervals[k]
-        numbers[f"price {k}"] = Number(float(found.multipliers[k]), *map(float, price))
-        numbers[f"budget {k}"] = Number(float(found.budgets[k]), *map(float, budget))
+        numbers[f"price {k}"] = _number(found.multipliers[k], price, k)
+        numbers[f"budget {k}"] = _number(found.budgets[k], budget, k)
     return numbers | {"noise": Number(found.temperature)}
+
+
+def _number(
+    value: float, ends: np.ndarray, constraint: int | None = None, feature: str = ""
+) -> Number:
+    return Number(float(value), float(ends[0]), float(ends[1]), constraint, feature)
 
 
 def _answer(
@@ -151,7 +161,7 @@ def _answer(
     rows, data = [], []
     for name in names:
         one, other = first.get(name, nothing), second.get(name, nothing)
-        apart = one.is_apart(other) and _which(name) not in units
+        apart = one.is_apart(other) and one.constraint not in units
         rows.append([name, str(one), str(other), "differs" if apart else ""])
         data.append(
             {
@@ -170,31 +180,26 @@ def _answer(
     said = (
         f"{count} of {len(data)} numbers differ: their intervals do not overlap."
         if count
-        else "No number differs: all intervals overlap."
+        else "No number differs: every pair of known intervals overlaps."
     )
     return Answer([table, behaviour, said, *units.values()], {"numbers": data, **distances})
 
 
-def _other_units(first: dict[str, Number], second: dict[str, Number]) -> dict[str, str]:
+def _other_units(first: dict[str, Number], second: dict[str, Number]) -> dict[int | None, str]:
     """Number of a cost -> a sentence, for costs that the two give in other units.
 
     What is forbidden stands outside the weights that sum to 1, and so changes the unit of a cost.
     """
     found = {}
-    for name in first:
-        barred = [math.isinf(side[name].high) for side in (first, second) if name in side]
-        if name.startswith("cost ") and any(barred) and not all(barred):
-            feature = name.partition(": ")[2]
-            found[_which(name)] = (
-                f"{feature} is forbidden in one of them only: weights, price and budget of cost "
-                f"{_which(name)} are in other units there, and are not judged."
+    for name, one in first.items():
+        other = second.get(name, one)
+        only_one = math.isinf(one.high) != math.isinf(other.high)
+        if one.constraint is not None and one.feature and only_one:
+            found[one.constraint] = (
+                f"{one.feature} is forbidden in one of them only: weights, price and budget of "
+                f"cost {one.constraint} are in other units there, and are not compared."
             )
     return found
-
-
-def _which(name: str) -> str:
-    """The number of the cost that `cost 0: heat`, `price 0` or `budget 0` is about."""
-    return name.partition(":")[0].split()[-1]
 
 
 def _against_truth(run: Run, problem: Problem, arguments: Compare) -> Answer:

@@ -202,7 +202,7 @@ def _resumable(arguments: Recover, terminal: Terminal) -> Iterator[None]:
         yield
     except BaseException as error:
         if not isinstance(error, Exception):
-            terminal.note(f"{arguments.out} keeps what was done: --resume continues it")
+            terminal.note(f"{arguments.out} keeps what was done: --resume goes on with it")
         raise
 
 

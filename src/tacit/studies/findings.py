@@ -31,7 +31,7 @@ NOISE_FACTOR = 1.3  # a mean feature gap up to this many times its sampling nois
 
 
 def findings(run: Run) -> list[Headline]:
-    """The findings, most important first; those whose estimator is absent are left out."""
+    """The findings, most important first; those that the draws do not speak of are left out."""
     found = [
         _policy(run),
         _calibrated(run),
@@ -109,13 +109,17 @@ def _calibrated(run: Run) -> Headline | None:
 def _weights(run: Run) -> Headline | None:
     """Weights against random ones: behaviour may come back while its reasons do not."""
     draws = run.block(BINDING)
-    names = [name for name in (RULES, CALIBRATED, EXPLANATION) if name in run.estimators]
-    if not draws or not names:
+    names = {
+        RULES: "the published rule",
+        CALIBRATED: "the calibrated rule",
+        EXPLANATION: "the explanation set",
+    }
+    if not draws:
         return None
     told = [
-        f"{_plainly(name)} {_median(draws, name, 'reward_error'):.2f} and "
+        f"{word} {_median(draws, name, 'reward_error'):.2f} and "
         f"{_number(_median(draws, name, 'cost_error'))}"
-        for name in names
+        for name, word in names.items()
     ]
     guessed = [_median(draws, RANDOM, metric) for metric in ("reward_error", "cost_error")]
     # The published rule has no say: with no price its weights are those it started from.
@@ -165,7 +169,7 @@ def _binding(run: Run) -> Headline | None:
 def _explained(run: Run) -> Headline | None:
     """The exact alternative for an optimal expert."""
     draws = run.block(BINDING)
-    if not draws or EXPLANATION not in run.estimators:
+    if not draws:
         return None
     counts = recovered(draws, EXPLANATION)
     states = values(draws, EXPLANATION, "state_distance")
@@ -231,8 +235,7 @@ def _figure(run: Run) -> Headline | None:
 def _peak(run: Run) -> Headline | None:
     """The paper: the peak of the cost is well recovered."""
     draws = [draw for draw in run.block(BINDING) if draw.binds]
-    name = CALIBRATED if CALIBRATED in run.estimators else EXPLANATION
-    hits = values(draws, name, "peak")
+    hits = values(draws, CALIBRATED, "peak")
     if not len(hits):
         return None
     null = float(np.nanmean(values(draws, RANDOM, "peak")))
@@ -240,7 +243,7 @@ def _peak(run: Run) -> Headline | None:
     told = f" and in {int(np.nansum(rules))} by the published one" if len(rules) else ""
     return Headline(
         f"The cell of largest cost is found in {int(np.nansum(hits))} of {len(hits)} draws by "
-        f"{_plainly(name)}{told}; random weights find it in {null:.0%}.",
+        f"the calibrated rule{told}; random weights find it in {null:.0%}.",
         label="Is the peak of the cost found?",
     )
 
@@ -248,8 +251,7 @@ def _peak(run: Run) -> Headline | None:
 def _spread(run: Run) -> Headline | None:
     """The paper: the recovered reward varies less than the true one."""
     draws = [draw for block in run.settings.blocks for draw in run.block(block.name)]
-    name = RULES if RULES in run.estimators else CALIBRATED
-    ratios = values(draws, name, "reward_spread")
+    ratios = values(draws, RULES, "reward_spread")
     if not len(ratios):
         return None
     less = int((ratios < 1.0).sum())
@@ -285,12 +287,3 @@ def _verdict(hits: int, total: int) -> str:
     if hits == total:
         return "confirmed"
     return "not confirmed" if hits == 0 else "in part"
-
-
-def _plainly(name: str) -> str:
-    words = {
-        RULES: "the published rule",
-        CALIBRATED: "the calibrated rule",
-        EXPLANATION: "the explanation set",
-    }
-    return words.get(name, name)
