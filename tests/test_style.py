@@ -71,7 +71,10 @@ def public(cls: type) -> list[str]:
 def explained(cls: type) -> list[str]:
     """The fields with a docstring below them: the command line shows these as help."""
     body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body
-    return [
+    inherited = [
+        name for base in cls.__bases__ if dataclasses.is_dataclass(base) for name in explained(base)
+    ]
+    return inherited + [
         field.target.id
         for field, below in itertools.pairwise(body)
         if isinstance(field, ast.AnnAssign)

@@ -205,7 +205,8 @@ def _other_units(first: dict[str, Number], second: dict[str, Number]) -> dict[in
 def _against_truth(run: Run, problem: Problem, arguments: Compare) -> Answer:
     import numpy as np
 
-    import tacit
+    from tacit.forward.soft_dual import SoftDual
+    from tacit.judge.comparison import compare
 
     found = run.recovery
     if problem.truth is None:
@@ -225,8 +226,8 @@ def _against_truth(run: Run, problem: Problem, arguments: Compare) -> Answer:
         )
     # The truth has no noise of its own: a noisy run is judged at the noise it found.
     noise = found.temperature
-    solver = tacit.SoftDual(temperature=noise) if noise > 0 else None
-    judged = tacit.compare(
+    solver = SoftDual(temperature=noise) if noise > 0 else None
+    judged = compare(
         problem.mdp,
         problem.truth,
         found.objective,

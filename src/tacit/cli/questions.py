@@ -60,13 +60,13 @@ def widen_intervals(
         draws = DRAWS if mdp.states * mdp.actions <= SMALL else 0
     if mdp.evidence is None or draws == 0:
         return recovery
-    import tacit
+    from tacit.checks import dynamics_uncertainty
     from tacit.engine.progress import unwatched
     from tacit.inverse.findings import Finding, Kind
 
     try:
         with unwatched():
-            return tacit.checks.dynamics_uncertainty(
+            return dynamics_uncertainty(
                 mdp,
                 problem.features,
                 seen,
@@ -90,25 +90,24 @@ def further_results(
     estimator: Estimator | None,
 ) -> dict[str, object]:
     """Further results by name, each a stage of its own."""
-    import tacit
+    from tacit import checks
     from tacit.engine.progress import once, unwatched
     from tacit.folders.runs import plain
+    from tacit.inverse.noisy.likelihood import Likelihood
 
     task, seed = (problem.mdp, problem.features, seen), arguments.seed
     asked = {}
     if (share := arguments.holdout) > 0:
-        asked["holdout"] = lambda: tacit.checks.holdout(
+        asked["holdout"] = lambda: checks.holdout(
             *task, estimator=estimator, share=share, seed=seed, recovery=recovery
         )
     if grid := arguments.discount_grid:
-        asked["discount_profile"] = lambda: tacit.checks.discount_profile(
+        asked["discount_profile"] = lambda: checks.discount_profile(
             *task, grid, estimator=estimator
         )
     if arguments.groups:
-        chosen = estimator if isinstance(estimator, tacit.Likelihood) else None
-        asked["groups"] = lambda: tacit.checks.equal_weights_test(
-            *task, estimator=chosen, seed=seed
-        )
+        chosen = estimator if isinstance(estimator, Likelihood) else None
+        asked["groups"] = lambda: checks.equal_weights_test(*task, estimator=chosen, seed=seed)
 
     def compute(name: str) -> object:
         with unwatched():

@@ -149,20 +149,26 @@ class Recover:
 
     def make_estimator(self) -> Estimator | None:
         """The estimator that was asked for, with the options given; None to pick by evidence."""
-        import tacit
-
-        kinds = {
-            "likelihood": tacit.Likelihood,
-            "convex": tacit.Convex,
-            "alternating": tacit.Alternating,
-            "explanation": tacit.Explanation,
-            "reward-only": tacit.families.RewardOnly,
-            "constraint-only": tacit.families.ConstraintOnly,
-        }
-        known = {word: {one.name for one in fields(kind)} for word, kind in kinds.items()}
         values = {name: getattr(self, name) for name in OPTIONS}
         # By identity: a 0 that was given is not False.
         given = {n: v for n, v in values.items() if not (v is None or v is False)}
+        if self.estimator == "auto" and not given:
+            return None
+        from tacit.inverse.families import ConstraintOnly, RewardOnly
+        from tacit.inverse.noisy.convex import Convex
+        from tacit.inverse.noisy.likelihood import Likelihood
+        from tacit.inverse.optimal.explanation import Explanation
+        from tacit.inverse.paper.alternating import Alternating
+
+        kinds = {
+            "likelihood": Likelihood,
+            "convex": Convex,
+            "alternating": Alternating,
+            "explanation": Explanation,
+            "reward-only": RewardOnly,
+            "constraint-only": ConstraintOnly,
+        }
+        known = {word: {one.name for one in fields(kind)} for word, kind in kinds.items()}
         for name in given:
             if name not in known.get(self.estimator, ()):
                 owners = ", ".join(word for word in kinds if name in known[word])
@@ -170,8 +176,6 @@ class Recover:
                     f"--{name.replace('_', '-')} is an option of {owners}; "
                     f"the estimator is {self.estimator}"
                 )
-        if self.estimator == "auto":
-            return None
         seed = {"seed": self.seed} if "seed" in known[self.estimator] else {}
         return kinds[self.estimator](**given, **seed)
 
@@ -214,10 +218,11 @@ def _fit(
     hashes: dict[str, str],
 ) -> Run:
     """The run: the recovery, and every question asked about it."""
-    import tacit
+    from tacit.checks import trajectory_fits
     from tacit.folders.runs import Run, data_summary
+    from tacit.inverse.recover import recover
 
-    recovery = tacit.recover(
+    recovery = recover(
         problem.mdp,
         problem.features,
         seen,
@@ -227,7 +232,7 @@ def _fit(
         throw=False,
     )
     recovery = widen_intervals(arguments, problem, seen, recovery, estimator)
-    fits = tacit.checks.trajectory_fits(recovery, seen, mdp=problem.mdp)
+    fits = trajectory_fits(recovery, seen, mdp=problem.mdp)
     columns, notes = dict(fits.columns), list(problem.notes)
     if seen.groups is not None:
         columns = {"episode": columns.pop("episode"), "group": seen.groups[fits.episode], **columns}

@@ -89,15 +89,18 @@ class Simulate:
 
     def run(self, terminal: Terminal) -> Answer:
         """Writes the folder and says what is in it."""
-        import tacit
         from tacit.folders.problem import Problem, refuse_taken
+        from tacit.forward.column_generation import ColumnGeneration
+        from tacit.forward.simulation import simulate
+        from tacit.forward.soft_dual import SoftDual
+        from tacit.forward.solve import solve
 
         refuse_taken(self.out)
         world = self.make_world()
         noisy = self.temperature > 0
-        solver = tacit.SoftDual(self.temperature) if noisy else tacit.ColumnGeneration()
-        solution = tacit.solve(world.mdp, world.truth, solver=solver)
-        seen = tacit.simulate(
+        solver = SoftDual(self.temperature) if noisy else ColumnGeneration()
+        solution = solve(world.mdp, world.truth, solver=solver)
+        seen = simulate(
             world.mdp,
             solution.policy,
             trajectories=self.trajectories,

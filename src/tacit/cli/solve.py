@@ -48,8 +48,9 @@ class Solve:
 
     def run(self, terminal: Terminal) -> Answer:
         """Solves the problem, writes what was asked for, and says what was found."""
-        import tacit
+        from tacit.checks import price_curve
         from tacit.folders.problem import refuse_taken, write_folder
+        from tacit.forward.solve import solve
 
         if self.out is not None:
             refuse_taken(self.out)
@@ -62,12 +63,12 @@ class Solve:
             )
         solver = self._solver()
         try:
-            solution = tacit.solve(problem.mdp, truth, solver=solver)
+            solution = solve(problem.mdp, truth, solver=solver)
         except Infeasible as error:
             raise Infeasible(_proof(error, problem), error.solution) from None
         curve = None
         if self.price_curve:
-            curve = tacit.checks.price_curve(
+            curve = price_curve(
                 problem.mdp,
                 truth,
                 constraint=self.constraint,
@@ -79,12 +80,14 @@ class Solve:
         return Answer(_text(problem, solution, curve, self), _data(problem, solution, curve))
 
     def _solver(self) -> Solver:
-        import tacit
+        from tacit.forward.column_generation import ColumnGeneration
+        from tacit.forward.occupancy_lp import OccupancyLP
+        from tacit.forward.soft_dual import SoftDual
 
         if self.solver == "soft-dual":
             given = self.temperature
-            return tacit.SoftDual() if given is None else tacit.SoftDual(temperature=given)
-        return tacit.OccupancyLP() if self.solver == "occupancy-lp" else tacit.ColumnGeneration()
+            return SoftDual() if given is None else SoftDual(temperature=given)
+        return OccupancyLP() if self.solver == "occupancy-lp" else ColumnGeneration()
 
 
 def _proof(error: Infeasible, problem: Problem) -> str:
