@@ -8,6 +8,7 @@ import pytest
 import tacit
 from experts import grid
 from tacit import Demonstrations
+from tacit.show.summary import coefficient_table
 
 STEP = Demonstrations.from_trajectories([([0], [1])])
 ESTIMATORS = [
@@ -46,3 +47,31 @@ def test_a_gap_beyond_all_expectations_is_a_multiple():
     assert recovery.certificate.feature_gap > 1
     page = " ".join(recovery.summary().split())
     assert f"{recovery.certificate.feature_gap:.3g} times its size" in page
+
+
+def test_the_table_of_coefficients_holds_the_numbers_of_the_parameters():
+    world = grid()
+    policy = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=0.1)).policy
+    seen = tacit.simulate(world.mdp, policy, trajectories=60, steps=40, seed=0)
+    recovery = tacit.recover(world.mdp, world.features, seen, estimator=tacit.Likelihood())
+    found = recovery.parameters
+    lines = coefficient_table(recovery)
+    assert set(lines) <= set(recovery.summary().splitlines())
+    rows = {name: line for name in found.names for line in lines if line.startswith(f"  {name} ")}
+    assert set(rows) == set(found.names)
+    for name, estimate, error, ends in zip(
+        found.names, found.estimates, found.standard_errors, found.intervals, strict=True
+    ):
+        cells = rows[name][len(f"  {name}") :].split()
+        assert cells[0] == f"{estimate:.4g}"
+        assert cells[1] == ("-" if np.isnan(error) else f"{error:.4g}")
+        assert cells[-1] == f"{ends[1]:.4g}]"
+    assert f"AIC {recovery.aic:.6g}" in lines[-1]
+
+
+def test_an_estimator_without_a_noise_has_no_table_of_coefficients():
+    world = grid()
+    policy = tacit.solve(world.mdp, world.truth).policy
+    seen = tacit.simulate(world.mdp, policy, trajectories=20, steps=40, seed=0)
+    recovery = tacit.recover(world.mdp, world.features, seen, estimator=tacit.Explanation())
+    assert coefficient_table(recovery) == []

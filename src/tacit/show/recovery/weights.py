@@ -42,7 +42,7 @@ def weight_tables(named: NamedRecovery) -> list[Block]:
             blocks.append(
                 _weights(caption, recovery.cost_names[k], weights, known.cost_intervals[k], "")
             )
-    return blocks + _prices(named)
+    return blocks + _prices(named) + _coefficients(named)
 
 
 def _weights(
@@ -83,6 +83,25 @@ def _prices(named: NamedRecovery) -> list[Block]:
         Column("Holds it back"),
     ]
     return [Table("Budgets and prices", columns, rows)]
+
+
+def _coefficients(named: NamedRecovery) -> list[Block]:
+    """The model's own coefficients with their standard errors; nothing where there are none."""
+    found = named.recovery.parameters
+    if not np.isfinite(found.standard_errors).any():
+        return []
+    limits = _shared_scale(found.estimates, found.intervals)
+    rows = [
+        Row([found.names[j], _bar(found.estimates[j], limits, found.intervals[j]), error, p_value])
+        for j, (error, p_value) in enumerate(
+            zip(found.standard_errors.tolist(), found.p_values.tolist(), strict=True)
+        )
+    ]
+    interval = f"and its {100 * found.confidence:g} % interval"
+    columns = [Column("Coefficient"), Column("Estimate", interval), Column("Standard error")]
+    columns.append(Column("p-value", "if it were 0"))
+    note = f"In units of the demonstrator's noise; {found.errors} standard errors."
+    return [Table("Coefficients of the model", columns, rows[:MOST_FEATURES], note)]
 
 
 def _shared_scale(values: np.ndarray, ends: np.ndarray) -> tuple[float, float]:
