@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.files.arrays import read_arrays
+from tacit.files.formats import did_you_mean
 from tacit.model.evidence import ENTRIES, Evidence
 from tacit.model.mdp import MDP, Successors
 from tacit.model.names import Layout
@@ -52,11 +53,11 @@ def read_model(path: Path, *, stay: bool = False) -> tuple[MDP, Layout, tuple[st
         discount = _scalar(arrays["discount"], "discount")
         mdp = MDP(successors, arrays["initial"], discount, Evidence.from_arrays(arrays))
         layout = Layout(
-            _count(arrays.get("rows", 0), "rows"),
-            _count(arrays.get("columns", 0), "columns"),
-            _directions(arrays.get("directions")),
-            _names(arrays, "state_names", mdp.states),
-            _names(arrays, "action_names", mdp.actions),
+            rows=_count(arrays.get("rows"), "rows"),
+            columns=_count(arrays.get("columns"), "columns"),
+            directions=_directions(arrays.get("directions")),
+            state_names=_names(arrays, "state_names", mdp.states),
+            action_names=_names(arrays, "action_names", mdp.actions),
         )
     return mdp, layout, tuple(str(note) for note in arrays.get("notes", np.array([])).ravel())
 
@@ -122,18 +123,13 @@ def _not_empty(successors: Successors) -> Successors:
     return successors
 
 
-class _naming:
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
     """Inside, an `InvalidModel` is told with the name of the file in front."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, InvalidModel):
-            raise InvalidModel(f"{self.path}: {error}") from None
+    try:
+        yield
+    except InvalidModel as error:
+        raise InvalidModel(f"{path}: {error}") from None
 
 
 def _entries(path: Path, needed: tuple[str, ...], spare: tuple[str, ...]) -> dict[str, np.ndarray]:
@@ -148,23 +144,22 @@ def _entries(path: Path, needed: tuple[str, ...], spare: tuple[str, ...]) -> dic
     return arrays
 
 
-def _refuse_strangers(path: Path, arrays: dict[str, Any], known: tuple[str, ...]) -> None:
+def _refuse_strangers(path: Path, arrays: dict[str, np.ndarray], known: tuple[str, ...]) -> None:
     strange = next((name for name in arrays if name not in known), None)
     if strange is not None:
-        near = difflib.get_close_matches(strange, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"it may hold {', '.join(known)}"
-        raise InvalidModel(f"{path} holds the unknown entry {strange!r}; {hint}")
+        hint = did_you_mean(strange, known) or f"; it may hold {', '.join(known)}"
+        raise InvalidModel(f"{path} holds the unknown entry {strange!r}{hint}")
 
 
-def _scalar(value: Any, name: str) -> Any:
-    array = np.asarray(value)
+def _scalar(array: np.ndarray, name: str) -> float:
     if array.shape not in ((), (1,)) or array.dtype.kind not in "biuf":
         raise InvalidModel(f"{name} must be one number; got {array.dtype} {array.shape}")
     return array.reshape(()).item()
 
 
-def _count(value: Any, name: str) -> int:
-    array = np.asarray(value)
+def _count(array: np.ndarray | None, name: str) -> int:
+    if array is None:
+        return 0
     if array.shape not in ((), (1,)) or array.dtype.kind not in "iu" or array.min() < 0:
         raise InvalidModel(f"{name} must be a whole number, 0 or more; got {array.tolist()!r:.60}")
     return int(array.reshape(()))

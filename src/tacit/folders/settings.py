@@ -149,7 +149,7 @@ class _Reader:
         return float(value)
 
     def _count(self, key: str, value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if type(value) is not int or value < 1:
             raise self._wrong(key, "a positive whole number", value)
         return value
 
@@ -179,11 +179,7 @@ class _Reader:
 
     def _names(self, key: str, value: object) -> tuple[str, ...]:
         """Names as text; whole numbers count as names."""
-        kinds = (str, int)
-        listed = isinstance(value, list) and all(
-            isinstance(entry, kinds) and not isinstance(entry, bool) for entry in value
-        )
-        if not listed:
+        if not isinstance(value, list) or not all(type(entry) in (str, int) for entry in value):
             raise self._wrong(key, 'a list of names such as ["a", "b"]', value)
         names = tuple(str(entry).strip() for entry in value)
         twice = next((name for name in names if names.count(name) > 1), None)
@@ -199,11 +195,9 @@ class _Reader:
         return tuple(self._names(f"features.costs[{k}]", entry) for k, entry in enumerate(value))
 
     def _directions(self, value: object) -> tuple[tuple[int, int], ...]:
-        good = isinstance(value, list) and all(
-            isinstance(step, list) and len(step) == 2 and all(type(part) is int for part in step)
-            for step in value
-        )
-        if not good:
+        if not isinstance(value, list) or not all(
+            isinstance(step, list) and [type(part) for part in step] == [int, int] for step in value
+        ):
             raise self._wrong(
                 "grid.directions", "one [row, column] step per action, [[0, 1], [1, 0]]", value
             )
@@ -211,8 +205,7 @@ class _Reader:
 
     def _prior(self, value: object) -> tuple[float, str]:
         table = value if isinstance(value, dict) else {"strength": value}
-        strange = next((key for key in table if key not in ("strength", "over")), None)
-        if strange is not None:
+        if not {*table} <= {"strength", "over"}:
             raise self._wrong("transitions.prior", "a number, or strength and over", value)
         strength = self._number("transitions.prior", table.get("strength", 1.0))
         if not 0.0 <= strength < float("inf"):
