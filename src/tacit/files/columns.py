@@ -79,8 +79,8 @@ class Column:
         texts = self.texts or ()
         odd = np.array([text not in known and text not in void for text in texts], dtype=bool)
         if odd.any():
-            text = texts[self.values[np.argmax(odd[self.values])]]
-            self.refuse(odd, wanted, did_you_mean(text, known))
+            first = int(np.argmax(odd[self.values]))
+            self.refuse(odd, wanted, did_you_mean(str(self.cell(first)), known))
 
     def spelled(self) -> Column:
         """The same column with its numbers as texts."""
