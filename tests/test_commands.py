@@ -1,8 +1,10 @@
 """The verbs on problem folders, and the faults of the model as the command line tells them."""
 
 import dataclasses
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -88,6 +90,22 @@ def test_simulate_refuses_what_cannot_be(words, code, piece, tmp_path, capsys):
     assert shown.count("\n") == 1
     assert piece in shown
     assert list(tmp_path.iterdir()) == []
+
+
+def test_defaults_are_those_of_the_library(capsys):
+    words = re.sub("[│─╭╮╰╯]", " ", tell(capsys, "simulate", "--help")[1]).split()
+    shown = " ".join(words)
+    made = (tacit.simulate, tacit.worlds.random, tacit.worlds.hill_grid)
+    for option, default in {
+        name: given.default
+        for function in made
+        for name, given in inspect.signature(function).parameters.items()
+        if given.default not in (None, inspect.Parameter.empty) and f"--{name} " in shown
+    }.items():
+        said = re.search(rf"--{option} .*?\(default: ([^);]*)", shown)[1]
+        assert said == str(getattr(default, "value", default)), option
+    shown = " ".join(re.sub("[│─╭╮╰╯]", " ", tell(capsys, "solve", "--help")[1]).split())
+    assert f"reward (default: {tacit.SoftDual().temperature})" in shown
 
 
 # --- solve ---------------------------------------------------------------------------------------
