@@ -6,6 +6,7 @@ The public names are found on first use, so that importing tacit costs nothing: 
 (JAX, HiGHS, Polars, Matplotlib) is loaded before something asks for it.
 """
 
+import ast
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -51,51 +52,25 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Module -> the public names it defines; the imports above say the same to type checkers.
-_DEFINED = {
-    "tacit.errors": [
-        "Infeasible",
-        "InvalidDemonstrations",
-        "InvalidModel",
-        "NotConverged",
-        "TacitError",
-    ],
-    "tacit.model.mdp": ["MDP"],
-    "tacit.model.transitions": ["Successors"],
-    "tacit.model.objective": ["Features", "Objective"],
-    "tacit.data.demonstrations": ["Demonstrations"],
-    "tacit.forward.solution": ["Certificate", "Solution", "Status"],
-    "tacit.forward.solve": ["solve"],
-    "tacit.forward.simulation": ["simulate"],
-    "tacit.forward.column_generation": ["ColumnGeneration"],
-    "tacit.forward.occupancy_lp": ["OccupancyLP"],
-    "tacit.forward.soft_dual": ["SoftDual"],
-    "tacit.inverse.findings": ["Finding", "Kind"],
-    "tacit.inverse.recover": ["recover"],
-    "tacit.inverse.recovery": ["Recovery", "RecoveryStatus"],
-    "tacit.inverse.joint.recovery": ["JointRecovery"],
-    "tacit.inverse.joint.tasks": ["Task"],
-    "tacit.inverse.noisy.likelihood": ["Likelihood"],
-    "tacit.inverse.noisy.convex": ["Convex"],
-    "tacit.inverse.optimal.explanation": ["Explanation"],
-    "tacit.inverse.paper.alternating": ["Alternating"],
-    "tacit.judge.comparison": ["compare"],
-}
-# Public name -> the folder or module that is its namespace.
-_NAMESPACES = {
-    "checks": "tacit.checks",
-    "data": "tacit.data",
-    "export": "tacit.export",
-    "families": "tacit.inverse.families",
-    "features": "tacit.model.features",
-    "judge": "tacit.judge",
-    "many": "tacit.many",
-    "progress": "tacit.engine.progress",
-    "runs": "tacit.folders",
-    "scale": "tacit.model.sharded",
-    "worlds": "tacit.worlds",
-}
-_HOME = {name: module for module, names in _DEFINED.items() for name in names} | _NAMESPACES
+
+def _listed() -> list[tuple[str, str, str | None]]:
+    """(module, name, name of a namespace or None) of the imports above, which are never executed.
+
+    Type checkers follow them, and they are the one list of what is public.
+    """
+    source = __loader__.get_source(__name__)  # pyright: ignore
+    checked = next(node for node in ast.parse(source).body if isinstance(node, ast.If))
+    return [
+        (node.module, alias.name, alias.asname)
+        for node in checked.body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    ]
+
+
+# Public name -> the module that defines it; a namespace is a module itself.
+_NAMESPACES = {space: f"{module}.{name}" for module, name, space in _listed() if space}
+_HOME = {name: module for module, name, space in _listed() if not space} | _NAMESPACES
 
 __all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 

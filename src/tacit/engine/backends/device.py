@@ -175,6 +175,12 @@ def _bicgstab_step(product: Callable[[Array], Array], at: Recurrence) -> Recurre
     )
 
 
+def for_each(one: Callable[..., Array], right: Array, target: Array, guess: Array) -> Array:
+    """[..., S] what `one` finds for right sides [..., S], targets [...] and guesses [..., S]."""
+    guess = jnp.zeros_like(right) if guess is None else guess
+    return (jax.vmap(one) if right.ndim > 1 else one)(right, target, guess)
+
+
 class Traced:
     """What the JAX backends have in common."""
 
@@ -269,9 +275,24 @@ class Dense(Traced):
         return eliminated(matrix, right) if self.many else jnp.linalg.solve(matrix, right)
 
 
+class Lists(Traced):
+    """A large model as successor lists, `states` [S, 1 or A, W] and `probabilities` [S, A, W]."""
+
+    states: Array
+    probabilities: Array
+
+    def _chain(self, table: Array) -> tuple[Array, Array]:
+        """[S, W] next states and [S, W] weights when `table` [S, A] weighs the actions."""
+        if self.states.shape[1] == 1:
+            return self.states[:, 0], jnp.einsum("sa,saw->sw", table, self.probabilities)
+        count = self.states.shape[0]
+        weights = (table[:, :, None] * self.probabilities).reshape(count, -1)
+        return self.states.reshape(count, -1), weights
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
-class Sparse(Traced):
+class Sparse(Lists):
     """A large model, as successor lists shared between actions where possible (`MDP.packed`).
 
     Attributes:
@@ -311,12 +332,12 @@ class Sparse(Traced):
         guess: Array = None,
     ) -> Array:
         """[..., S] the values x of the policy's chain: x = right + discount * P x."""
-        if right.ndim > 1:
-            guess = jnp.zeros_like(right) if guess is None else guess
-            return jax.vmap(lambda r, t, g: self.solve(policy, discount, r, t, guess=g))(
-                right, target, guess
-            )
-        return solve_chain(*self._chain(policy), discount, right, target, guess)
+        rows, weights = self._chain(policy)
+
+        def one(right: Array, target: Array, guess: Array) -> Array:
+            return solve_chain(rows, weights, discount, right, target, guess)
+
+        return for_each(one, right, target, guess)
 
     def solve_transposed(
         self,
@@ -336,14 +357,6 @@ class Sparse(Traced):
             return x - discount * self._scatter(weights * x[:, None])
 
         return bicgstab(product, right, target, guess, total)
-
-    def _chain(self, table: Array) -> tuple[Array, Array]:
-        """[S, W] next states and [S, W] weights when `table` [S, A] weighs the actions."""
-        if self.states.shape[1] == 1:
-            return self.states[:, 0], jnp.einsum("sa,saw->sw", table, self.probabilities)
-        count = self.states.shape[0]
-        weights = (table[:, :, None] * self.probabilities).reshape(count, -1)
-        return self.states.reshape(count, -1), weights
 
     def _reversed(self, weights: Array) -> tuple[Array, Array]:
         """[S, V] the states before each state, and [S, V] the chain's weights from there."""

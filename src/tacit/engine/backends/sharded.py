@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from tacit.engine.backends.device import Traced, bicgstab, eliminated, total
+from tacit.engine.backends.device import Lists, bicgstab, eliminated, for_each, total
 from tacit.engine.backends.protocol import MESH, Array
 from tacit.errors import InvalidModel
 
@@ -129,7 +129,7 @@ def sharded(devices: Sequence[object] | None = None) -> Iterator[Mesh]:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
-class Sharded(Traced):
+class Sharded(Lists):
     """A large model split over the devices of a mesh, with dead states added to make it even.
 
     Attributes:
@@ -172,18 +172,17 @@ class Sharded(Traced):
         guess: Array = None,
     ) -> Array:
         """[..., N] the values x of the policy's chain: x = right + discount * P x."""
-        guess = jnp.zeros_like(right) if guess is None else guess
-        if right.ndim > 1:
-            return jax.vmap(lambda r, t, g: self.solve(policy, discount, r, t, guess=g))(
-                right, target, guess
-            )
         rows, weights = self._chain(policy)
 
         def local(rows: Array, weights: Array, x: Array) -> Array:
             return (weights * self._view(x)[rows]).sum(axis=1)
 
         follow = self._everywhere(local, 3)
-        return bicgstab(lambda x: x - discount * follow(rows, weights, x), right, target, guess)
+
+        def one(right: Array, target: Array, guess: Array) -> Array:
+            return bicgstab(lambda x: x - discount * follow(rows, weights, x), right, target, guess)
+
+        return for_each(one, right, target, guess)
 
     def solve_transposed(
         self,
@@ -235,14 +234,6 @@ class Sharded(Traced):
             return value
         before = (slice(None),) * STATE_AXES[name]
         return whole(value)[(*before, slice(self.count))]
-
-    def _chain(self, table: Array) -> tuple[Array, Array]:
-        """[N, W] places and [N, W] weights when `table` [N, A] weighs the actions."""
-        if self.states.shape[1] == 1:
-            return self.states[:, 0], jnp.einsum("sa,saw->sw", table, self.probabilities)
-        size = len(self.states)
-        weights = (table[:, :, None] * self.probabilities).reshape(size, -1)
-        return self.states.reshape(size, -1), weights
 
     def _scatter(self, rows: Array, weights: Array, x: Array) -> Array:
         """[N] the sum of the chain's entries that lead to each state, for x [N] at their roots."""
