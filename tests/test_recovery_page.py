@@ -81,9 +81,17 @@ def synthetic(states: int, layout: Layout, *, constraints: int = 1, actions: int
     costs = random.random((constraints, states)) * np.arange(1, constraints + 1)[:, None]
     objective = tacit.Objective(random.random(states), costs, np.ones(constraints))
     recovery = Recovery(
-        *(weights, cost_weights, np.full(constraints, 0.2), np.ones(constraints), 0.1),
-        *(objective, solution, RecoveryStatus.CONVERGED, RecoveryCertificate(0.01, 0.02)),
-        *(History({}), unidentified(weights, cost_weights, active=[True] * constraints)),
+        reward_weights=weights,
+        cost_weights=cost_weights,
+        multipliers=np.full(constraints, 0.2),
+        budgets=np.ones(constraints),
+        temperature=0.1,
+        objective=objective,
+        solution=solution,
+        status=RecoveryStatus.CONVERGED,
+        certificate=RecoveryCertificate(0.01, 0.02),
+        history=History({}),
+        identification=unidentified(weights, cost_weights, active=[True] * constraints),
     )
     fits = {"episode": np.arange(9_000), "share_optimal": np.linspace(0, 1, 9_000)}
     return Run(recovery, layout, trajectories=fits)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Answer = Callable[[npt.ArrayLike, Iterable[npt.ArrayLike]], tuple[float, float]]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Identification:
     """How well each number of a recovery is known. NaN where the estimator cannot tell.
 
@@ -106,14 +106,14 @@ def unidentified(
         return np.stack([column, column], axis=-1)
 
     return Identification(
-        both_ends(reward),
-        [both_ends(column) for column in costs],
-        both_ends(constraints),
-        both_ends(constraints),
-        reward,
-        costs,
-        constraints,
-        constraints,
-        active,
-        tuple(findings),
+        reward_intervals=both_ends(reward),
+        cost_intervals=[both_ends(column) for column in costs],
+        multiplier_intervals=both_ends(constraints),
+        budget_intervals=both_ends(constraints),
+        reward_standard_errors=reward,
+        cost_standard_errors=costs,
+        multiplier_standard_errors=constraints,
+        budget_standard_errors=constraints,
+        active=active,
+        findings=tuple(findings),
     )

@@ -151,7 +151,7 @@ class Criteria:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Recovery(Criteria):
     """What a demonstrator wants and refuses, as far as the demonstrations tell.
 

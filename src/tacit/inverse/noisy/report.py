@@ -13,6 +13,7 @@ from tacit.inverse.expectations import expectations_from_start, pull_back
 from tacit.inverse.findings import (
     Finding,
     Kind,
+    chance,
     data_findings,
     feature_findings,
     guarantee_findings,
@@ -218,7 +219,7 @@ def _constraint_findings(evidence: Evidence, p_values: np.ndarray) -> list[Findi
     """Which constraints were shown to restrain the demonstrator."""
     findings = []
     for k, (price, p) in enumerate(zip(evidence.gauge.multipliers, p_values.tolist(), strict=True)):
-        shown = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+        shown = chance(p)
         kind, said = Kind.ACTIVE, f"Constraint {k} is active ({shown} if it were not)."
         if not price > 0:
             kind = Kind.INACTIVE
