@@ -14,9 +14,9 @@ from tacit.errors import InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.coordinates import coordinates
-from tacit.inverse.noisy.inference import TWO_SIDED
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.parameters import TWO_SIDED
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP

@@ -149,17 +149,14 @@ Tree = Any
 Node = dict[str, Any]  # of a skeleton
 
 
-def pack(
-    tree: Tree, *, small: int = SMALL, stand_in: Callable[[Tree], Tree] = lambda node: node
-) -> dict[str, np.ndarray]:
+def pack(tree: Tree, *, small: int = SMALL) -> dict[str, np.ndarray]:
     """The arrays of a tree, named by where they stand in it, and its `skeleton` as text.
 
     Args:
         tree: what to keep.
         small: entries up to which an array is written into the skeleton.
-        stand_in: gives what is kept instead of a dataclass.
     """
-    packer = _Packer(small, stand_in)
+    packer = _Packer(small)
     skeleton = json.dumps(packer.pack(tree, ""))
     return packer.arrays | {SKELETON: np.array(skeleton)}
 
@@ -195,17 +192,14 @@ class _Packer:
 
     Attributes:
         small: entries up to which an array is written into the skeleton.
-        stand_in: gives what is kept instead of a dataclass.
         arrays: all others, by name.
     """
 
-    def __init__(self, small: int, stand_in: Callable[[Tree], Tree]) -> None:
-        self.small, self.stand_in = small, stand_in
+    def __init__(self, small: int) -> None:
+        self.small = small
         self.arrays: dict[str, np.ndarray] = {}
 
     def pack(self, tree: Tree, place: str) -> Node:
-        if is_dataclass(tree) and not isinstance(tree, type):
-            tree = self.stand_in(tree)
         match tree:
             case Enum():
                 return {"kind": _kind_name(type(tree)), "member": tree.name}

@@ -53,7 +53,7 @@ def save(result: Recovery | JointRecovery, folder: Path) -> None:
 
 def contents(result: Recovery | JointRecovery) -> tuple[Page, Files]:
     """What the page of a run says about a recovery, and how to write its files."""
-    arrays = pack(result, small=0, stand_in=_storable)
+    arrays = pack(result, small=0)
     page: Page = {
         "format": FORMAT,
         "holds": type(result).__name__,
@@ -92,16 +92,6 @@ def load(folder: Path, kind: type[Result]) -> Result:
     if not isinstance(found, kind):
         raise OSError(f"{path} holds no recovery that can be read")
     return found
-
-
-def _storable(node: Tree) -> Tree:
-    """What a file keeps instead of an answerer of questions: its arrays."""
-    if not callable(node):
-        return node
-    from tacit.inverse.questions import restored, stored  # needs an engine
-
-    arrays = stored(node)
-    return restored(arrays) if arrays else node
 
 
 def _kind(name: str) -> type | None:

@@ -27,7 +27,6 @@ from tacit.inverse.noisy.coordinates import split
 from tacit.inverse.noisy.inference import (
     CLUSTERS,
     FLAT,
-    ONE_SIDED,
     SUSPICIOUS,
     Errors,
     advantages,
@@ -36,7 +35,7 @@ from tacit.inverse.noisy.inference import (
     undecided,
 )
 from tacit.inverse.noisy.intervals import Numbers, intervals
-from tacit.inverse.parameters import BLIND, Parameters, inverse_information, unmeasured
+from tacit.inverse.parameters import BLIND, ONE_SIDED, Parameters, inverse_information, unmeasured
 
 # Simulated likelihood ratios where a parameter sits on its bound.
 DRAWS = 2000

@@ -7,10 +7,14 @@ tolerances and ridges mean the same for all; a cost enters with a minus sign.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from tacit.errors import InvalidModel
+from tacit.inverse.parameters import TWO_SIDED
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -205,3 +209,73 @@ def budget_one(split: Split) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
     scale = np.where(active & (split.budgets > 0), split.budgets, np.nan)
     multipliers = np.where(active, split.multipliers * scale, 0.0)
     return multipliers, tuple(w / b for w, b in zip(split.cost_weights, scale, strict=True))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DeltaMethod:
+    """Answers to linear questions about a recovery, by the delta method, from a covariance.
+
+    Attributes:
+        x: [D] the parameters, scaled.
+        scales: [D] what the features were divided by.
+        sizes: [1 + K] features of the reward, then of each constraint.
+        temperature: the demonstrator's noise.
+        covariance: [D, D] of the parameters.
+        blind: [B, D] directions in which they can move freely.
+        quantile: standard errors to either side.
+    """
+
+    x: np.ndarray
+    scales: np.ndarray
+    sizes: np.ndarray
+    temperature: float
+    covariance: np.ndarray
+    blind: np.ndarray
+    quantile: float
+
+    @classmethod
+    def of(
+        cls,
+        space: Coordinates,
+        x: np.ndarray,
+        gauge: Split,
+        covariance: np.ndarray,
+        blind: np.ndarray,
+    ) -> DeltaMethod:
+        """The answers of a fit with parameters x [D] and this covariance, at 95 %."""
+        return cls(
+            x=x,
+            scales=space.scales,
+            sizes=np.array([block.stop - block.start for block in space.blocks]),
+            temperature=gauge.temperature,
+            covariance=covariance,
+            blind=blind,
+            quantile=TWO_SIDED,
+        )
+
+    def __call__(
+        self, reward_direction: npt.ArrayLike, cost_directions: Iterable[npt.ArrayLike] = ()
+    ) -> tuple[float, float]:
+        """The ends of the interval of the directions times the weights."""
+        parts = [np.asarray(reward_direction, float)]
+        given = list(cost_directions)
+        for k, size in enumerate(self.sizes[1:]):
+            parts.append(np.asarray(given[k], float) if k < len(given) else np.zeros(size))
+        direction = np.concatenate(parts)
+        x, scales, temperature = self.x, self.scales, float(self.temperature)
+        if direction.shape != x.shape:
+            raise InvalidModel(
+                f"directions must have one entry a feature ({len(x)} in all); got {direction.shape}"
+            )
+        theta = x / scales
+        scaled = np.where(direction != 0, direction * theta, 0.0).sum() * temperature
+        slope = direction * temperature
+        signs = np.zeros(len(x))
+        reward = slice(0, int(self.sizes[0]))
+        signs[reward] = np.sign(theta[reward])
+        slope = (slope - scaled * temperature * signs) / scales
+        moved = np.abs(self.blind @ slope).max(initial=0.0)
+        if moved > 1e-5 * np.abs(slope).max(initial=1e-300):
+            return -np.inf, np.inf
+        margin = float(self.quantile) * float(np.sqrt(max(slope @ self.covariance @ slope, 0.0)))
+        return float(scaled) - margin, float(scaled) + margin

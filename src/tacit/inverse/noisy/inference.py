@@ -7,24 +7,19 @@ states.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tacit.data.observed import Observed, scatter_of
 from tacit.data.tally import Scatter
-from tacit.errors import InvalidModel
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, loss_of, refit
 from tacit.inverse.noisy.coordinates import Coordinates, Split
-from tacit.inverse.parameters import BLIND, inverse_information
+from tacit.inverse.parameters import BLIND, ONE_SIDED, inverse_information
 from tacit.model.mdp import MDP
 
-# Two-sided 95 % of the normal law, and the one-sided 95 % used where a bound cuts a side off.
-TWO_SIDED = 1.959963984540054
-ONE_SIDED = 1.6448536269514722
 # Information a step below which a feature influences nothing but rounding.
 SILENT = 1e-20
 # Most features that one sentence lists.
@@ -180,69 +175,6 @@ def _echelon(rows: np.ndarray) -> np.ndarray:
         others = np.arange(len(rows)) != done
         rows[others] -= np.outer(rows[others, pivot], rows[done])
     return rows
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DeltaMethod:
-    """Answers to linear questions about a recovery, by the delta method, from a covariance.
-
-    Attributes:
-        x: [D] the parameters, scaled.
-        scales: [D] what the features were divided by.
-        sizes: [1 + K] features of the reward, then of each constraint.
-        temperature: the demonstrator's noise.
-        covariance: [D, D] of the parameters.
-        blind: [B, D] directions in which they can move freely.
-        quantile: standard errors to either side.
-    """
-
-    x: np.ndarray
-    scales: np.ndarray
-    sizes: np.ndarray
-    temperature: float
-    covariance: np.ndarray
-    blind: np.ndarray
-    quantile: float
-
-    @classmethod
-    def of(cls, space: Coordinates, x: np.ndarray, gauge: Split, found: Errors) -> DeltaMethod:
-        """The answers of a fit with parameters x [D], at 95 %."""
-        return cls(
-            x=x,
-            scales=space.scales,
-            sizes=np.array([block.stop - block.start for block in space.blocks]),
-            temperature=gauge.temperature,
-            covariance=found.covariance,
-            blind=found.blind,
-            quantile=TWO_SIDED,
-        )
-
-    def __call__(
-        self, reward_direction: npt.ArrayLike, cost_directions: Iterable[npt.ArrayLike] = ()
-    ) -> tuple[float, float]:
-        """The ends of the interval of the directions times the weights."""
-        parts = [np.asarray(reward_direction, float)]
-        given = list(cost_directions)
-        for k, size in enumerate(self.sizes[1:]):
-            parts.append(np.asarray(given[k], float) if k < len(given) else np.zeros(size))
-        direction = np.concatenate(parts)
-        x, scales, temperature = self.x, self.scales, float(self.temperature)
-        if direction.shape != x.shape:
-            raise InvalidModel(
-                f"directions must have one entry a feature ({len(x)} in all); got {direction.shape}"
-            )
-        theta = x / scales
-        scaled = np.where(direction != 0, direction * theta, 0.0).sum() * temperature
-        slope = direction * temperature
-        signs = np.zeros(len(x))
-        reward = slice(0, int(self.sizes[0]))
-        signs[reward] = np.sign(theta[reward])
-        slope = (slope - scaled * temperature * signs) / scales
-        moved = np.abs(self.blind @ slope).max(initial=0.0)
-        if moved > 1e-5 * np.abs(slope).max(initial=1e-300):
-            return -np.inf, np.inf
-        margin = float(self.quantile) * float(np.sqrt(max(slope @ self.covariance @ slope, 0.0)))
-        return float(scaled) - margin, float(scaled) + margin
 
 
 # Parameters below this (nats per step at most) are far from forbidding anything.

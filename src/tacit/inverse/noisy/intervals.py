@@ -18,8 +18,8 @@ from tacit.inverse.findings import Finding
 from tacit.inverse.identification import Answer, Identification
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import Coordinates, Split
-from tacit.inverse.noisy.inference import ONE_SIDED, TWO_SIDED, Errors, gauge_errors, silent
-from tacit.inverse.parameters import BLIND
+from tacit.inverse.noisy.inference import Errors, gauge_errors, silent
+from tacit.inverse.parameters import BLIND, ONE_SIDED, TWO_SIDED
 
 # Weight of an equality in the least-squares problem, relative to one standard error.
 STIFF = 1e5

@@ -20,9 +20,8 @@ from tacit.inverse.findings import (
     more_data_findings,
 )
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_solution, rescued
-from tacit.inverse.noisy.coordinates import Split, split
+from tacit.inverse.noisy.coordinates import DeltaMethod, Split, split
 from tacit.inverse.noisy.inference import (
-    DeltaMethod,
     Errors,
     advantages,
     blind_findings,
@@ -142,7 +141,9 @@ def report(
             space,
             findings=findings,
             p_values=p_values if full.converged else (),
-            answer=DeltaMethod.of(space, fitted.point.x, gauge, evidence.found),
+            answer=DeltaMethod.of(
+                space, fitted.point.x, gauge, evidence.found.covariance, evidence.found.blind
+            ),
         ),
         estimator=repr(estimator),
         reward_names=features.reward_names,

@@ -28,7 +28,14 @@ from tacit.inverse.optimal.findings import (
     point_findings,
     set_findings,
 )
-from tacit.inverse.optimal.gauge import Evidence, Parts, expectation_ranges, gauge, objective_of
+from tacit.inverse.optimal.gauge import (
+    Answers,
+    Evidence,
+    Parts,
+    expectation_ranges,
+    gauge,
+    objective_of,
+)
 from tacit.inverse.optimal.points import Nearest, Point, best_point, nearest
 from tacit.inverse.optimal.questions import TRIVIAL, Questions, intervals
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus, delivered
@@ -135,7 +142,7 @@ def explained(
         cost_intervals=found.costs,
         multiplier_intervals=found.multipliers,
         budget_intervals=budgets,
-        answer=questions,
+        answer=Answers.of(questions),
     )
     return replace(recovery, identification=identification)
 

@@ -8,9 +8,12 @@ within reach by construction, and is a sample of the actions only: the transitio
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.data.observed import Observed, counts_of
 from tacit.forward.pricing import best_column
@@ -19,9 +22,9 @@ from tacit.forward.visitation import visitation
 from tacit.inverse.expectations import Expectations
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.optimal.columns import Columns
-from tacit.inverse.optimal.cone import Cone
+from tacit.inverse.optimal.cone import Cone, cone
 from tacit.inverse.optimal.program import least
-from tacit.inverse.optimal.questions import NOTHING
+from tacit.inverse.optimal.questions import NOTHING, Questions
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import Successors
@@ -237,3 +240,40 @@ def _restrict(mdp: MDP, allowed: np.ndarray) -> tuple[MDP, np.ndarray]:
     lists = mdp.transitions
     narrow = Successors(lists.states[every, chosen], lists.probabilities[every, chosen])
     return MDP(narrow, mdp.initial, mdp.discount), chosen
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Answers to linear questions over all explanations, in a form that a file can keep.
+
+    Attributes:
+        mdp: the model.
+        columns: what explanations are made of.
+        observed: [S, A] bool, the pairs that were demonstrated.
+        tolerance: by how much an inequality may be broken, amounts summing to one.
+    """
+
+    mdp: MDP
+    columns: Columns
+    observed: np.ndarray
+    tolerance: float
+
+    @classmethod
+    def of(cls, questions: Questions) -> Answers:
+        """The answers to questions whose cone was built already."""
+        found = questions.cone
+        answers = cls(found.mdp, questions.columns, found.observed, questions.tolerance)
+        vars(answers)["questions"] = questions
+        return answers
+
+    @cached_property
+    def questions(self) -> Questions:
+        """About the set of explanations, which is built when it is first asked."""
+        found = cone(self.mdp, self.columns.tables, self.observed.astype(float))
+        return Questions(found, self.columns, self.tolerance)
+
+    def __call__(
+        self, reward_direction: npt.ArrayLike, cost_directions: Iterable[npt.ArrayLike] = ()
+    ) -> tuple[float, float]:
+        """The least and largest value over all explanations; see `Questions`."""
+        return self.questions(reward_direction, cost_directions)
