@@ -12,7 +12,7 @@ from experts import grid, hill_expert
 from kinds import told
 from tacit import Demonstrations
 from tacit.checks import fits
-from tacit.checks.fits import fits_of_batches, trajectory_fits
+from tacit.checks.fits import trajectory_fits
 from tacit.inverse.findings import Kind
 
 
@@ -173,13 +173,6 @@ def test_steps_of_another_world_are_refused(found):
         trajectory_fits(found, Demonstrations.from_trajectories([([3], [0]), ([25], [0])]))
     with pytest.raises(tacit.InvalidDemonstrations, match=r"action must be in 0\.\.3"):
         trajectory_fits(found, Demonstrations.from_trajectories([([3], [4])]))
-
-
-def test_episode_numbers_may_have_gaps(found):
-    batches = [(np.array([2, 2, 5]), np.array([0, 1, 2]), np.array([0, 1, 2]))]
-    result = fits_of_batches(found, batches)
-    assert sorted(result.episode) == [2, 5]
-    assert sorted(result.steps) == [1, 2]
 
 
 def test_a_certain_action_is_no_surprise_and_an_impossible_one_is():

@@ -6,7 +6,7 @@ millions of steps need the memory of one batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,8 +25,6 @@ BATCH = 1 << 18
 TIE = 1e-6
 # Variance of a log-likelihood (squared nats) below which only rounding is left.
 ROUNDING = 1e-18
-
-Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,34 +110,14 @@ def trajectory_fits(
         mdp: the world. With it, every action that ties for the best counts as optimal; without it,
             only those that the recovered policy takes.
     """
-    return fits_of_batches(recovery, _batches(demonstrations), mdp=mdp)
-
-
-def fits_of_batches(
-    recovery: Recovery, batches: Iterable[Batch], *, mdp: MDP | None = None
-) -> TrajectoryFits:
-    """The `TrajectoryFits` of steps that come in batches, in the memory of one batch.
-
-    Args:
-        recovery: what was recovered.
-        batches: (episode, states, actions), each [n], episodes numbered from 0 in order; an episode
-            may go on in the next batch.
-        mdp: the world, for ties.
-    """
     tables = _tables(recovery, mdp)
-    states, actions = recovery.solution.policy.shape
-    totals = np.zeros((len(tables) + 1, 0))
-    for episode, seen, taken in batches:
-        _check(episode, seen, taken, states, actions)
-        index = np.asarray(seen, np.int64) * actions + taken
+    _check(demonstrations, recovery)
+    totals = np.zeros((len(tables) + 1, demonstrations.episodes))
+    totals[0] = demonstrations.lengths
+    for episode, index in _batches(demonstrations, recovery.solution.policy.shape[1]):
         starts = np.flatnonzero(np.diff(episode, prepend=-1))
-        which, lengths = episode[starts], np.diff(starts, append=len(episode))
-        more = int(which[-1]) + 1 - totals.shape[1]
-        if more > 0:
-            totals = np.pad(totals, ((0, 0), (0, more)))
-        totals[0, which] += lengths
         for row, table in zip(totals[1:], tables, strict=True):
-            row[which] += np.add.reduceat(table[index], starts)
+            row[episode[starts]] += np.add.reduceat(table[index], starts)
     return _ordered(recovery.temperature > 0, *totals)
 
 
@@ -175,7 +153,7 @@ def _tables(recovery: Recovery, mdp: MDP | None) -> list[np.ndarray]:
 
 def _ordered(noisy: bool, *totals: np.ndarray) -> TrajectoryFits:
     """The fits from sums over each episode, the worst first."""
-    number = np.flatnonzero(totals[0])  # a number that never came is no episode
+    number = np.flatnonzero(totals[0])  # an episode without a step has no fit
     steps, likelihood, mean, variance, third, optimal = (total[number] for total in totals)
     z_score, p_value = _unusual(likelihood - mean, variance, third)
     share = optimal / steps
@@ -215,31 +193,29 @@ def _unusual(
     return np.where(wrong, -np.inf, score), np.where(certain, np.where(wrong, 0.0, 1.0), tail)
 
 
-def _batches(demonstrations: Demonstrations) -> Iterator[Batch]:
-    """The steps in batches, without a column of episodes for all of them."""
-    offsets = demonstrations.offsets
-    for low in range(0, demonstrations.steps, BATCH):
-        high = min(low + BATCH, demonstrations.steps)
-        first = int(np.searchsorted(offsets, low, side="right")) - 1
-        last = int(np.searchsorted(offsets, high, side="left"))
-        lengths = np.diff(np.clip(offsets[first : last + 1], low, high))
-        episode = np.repeat(np.arange(first, last), lengths)
-        yield episode, demonstrations.states[low:high], demonstrations.actions[low:high]
+def _batches(seen: Demonstrations, actions: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Episode and s * A + a of the steps, in batches: never a column for all of them."""
+    for low in range(0, seen.steps, BATCH):
+        high = min(low + BATCH, seen.steps)
+        first = int(np.searchsorted(seen.offsets, low, side="right")) - 1
+        last = int(np.searchsorted(seen.offsets, high, side="left"))
+        lengths = np.diff(np.clip(seen.offsets[first : last + 1], low, high))
+        index = seen.states[low:high].astype(np.int64) * actions + seen.actions[low:high]
+        yield np.repeat(np.arange(first, last), lengths), index
 
 
-def _check(
-    episode: np.ndarray, seen: np.ndarray, taken: np.ndarray, states: int, actions: int
-) -> None:
-    """Raises unless every step of the batch exists in the recovered world."""
-    if len(episode) == 0 or (np.diff(episode) < 0).any():
-        raise InvalidDemonstrations("a batch must hold steps, episodes in order")
-    for name, column, count in (("state", seen, states), ("action", taken, actions)):
-        outside = (np.asarray(column) < 0) | (np.asarray(column) >= count)
-        if outside.any():
-            row = int(np.argmax(outside))
+def _check(seen: Demonstrations, recovery: Recovery) -> None:
+    """Raises unless every step exists in the recovered world."""
+    counts = recovery.solution.policy.shape
+    for name, column, count in zip(
+        ("state", "action"), (seen.states, seen.actions), counts, strict=True
+    ):
+        if seen.steps and (column.min() < 0 or column.max() >= count):
+            row = int(np.argmax((column < 0) | (column >= count)))
+            episode = int(np.searchsorted(seen.offsets, row, side="right")) - 1
             raise InvalidDemonstrations(
                 f"every {name} must be in 0..{count - 1}, as in the recovery; "
-                f"episode {episode[row]} has {column[row]}"
+                f"episode {episode} has {column[row]}"
             )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
@@ -33,13 +33,13 @@ class SetAgreement:
     jaccard: float
 
 
-def set_agreement(truth: Any, recovered: Any) -> SetAgreement:
+def set_agreement(truth: npt.ArrayLike, recovered: npt.ArrayLike) -> SetAgreement:
     """The scores of a recovered set against a true one, as two boolean arrays of one shape."""
-    truth, recovered = np.asarray(truth, bool), np.asarray(recovered, bool)
-    if truth.shape != recovered.shape:
-        raise InvalidModel(f"sets must have one shape; got {truth.shape} and {recovered.shape}")
-    both, either = int((truth & recovered).sum()), int((truth | recovered).sum())
-    true, found = int(truth.sum()), int(recovered.sum())
+    first, second = np.asarray(truth, bool), np.asarray(recovered, bool)
+    if first.shape != second.shape:
+        raise InvalidModel(f"sets must have one shape; got {first.shape} and {second.shape}")
+    both, either = int((first & second).sum()), int((first | second).sum())
+    true, found = int(first.sum()), int(second.sum())
     return SetAgreement(
         precision=both / found if found else float("nan"),
         recall=both / true if true else float("nan"),
@@ -61,7 +61,7 @@ def costly_pairs(mdp: MDP, objective: Objective) -> np.ndarray:
     return (costs > (limits + 1e-9 * size)[:, None, None]).any(axis=0)
 
 
-def weight_error(truth: Any, recovered: Any) -> float:
+def weight_error(truth: npt.ArrayLike, recovered: npt.ArrayLike) -> float:
     """Full L1 distance of two weight vectors [D], each scaled to L1 norm 1 first. Range [0, 2].
 
     Weights that are all 0 stay 0. Symmetric, invariant to the positive scale of either vector. NaN
@@ -73,10 +73,10 @@ def weight_error(truth: Any, recovered: Any) -> float:
     return float(np.abs(one - other).sum())
 
 
-def _in_gauge(weights: Any) -> np.ndarray:
-    weights = np.asarray(weights, float)
-    size = np.abs(weights).sum()
-    return weights / size if size > 0 else weights
+def _in_gauge(weights: npt.ArrayLike) -> np.ndarray:
+    vector = np.asarray(weights, float)
+    size = np.abs(vector).sum()
+    return vector / size if size > 0 else vector
 
 
 # Mass that the arithmetic of a mixture may leave on an action it does not take.

@@ -47,7 +47,7 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Comparison:
     """How a recovered objective, and the behaviour it leads to, stand against the truth.
 

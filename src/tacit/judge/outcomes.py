@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 
 from tacit.engine.bellman import entropy, stationary_policy
 from tacit.errors import InvalidModel
@@ -19,12 +18,12 @@ from tacit.model.objective import Objective
 ROUNDING = 1e-12
 
 
-def full_table(mdp: MDP, table: Any) -> np.ndarray:
+def full_table(mdp: MDP, table: npt.ArrayLike) -> np.ndarray:
     """[S, A] the table, given as [S] or [S, A], checked against the model."""
     return Objective(table).tables(mdp)[0]
 
 
-def canonical(mdp: MDP, table: Any) -> np.ndarray:
+def canonical(mdp: MDP, table: npt.ArrayLike) -> np.ndarray:
     """[S, A] the table less its potential: table + discount * P V - V.
 
     V is the uniform policy's value of the table. Two tables have the same canonical form exactly
@@ -46,12 +45,12 @@ def canonical(mdp: MDP, table: Any) -> np.ndarray:
     return shaped if np.abs(shaped).max() > ROUNDING * size else np.zeros_like(shaped)
 
 
-def canonical_norm(mdp: MDP, table: Any) -> float:
+def canonical_norm(mdp: MDP, table: npt.ArrayLike) -> float:
     """The unweighted L2 norm over (s, a) of the canonical table. Range [0, inf)."""
     return float(np.linalg.norm(canonical(mdp, table)))
 
 
-def starc(mdp: MDP, first: Any, second: Any) -> float:
+def starc(mdp: MDP, first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     """The STARC distance 0.5 * || c1 / ||c1|| - c2 / ||c2|| || of two rewards. Range [0, 1].
 
     c1 and c2 are the canonical tables and the norm is the unweighted L2 norm over (s, a); a table
@@ -68,16 +67,18 @@ def starc(mdp: MDP, first: Any, second: Any) -> float:
     return float(min(1.0, 0.5 * np.linalg.norm(gap)))
 
 
-def correlation(first: Any, second: Any) -> float:
+def correlation(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     """Pearson's correlation of two tables of one shape. Range [-1, 1]; NaN if one is constant.
 
     Symmetric, invariant to positive scale and to constant shift, not to shaping. Smooth tables on
     one grid correlate whatever they mean: read it beside the same number for random weights.
     """
-    first, second = np.asarray(first, float), np.asarray(second, float)
-    if first.shape != second.shape:
-        raise InvalidModel(f"tables must have one shape; got {first.shape} and {second.shape}")
-    one, other = _deviation(first), _deviation(second)
+    tables = np.asarray(first, float), np.asarray(second, float)
+    if tables[0].shape != tables[1].shape:
+        raise InvalidModel(
+            f"tables must have one shape; got {tables[0].shape} and {tables[1].shape}"
+        )
+    one, other = map(_deviation, tables)
     if not one.any() or not other.any():
         return float("nan")
     return float(np.clip(np.vdot(_direction(one), _direction(other)), -1.0, 1.0))
