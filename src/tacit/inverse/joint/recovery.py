@@ -209,7 +209,7 @@ def _recovery(
 
 
 def _identification(task: Task, found: Search, numbers: Numbers, e: int) -> Identification:
-    """What is known of a task's own numbers; a size that was not tested is the whole constraint."""
+    """What is known of a task's own numbers; an untested size has the constraint's p-value."""
     p_values = np.where(np.isnan(found.sizes[:, e]), found.activity, found.sizes[:, e])
     active = numbers.gauge.multipliers > 0
     findings = []

@@ -22,12 +22,9 @@ from tacit.inverse.noisy.steps import Steps
 
 @dataclass(frozen=True, eq=False)
 class StackFit:
-    """A minimum over the joint parameters.
+    """A minimum over the joint parameters, and the same in the parameters of every task.
 
-    Attributes:
-        link: how they make each task's own.
-        whole: the minimum in the joint parameters; only what belongs to them is filled in.
-        parts: the same, one per task, in its own parameters.
+    Of the whole, only what belongs to the joint parameters is filled in.
     """
 
     link: Link

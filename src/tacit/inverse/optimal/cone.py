@@ -201,10 +201,7 @@ def _stopped(mdp: MDP, rest: np.ndarray) -> MDP:
 def values(cone: Cone, x: np.ndarray, start: Column | None) -> tuple[np.ndarray, Column | None]:
     """[S] the values of an explanation x [n], and the optimal policy in the rest.
 
-    Args:
-        cone: of explanations.
-        x: [n].
-        start: what this returned for a similar x.
+    The search starts from the policy that this returned for a similar x.
     """
     found = cone.forms @ x
     if cone.stopped is None:

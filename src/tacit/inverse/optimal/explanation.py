@@ -60,12 +60,7 @@ class Explanation:
     tolerance: float = 1e-9
 
     def fit(
-        self,
-        mdp: MDP,
-        features: Features,
-        demonstrations: Observed,
-        *,
-        throw: bool = True,
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
     ) -> Recovery:
         """The `Recovery`; its `identification.interval` answers any linear question."""
         if not 1e-10 <= self.tolerance < 1e-3:

@@ -273,11 +273,8 @@ class Number(NamedTuple):
 def intervals(questions: Questions, ranges: list[np.ndarray]) -> tuple[Intervals, int]:
     """All `Intervals`, and the linear programs solved for them.
 
-    An inert feature could have any weight; the others are given as if it had none.
-
-    Args:
-        questions: about all explanations.
-        ranges: one [D_k, 2] per constraint: of expectations of its features.
+    An inert feature could have any weight; the others are given as if it had none. The budgets
+    need `ranges`, one [D_k, 2] per constraint: of expectations of its features.
     """
     columns = questions.columns
     listed = _weights(questions)

@@ -137,12 +137,7 @@ class Alternating:
         return 1.0 if self.constant else float(1.0 / np.sqrt(1.0 + number / HALF_LIFE))
 
     def fit(
-        self,
-        mdp: MDP,
-        features: Features,
-        demonstrations: Observed,
-        *,
-        throw: bool = True,
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
     ) -> Recovery:
         """The recovery at the best round of all starts; its history holds every round."""
         check_task(mdp, features, demonstrations)
@@ -180,13 +175,9 @@ class Alternating:
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Where one start stands.
+    """Where one start stands: what the next round needs, the round to keep, all rows so far.
 
-    Attributes:
-        ahead: what the next round needs; None before the first.
-        kept: the best round so far, or the last one if the start is free of constraints.
-        rows: what the history keeps of every round.
-        over: whether there is no next round.
+    Kept is the best round, or the last one if the start is free of constraints.
     """
 
     ahead: NextRound | None

@@ -149,7 +149,7 @@ class Yardsticks:
     Attributes:
         scales: one number a block: the largest difference its discounted sums can show.
         bands: ([D], [D_1], ...) differences that are no reason to step.
-        noise: relative feature gap that sampling makes.
+        noise: relative feature gap of chance alone.
     """
 
     scales: tuple[float, ...]
@@ -166,8 +166,8 @@ class Stride:
         moves: ([D], [D_1], ...) what it took from the logarithms, up to a constant a block.
         change: L1 change of the weights that a step of full size would make.
         pull: largest difference, in the exponent of such a step, by which a weight is favoured over
-            the average. It is 0 exactly at rest on the simplex, and sees a weight that should grow
-            and is too small to show it.
+            the average. It is 0 exactly where no step moves them, and sees a weight that should
+            grow and is too small to show it.
         empty: number of halfspaces without a point.
     """
 
@@ -219,17 +219,9 @@ def stride(
     share: float,
     free: bool = False,
 ) -> Stride:
-    """The step from the weights exp(logs), whose policy collects `reached`.
+    """The step from the weights exp(logs), whose policy collects `reached` at `prices` [K].
 
-    Args:
-        seen: expectations of the demonstrations.
-        sticks: to measure differences against.
-        rules: the options.
-        logs: ([D], [D_1], ...) logarithms of the weights.
-        reached: ([D], [D_1], ...) feature expectations of their policy.
-        prices: [K] multipliers.
-        share: size of the step, as a share of the first one.
-        free: leave the weights of the constraints as they are.
+    Its size is a `share` of the first one; a `free` step leaves the weights of the constraints.
     """
     pulls = _steps(seen, sticks, rules, reached, prices, share)
     after, moves, change, pull, empty = [], [], 0.0, 0.0, 0

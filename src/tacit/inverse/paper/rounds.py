@@ -120,7 +120,7 @@ class Round:
     reversed: bool
 
     def rank(self, tolerance: float, noise: float) -> tuple[bool, bool, bool, float]:
-        """Smaller is better: feasible, at rest, then by feature gap.
+        """Smaller is better: feasible, converged, then by feature gap.
 
         Gaps within sampling noise are as good as each other; among those the policy that goes where
         the demonstrations go is preferred.
@@ -166,15 +166,8 @@ def rounds(
 ) -> Iterator[tuple[Round, NextRound]]:
     """The rounds of one start, each with what the next one needs.
 
-    Args:
-        mdp: the model.
-        features: of reward and constraints.
-        seen: expectations of the demonstrations (line 2).
-        sticks: to measure their differences against.
-        rules: the options.
-        start: number of the random start.
-        free: leave the constraints out and fit the reward alone.
-        ahead: what the first round needs, to go on with a start that was left.
+    A `free` start leaves the constraints out and fits the reward alone; `ahead` goes on with a
+    start that was left.
     """
     guess, shown = _first_guess(mdp, seen)
     preferred = favourites(mdp, features, seen.visitation)
