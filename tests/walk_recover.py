@@ -1,10 +1,11 @@
 """How many rooms of the house one `tacit recover` walks through.
 
-python tests/walk_recover.py [--json FILE]
+python tests/walk_recover.py [--json FILE] [--imports]
 
 The first recovery of a fresh process is watched, so that what JAX traces is counted too, whatever
-is kept on disk of earlier compilations. Code at the level of modules and other threads are not
-counted. A room is a folder or a file right under `src/tacit`.
+is kept on disk of earlier compilations. Other threads are not counted, nor is what runs only
+because a module is imported: its own code, the bodies of its classes, its decorators. With
+`--imports` the latter two are. A room is a folder or a file right under `src/tacit`.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ def written(folder: Path) -> Path:
 class Walk:
     """Notes every function of the package that runs, and from which room it was called."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, imports: bool = False) -> None:
+        self.imports = imports
         self.functions: set[tuple[str, str, int]] = set()
         self.edges: Counter[tuple[str, str]] = Counter()
         self.calls = 0
@@ -90,6 +92,8 @@ class Walk:
         again = code.co_flags & CO_GENERATOR and frame.f_lasti > code.co_code.index(RESUME)
         if place is None or code.co_name in PARTS or again:
             return
+        if not self.imports and self._importing(frame):
+            return
         self.calls += 1
         self.functions.add(("/".join(place), code.co_qualname, code.co_firstlineno))
         caller = frame.f_back
@@ -98,6 +102,15 @@ class Walk:
             caller = caller.f_back
         if caller is not None and came[0] != place[0]:
             self.edges[came[0], place[0]] += 1
+
+    def _importing(self, frame: FrameType | None) -> bool:
+        """Whether a module of the package is being imported."""
+        while frame is not None:
+            name = frame.f_code.co_name
+            if name == "<module>" and Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
+                return True
+            frame = frame.f_back
+        return False
 
     def _place(self, code: CodeType) -> tuple[str, ...] | None:
         """The parts of the path inside the package of a function; None for any other code."""
@@ -124,11 +137,11 @@ class Walk:
         }
 
 
-def walked() -> dict[str, Any]:
+def walked(*, imports: bool = False) -> dict[str, Any]:
     """The figures of one recovery, as the command line makes it, without a report."""
     from tacit.cli import main
 
-    walk = Walk()
+    walk = Walk(imports=imports)
     with tempfile.TemporaryDirectory() as folder:
         problem = written(Path(folder) / "house")
         words = ["recover", str(problem), "--out", str(Path(folder) / "run"), *OPTIONS]
@@ -148,8 +161,9 @@ def main() -> None:
     """Prints the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--imports", action="store_true")
     asked = parser.parse_args()
-    found = walked()
+    found = walked(imports=asked.imports)
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
     print(f"{found['modules']} modules, {found['functions']} functions, {found['calls']} calls")
