@@ -41,6 +41,8 @@ ROOMS = [
     "cli",
     "__main__",
 ]
+# Rooms above everything public: they may use the package as its users do.
+TOP = ("cli", "__main__")
 # The doors upward: methods that a person expects on a noun, each importing inside itself.
 DOORS = {
     "Recovery": ("save", "load", "plot", "summary", "_repr_html_"),
@@ -163,7 +165,8 @@ def home(house: dict[str, Module], name: str) -> str | None:
 
 def is_door(module: str, inside: str) -> bool:
     noun, _, method = inside.partition(".")
-    return tacit._HOME.get(noun) == module and method in DOORS.get(noun, ())
+    same_room = module.split(".")[1:2] == tacit._HOME.get(noun, "").split(".")[1:2]
+    return same_room and method in DOORS.get(noun, ())
 
 
 def edges(house: dict[str, Module]) -> dict[str, set[str]]:
@@ -196,6 +199,8 @@ def upward(house: dict[str, Module]) -> list[str]:
                 top, _, rest = one.name.partition(".")
                 other = rest.partition(".")[0]
                 if top not in ("tacit", "") or one.name == "tacit.__version__":
+                    continue
+                if one.name == "tacit" and module.room in TOP:
                     continue
                 known = top == "tacit" and other in ROOMS
                 if not known or (
