@@ -143,11 +143,16 @@ MUTANTS = (
             "(point.x < problem.upper) | (point.gradient > 0)",
             "(point.x < problem.upper) | (point.gradient < 0)",
         ),
+        (
+            "(point.x < dual.upper) | (point.gradient > 0)",
+            "(point.x < dual.upper) | (point.gradient < 0)",
+        ),
     ),
     mutant(
         "smooth dual: ridge left out of the gradient",
         "smooth_dual convex",
         ("gradient + problem.ridge * x,", "gradient,"),
+        ("gradient + dual.ridge * x,", "gradient,"),
     ),
     mutant(
         "smooth dual: soft values without temperature",
@@ -160,6 +165,10 @@ MUTANTS = (
         (
             "far = (distance(search.point) > 0.1 * tolerance)",
             "far = (distance(search.point) > 1e4 * tolerance)",
+        ),
+        (
+            "far = distance(backend, dual, search.point) > REST * tolerance",
+            "far = distance(backend, dual, search.point) > 1e4 * tolerance",
         ),
     ),
     # Simulation
@@ -415,6 +424,10 @@ MUTANTS = (
         "tables: the header is no line",
         "readers problems",
         ("after, line + 1, carriage)", "after, line, carriage)"),
+        (
+            "self.line = content[mark:start].count(end) + 2",
+            "self.line = content[mark:start].count(end) + 1",
+        ),
     ),
     mutant(
         "lock: two writers",
@@ -423,6 +436,7 @@ MUTANTS = (
             "if system is False or (holder and _lives(holder, locks_work=system is True)):",
             "if False:",
         ),
+        ("        raise _taken(path, *_holder(path)) from None", "        pass"),
     ),
     mutant(
         "journal: other data are gone on with",
@@ -449,6 +463,10 @@ MUTANTS = (
         "page: text is not escaped",
         "show report recovery_page",
         ('return "".join(parts) + escape(text[end:])', 'return "".join(parts) + text[end:]'),
+        (
+            'return Markup("").join([*parts, escape(text[end:])])',
+            'return Markup("").join([*parts, Markup(text[end:])])',
+        ),
     ),
     mutant(
         "page: titles are not escaped",
