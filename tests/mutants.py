@@ -97,6 +97,10 @@ MUTANTS = (
         "status: a proof of infeasibility is not believed",
         "column_generation solvers",
         ("infeasibility.least > infeasibility.allowed", "infeasibility.least > np.inf"),
+        (
+            "proof is not None and proof.least > proof.allowed",
+            "proof is not None and proof.least > np.inf",
+        ),
     ),
     # Hard solvers
     mutant(
