@@ -14,6 +14,7 @@ from tacit import MDP, Demonstrations, Features, SoftDual
 from tacit.engine.backends import backend_of
 from tacit.engine.smooth_dual import point_at
 from tacit.inverse.expectations import pull_back
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.boltzmann import loss_of, refit
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.likelihood import Likelihood
@@ -41,6 +42,12 @@ def seen():
 @pytest.fixture(scope="module")
 def found(seen):
     return fit(seen)
+
+
+def tells(recovery, kind: Kind, **about) -> list[Finding]:
+    """The findings of this kind about these things."""
+    found = [one for one in recovery.identification.findings if one.kind is kind]
+    return [f for f in found if all(getattr(f.about, k) == v for k, v in about.items())]
 
 
 def says(recovery, *words) -> bool:
@@ -129,7 +136,8 @@ def test_the_truth_is_within_a_few_errors():
     assert (np.abs(points(recovery) - truth) <= 4 * spreads(recovery)).all()
     assert np.abs(recovery.reward_weights - world.reward_weights).sum() < 0.05
     assert recovery.temperature == pytest.approx(0.0025, rel=0.05)
-    assert says(recovery, "Constraint 0 is active", "p < 0.001")
+    (active,) = tells(recovery, Kind.ACTIVE, constraint=0)
+    assert active.about.number == recovery.identification.p_values[0] < 0.001
 
 
 def test_expected_counts_give_the_truth_itself():
@@ -163,7 +171,7 @@ def test_a_global_certificate_exactly_where_the_weights_of_states_are_not_negati
         assert bool((steps.start >= 0).all()) is convex
         assert (recovery.status is RecoveryStatus.CONVERGED) is convex
         assert np.isfinite(recovery.certificate.objective_gap) == convex
-        assert says(recovery, "not convex for certain") is not convex
+        assert bool(tells(recovery, Kind.LOCAL_OPTIMUM)) is not convex
     # Counts are rounded to whole steps, of which the rarest states have a handful.
     assert_allclose(fit(many).solution.policy, policy, atol=0.01)
 
@@ -244,7 +252,7 @@ def test_scaled_constant_and_empty_features_change_nothing_else(seen, found):
     assert known.reward_intervals[2].tolist() == [0.0, 1.0]
     assert known.cost_intervals[0][4].tolist() == [0.0, 1.0]
     for name in ("always", "never"):
-        assert says(recovery, f"{name} is the same everywhere")
+        assert tells(recovery, Kind.NOT_IDENTIFIED, feature=name)
 
 
 def test_an_extreme_entry_does_not_cap_the_weight_of_its_feature():
@@ -272,7 +280,8 @@ def test_loose_pairs_give_the_point_of_the_trajectories_they_come_from(seen, fou
     assert_allclose(points(recovery), points(found), rtol=1e-5)
     assert np.isnan(recovery.certificate.feature_gap)
     assert np.isnan(recovery.certificate.sampling_noise)
-    assert says(recovery, "steps as the independent units")
+    assert tells(recovery, Kind.ERRORS)
+    assert recovery.parameters.errors == "fisher"
 
 
 def test_partial_trajectories_are_used_without_their_start(seen, found):
@@ -306,7 +315,7 @@ def test_a_constraint_that_is_not_there_is_not_made_up():
     low, high = known.multiplier_intervals[0]
     assert low == 0.0
     assert 0.0 < high < 0.05  # how large a price could have gone unseen
-    assert says(recovery, "Constraint 0 is not identified")
+    assert tells(recovery, Kind.INACTIVE, constraint=0)
     assert_allclose(recovery.reward_weights, grid().reward_weights, atol=0.03)
     # Kept all the same if asked, the data decide how much of it there is.
     kept = fit(pairs(counts), level=1.0)
@@ -429,7 +438,7 @@ def test_an_expert_without_noise_has_no_blown_up_numbers(name):
     seen = tacit.simulate(world.mdp, hard_policy(world), trajectories=40, steps=200, seed=0)
     recovery = fit(seen, world)
     assert recovery.status is RecoveryStatus.EXPERT_DETERMINISTIC
-    assert says(recovery, "looks deterministic", "ridge", "no intervals")
+    assert tells(recovery, Kind.DETERMINISTIC)
     # Scaled to range one, parameters of some hundreds would explain as well; the ridge says no.
     assert recovery.temperature > 1e-5
     assert np.isnan(recovery.identification.reward_intervals).all()
@@ -470,7 +479,7 @@ def test_a_cost_never_incurred_is_forbidden_and_harms_no_other_weight():
     assert high == np.inf
     assert low > 1.0  # dearer than the other three together, at the least
     assert np.isnan(known.cost_standard_errors[0][0])
-    assert says(recovery, "lava is forbidden", "lower limit")
+    assert tells(recovery, Kind.FORBIDDEN, feature="lava")
     # The other weights are in their own gauge, and right.
     others = recovery.cost_weights[0][1:]
     assert others.sum() == pytest.approx(1.0)
@@ -534,7 +543,7 @@ def test_where_only_forbidden_costs_are_left_the_price_has_no_upper_limit():
     assert known.cost_intervals[0][0, 1] == np.inf
     assert known.multiplier_intervals[0, 1] == np.inf
     assert known.multiplier_intervals[0, 0] > 0
-    assert says(recovery, "lava is forbidden")
+    assert tells(recovery, Kind.FORBIDDEN, feature="lava")
 
 
 # --- bad days -------------------------------------------------------------------------------------
@@ -582,7 +591,7 @@ def test_without_a_future_features_of_states_say_nothing():
     mdp = MDP(world.mdp.transitions, world.mdp.initial, 0.0)
     recovery = Likelihood().fit(mdp, world.features, sampled(5, 50))
     assert np.isnan(recovery.reward_weights).all()
-    assert says(recovery, "row cannot be told from these demonstrations")
+    assert tells(recovery, Kind.NOT_IDENTIFIED, feature="row")
     assert recovery.identification.multiplier_intervals.tolist() == [[0.0, np.inf]]
 
 

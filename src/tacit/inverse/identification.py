@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -39,15 +39,15 @@ class Identification:
         confidence: of the intervals.
     """
 
-    reward_intervals: Any
-    cost_intervals: Any
-    multiplier_intervals: Any
-    budget_intervals: Any
-    reward_standard_errors: Any
-    cost_standard_errors: Any
-    multiplier_standard_errors: Any
-    budget_standard_errors: Any
-    active: Any
+    reward_intervals: np.ndarray
+    cost_intervals: Sequence[np.ndarray]
+    multiplier_intervals: np.ndarray
+    budget_intervals: np.ndarray
+    reward_standard_errors: np.ndarray
+    cost_standard_errors: Sequence[np.ndarray]
+    multiplier_standard_errors: np.ndarray
+    budget_standard_errors: np.ndarray
+    active: np.ndarray
     findings: tuple[Finding, ...] = ()
     answer: Answer | None = None
     p_values: npt.ArrayLike = ()
@@ -69,7 +69,9 @@ class Identification:
         tested = tested if len(tested) else np.full(len(self.active), np.nan)
         object.__setattr__(self, "p_values", read_only(tested))
 
-    def interval(self, reward_direction: Any, cost_directions: Any = ()) -> tuple[float, float]:
+    def interval(
+        self, reward_direction: npt.ArrayLike, cost_directions: Iterable[npt.ArrayLike] = ()
+    ) -> tuple[float, float]:
         """Least and largest reward_direction . w + sum_k multiplier_k * cost_directions[k] . w_k.
 
         w are the reward weights, w_k those of constraint k. NaN where the estimator cannot tell.
@@ -87,7 +89,7 @@ def unidentified(
     reward_weights: np.ndarray,
     cost_weights: Iterable[np.ndarray],
     *,
-    active: Any,
+    active: npt.ArrayLike,
     findings: Iterable[Finding] = (),
 ) -> Identification:
     """The `Identification` of an estimator that gives points only: no interval is known.
@@ -114,6 +116,6 @@ def unidentified(
         cost_standard_errors=costs,
         multiplier_standard_errors=constraints,
         budget_standard_errors=constraints,
-        active=active,
+        active=np.asarray(active, bool),
         findings=tuple(findings),
     )

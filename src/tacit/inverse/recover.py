@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tacit.inverse.noisy.sharded import ShardedRecovery
     from tacit.model.sharded import Rows, ShardedMDP
 
+Result = TypeVar("Result", "Recovery", "JointRecovery")
 # Above this share of steps in states where the expert always does the same, noise is not seen.
 DETERMINISTIC = 0.9
 
@@ -158,57 +159,50 @@ def recover(
                 "a sharded model is recovered without share_reward, bootstrap and callbacks"
             )
         return recover_sharded(mdp, features, demonstrations, estimator=estimator, throw=throw)
-    task = (mdp, features, demonstrations, estimator)
     if bootstrap != 0:
         from tacit.inverse.batches.bootstrap import check_replicates
 
         check_replicates(bootstrap)  # now: the recovery itself may take an hour
     with watching(callbacks) if callbacks else nullcontext():
-        recovery = _recovered(*task, share_reward, seed, throw)
-        return _resampled(recovery, *task, bootstrap, seed, callbacks)
+        if isinstance(mdp, Iterable) and not isinstance(mdp, MDP):
+            from tacit.inverse.joint.tasks import recover_tasks
 
-
-def _recovered(
-    mdp: Any,
-    features: Any,
-    demonstrations: Any,
-    estimator: Any,
-    share_reward: bool,
-    seed: int,
-    throw: bool,
-) -> Recovery | JointRecovery:
-    if not isinstance(mdp, MDP) and isinstance(mdp, Iterable):
-        from tacit.inverse.joint.tasks import recover_tasks
-
-        if features is not None or demonstrations is not None:
-            raise InvalidModel("several tasks hold their own features and demonstrations")
-        joint = recover_tasks(mdp, estimator=estimator, share_reward=share_reward, throw=False)
-        return delivered(_honest(joint), throw)
-    if share_reward:
-        raise InvalidModel("share_reward is about several tasks; got one")
-    check_task(mdp, features, demonstrations)
-    if estimator is not None and (isinstance(estimator, type) or not hasattr(estimator, "fit")):
-        raise InvalidModel(
-            f"estimator must be one like Likelihood() or Explanation(); got {estimator!r:.60}"
-        )
-    if estimator is not None:
+            if features is not None or demonstrations is not None:
+                raise InvalidModel("several tasks hold their own features and demonstrations")
+            if bootstrap:
+                raise InvalidModel("bootstrap works with Convex or Likelihood on one task")
+            joint = recover_tasks(mdp, estimator=estimator, share_reward=share_reward, throw=False)
+            return delivered(_say_if_stopped(joint), throw)
+        if share_reward:
+            raise InvalidModel("share_reward is about several tasks; got one")
+        check_task(mdp, features, demonstrations)
+        if estimator is not None and (isinstance(estimator, type) or not hasattr(estimator, "fit")):
+            raise InvalidModel(
+                f"estimator must be one like Likelihood() or Explanation(); got {estimator!r:.60}"
+            )
+        findings = []
+        if estimator is None:
+            estimator, reason = choose(mdp, features, demonstrations)
+            estimator = replace(estimator, seed=seed) if hasattr(estimator, "seed") else estimator
+            findings.append(reason)
         # Asked not to throw: after an early stop there is more to be said first.
         recovery = estimator.fit(mdp, features, demonstrations, throw=False)
-        return delivered(_honest(recovery), throw)
-    picked, reason = _picked(mdp, features, demonstrations, seed)
-    recovery = picked.fit(mdp, features, demonstrations, throw=False)
+        recovery = delivered(_say_if_stopped(_say_first(recovery, findings)), throw)
+        if bootstrap == 0:
+            return recovery
+        return _resample(
+            mdp, features, demonstrations, recovery, estimator, bootstrap, seed, callbacks
+        )
+
+
+def _say_first(recovery: Result, findings: Iterable[Finding]) -> Result:
+    """The recovery with these findings before all others."""
     known = recovery.identification
-    known = replace(known, findings=(reason, *known.findings))
-    return delivered(_honest(replace(recovery, identification=known)), throw)
+    known = replace(known, findings=(*findings, *known.findings))
+    return replace(recovery, identification=known)
 
 
-def _picked(mdp: Any, features: Any, demonstrations: Any, seed: int) -> tuple[Any, Finding]:
-    """The estimator picked by evidence, with this seed if it has one, and why."""
-    picked, reason = choose(mdp, features, demonstrations)
-    return (replace(picked, seed=seed) if hasattr(picked, "seed") else picked), reason  # type: ignore
-
-
-def _honest(recovery: Any) -> Any:
+def _say_if_stopped(recovery: Result) -> Result:
     """The recovery, with a status and a finding that say so if a callback stopped a search."""
     event = stopped()
     if event is None:
@@ -218,39 +212,36 @@ def _honest(recovery: Any) -> Any:
         Kind.NOT_CONVERGED,
         number=event.step,
     )
-    known = recovery.identification
-    return replace(
-        recovery,
-        status=status_of(converged=False),
-        identification=replace(known, findings=(said, *known.findings)),
-    )
+    return _say_first(replace(recovery, status=status_of(converged=False)), [said])
 
 
-def _resampled(
-    recovery: Any,
-    mdp: Any,
-    features: Any,
-    demonstrations: Any,
-    estimator: Any,
+def _resample(
+    mdp: MDP,
+    features: Features,
+    demonstrations: Observed,
+    recovery: Recovery,
+    estimator: Estimator,
     replicates: int,
     seed: int,
     callbacks: Sequence[Callback],
-) -> Any:
+) -> Recovery:
     """The recovery, with intervals from so many resampled sets of trajectories."""
-    if replicates == 0:
-        return recovery
     from tacit.inverse.batches.bootstrap import bootstrap
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.likelihood import Likelihood
 
-    if isinstance(mdp, MDP) and estimator is None:
-        estimator, _ = _picked(mdp, features, demonstrations, seed)
     if not isinstance(estimator, Convex | Likelihood):
         raise InvalidModel(
             f"bootstrap works with Convex or Likelihood on one task; got {type(estimator).__name__}"
         )
-    task = (mdp, features, demonstrations, recovery)
     drawn = bootstrap(
-        *task, estimator=estimator, replicates=replicates, seed=seed, callbacks=callbacks
+        mdp,
+        features,
+        demonstrations,
+        recovery,
+        estimator=estimator,
+        replicates=replicates,
+        seed=seed,
+        callbacks=callbacks,
     )
     return drawn.recovery

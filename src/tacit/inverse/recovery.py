@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.errors import NotConverged
 from tacit.forward.solution import Solution
@@ -115,7 +115,7 @@ class History:
         columns: name -> [I] or [I, n]; every column has as many rows.
     """
 
-    columns: Mapping[str, Any]
+    columns: Mapping[str, npt.ArrayLike]
 
     def __post_init__(self) -> None:
         columns = {str(name): read_only(np.array(c)) for name, c in self.columns.items()}
@@ -179,10 +179,10 @@ class Recovery(Criteria):
         observed_steps: number of observed actions that the likelihoods are about.
     """
 
-    reward_weights: Any
-    cost_weights: Any
-    multipliers: Any
-    budgets: Any
+    reward_weights: np.ndarray
+    cost_weights: Sequence[np.ndarray]
+    multipliers: np.ndarray
+    budgets: np.ndarray
     temperature: float
     objective: Objective
     solution: Solution

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -128,7 +127,7 @@ def fit(
     return _sought(mdp, problem, x, values, tolerance, max_steps)
 
 
-def refit(mdp: MDP, fitted: Fit, *, max_steps: int = 300, **changes: Any) -> Fit:
+def refit(mdp: MDP, fitted: Fit, *, max_steps: int = 300, **changes: np.ndarray) -> Fit:
     """The minimum of the fitted problem with some of its fields changed, sought from the fit."""
     problem = fitted.problem._replace(**changes)
     x = np.clip(fitted.point.x, problem.lower, problem.upper)
