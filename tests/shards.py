@@ -173,7 +173,7 @@ if __name__ == "__main__":
         import jax
 
         jax.distributed.initialize(job[0], num_processes=int(job[1]), process_id=int(job[2]))
-    from tacit.engine.backends import device as linear_systems
+    from tacit.engine.backends import linear_systems
 
     linear_systems.AT_ONCE = 1  # unrolled steps save an accelerator time, and cost us compiling
     answer = one_process() if job else simulated_devices()

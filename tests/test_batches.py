@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.engine.backends.device import eliminated
+from tacit.engine.backends.linear_systems import eliminated
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.batches import search
 from tacit.inverse.batches import search as spread

@@ -200,7 +200,7 @@ def test_visits_from_an_even_start_are_found(monkeypatch):
     """An even start is an eigenvector of every chain: a Krylov method may break down on it."""
     import jax
 
-    from tacit.engine.backends import device as linear_systems
+    from tacit.engine.backends import linear_systems
 
     monkeypatch.setattr(linear_systems, "PLAIN", 0)  # no fallback: the Krylov steps themselves
     mdp, _, _ = shards.task()
