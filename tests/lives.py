@@ -4,7 +4,9 @@ Forking saves the second that a fresh Python needs; only estimators without JAX 
 Usage: python lives.py PROBLEM FOLDER WAY; prints one line of JSON.
 """
 
+import contextlib
 import functools
+import io
 import json
 import os
 import random
@@ -13,6 +15,8 @@ import signal
 import sys
 import time
 from pathlib import Path
+
+from filelock import FileLock
 
 import tacit
 from tacit.cli import main
@@ -152,7 +156,10 @@ WAYS = {
 }
 
 if __name__ == "__main__":
-    # Once in this process, without a folder, so that compiled code is loaded before the forks.
+    # Once in this process, without a folder, so that all code is loaded before the forks.
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        main(["recover", "--help"])
+    FileLock(FOLDER / "unused")
     seen = tacit.runs.Problem.load(PROBLEM)
     rules = tacit.Alternating(starts=2, max_steps=6)
     tacit.recover(seen.mdp, seen.features, seen.demonstrations, estimator=rules, throw=False)
