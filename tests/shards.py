@@ -175,6 +175,7 @@ if __name__ == "__main__":
         jax.distributed.initialize(job[0], num_processes=int(job[1]), process_id=int(job[2]))
     from tacit.engine.backends import linear_systems
 
+    tacit.scale.keep_compiled_code()  # compiling is nearly all that this costs
     linear_systems.AT_ONCE = 1  # unrolled steps save an accelerator time, and cost us compiling
     answer = one_process() if job else simulated_devices()
     Path(out).write_text(json.dumps(answer, default=float))
