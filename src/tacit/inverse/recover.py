@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 import numpy as np
 
+from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, tally_of
 from tacit.engine.progress import Callback, stopped, watching
 from tacit.errors import InvalidModel
@@ -218,7 +219,7 @@ def _say_if_stopped(recovery: Result) -> Result:
 def _resample(
     mdp: MDP,
     features: Features,
-    demonstrations: Observed,
+    demonstrations: Demonstrations,
     recovery: Recovery,
     estimator: Estimator,
     replicates: int,

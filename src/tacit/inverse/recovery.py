@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -124,15 +125,17 @@ class History:
         object.__setattr__(self, "columns", columns)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self.columns[name]
+        return np.asarray(self.columns[name])
 
     def __len__(self) -> int:
-        return len(next(iter(self.columns.values()), ()))
+        return max((len(np.asarray(column)) for column in self.columns.values()), default=0)
 
 
 class Criteria:
     """Criteria for comparing models by their likelihood; smaller is better."""
 
+    status: RecoveryStatus
+    certificate: RecoveryCertificate
     parameters: Parameters
     log_likelihood: float
     observed_steps: int
@@ -277,7 +280,10 @@ def action_log_likelihoods(counts: np.ndarray, policy: np.ndarray) -> tuple[floa
     return likely, -float(counts.sum() * np.log(counts.shape[1]))
 
 
-def delivered(recovery: Recovery, throw: bool) -> Recovery:
+Delivered = TypeVar("Delivered", bound=Criteria)
+
+
+def delivered(recovery: Delivered, throw: bool) -> Delivered:
     """The recovery, or `NotConverged` where its status says so and `throw` asks for it."""
     if not throw or recovery.status is not RecoveryStatus.NOT_CONVERGED:
         return recovery

@@ -6,11 +6,10 @@ joint, reward-only and constraint-only recovery can be compared on the same demo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
@@ -99,7 +98,7 @@ class ConstraintOnly:
         seed: of the simulated laws.
     """
 
-    reward_weights: npt.ArrayLike
+    reward_weights: Sequence[float]
     temperature: float | None = None
     level: float = 0.05
     tolerance: float = 1e-9
