@@ -22,7 +22,7 @@ import numpy as np
 
 import tacit
 from provenance import about
-from tacit.forward.visitation import visitation
+from tacit.forward.policies import visitation
 from tacit.inverse.noisy.boltzmann import fit
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.inference import advantages, information, inverse_information
@@ -222,7 +222,7 @@ def coverage(args: Args) -> list[dict[str, Any]]:
         tolerance=1e-11,
         max_steps=300,
     )
-    from tacit.forward.visitation import visitation_recursion
+    from tacit.forward.policies import visitation_recursion
     from tacit.inverse.noisy.coordinates import split
 
     undiscounted = tacit.MDP(world.mdp.transitions, world.mdp.initial, 1 - 1e-12)

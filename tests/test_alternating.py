@@ -12,11 +12,11 @@ from kinds import told
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel, NotConverged
 from tacit.forward.column_generation import ColumnGeneration
+from tacit.forward.policies import visitation_recursion
 from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Status, certify
 from tacit.forward.solve import solve
-from tacit.forward.visitation import visitation_recursion
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import Kind
 from tacit.inverse.paper.alternating import (

@@ -18,10 +18,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 import tacit
 from experts import grid, hill_expert
 from gates import Gate, Gated, gated_tally
+from tacit import many
 from tacit.data import observed
 from tacit.engine.workers import each
 from tacit.inverse.batches import search as spread
-from tacit.many import each as many
 from tacit.studies import reproduce as studies
 from tacit.studies.records import Settings
 

@@ -11,13 +11,7 @@ import oracles
 import tacit
 from strategies import Problem, examples, problems
 from tacit.errors import Infeasible, InvalidModel
-from tacit.judge import (
-    compare,
-    null_distribution,
-    null_objectives,
-    sample_behaviours,
-    transfer,
-)
+from tacit.judge import compare, null_distribution, null_objectives, sample_behaviours, transfer
 from tacit.judge.outcomes import correlation
 from tacit.worlds import published_figure
 

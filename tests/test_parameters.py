@@ -11,14 +11,9 @@ import tacit
 from experts import drawn, grid, hill_expert, pairs, policy_of, spread_visits
 from tacit import MDP, Features, Likelihood
 from tacit.errors import InvalidModel
+from tacit.inverse.identification import unmeasured
 from tacit.inverse.joint.tasks import SharedLikelihood
-from tacit.inverse.parameters import (
-    KINDS,
-    Parameters,
-    coefficient_names,
-    inverse_information,
-    unmeasured,
-)
+from tacit.inverse.parameters import KINDS, Parameters, coefficient_names, inverse_information
 
 QUANTILE = 1.959963984540054  # two-sided 95 % of the normal law
 

@@ -17,8 +17,7 @@ from strategies import examples
 from tacit import Demonstrations, InvalidDemonstrations
 from tacit.files import tables
 from tacit.files.arrays import read_arrays, write_arrays
-from tacit.files.formats import natural_order
-from tacit.files.parquet import check_parquet
+from tacit.files.formats import check_parquet, natural_order
 from tacit.files.tables import read_columns
 from tacit.model.names import Layout
 
@@ -50,7 +49,7 @@ def columns(seen: Demonstrations) -> tuple:
 @pytest.fixture
 def trusted(monkeypatch):
     """Saves the second that a process takes to try out a Parquet file made elsewhere."""
-    monkeypatch.setattr("tacit.files.parquet._try_out", lambda path, largest: None)
+    monkeypatch.setattr("tacit.files.formats._try_out", lambda path, largest: None)
 
 
 ROWS = [(0, 0, 3, 1), (0, 1, 2, 0), (1, 0, 5, 1)]
@@ -437,7 +436,7 @@ def test_damage_that_would_end_the_process_is_met_by_another_one(tmp_path, capfd
     content = path.read_bytes()
     path.write_bytes(content[:16] + b"\xff\xff\xff\x7f" + content[20:])
     refused(lambda: Demonstrations.load(path), str(path), "read", "specification", kind=OSError)
-    monkeypatch.setattr("tacit.files.parquet.TRIAL", "import os; os.abort()")
+    monkeypatch.setattr("tacit.files.formats.TRIAL", "import os; os.abort()")
     refused(lambda: Demonstrations.load(path), str(path), "read", "damaged", kind=OSError)
     assert capfd.readouterr().err == ""
 

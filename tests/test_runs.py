@@ -17,8 +17,7 @@ from numpy.testing import assert_array_equal
 import tacit
 from tacit.checks.fits import trajectory_fits
 from tacit.files.arrays import read_arrays, write_arrays
-from tacit.files.atomic import read_page, write_page
-from tacit.files.locks import LOCK, locked
+from tacit.files.atomic import LOCK, locked, read_page, write_page
 from tacit.folders.resume import claimed
 from tacit.folders.runs import Run, data_hashes, data_summary, difference, identity
 from tacit.model.names import Layout
@@ -277,7 +276,7 @@ def test_a_second_process_is_refused_and_a_dead_ones_lock_is_not(tmp_path):
     script = (
         "import sys, os, signal\n"
         "from pathlib import Path\n"
-        "from tacit.files.locks import locked\n"
+        "from tacit.files.atomic import locked\n"
         "with locked(Path(sys.argv[1])):\n"
         "    print('held', flush=True)\n"
         "    sys.stdin.read()\n"

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tacit.engine.bellman import soft_policy, soft_values
 from tacit.engine.kernels.soft_backup import BLOCK, exponentials, fused_backup, logarithms
+from tacit.forward.policies import soft_policy, soft_values
 
 
 def model(states, actions, width, lanes, seed=0):

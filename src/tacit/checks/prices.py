@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.engine.bellman import entropy, stationary_policy
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
+from tacit.forward.policies import entropy, stationary_policy
 from tacit.forward.solution import Certificate, Solution, Status, priced
 from tacit.forward.solve import Solver, solve
 from tacit.inverse.findings import Finding, Kind

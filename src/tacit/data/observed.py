@@ -19,8 +19,7 @@ from tacit.data.reading import FROM_ONE
 from tacit.data.tally import Moves, Scatter, Spread, Tally
 from tacit.engine.workers import each
 from tacit.errors import InvalidDemonstrations
-from tacit.files.formats import LARGEST
-from tacit.files.parquet import readable
+from tacit.files.formats import LARGEST, readable
 from tacit.files.tables import PARQUET, Progress
 from tacit.model.mdp import MDP
 from tacit.model.names import Layout

@@ -20,8 +20,16 @@ import numpy.typing as npt
 from tacit.errors import TacitError
 from tacit.files.atomic import write_atomically
 from tacit.files.columns import Column, Growing, whole
-from tacit.files.formats import LARGEST, check_text, did_you_mean, known_format
-from tacit.files.parquet import ROWS, check_parquet, readable, write_parquet
+from tacit.files.formats import (
+    LARGEST,
+    ROWS,
+    check_parquet,
+    check_text,
+    did_you_mean,
+    known_format,
+    readable,
+    write_parquet,
+)
 
 if TYPE_CHECKING:
     import polars

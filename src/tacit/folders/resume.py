@@ -22,8 +22,7 @@ import numpy as np
 from tacit.engine.progress import Event
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 from tacit.files.arrays import Tree, digest, pack, read_arrays, unpack, write_arrays
-from tacit.files.atomic import PART, Page, read_page, settle, write_bundle, write_page
-from tacit.files.locks import locked
+from tacit.files.atomic import PART, Page, locked, read_page, settle, write_bundle, write_page
 from tacit.folders.runs import FORMAT, JOURNAL, PAGE, SETTINGS, Run, difference
 
 CURRENT, HEAD = "current.npz", "head"

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,13 +26,13 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.files.arrays import Tree, digest, pack, read_arrays, unpack, write_arrays
 from tacit.files.atomic import Page, member, read_page, verify, write_bundle
 from tacit.files.tables import read_columns, write_columns
-from tacit.inverse.recovery import History, Recovery
 from tacit.model.mdp import MDP
 from tacit.model.names import Layout
 from tacit.model.objective import Features
 
-if TYPE_CHECKING:  # several tasks need an engine; a run of one task does without
+if TYPE_CHECKING:  # recoveries save themselves through this module, so it must not need them
     from tacit.inverse.joint.recovery import JointRecovery
+    from tacit.inverse.recovery import History, Recovery
 
 FORMAT = 3
 PAGE, ARRAYS, HISTORY = "run.json", "recovery.npz", "history.parquet"
@@ -42,7 +42,6 @@ JOURNAL, SETTINGS = "journal", "settings.json"
 # Rooms whose classes a recovery may be made of.
 ROOMS = ("tacit.model.", "tacit.forward.", "tacit.inverse.")
 
-Result = TypeVar("Result")
 Files = dict[str, Callable[[Path], None]]
 
 
@@ -64,11 +63,9 @@ def contents(result: Recovery | JointRecovery) -> tuple[Page, Files]:
         "findings": [_told(finding) for finding in result.identification.findings],
         "versions": versions(),
     }
-    if not isinstance(result, Recovery):
-        page["tasks"] = len(result.recoveries)
-    else:
-        page["reward_names"] = list(result.reward_names)
-        page["cost_names"] = [list(names) for names in result.cost_names]
+    for name in ("reward_names", "cost_names"):
+        page[name] = plain(getattr(result, name, ()))
+    page["tasks"] = len(getattr(result, "recoveries", [result]))
     columns = _table(result.history)
     return page, {
         ARRAYS: lambda path: write_arrays(path, arrays),
@@ -76,11 +73,11 @@ def contents(result: Recovery | JointRecovery) -> tuple[Page, Files]:
     }
 
 
-def load(folder: Path, kind: type[Result]) -> Result:
-    """The recovery of a folder; `OSError` if a file is missing, damaged or of another run."""
+def load(folder: Path, kind: str) -> Any:
+    """The `Recovery` or `JointRecovery` of a folder; `OSError` if a file is missing or damaged."""
     page = read_page(folder / PAGE, form=FORMAT)
     held = page.get("holds")
-    if held != kind.__name__:
+    if held != kind:
         what = "the recovery of one task" if held == "Recovery" else "several tasks"
         raise OSError(f"{folder} holds {what}: load it by tacit.{held}.load")
     _checked(folder, page, HISTORY)
@@ -89,7 +86,7 @@ def load(folder: Path, kind: type[Result]) -> Result:
         found = unpack(read_arrays(path), _kind)
     except (LookupError, TypeError, ValueError, AttributeError, ImportError) as error:
         raise OSError(f"{path} holds no recovery that can be read: {error!r:.120}") from None
-    if not isinstance(found, kind):
+    if type(found).__name__ != kind:
         raise OSError(f"{path} holds no recovery that can be read")
     return found
 
@@ -284,7 +281,7 @@ class Run:
                 errno.ENOENT, "this is a problem, not a run; tacit recover makes one", str(folder)
             )
         page = read_page(folder / PAGE, form=FORMAT)
-        recovery = load(folder, Recovery)
+        recovery = load(folder, "Recovery")
         extras, trajectories = {}, {}
         if EXTRAS in page["files"]:
             extras = unpack(read_arrays(_checked(folder, page, EXTRAS)))
@@ -337,5 +334,5 @@ def plain(value: object, *, arrays: bool = False) -> Tree:
 
 def _holds_recovery(value: object) -> bool:
     if isinstance(value, list | tuple):
-        return any(isinstance(part, Recovery) for part in value)
-    return isinstance(value, Recovery)
+        return any(_holds_recovery(part) for part in value)
+    return hasattr(value, "identification")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit.errors import InvalidModel
+from tacit.forward.policies import deterministic_values, deterministic_visitation
 from tacit.forward.pricing import Column, Priced, best_column, no_room, price_many, price_one
 from tacit.forward.solution import (
     Infeasibility,
@@ -24,7 +25,6 @@ from tacit.forward.solution import (
     delivered,
     status_of,
 )
-from tacit.forward.visitation import deterministic_values, deterministic_visitation
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
 

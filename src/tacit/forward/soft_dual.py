@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tacit.engine.bellman import largest_entry
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
+from tacit.forward.policies import largest_entry
 from tacit.forward.solution import Solution, Status, conclude, delivered, status_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective

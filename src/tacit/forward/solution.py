@@ -7,9 +7,9 @@ from enum import Enum
 
 import numpy as np
 
-from tacit.engine.bellman import entropy, greedy_values, row_sums, soft_values, stationary_policy
 from tacit.engine.workers import row_blocks, side_by_side
 from tacit.errors import Infeasible, NotConverged
+from tacit.forward.policies import entropy, greedy_values, row_sums, soft_values, stationary_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
 

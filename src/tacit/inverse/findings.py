@@ -5,7 +5,7 @@ Nothing in the program reads a sentence back: what a finding is about stands in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
@@ -93,6 +93,29 @@ def listed(items: Sequence[str], most: int | None = None) -> str:
 
 # Level of the tests behind a finding, where nobody asks for another.
 LEVEL = 0.05
+
+
+# What speaks against the answer, and what the demonstrations leave open; the worst first.
+WARNINGS = (
+    Kind.MISFIT,
+    Kind.NOT_CONVERGED,
+    Kind.UNATTAINABLE,
+    Kind.LOCAL_OPTIMUM,
+    Kind.DETERMINISTIC,
+)
+OPEN = (Kind.NOT_IDENTIFIED, Kind.INACTIVE, Kind.SLACK, Kind.FORBIDDEN)
+_ORDER = (*WARNINGS, *OPEN, Kind.TRUNCATED, Kind.ASSUMED, Kind.ERRORS, Kind.ACTIVE, Kind.CHOICE)
+
+
+def worst_first(findings: Iterable[str], kinds: Sequence[Kind] = tuple(Kind)) -> list[Finding]:
+    """The findings of these kinds, the worst first; those of one kind in the order given."""
+    rank = {kind: place for place, kind in enumerate(_ORDER)}
+    # A plain sentence is a note.
+    told = [one if isinstance(one, Finding) else Finding(one) for one in findings]
+    chosen = [finding for finding in told if finding.kind in kinds]
+    return sorted(chosen, key=lambda finding: rank.get(finding.kind, len(_ORDER)))
+
+
 # Correlation beyond which two feature columns are called the same.
 SAME = 1.0 - 1e-9
 # From this many visits on, a state in which one action was always taken speaks of determinism.

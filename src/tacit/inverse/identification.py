@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tacit.inverse.parameters import CONFIDENCE
+from tacit.inverse.parameters import CONFIDENCE, Parameters
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
@@ -118,4 +118,33 @@ def unidentified(
         budget_standard_errors=constraints,
         active=np.asarray(active, bool),
         findings=tuple(findings),
+    )
+
+
+def unmeasured(
+    names: Iterable[str], estimates: npt.ArrayLike, *, lower: npt.ArrayLike, absence: str
+) -> Parameters:
+    """The `Parameters` of an estimator without standard errors, or without coefficients at all.
+
+    Args:
+        names: [P].
+        estimates: [P]; NaN where there is no temperature.
+        lower: [P] bounds.
+        absence: why there are no standard errors.
+    """
+    points = np.array(estimates, float)
+    size = len(points)
+    nothing = np.full((size, size), np.nan)
+    return Parameters(
+        names=tuple(names),
+        estimates=points,
+        jacobian=np.eye(size),
+        information=nothing,
+        outer=nothing,
+        scatter=nothing,
+        gradient=np.full(size, np.nan),
+        free=np.ones(size, bool),
+        lower=np.broadcast_to(np.asarray(lower, float), points.shape),
+        limits=np.full(size, np.nan),
+        absence=absence,
     )

@@ -316,35 +316,6 @@ class Parameters:
         return float(low), float(both[i, 1] / both[j, 0]) if both[j, 0] > 0 else np.inf
 
 
-def unmeasured(
-    names: Iterable[str], estimates: npt.ArrayLike, *, lower: npt.ArrayLike, absence: str
-) -> Parameters:
-    """The `Parameters` of an estimator without standard errors, or without coefficients at all.
-
-    Args:
-        names: [P].
-        estimates: [P]; NaN where there is no temperature.
-        lower: [P] bounds.
-        absence: why there are no standard errors.
-    """
-    points = np.array(estimates, float)
-    size = len(points)
-    nothing = np.full((size, size), np.nan)
-    return Parameters(
-        names=tuple(names),
-        estimates=points,
-        jacobian=np.eye(size),
-        information=nothing,
-        outer=nothing,
-        scatter=nothing,
-        gradient=np.full(size, np.nan),
-        free=np.ones(size, bool),
-        lower=np.broadcast_to(np.asarray(lower, float), points.shape),
-        limits=np.full(size, np.nan),
-        absence=absence,
-    )
-
-
 def together(parts: Sequence[Parameters]) -> Parameters:
     """The `Parameters` of several tasks that were fitted as one, task after task."""
     return replace(

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from tacit.errors import NotConverged
 from tacit.forward.solution import Solution
 from tacit.inverse.expectations import Blocks, Expectations
-from tacit.inverse.identification import Identification
-from tacit.inverse.parameters import Parameters, coefficient_names, unmeasured
+from tacit.inverse.identification import Identification, unmeasured
+from tacit.inverse.parameters import Parameters, coefficient_names
 from tacit.model.objective import Objective
 from tacit.model.transitions import read_only
 
@@ -241,7 +241,7 @@ class Recovery(Criteria):
         """The recovery saved in this folder, every array checked against its checksum."""
         from tacit.folders.runs import load
 
-        return load(Path(folder), Recovery)
+        return load(Path(folder), "Recovery")
 
     def __repr__(self) -> str:
         weights = np.array2string(self.reward_weights, precision=4, threshold=6)

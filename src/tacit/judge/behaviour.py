@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
-from tacit.forward.visitation import check_policy
+from tacit.forward.policies import check_policy
 from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
 from tacit.judge.outcomes import best_values
 from tacit.model.mdp import MDP

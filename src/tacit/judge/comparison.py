@@ -9,10 +9,10 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
+from tacit.forward.policies import check_policy
+from tacit.forward.policies import visitation as visitation_of
 from tacit.forward.solution import Solution, Status
 from tacit.forward.solve import Solver, solve
-from tacit.forward.visitation import check_policy
-from tacit.forward.visitation import visitation as visitation_of
 from tacit.judge.behaviour import (
     FeatureGap,
     SetAgreement,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tacit.engine.bellman import entropy, stationary_policy
 from tacit.errors import InvalidModel
+from tacit.forward.policies import entropy, policy_values, stationary_policy
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solve import solve
-from tacit.forward.visitation import policy_values
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
 

@@ -1,6 +1,57 @@
 """Many recoveries: a batch of one shape in one call, and tasks each by itself."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tacit.engine.progress import Callback, Event
+from tacit.engine.workers import each
+from tacit.errors import InvalidModel
 from tacit.inverse.batches.recover_many import Batch, recover_many
-from tacit.many.each import recover_each
+from tacit.inverse.joint.tasks import Task
+from tacit.inverse.recover import Estimator, recover
+from tacit.inverse.recovery import Recovery
+
+
+def recover_each(
+    tasks: Iterable[Task],
+    *,
+    estimator: Estimator | Sequence[Estimator] | None = None,
+    workers: int | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> list[Recovery]:
+    """The `Recovery` of every task, in their order; each says by its status how it ended.
+
+    Tasks may differ in everything: world, features, size. They share nothing, unlike those of
+    `recover`, and are not in step, unlike those of `recover_many`.
+
+    Args:
+        tasks: what to recover; a sweep or resampled demonstrations are such lists, too.
+        estimator: how; one for all, or one a task. None picks by evidence.
+        workers: processes; None for what joblib was told, or one per core if nothing. A cluster
+            decides by itself.
+        callbacks: called with a `tacit.progress.Event` whenever one more is done, in the order of
+            the tasks.
+    """
+    tasks = list(tasks)
+    for task in tasks:
+        if not isinstance(task, Task):
+            raise InvalidModel(f"tasks must be of type Task; got {type(task).__name__}")
+    estimators = list(estimator) if isinstance(estimator, Sequence) else [estimator] * len(tasks)
+    if len(estimators) != len(tasks):
+        raise InvalidModel(
+            f"there must be one estimator, or one a task ({len(tasks)}); got {len(estimators)}"
+        )
+    found: list[Recovery] = []
+    for recovery in each(_recovered, zip(tasks, estimators, strict=True), workers=workers):
+        found.append(recovery)
+        for callback in callbacks:
+            callback(Event("tasks", len(found), {"of": float(len(tasks))}))
+    return found
+
+
+def _recovered(task: Task, estimator: Estimator | None) -> Recovery:
+    return recover(task.mdp, task.features, task.demonstrations, estimator=estimator, throw=False)
+
 
 __all__ = ["Batch", "recover_each", "recover_many"]

@@ -14,17 +14,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from numpy.typing import ArrayLike
 
 from tacit.model.names import Layout
-from tacit.show.canvas import (
-    COST_MAP,
-    MUTED,
-    PAPER,
-    SMALL,
-    TEXT,
-    TINY,
-    fit_text,
-    ink_on,
-    styled,
-)
+from tacit.show.canvas import COST_MAP, MUTED, PAPER, SMALL, TEXT, TINY, fit_text, ink_on, styled
 from tacit.show.numbers import Scale
 
 MOST_NUMBERED = 9  # rows or columns; beyond it numbers in the cells are too small for print

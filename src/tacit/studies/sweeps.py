@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
+from tacit.forward.policies import visitation
 from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solve import solve
-from tacit.forward.visitation import visitation
 from tacit.inverse.paper.alternating import Alternating
 from tacit.inverse.recover import recover
 from tacit.judge.behaviour import visitation_distance, weight_error

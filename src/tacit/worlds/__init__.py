@@ -1,13 +1,7 @@
 """Worlds with a known truth: the paper's grid, random models, and Gymnasium's toy-text ones."""
 
 from tacit.model.names import Layout
-from tacit.worlds.hills import (
-    Hill,
-    PublishedFigure,
-    hill_grid,
-    published_figure,
-    published_values,
-)
+from tacit.worlds.hills import Hill, PublishedFigure, hill_grid, published_figure, published_values
 from tacit.worlds.random_models import random
 from tacit.worlds.toy_text import gymnasium
 from tacit.worlds.world import World

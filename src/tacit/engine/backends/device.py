@@ -10,13 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tacit.engine.backends.linear_systems import (
-    bicgstab,
-    eliminated,
-    for_each,
-    solve_chain,
-    total,
-)
+from tacit.engine.backends.linear_systems import bicgstab, eliminated, for_each, solve_chain, total
 from tacit.engine.backends.protocol import Array, State
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from tacit.inverse.expectations import check_task
 from tacit.inverse.noisy.boltzmann import LARGEST, RESCUE
 from tacit.inverse.noisy.convex import VISIBLE, Convex
 from tacit.inverse.noisy.coordinates import Coordinates, coordinates
+from tacit.inverse.noisy.likelihood import VISIBLE as SEEN
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.report import VISIBLE as SEEN
 from tacit.inverse.noisy.steps import ROUGH
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features

@@ -20,7 +20,8 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
-from tacit.forward.visitation import visitation
+from tacit.forward.policies import visitation
+from tacit.inverse.identification import unmeasured
 from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit
 from tacit.inverse.noisy.coordinates import split
@@ -35,7 +36,7 @@ from tacit.inverse.noisy.inference import (
     undecided,
 )
 from tacit.inverse.noisy.intervals import Numbers, intervals
-from tacit.inverse.parameters import BLIND, ONE_SIDED, Parameters, inverse_information, unmeasured
+from tacit.inverse.parameters import BLIND, ONE_SIDED, Parameters, inverse_information
 
 # Simulated likelihood ratios where a parameter sits on its bound.
 DRAWS = 2000

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tacit.forward.visitation import visitation
+from tacit.forward.policies import visitation
 from tacit.inverse.expectations import expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, chance, data_findings, feature_findings
 from tacit.inverse.identification import Identification
@@ -120,7 +120,7 @@ class JointRecovery(Criteria):
         """The joint recovery saved in this folder, every array checked against its checksum."""
         from tacit.folders.runs import load
 
-        return load(Path(folder), JointRecovery)
+        return load(Path(folder), "JointRecovery")
 
     def __repr__(self) -> str:
         weights = [np.array2string(w, precision=4, threshold=6) for w in self.cost_weights]

@@ -8,16 +8,278 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
-from tacit.inverse.expectations import check_task
-from tacit.inverse.noisy.boltzmann import refit
-from tacit.inverse.noisy.coordinates import coordinates
-from tacit.inverse.noisy.report import report
+from tacit.forward.policies import visitation
+from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
+from tacit.inverse.findings import (
+    Finding,
+    Kind,
+    chance,
+    data_findings,
+    feature_findings,
+    guarantee_findings,
+    more_data_findings,
+)
+from tacit.inverse.identification import unmeasured
+from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_solution, refit, rescued
+from tacit.inverse.noisy.coordinates import DeltaMethod, Split, coordinates, split
+from tacit.inverse.noisy.inference import (
+    Errors,
+    advantages,
+    blind_findings,
+    errors,
+    forbidden_limits,
+    information,
+    silent,
+    undecided,
+)
+from tacit.inverse.noisy.intervals import Numbers, intervals
 from tacit.inverse.noisy.steps import Steps, active_constraints
-from tacit.inverse.recovery import Recovery, delivered
+from tacit.inverse.parameters import Parameters, coefficient_names
+from tacit.inverse.recovery import (
+    History,
+    Recovery,
+    RecoveryCertificate,
+    action_log_likelihoods,
+    delivered,
+    status_of,
+)
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+
+# Likelihood (nats) that doubling all parameters must cost, or the expert looks deterministic.
+VISIBLE = 1e-3
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Evidence:
+    """What the steps say about the parameters of one fit.
+
+    Attributes:
+        fitted: the fit.
+        gauge: its parameters in the gauge.
+        found: errors of the parameters.
+        fisher: [D, D] information of all steps.
+        outer: [D, D] sum over all steps of score times score.
+        free: [D] bool, the parameters that no bound holds for certain.
+        reached: [S, A] discounted visitation of its policy.
+        limits: [D] lower limits of forbidden costs, NaN elsewhere.
+        boundless: whether the likelihood has no maximum, so that a ridge was taken.
+    """
+
+    fitted: Fit
+    gauge: Split
+    found: Errors
+    fisher: np.ndarray
+    outer: np.ndarray
+    free: np.ndarray
+    reached: np.ndarray
+    limits: np.ndarray
+    boundless: bool
+
+    @property
+    def absence(self) -> str:
+        """Why curvature says nothing: the maximum is not there, or was not reached; else empty."""
+        if self.boundless:
+            return "the likelihood has no maximum: there are no standard errors"
+        return "" if self.fitted.converged else "the search did not converge: there are none"
+
+
+def report(
+    estimator: Likelihood,
+    features: Features,
+    demonstrations: Observed,
+    steps: Steps,
+    *,
+    full: Fit,
+    kept: Fit,
+    p_values: np.ndarray,
+) -> Recovery:
+    """The `Recovery` of the fit `kept`; `full` has every constraint, shown to be active or not."""
+    mdp, space = steps.mdp, steps.space
+    evidence = _evidence(demonstrations, steps, kept, estimator.max_steps)
+    gauge, fitted = evidence.gauge, evidence.fitted
+    numbers = _numbers(steps, evidence)
+    if (gauge.multipliers == 0).any():
+        # How large a price may be that was not shown to be paid: ask the fit that has it.
+        wide = _evidence(demonstrations, steps, full, estimator.max_steps)
+        numbers = numbers.completed(_numbers(steps, wide))
+    seen = expectations_from_start(mdp, features, demonstrations, steps.tally)
+    reached = pull_back(features, evidence.reached)
+    weights, clustered = numbers.ends[: space.size], evidence.found.clustered
+    findings = (
+        *_constraint_findings(evidence, p_values),
+        *_parameter_findings(steps, evidence),
+        *feature_findings(features),
+        *data_findings(mdp, demonstrations),
+        *_method_findings(steps, evidence),
+        *more_data_findings(list(space.names), weights, demonstrations, clustered),
+        *([] if seen is None else guarantee_findings(seen, reached)),
+    )
+    objective, solution = expert_solution(mdp, features, fitted, gauge, evidence.reached)
+    likely, null = action_log_likelihoods(steps.counts, fitted.point.policy)
+    return Recovery(
+        reward_weights=gauge.reward_weights,
+        cost_weights=gauge.cost_weights,
+        multipliers=gauge.multipliers,
+        budgets=gauge.budgets,
+        temperature=gauge.temperature,
+        objective=objective,
+        solution=solution,
+        status=status_of(
+            converged=fitted.converged,
+            deterministic=evidence.boundless,
+            proven=steps.convex,
+        ),
+        certificate=RecoveryCertificate.of(
+            seen,
+            reached,
+            projected_gradient=fitted.projected_gradient,
+            objective_gap=fitted.objective_gap if steps.convex else np.nan,
+        ),
+        history=History({"loss": [fitted.point.loss], "evaluations": [fitted.steps]}),
+        identification=numbers.identification(
+            space,
+            findings=findings,
+            p_values=p_values if full.converged else (),
+            answer=DeltaMethod.of(
+                space, fitted.point.x, gauge, evidence.found.covariance, evidence.found.blind
+            ),
+        ),
+        estimator=repr(estimator),
+        reward_names=features.reward_names,
+        cost_names=features.cost_names,
+        parameters=_parameters(steps, features, evidence),
+        log_likelihood=likely,
+        null_log_likelihood=null,
+        observed_steps=int(steps.counts.sum()),
+    )
+
+
+def _evidence(demonstrations: Observed, steps: Steps, kept: Fit, max_steps: int) -> Evidence:
+    """The `Evidence` of a fit, made finite by a ridge where it is not."""
+    mdp, space = steps.mdp, steps.space
+    fitted, boundless = rescued(mdp, kept, VISIBLE, max_steps)
+    nothing = np.full(space.size, np.nan)
+    # An expert without noise forbids everything it does not do: nothing in particular is forbidden.
+    limits = nothing if boundless else forbidden_limits(mdp, space, fitted)
+    shut = np.isfinite(limits)
+    scores = advantages(mdp, space, fitted)
+    policy = fitted.point.policy
+    fisher = information(scores, policy, steps.visits)
+    free = undecided(fitted, fisher, fitted.free & ~shut) & ~shut
+    reached = visitation(mdp, policy)
+    reaction = information(scores, policy, reached.sum(axis=1))
+    return Evidence(
+        fitted=fitted,
+        gauge=split(space, fitted.point.x, space.pull_back(reached), reaction, forbidden=shut),
+        found=errors(fisher, free, scores, demonstrations),
+        fisher=fisher,
+        outer=information(scores, steps.counts, np.ones(mdp.states)),
+        free=free,
+        reached=reached,
+        limits=limits,
+        boundless=boundless,
+    )
+
+
+def _numbers(steps: Steps, evidence: Evidence) -> Numbers:
+    e = evidence
+    ends, spread = intervals(steps.space, e.fitted, e.gauge, e.found, e.fisher, e.limits)
+    if e.absence:
+        ends[:], spread[:] = np.nan, np.nan
+    return Numbers(e.gauge, ends, spread)
+
+
+def _parameters(steps: Steps, features: Features, evidence: Evidence) -> Parameters:
+    """The coefficients of a fit, with what their standard errors rest on."""
+    space, fitted, found = steps.space, evidence.fitted, evidence.found
+    names = coefficient_names(features.reward_names, features.cost_names)
+    points = fitted.point.x / space.scales
+    # A constraint that was dropped is on its bound like any other cost without a price.
+    lower = np.where(np.isfinite(fitted.problem.lower), 0.0, -np.inf)
+    if evidence.absence:
+        return unmeasured(names, points, lower=lower, absence=evidence.absence)
+    nothing = np.full(evidence.fisher.shape, np.nan)
+    return Parameters(
+        names=names,
+        estimates=points,
+        jacobian=np.diag(1.0 / space.scales),
+        information=evidence.fisher,
+        outer=evidence.outer,
+        scatter=nothing if found.clusters is None else found.clusters.products,
+        gradient=fitted.point.gradient,
+        free=evidence.free,
+        lower=lower,
+        limits=evidence.limits / space.scales,
+        trajectories=0 if found.clusters is None else found.clusters.episodes,
+        errors="clustered" if found.clustered else "fisher",
+    )
+
+
+def _constraint_findings(evidence: Evidence, p_values: np.ndarray) -> list[Finding]:
+    """Which constraints were shown to restrain the demonstrator."""
+    findings = []
+    for k, (price, p) in enumerate(zip(evidence.gauge.multipliers, p_values.tolist(), strict=True)):
+        shown = chance(p)
+        kind, said = Kind.ACTIVE, f"Constraint {k} is active ({shown} if it were not)."
+        if not price > 0:
+            kind = Kind.INACTIVE
+            said = (
+                f"Constraint {k} is not identified: the demonstrations do not show that it "
+                f"restrains the expert ({shown} if it does not)."
+            )
+        findings.append(Finding(said, kind, constraint=k, number=p))
+    if np.isnan(evidence.gauge.reward_weights).any():
+        said = (
+            "The reward is not identified: the demonstrations need none. Multipliers are in units "
+            "of the noise."
+        )
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+    return findings
+
+
+def _parameter_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
+    """Costs without an upper limit, and what the demonstrations say nothing about."""
+    names, limits, findings = steps.space.names, evidence.limits, []
+    for j in np.flatnonzero(np.isfinite(limits)):
+        said = f"{names[j]} has no upper limit: its cost was never incurred."
+        if limits[j] > 0:
+            said = (
+                f"{names[j]} is forbidden: its cost was never incurred although the reward pulls "
+                "there, so the demonstrations set a lower limit on its weight and no upper one."
+            )
+        low = float(limits[j] / steps.space.scales[j])
+        findings.append(Finding(said, Kind.FORBIDDEN, feature=names[j], number=low))
+    mute = silent(evidence.fisher, float(steps.visits.sum())) & ~evidence.fitted.free
+    mute &= steps.space.tables.any(axis=(1, 2))  # constants are among the findings on features
+    alone = np.eye(steps.space.size)[mute]
+    return findings + blind_findings(steps.space, np.concatenate([alone, evidence.found.blind]))
+
+
+def _method_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
+    """What the optimum and the error bars rest on."""
+    findings = []
+    if not steps.convex:
+        said = (
+            "The likelihood is not certain to be convex at these counts: the optimum is a local "
+            "one, sought from the convex fit."
+        )
+        findings.append(Finding(said, Kind.LOCAL_OPTIMUM))
+    if evidence.boundless:
+        said = (
+            "The expert looks deterministic to the likelihood: it has no maximum, since larger "
+            f"parameters are always likelier. A ridge of {RESCUE:g} on scaled features was added, "
+            "on which the scale of the answer depends. No intervals are given: Explanation gives "
+            "them."
+        )
+        return [*findings, Finding(said, Kind.DETERMINISTIC, number=RESCUE)]
+    units = "trajectories" if evidence.found.clustered else "steps"
+    said = f"Standard errors treat {units} as independent."
+    return [*findings, Finding(said, Kind.ERRORS)]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.forward.visitation import policy_values
+from tacit.forward.policies import policy_values
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 

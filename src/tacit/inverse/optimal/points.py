@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tacit.forward.policies import visitation
 from tacit.forward.pricing import Column, best_column
-from tacit.forward.visitation import visitation
 from tacit.inverse.optimal.cone import Cone, Matrix, full_forms, most_worth, slack, total, values
 from tacit.inverse.optimal.program import Program, least
 from tacit.inverse.optimal.questions import NOTHING, Questions

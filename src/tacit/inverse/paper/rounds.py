@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tacit.forward.policies import visitation, visitation_recursion
 from tacit.forward.solution import Certificate, Mixture, Solution, Status
-from tacit.forward.visitation import visitation, visitation_recursion
 from tacit.inverse.expectations import Blocks, Expectations, pull_back
 from tacit.inverse.paper.projections import Yardsticks, first_weights, stride
 from tacit.model.mdp import MDP

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.findings import OPEN, WARNINGS, Kind, worst_first
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.show.document import Headline, Tone
 from tacit.show.numbers import interval_words, share, short
@@ -16,26 +16,6 @@ NAMED = 3  # features, states or sentences that are named before the rest is cou
 NOISY = 2.0  # times the sampling noise: a gap beyond it is not chance
 LOOSE = 0.5  # width of the interval of the heaviest weight beyond which shares are not settled
 LITTLE = 0.005  # a weight below it is not worth a word
-
-# What speaks against the answer, and what the demonstrations leave open; the worst first.
-WARNINGS = (
-    Kind.MISFIT,
-    Kind.NOT_CONVERGED,
-    Kind.UNATTAINABLE,
-    Kind.LOCAL_OPTIMUM,
-    Kind.DETERMINISTIC,
-)
-OPEN = (Kind.NOT_IDENTIFIED, Kind.INACTIVE, Kind.SLACK, Kind.FORBIDDEN)
-_ORDER = (*WARNINGS, *OPEN, Kind.TRUNCATED, Kind.ASSUMED, Kind.ERRORS, Kind.ACTIVE, Kind.CHOICE)
-
-
-def worst_first(findings: Iterable[str], kinds: Sequence[Kind] = tuple(Kind)) -> list[Finding]:
-    """The findings of these kinds, the worst first; those of one kind in the order given."""
-    rank = {kind: place for place, kind in enumerate(_ORDER)}
-    # A plain sentence is a note.
-    told = [one if isinstance(one, Finding) else Finding(one) for one in findings]
-    chosen = [finding for finding in told if finding.kind in kinds]
-    return sorted(chosen, key=lambda finding: rank.get(finding.kind, len(_ORDER)))
 
 
 def headlines(
