@@ -11,10 +11,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tacit import checks, data, export, judge, many, worlds
+    from tacit import checks as checks
+    from tacit import data as data
+    from tacit import export as export
     from tacit import folders as runs
+    from tacit import judge as judge
+    from tacit import many as many
+    from tacit import worlds as worlds
     from tacit.data.demonstrations import Demonstrations
-    from tacit.engine import progress
+    from tacit.engine import progress as progress
     from tacit.errors import (
         Infeasible,
         InvalidDemonstrations,
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
     from tacit.forward.soft_dual import SoftDual
     from tacit.forward.solution import Certificate, Solution, Status
     from tacit.forward.solve import solve
-    from tacit.inverse import families
+    from tacit.inverse import families as families
     from tacit.inverse.findings import Finding, Kind
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.joint.tasks import Task
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
     from tacit.inverse.recover import recover
     from tacit.inverse.recovery import Recovery, RecoveryStatus
     from tacit.judge.comparison import compare
-    from tacit.model import features
+    from tacit.model import features as features
     from tacit.model import sharded as scale
     from tacit.model.mdp import MDP
     from tacit.model.objective import Features, Objective
