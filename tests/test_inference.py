@@ -17,8 +17,6 @@ from tacit.engine.newton_search import minimise
 from tacit.inverse.noisy.boltzmann import fit, loss_of, refit
 from tacit.inverse.noisy.coordinates import coordinates, ratios, split
 from tacit.inverse.noisy.inference import (
-    ONE_SIDED,
-    TWO_SIDED,
     Errors,
     advantages,
     errors,
@@ -32,6 +30,7 @@ from tacit.inverse.noisy.inference import (
 from tacit.inverse.noisy.intervals import landscape
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.parameters import ONE_SIDED, TWO_SIDED
 
 SEEDS = st.integers(0, 2**20)
 

@@ -7,7 +7,7 @@ the temperature are ratios of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -188,11 +188,8 @@ class Parameters:
         error = np.sqrt(max(a - 2.0 * estimate * c + estimate**2 * b, 0.0)) / abs(bottom)
         squared = _quantile(0.5 + 0.5 * self.confidence) ** 2
         # Fieller: all r with (top - r bottom)^2 <= squared * variance of (top - r bottom).
-        lead, middle, rest = (
-            bottom**2 - squared * b,
-            top * bottom - squared * c,
-            top**2 - squared * a,
-        )
+        lead, rest = bottom**2 - squared * b, top**2 - squared * a
+        middle = top * bottom - squared * c
         spread = middle**2 - lead * rest
         ends = (-np.inf, np.inf)
         if lead > 0:
@@ -241,16 +238,10 @@ class Parameters:
 
         with np.errstate(divide="ignore", invalid="ignore"):
             z = self.estimates / self.standard_errors
+        columns = (self.estimates, self.standard_errors, z, self.p_values, *self.intervals.T)
+        names = ("estimate", "standard_error", "z", "p_value", "lower", "upper")
         return polars.DataFrame(
-            {
-                "name": list(self.names),
-                "estimate": self.estimates,
-                "standard_error": self.standard_errors,
-                "z": z,
-                "p_value": self.p_values,
-                "lower": self.intervals[:, 0],
-                "upper": self.intervals[:, 1],
-            }
+            {"name": list(self.names), **dict(zip(names, columns, strict=True))}
         )
 
     @property
@@ -302,10 +293,8 @@ class Parameters:
         if np.abs(blind[:, at]).max(initial=0.0) > MOVED:
             return 0.0, np.inf
         inverse, _ = inverse_information(self.information, moving)
-        slope = float(row[at])
-        return -slope * float(inverse[at, at] * self.gradient[at]), abs(slope) * float(
-            np.sqrt(spread[at, at])
-        )
+        step = -row[at] * inverse[at, at] * self.gradient[at]
+        return float(step), float(abs(row[at]) * np.sqrt(spread[at, at]))
 
     def _quotient(self, i: int, j: int) -> tuple[float, float]:
         """The interval of a ratio of two that are not negative, from the intervals of both."""
@@ -314,18 +303,6 @@ class Parameters:
             return np.nan, np.nan
         low = both[i, 0] / both[j, 1] if both[j, 1] > 0 else 0.0
         return float(low), float(both[i, 1] / both[j, 0]) if both[j, 0] > 0 else np.inf
-
-
-def together(parts: Sequence[Parameters]) -> Parameters:
-    """The `Parameters` of several tasks that were fitted as one, task after task."""
-    return replace(
-        parts[0],
-        names=tuple(f"{name} (task {e})" for e, part in enumerate(parts) for name in part.names),
-        **{
-            name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("estimates", "jacobian", "lower", "limits")
-        },
-    )
 
 
 def coefficient_names(

@@ -14,7 +14,7 @@ parameter sits on its bound, and simulated otherwise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -110,6 +110,18 @@ def pooled(stack: Stack, fitted: StackFit, seen: Sequence[Demonstrations]) -> Po
     found = Errors(inverse, blind, scatter is not None, scatter, clusters)
     outer = here.information(_outer(stack, fitted))
     return Pooled(fisher, found, moving, limits, outer, clusters)
+
+
+def together(parts: Sequence[Parameters]) -> Parameters:
+    """The `Parameters` of several tasks that were fitted as one, task after task."""
+    return replace(
+        parts[0],
+        names=tuple(f"{name} (task {e})" for e, part in enumerate(parts) for name in part.names),
+        **{
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("estimates", "jacobian", "lower", "limits")
+        },
+    )
 
 
 def parameters_of(

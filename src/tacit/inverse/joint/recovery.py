@@ -15,12 +15,12 @@ from tacit.forward.policies import visitation
 from tacit.inverse.expectations import expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, chance, data_findings, feature_findings
 from tacit.inverse.identification import Identification
-from tacit.inverse.joint.inference import Pooled, numbers_of, parameters_of, pooled
+from tacit.inverse.joint.inference import Pooled, numbers_of, parameters_of, pooled, together
 from tacit.inverse.joint.search import Search
 from tacit.inverse.noisy.boltzmann import RESCUE, expert_solution
 from tacit.inverse.noisy.inference import blind_findings
 from tacit.inverse.noisy.intervals import Numbers
-from tacit.inverse.parameters import Parameters, coefficient_names, together
+from tacit.inverse.parameters import Parameters, coefficient_names
 from tacit.inverse.recovery import (
     Criteria,
     History,
