@@ -305,7 +305,7 @@ MUTANTS = (
     ),
     mutant(
         "choice: noisy experts are explained",
-        "recovery",
+        "likelihood",
         ("if share > DETERMINISTIC:", "if share >= 0.0:"),
     ),
     # Explanations

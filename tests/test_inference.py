@@ -157,6 +157,19 @@ def test_clustered_errors_agree_with_those_of_steps_for_a_markov_expert():
     assert_allclose(ratio, 1.0, atol=0.25)
 
 
+def test_steps_that_repeat_their_trajectory_tell_nothing_new(plenty):
+    """Twice the information and four times the scatter: the sandwich stays, to the last digits."""
+    _, found, scores, fisher = plenty
+    seen = tacit.simulate(grid().mdp, hill_expert()[0], trajectories=80, steps=5, seed=1)
+    halves = [(seen.states[i : i + 5], seen.actions[i : i + 5]) for i in seen.offsets[:-1]]
+    twice = tacit.Demonstrations.from_trajectories(
+        [(np.tile(states, 2), np.tile(actions, 2)) for states, actions in halves]
+    )
+    once = errors(fisher, found.free, scores, seen).covariance
+    assert np.diagonal(once)[found.free].min() > 0
+    assert_allclose(errors(2 * fisher, found.free, scores, twice).covariance, once, rtol=1e-9)
+
+
 def test_delta_errors_are_the_spread_of_the_gauge(plenty):
     steps, found, _, fisher = plenty
     space, x = steps.space, found.point.x
