@@ -305,7 +305,7 @@ MUTANTS = (
     ),
     mutant(
         "choice: noisy experts are explained",
-        "likelihood",
+        "recovery",
         ("if share > DETERMINISTIC:", "if share >= 0.0:"),
     ),
     # Explanations

@@ -70,6 +70,20 @@ def test_an_episode_recorded_from_a_later_step_is_partial(tmp_path):
     assert Demonstrations.load(path).partial.tolist() == [True, False]
 
 
+def test_an_array_that_was_replaced_is_noticed(tmp_path):
+    """The archive itself is whole: only the checksums can tell."""
+    path = tmp_path / "arrays.npz"
+    write_arrays(path, {"reward": np.arange(3.0), "costs": np.ones(2)})
+    with np.load(path) as found:
+        entries = dict(found)
+    np.savez(path, **{**entries, "reward": np.array([0.0, 1.0, 2.5])})
+    with pytest.raises(OSError, match="reward has changed"):
+        read_arrays(path)
+    np.savez(path, **{name: array for name, array in entries.items() if name != "costs"})
+    with pytest.raises(OSError, match="costs has changed"):
+        read_arrays(path)
+
+
 def test_a_flipped_byte_is_noticed(tmp_path):
     path = tmp_path / "arrays.npz"
     numbers = np.arange(100.0)

@@ -7,15 +7,18 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
+import tacit
+import walks
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel, NotConverged
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solve import solve
+from tacit.inverse.findings import Kind
 from tacit.inverse.identification import Identification, unidentified
 from tacit.inverse.paper.alternating import Alternating
-from tacit.inverse.recover import recover
+from tacit.inverse.recover import DETERMINISTIC, choose, recover
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus, delivered
 from tacit.model.objective import Features
 from tacit.worlds import hill_grid
@@ -331,3 +334,13 @@ def test_recover_asks_the_estimator_and_raises_what_it_amounts_to():
     with pytest.raises(NotConverged):
         recover(world.mdp, world.features, walks, estimator=short)
     assert kept.estimator == repr(short)
+
+
+def test_an_expert_that_varies_is_taken_for_noisy_and_one_that_does_not_for_optimal():
+    picked = {}
+    for name in ("exact", "noisy"):
+        estimator, reason = choose(*walks.seen_by()[name])
+        picked[name] = type(estimator)
+        assert reason.kind is Kind.CHOICE
+        assert (reason.about.number > DETERMINISTIC) == (name == "exact")
+    assert picked == {"exact": tacit.Explanation, "noisy": tacit.Likelihood}
