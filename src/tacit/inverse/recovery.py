@@ -289,8 +289,9 @@ def delivered(recovery: Delivered, throw: bool) -> Delivered:
         return recovery
     c = recovery.certificate
     raise NotConverged(
-        f"{recovery.status.value} (feature gap {c.feature_gap:.2e} where sampling alone makes "
-        f"{c.sampling_noise:.2e}, weight change {c.weight_change:.2e}); "
+        f"{recovery.status.value} (predicted behaviour differs from the data by "
+        f"{c.feature_gap:.1%}, chance alone gives {c.sampling_noise:.1%}; weight change "
+        f"{c.weight_change:.2e}); "
         "pass throw=False to get it, or raise `max_steps`",
         recovery,
     )
