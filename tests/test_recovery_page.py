@@ -26,7 +26,7 @@ from tacit.model.names import Layout
 from tacit.show.document import figure_files
 from tacit.show.numbers import short
 from tacit.show.recovery.checks import check_sections
-from tacit.show.recovery.findings import headlines
+from tacit.show.recovery.headlines import headlines
 from tacit.show.recovery.maps import MapGrid, action_maps, value_map
 from tacit.show.recovery.page import recovery_document
 from tacit.show.recovery.states import NamedRecovery, state_table

@@ -29,7 +29,7 @@ from tacit.show.document import (
     anchor,
 )
 from tacit.show.report import LARGEST, blocks_html, inline, render
-from tacit.show.spread import Group, Interval, interval_figure, spread_figure
+from tacit.show.strips import Group, Interval, interval_figure, spread_figure
 from tacit.show.tables import Bar, Best, Column, Row, RowKind, Spread, Table
 from tacit.worlds import hill_grid
 

@@ -20,8 +20,8 @@ from tacit.errors import InvalidModel, TacitError
 from tacit.show.document import Tone
 from tacit.studies import draws as drawing
 from tacit.studies import reproduce as studies
+from tacit.studies.conclusions import findings
 from tacit.studies.draws import ESTIMATORS
-from tacit.studies.findings import findings
 from tacit.studies.records import (
     BINDING,
     CALIBRATED,

@@ -48,7 +48,7 @@ from tacit.show.curves import (
 from tacit.show.grid import MOST_NUMBERED, draw_values, limits_of
 from tacit.show.numbers import Scale, log_ticks, share, short
 from tacit.show.policy import differs, draw_policy, has_arrows
-from tacit.show.spread import Group, Interval, interval_figure, spread_figure
+from tacit.show.strips import Group, Interval, interval_figure, spread_figure
 from tacit.worlds import Layout, hill_grid, published_figure, published_values
 
 UP, DOWN, LEFT, RIGHT = range(4)

@@ -19,7 +19,7 @@ class Reproduce(Settings):
 
     def run(self, terminal: Terminal) -> Answer:
         """Runs what is not done yet, and says what was found and where the report is."""
-        from tacit.studies.findings import findings
+        from tacit.studies.conclusions import findings
         from tacit.studies.reproduce import load, reproduce
 
         settings = Settings(**asdict(self))

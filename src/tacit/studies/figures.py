@@ -10,7 +10,7 @@ import numpy as np
 from tacit.show.canvas import svg
 from tacit.show.comparison import View, comparison_figure
 from tacit.show.curves import Convergence, Curve, convergence_figure, study_figure
-from tacit.show.spread import Group, spread_figure
+from tacit.show.strips import Group, spread_figure
 from tacit.studies.draws import world_of
 from tacit.studies.records import (
     CALIBRATED,

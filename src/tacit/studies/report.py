@@ -17,9 +17,9 @@ from tacit.show.document import (
     Selector,
 )
 from tacit.studies import figures
-from tacit.studies.findings import findings
+from tacit.studies.conclusions import findings
 from tacit.studies.records import BINDING, FIGURES, Block, Draw
-from tacit.studies.tables import (
+from tacit.studies.scores import (
     binding_table,
     count_table,
     published_table,

@@ -22,12 +22,6 @@ from tacit.inverse.findings import Finding, data_findings, feature_findings
 from tacit.inverse.identification import unidentified
 from tacit.inverse.optimal.columns import columns_of
 from tacit.inverse.optimal.cone import cone
-from tacit.inverse.optimal.findings import (
-    map_findings,
-    misfit_findings,
-    point_findings,
-    set_findings,
-)
 from tacit.inverse.optimal.gauge import (
     Answers,
     Evidence,
@@ -38,6 +32,12 @@ from tacit.inverse.optimal.gauge import (
 )
 from tacit.inverse.optimal.points import Nearest, Point, best_point, nearest
 from tacit.inverse.optimal.questions import TRIVIAL, Questions, intervals
+from tacit.inverse.optimal.sentences import (
+    map_findings,
+    misfit_findings,
+    point_findings,
+    set_findings,
+)
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus, delivered
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features

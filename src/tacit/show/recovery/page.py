@@ -13,7 +13,7 @@ from tacit.inverse.findings import worst_first
 from tacit.show.document import Block, Code, Details, Document, Facts, Items, Paragraph, Section
 from tacit.show.numbers import scale_of, short
 from tacit.show.recovery.checks import answers, cell, check_sections, words
-from tacit.show.recovery.findings import NAMED, capital, headlines
+from tacit.show.recovery.headlines import NAMED, capital, headlines
 from tacit.show.recovery.maps import MapGrid, action_maps, map_gallery
 from tacit.show.recovery.states import NamedRecovery, state_bars, state_choice, state_table
 from tacit.show.recovery.weights import convergence_blocks, weight_tables
