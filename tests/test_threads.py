@@ -16,13 +16,13 @@ from tacit.forward.solution import certify
 @pytest.mark.parametrize("asked", ["1", "3"])
 def test_the_environment_says_how_many_threads(monkeypatch, asked):
     monkeypatch.setenv("OMP_NUM_THREADS", asked)
-    assert threads.cores() == int(asked)
+    assert threads.threads_allowed() == int(asked)
 
 
 @pytest.mark.parametrize("asked", ["", "0", "many"])
 def test_what_is_no_number_is_ignored(monkeypatch, asked):
     monkeypatch.setenv("OMP_NUM_THREADS", asked)
-    assert threads.cores() >= 1
+    assert threads.threads_allowed() >= 1
 
 
 def test_blocks_cover_all_rows_once(monkeypatch):
@@ -83,7 +83,7 @@ def test_every_block_counts_for_the_certificate(monkeypatch, temperature):
 
 FORKING = """
 import os, select
-from tacit import threads
+from tacit.engine import workers as threads
 assert threads.side_by_side(abs, [-1, -2]) == [1, 2]
 reader, writer = os.pipe()
 if os.fork() == 0:

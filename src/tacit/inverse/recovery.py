@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -116,7 +116,7 @@ class History:
         columns: name -> [I] or [I, n]; every column has as many rows.
     """
 
-    columns: Mapping[str, npt.ArrayLike]
+    columns: Mapping[str, Any]
 
     def __post_init__(self) -> None:
         columns = {str(name): read_only(np.array(c)) for name, c in self.columns.items()}
@@ -131,31 +131,18 @@ class History:
         return max((len(np.asarray(column)) for column in self.columns.values()), default=0)
 
 
-class Criteria:
-    """Criteria for comparing models by their likelihood; smaller is better."""
+def akaike(parameters: Parameters, log_likelihood: float) -> float:
+    """Akaike's criterion, smaller is better: 2 * coefficients - 2 * log-likelihood."""
+    return 2.0 * parameters.degrees - 2.0 * log_likelihood
 
-    status: RecoveryStatus
-    certificate: RecoveryCertificate
-    parameters: Parameters
-    log_likelihood: float
-    observed_steps: int
 
-    @property
-    def aic(self) -> float:
-        """Akaike's criterion: 2 * coefficients - 2 * log-likelihood."""
-        return 2.0 * self.parameters.degrees - 2.0 * self.log_likelihood
-
-    @property
-    def bic(self) -> float:
-        """Schwarz's criterion: coefficients * log(steps) - 2 * log-likelihood."""
-        return (
-            self.parameters.degrees * float(np.log(max(self.observed_steps, 1)))
-            - 2.0 * self.log_likelihood
-        )
+def schwarz(parameters: Parameters, log_likelihood: float, steps: int) -> float:
+    """Schwarz's criterion, smaller is better: coefficients * log(steps) - 2 * log-likelihood."""
+    return parameters.degrees * float(np.log(max(steps, 1))) - 2.0 * log_likelihood
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Recovery(Criteria):
+class Recovery:
     """What a demonstrator wants and refuses, as far as the demonstrations tell.
 
     Weights are in the gauge: L1 norm 1 each. A constraint that does not restrain the demonstrator
@@ -217,6 +204,16 @@ class Recovery(Criteria):
         object.__setattr__(self, "cost_names", tuple(tuple(names) for names in given))
         if not len(self.parameters):
             object.__setattr__(self, "parameters", _coefficients(self))
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion."""
+        return akaike(self.parameters, self.log_likelihood)
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion."""
+        return schwarz(self.parameters, self.log_likelihood, self.observed_steps)
 
     def summary(self) -> str:
         """The page a person reads first, as plain text."""
@@ -280,7 +277,21 @@ def action_log_likelihoods(counts: np.ndarray, policy: np.ndarray) -> tuple[floa
     return likely, -float(counts.sum() * np.log(counts.shape[1]))
 
 
-Delivered = TypeVar("Delivered", bound=Criteria)
+class Ended(Protocol):
+    """What says how it ended."""
+
+    @property
+    def status(self) -> RecoveryStatus:
+        """How."""
+        ...
+
+    @property
+    def certificate(self) -> RecoveryCertificate:
+        """What that rests on."""
+        ...
+
+
+Delivered = TypeVar("Delivered", bound=Ended)
 
 
 def delivered(recovery: Delivered, throw: bool) -> Delivered:

@@ -21,16 +21,7 @@ from tacit.inverse.noisy.boltzmann import RESCUE, expert_solution
 from tacit.inverse.noisy.inference import blind_findings
 from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.parameters import Parameters, coefficient_names
-from tacit.inverse.recovery import (
-    Criteria,
-    History,
-    Recovery,
-    RecoveryCertificate,
-    RecoveryStatus,
-    action_log_likelihoods,
-    status_of,
-    worst_of,
-)
+from tacit.inverse.recovery import (History, Recovery, RecoveryCertificate, RecoveryStatus, action_log_likelihoods, akaike, schwarz, status_of, worst_of)
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
@@ -41,7 +32,7 @@ AGREEMENT_LEVEL = 0.01
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class JointRecovery(Criteria):
+class JointRecovery:
     """What several tasks have in common, and what each wants and refuses by itself.
 
     A constraint that does not restrain a task has multiplier 0 and NaN weights in that task's own
@@ -97,6 +88,16 @@ class JointRecovery(Criteria):
     def observed_steps(self) -> int:
         """Number of observed actions in all tasks."""
         return sum(one.observed_steps for one in self.recoveries)
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion."""
+        return akaike(self.parameters, self.log_likelihood)
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion."""
+        return schwarz(self.parameters, self.log_likelihood, self.observed_steps)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -246,7 +247,7 @@ def _shared(
         cost_standard_errors=[one.cost_standard_errors[k] for k, one in enumerate(known[1:])],
         multiplier_standard_errors=nothing,
         budget_standard_errors=nothing,
-        active=found.restrained.any(axis=1),
+        active=np.asarray(found.restrained.any(axis=1)),
         findings=tuple(findings),
         p_values=found.activity,
     )
