@@ -166,7 +166,8 @@ def _deviations(point: np.ndarray, drawn: Sequence[np.ndarray]) -> np.ndarray:
     About the point and not about their mean: draws that all lie to one side of it show a bias.
     """
     table = np.stack([np.asarray(d, dtype=np.float64) for d in drawn])
-    apart = np.where(np.isfinite(table) & np.isfinite(point), table - point, np.nan)
+    with np.errstate(invalid="ignore"):  # an open end less another
+        apart = np.where(np.isfinite(table) & np.isfinite(point), table - point, np.nan)
     many = np.isfinite(apart).sum(axis=0)
     square = np.nansum(apart**2, axis=0) / np.maximum(many, 1)
     # One draw more: the point itself is one of finitely many.
@@ -192,7 +193,8 @@ def _widen(
     if not len(ends):
         return ends
     reach = float(t.ppf(0.5 + 0.5 * CONFIDENCE, draws - 1)) * np.nan_to_num(deviations)[:, None]
-    away = np.hypot(np.abs(ends - point[:, None]), reach) * np.array([-1.0, 1.0])
+    with np.errstate(invalid="ignore"):
+        away = np.hypot(np.abs(ends - point[:, None]), reach) * np.array([-1.0, 1.0])
     # A weight of free sign has no limit at 0.
     low = -np.inf if least is None else (-1.0 if (ends < 0).any() else least)
     new = np.clip(point[:, None] + away, low, most)
@@ -232,4 +234,5 @@ def _finding(
             text += f"; constraint {k} is active in {share:.0%} of the draws"
     if draws < asked:
         text += f"; {asked - draws} draws had no answer"
+    text += ". Standard errors and intervals of the coefficients still take the dynamics for known"
     return Finding(text + ".", Kind.ERRORS, number=float(draws))

@@ -1,6 +1,6 @@
 """Out to the tools people use: Gymnasium environments, wrappers, and plain tables."""
 
-from tacit.export.environment import environment, wrapper
-from tacit.export.tables import tables
+from tacit.export.arrays import tables
+from tacit.export.gymnasium import environment, wrapper
 
 __all__ = ["environment", "tables", "wrapper"]

@@ -101,6 +101,12 @@ class Parameters:
     def __len__(self) -> int:
         return len(self.names)
 
+    def __repr__(self) -> str:
+        parts = zip(self.names, self.estimates, self.standard_errors, strict=True)
+        told = [f"{name} {x:.4g} ({error:.2g})" for name, x, error in list(parts)[:6]]
+        more = ", ..." if len(self) > 6 else ""
+        return f"Parameters({', '.join(told)}{more}; {self.errors} standard errors)"
+
     @property
     def degrees(self) -> int:
         """How many of the fitted numbers move a coefficient that is off its bound."""

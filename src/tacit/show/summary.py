@@ -220,6 +220,8 @@ def _share(number: float) -> str:
     """A share of the data's own size; as a multiple where a percentage would puzzle."""
     if not np.isfinite(number):
         return "an unknown share"
+    if number < 1e-4:
+        return "0.01 %"
     return f"{short(100 * number, digits=2)} %" if number <= 1.0 else f"{number:.3g} times its size"
 
 

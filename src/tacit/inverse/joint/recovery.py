@@ -21,7 +21,17 @@ from tacit.inverse.noisy.boltzmann import RESCUE, expert_solution
 from tacit.inverse.noisy.inference import blind_findings
 from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.parameters import Parameters, coefficient_names
-from tacit.inverse.recovery import (History, Recovery, RecoveryCertificate, RecoveryStatus, action_log_likelihoods, akaike, schwarz, status_of, worst_of)
+from tacit.inverse.recovery import (
+    History,
+    Recovery,
+    RecoveryCertificate,
+    RecoveryStatus,
+    action_log_likelihoods,
+    akaike,
+    schwarz,
+    status_of,
+    worst_of,
+)
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ Every builder gives a `Map`; `+` puts maps side by side, and `combine` makes the
 estimators take.
 """
 
-from tacit.model.features.columns import columns
 from tacit.model.features.maps import (
     Map,
     action_one_hot,
@@ -16,6 +15,7 @@ from tacit.model.features.maps import (
     product,
     scaled,
 )
+from tacit.model.features.table import columns
 
 __all__ = [
     "Map",

@@ -19,7 +19,7 @@ from tacit.show.document import (
     Selector,
     anchor,
 )
-from tacit.show.numbers import scale_of, short
+from tacit.show.numbers import MISSING, scale_of, short
 from tacit.show.recovery.states import NamedRecovery
 from tacit.show.tables import Bar, Cell, Column, Row, Table
 
@@ -97,6 +97,13 @@ def _prices(named: NamedRecovery) -> list[Block]:
     return [Table("Budgets and prices", columns, rows)]
 
 
+def _chance(p_value: float) -> str:
+    """A p-value as people write it."""
+    if np.isnan(p_value):
+        return MISSING
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
 def _coefficients(named: NamedRecovery) -> list[Block]:
     """The model's own coefficients with their standard errors; nothing where there are none."""
     found = named.recovery.parameters
@@ -104,7 +111,14 @@ def _coefficients(named: NamedRecovery) -> list[Block]:
         return []
     limits = _shared_scale(found.estimates, found.intervals)
     rows = [
-        Row([found.names[j], _bar(found.estimates[j], limits, found.intervals[j]), error, p_value])
+        Row(
+            [
+                found.names[j],
+                _bar(found.estimates[j], limits, found.intervals[j]),
+                error,
+                _chance(p_value),
+            ]
+        )
         for j, (error, p_value) in enumerate(
             zip(found.standard_errors.tolist(), found.p_values.tolist(), strict=True)
         )

@@ -45,6 +45,11 @@ def environment(
         layout: names of states and actions, given in `info` as `state` and `action`.
         max_steps: most steps of an episode; None for no limit.
     """
+    if not isinstance(mdp, MDP):
+        raise InvalidModel(
+            f"environment takes an MDP; got {type(mdp).__name__}: tacit.export.wrapper pays an "
+            "environment of your own"
+        )
     if max_steps is not None and (isinstance(max_steps, bool) or not max_steps >= 1):
         raise InvalidModel(f"max_steps must be a positive integer; got {max_steps!r}")
     return _environment_class()(mdp, objective_of(objective), layout, max_steps)
