@@ -20,7 +20,7 @@ from tacit.engine.smooth_dual import VALUE_CARE, Dual, Point, evaluate
 CARE, ROUGH = 0.1, 0.1
 # Newton's step in one coordinate is stretched after one that left this share of the slope.
 SHORT, LONGER = 0.4, 2.0
-# Share of the tolerance at which the search rests.
+# Share of the tolerance at which the search stops.
 REST = 0.1
 # A step shortened to less than this share of Newton's gains nothing more.
 SHORTEST = 1e-12

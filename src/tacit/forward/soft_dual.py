@@ -81,7 +81,7 @@ class SoftDual:
     def _searched(
         self, mdp: MDP, objective: Objective, guess: Solution | None
     ) -> tuple[Solution, bool]:
-        """Where the search from a guess ends, and whether a price has stopped to matter there."""
+        """Where the search from a guess ends, and whether a price has no effect any more there."""
         from tacit.engine.backends import backend_of
         from tacit.engine.newton_search import minimise
         from tacit.engine.smooth_dual import Dual
