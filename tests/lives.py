@@ -4,19 +4,17 @@ Forking saves the second that a fresh Python needs; only estimators without JAX 
 Usage: python lives.py PROBLEM FOLDER WAY; prints one line of JSON.
 """
 
-import contextlib
 import functools
-import io
+import importlib
 import json
 import os
 import random
 import resource
+import shutil
 import signal
 import sys
 import time
 from pathlib import Path
-
-from filelock import FileLock
 
 import tacit
 from tacit.cli import main
@@ -155,13 +153,30 @@ WAYS = {
     "permission": without_permission,
 }
 
+
+def load_what_a_life_loads() -> None:
+    """Imports here all that a whole life imports, so that no life has to do it again."""
+    told = FOLDER / "loaded.json"
+
+    def life() -> int:
+        recover(FOLDER / "first", "--quiet")
+        told.write_text(json.dumps(sorted(sys.modules)))
+        return 0
+
+    code, said = lived(life)
+    assert code == 0, said
+    for name in json.loads(told.read_text()):
+        if name.partition(".")[0] in ("importlib", "rich", "scipy", "tacit", "tyro"):
+            importlib.import_module(name)
+    told.unlink()
+    shutil.rmtree(FOLDER / "first")
+    assert not {"jax", "polars"} & set(sys.modules), "their threads do not survive a fork"
+
+
 if __name__ == "__main__":
-    # Once in this process, without a folder, so that all code is loaded before the forks.
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-        main(["recover", "--help"])
-    FileLock(FOLDER / "unused")
+    # The compiled loops, once in this process and without a folder: a run on disk needs Polars.
     seen = tacit.runs.Problem.load(PROBLEM)
     rules = tacit.Alternating(starts=2, max_steps=6)
     tacit.recover(seen.mdp, seen.features, seen.demonstrations, estimator=rules, throw=False)
-    assert not {"jax", "polars"} & set(sys.modules), "their threads do not survive a fork"
+    load_what_a_life_loads()
     print(json.dumps(WAYS[WAY]()))

@@ -399,6 +399,12 @@ def test_importing_tacit_loads_no_engine():
     assert fresh(code) == "[]"
 
 
+def test_only_splitting_over_devices_loads_jax_before_it_is_used():
+    # An exact solve, or a recovery of an optimal expert, should not wait a second for it.
+    code = "[getattr(tacit, name) for name in tacit.__all__ if name != 'scale']"
+    assert fresh(f"import sys, tacit; {code}; print('jax' in sys.modules)") == "False"
+
+
 WITHOUT = """
 import sys
 

@@ -71,23 +71,29 @@ def compiled_in_double(
         function: of the backend and of arrays.
         static: names of its arguments that are no arrays.
     """
-    import jax
     import numpy as np
 
-    traced = jax.jit(function, static_argnames=tuple(static))
+    @functools.cache
+    def traced() -> Callable[..., Any]:
+        import jax
+
+        return jax.jit(function, static_argnames=tuple(static))
+
     names = tuple(inspect.signature(function).parameters)[1:]
 
     @functools.wraps(function)
     def call(backend: Any, *arguments: Any, **keywords: Any) -> Any:
         if backend.arrays is np:
             return function(backend, *arguments, **keywords)  # pyright: ignore[reportCallIssue]
+        import jax
+
         with jax.enable_x64(True):
             if hasattr(backend, "place"):
                 placed = [backend.place(n, a) for n, a in zip(names, arguments, strict=False)]
                 keywords = {n: backend.place(n, a) for n, a in keywords.items()}
-                return backend.fetch(traced(backend, *placed, **keywords))
+                return backend.fetch(traced()(backend, *placed, **keywords))
             # NumPy arrays come back: a stray JAX operation outside would fall to float32.
-            return jax.tree.map(np.asarray, traced(backend, *arguments, **keywords))
+            return jax.tree.map(np.asarray, traced()(backend, *arguments, **keywords))
 
     return call  # pyright: ignore[reportReturnType]
 
