@@ -306,7 +306,7 @@ MUTANTS = (
     ),
     mutant(
         "choice: noisy experts are explained",
-        "recovery",
+        "recovery journey",
         ("if share > DETERMINISTIC:", "if share >= 0.0:"),
     ),
     # Explanations
@@ -508,7 +508,7 @@ MUTANTS = (
     ),
     mutant(
         "metric: f1 halved",
-        "judge_tables judge_behaviour judge_compare",
+        "judge_feasible",
         ("f1=2 * both / (true + found)", "f1=both / (true + found)"),
     ),
     mutant(
