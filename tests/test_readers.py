@@ -557,3 +557,18 @@ def test_lists_of_names_are_looked_up():
     refused(
         lambda: Demonstrations.from_trajectories(wrong, layout), "trajectory 0", "states", "'c'"
     )
+
+
+@pytest.mark.parametrize("gap", ["", "\n", "\n\n\n"])
+def test_blank_lines_below_the_header_count(tmp_path, gap):
+    path = tmp_path / "steps.csv"
+    path.write_text(f"episode,step,state,action\n{gap}0,0,1,1\n0,1,1,1,9\n", encoding="utf-8")
+    with pytest.raises(InvalidDemonstrations, match=f"line {3 + len(gap)}:.* got 5"):
+        Demonstrations.load(path)
+
+
+def test_the_line_of_a_late_header_is_named(tmp_path):
+    path = tmp_path / "steps.csv"
+    path.write_text("\n\nepisode,step,state,state,action\n0,0,1,1,1\n", encoding="utf-8")
+    with pytest.raises(InvalidDemonstrations, match=r"line 3:.*'state'"):
+        Demonstrations.load(path)

@@ -74,6 +74,8 @@ class Table:
         names: of the columns.
     """
 
+    header = 1  # line that names the columns
+
     def __init__(self, path: Path | str, error: type[TacitError], names: tuple[str, ...]) -> None:
         self.path, self.error, self.names = path, error, names
 
@@ -82,7 +84,7 @@ class Table:
         shown = ", ".join(self.names[:12]) + (", ..." if len(self.names) > 12 else "")
         if not {*self.names} & {*needed} and any(whole(name) is not None for name in self.names):
             raise self.error(
-                f"{self.path}, line 1 must name the columns ({', '.join(needed)}); "
+                f"{self.path}, line {self.header} must name the columns ({', '.join(needed)}); "
                 f"got {shown!r}: is a header missing?"
             )
         for name in needed:
@@ -95,7 +97,8 @@ class Table:
         for name in self.names if unique is None else unique:
             if self.names.count(name) > 1:
                 raise self.error(
-                    f"{self.path}, line 1: every column must be named once; {name!r} is twice"
+                    f"{self.path}, line {self.header}: every column must be named once; "
+                    f"{name!r} is twice"
                 )
 
     def read(
@@ -206,7 +209,7 @@ class TextTable(Table):
             splits, key=lambda one: (len({*splits[one]} & {*expected}), len(splits[one]))
         )
         super().__init__(path, error, splits[self.separator])
-        self.start = start + len(first) + len(end)
+        self.start, self.header = start + len(first) + len(end), self.line - 1
         self._read: list[int] = [*range(len(self.names))]
 
     def batches(
@@ -217,9 +220,10 @@ class TextTable(Table):
         total = os.path.getsize(self.path)
         with open(self.path, "rb") as file:
             for line, content in self.blocks(file):
-                body = content.strip(b"\r\n")
+                body = content.lstrip(b"\r\n")
+                line += content.count(b"\n", 0, len(content) - len(body))
                 if body:
-                    yield self._frame(line, body, columns)
+                    yield self._frame(line, body.rstrip(b"\r\n"), columns)
                 if progress is not None:
                     progress(file.tell(), total)
 

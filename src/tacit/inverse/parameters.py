@@ -109,8 +109,11 @@ class Parameters:
 
     @property
     def degrees(self) -> int:
-        """How many of the fitted numbers move a coefficient that is off its bound."""
-        return int(self.jacobian[~self._bound].any(axis=0).sum())
+        """How many directions of the fitted numbers move a coefficient off its bound, and show."""
+        moving = self.jacobian[~self._bound].any(axis=0)
+        if np.isnan(self.information).any():
+            return int(moving.sum())
+        return int(moving.sum()) - len(inverse_information(self.information, moving)[1])
 
     @property
     def reason(self) -> str:
@@ -175,7 +178,7 @@ class Parameters:
         with np.errstate(divide="ignore", invalid="ignore"):
             found = 2.0 * _quantile_tail(np.abs(self.estimates / self.standard_errors))
         for j in np.flatnonzero(self._bound):
-            step, error = self._step_inside(int(j))
+            step, error = self._step_inside(int(j), hold=True)
             found[j] = _quantile_tail(step / error) if np.isfinite(error) else np.nan
         found[np.isin(self.standard_errors, (0.0, np.inf))] = np.nan  # given, or unknown
         return read_only(found)
@@ -188,6 +191,8 @@ class Parameters:
             estimate = float(np.divide(top, bottom))
         positive = bool(self.lower[i] >= 0 and self.lower[j] >= 0)
         floor = 0.0 if positive else -np.inf
+        if np.isnan([top, bottom]).any():
+            return Ratio(np.nan, np.nan, (np.nan, np.nan))
         if not np.isfinite(self.standard_errors[[i, j]]).all() or bottom == 0.0:
             return Ratio(estimate, np.nan, self._quotient(i, j) if positive else (floor, np.inf))
         (a, c), (_, b) = self.covariance[np.ix_([i, j], [i, j])]
@@ -282,16 +287,20 @@ class Parameters:
             inverse = inverse @ (self.scatter * (many / (many - 1.0))) @ inverse
         return inverse, blind
 
-    def _step_inside(self, j: int) -> tuple[float, float]:
+    def _step_inside(self, j: int, *, hold: bool = False) -> tuple[float, float]:
         """One Newton step of a coefficient off its bound, all free ones adapting, and its error.
 
-        Infinite error where the demonstrations say nothing about it, NaN where no error is known.
+        `hold` keeps the others that are on a bound there: an interval grants that they may leave
+        it, a test that the likelihood would have this one at 0 does not. Infinite error where the
+        demonstrations say nothing about it, NaN where no error is known.
         """
         row = self.jacobian[j]
         if not row.any():
             return 0.0, np.nan if self.reason else np.inf
         at = int(np.abs(row).argmax())  # on a bound only one of the fitted numbers moves it
         moving = self.free.copy()
+        if hold:
+            moving[np.abs(self.jacobian[self._bound]).argmax(axis=1)] = False
         moving[at] = True
         spread, blind = self._fitted_covariance(moving)
         if np.isnan(spread).any():
@@ -299,7 +308,8 @@ class Parameters:
         if np.abs(blind[:, at]).max(initial=0.0) > MOVED:
             return 0.0, np.inf
         inverse, _ = inverse_information(self.information, moving)
-        step = -row[at] * inverse[at, at] * self.gradient[at]
+        # Others on a bound may move too: their slopes are not 0 and shift this one.
+        step = -row[at] * (inverse[at] @ np.where(moving, self.gradient, 0.0))
         return float(step), float(abs(row[at]) * np.sqrt(spread[at, at]))
 
     def _quotient(self, i: int, j: int) -> tuple[float, float]:

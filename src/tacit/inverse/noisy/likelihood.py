@@ -277,6 +277,9 @@ def _method_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
             "them."
         )
         return [*findings, Finding(said, Kind.DETERMINISTIC, number=RESCUE)]
+    if not evidence.fitted.converged:
+        said = "The search stopped before its tolerance was met: no error bars are given."
+        return [*findings, Finding(said, Kind.NOT_CONVERGED)]
     units = "trajectories" if evidence.found.clustered else "steps"
     said = f"Standard errors treat {units} as independent."
     return [*findings, Finding(said, Kind.ERRORS)]
