@@ -360,12 +360,13 @@ HELPS = [["--help"], *([name, "--help"] for name in cli.COMMANDS)]
 @pytest.mark.parametrize("words", HELPS, ids=" ".join)
 def test_help_costs_little_more_than_its_parser(words):
     # The promise is 0.3 s on a quiet machine; what holds on any is the ratio of processor times to
-    # what must be paid: the parser. Importing an engine (NumPy at least) would cost more than that.
+    # what must be paid: the parser. Processor times come in ticks of 10 ms and grow with the load:
+    # 0.29 s against 0.11 s was seen where nothing was wrong, while importing JAX costs a second.
     ours, floor = [], []
     for _ in range(3):
         ours.append(processor_seconds("-m", "tacit", *words))
         floor.append(processor_seconds("-c", "import tyro"))
-    assert min(ours) < 2.5 * min(floor)
+    assert min(ours) < 4.0 * min(floor)
 
 
 @pytest.mark.parametrize("words", HELPS, ids=" ".join)

@@ -739,8 +739,8 @@ def test_drawing_leaves_no_trace_in_the_settings():
 
 def test_no_window_and_no_shared_state():
     code = (
-        "import sys; from tacit.show import canvas, spread;"
-        " canvas.svg(spread.interval_figure([]));"
+        "import sys; from tacit.show import canvas, strips;"
+        " canvas.svg(strips.interval_figure([]));"
         "print('matplotlib.pyplot' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
