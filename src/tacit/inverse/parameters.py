@@ -110,7 +110,7 @@ class Parameters:
     @property
     def degrees(self) -> int:
         """How many directions of the fitted numbers move a coefficient off its bound, and show."""
-        moving = self.jacobian[~self._bound].any(axis=0)
+        moving = np.asarray(self.jacobian[~self._bound].any(axis=0))
         if np.isnan(self.information).any():
             return int(moving.sum())
         return int(moving.sum()) - len(inverse_information(self.information, moving)[1])
