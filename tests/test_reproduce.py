@@ -262,7 +262,7 @@ def test_the_report_opens_with_the_findings_and_asks_no_network(done, run):
 
 
 def test_every_draw_has_its_figure(done, run):
-    from tacit.studies.figures import drawn, figure_name
+    from tacit.studies.report import drawn, figure_name
 
     for draw in run.draws:
         assert drawn(draw)

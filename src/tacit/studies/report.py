@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
 from tacit import __version__
+from tacit.show.canvas import svg
+from tacit.show.comparison import View, comparison_figure
+from tacit.show.curves import Convergence, Curve, convergence_figure, study_figure
 from tacit.show.document import Block as Element
 from tacit.show.document import (
     Choice,
@@ -16,17 +24,38 @@ from tacit.show.document import (
     Section,
     Selector,
 )
-from tacit.studies import figures
+from tacit.show.strips import Group, spread_figure
 from tacit.studies.conclusions import findings
-from tacit.studies.records import BINDING, FIGURES, Block, Draw
-from tacit.studies.scores import (
+from tacit.studies.draws import world_of
+from tacit.studies.records import (
+    BINDING,
+    CALIBRATED,
+    EXPLANATION,
+    FIGURE,
+    FIGURES,
+    LIKELIHOOD,
+    MATCHING,
+    RANDOM,
+    REWARD_ONLY,
+    RULES,
+    SLIDES,
+    Block,
+    Draw,
+    Score,
+    Settings,
+    Sweep,
+)
+from tacit.studies.tally import (
+    Run,
     binding_table,
+    command,
     count_table,
     published_table,
     score_table,
     seed_tables,
+    values,
 )
-from tacit.studies.tally import Run, command
+from tacit.worlds.hills import published_values
 
 LARGEST = 1_800_000  # bytes
 
@@ -35,6 +64,18 @@ SPREADS = (
     ("feature gap", "feature_gap"),
     ("cost weights, L1", "cost_error"),
 )
+DRAWN = (RULES, CALIBRATED)  # one figure each, for every draw
+# Names that fit beside a line or a box.
+LABELS = {
+    RULES: "Alg. 1, published",
+    SLIDES: "Alg. 1, slides",
+    CALIBRATED: "Alg. 1, calibrated",
+    EXPLANATION: "explanation set",
+    MATCHING: "feature matching",
+    LIKELIHOOD: "step likelihood",
+    REWARD_ONLY: "reward only",
+    RANDOM: "random weights",
+}
 
 
 def document(run: Run) -> Document:
@@ -71,7 +112,7 @@ def document(run: Run) -> Document:
 def _figure_section(run: Run) -> Section | None:
     """The paper's six panels, for every draw and rule."""
     draws = [draw for draw in run.draws if draw.feasible]
-    rules = list(dict.fromkeys(s.estimator for draw in draws for s in figures.drawn(draw)))
+    rules = list(dict.fromkeys(s.estimator for draw in draws for s in drawn(draw)))
     if not rules:
         return None
     blocks = run.settings.blocks
@@ -81,20 +122,16 @@ def _figure_section(run: Run) -> Section | None:
     options = []
     for draw in draws:
         block = [b.name for b in blocks].index(draw.block)
-        for score in figures.drawn(draw):
-            options.append(
-                Option(
-                    (seeds.index(draw.seed), block, rules.index(score.estimator)),
-                    [
-                        Picture(
-                            _image(run, draw, score.estimator),
-                            alt=f"True and recovered reward, cost and policy of {_seed(draw)}, "
-                            f"{score.estimator}, {blocks[block].title}",
-                            caption=_caption(draw, score.estimator),
-                        )
-                    ],
-                )
+        for score in drawn(draw):
+            at = (seeds.index(draw.seed), block, rules.index(score.estimator))
+            name = f"{figure_name(draw, score.estimator)}.svg"  # written when the draw was done
+            picture = Picture(
+                (run.settings.out / FIGURES / name).read_text(encoding="utf-8"),
+                alt=f"True and recovered reward, cost and policy of {_seed(draw)}, "
+                f"{score.estimator}, {blocks[block].title}",
+                caption=_caption(draw, score),
             )
+            options.append(Option(at, [picture]))
     choice = Choice(
         [
             Selector("draw", ["figure" if seed < 0 else str(seed) for seed in seeds]),
@@ -109,7 +146,7 @@ def _figure_section(run: Run) -> Section | None:
         parts.append(published_table(run))
         first = run.figures[0]
         picture = Picture(
-            figures.published_panels(run.settings, first),
+            published_panels(run.settings, first),
             alt="True and recovered reward, cost and policy as the authors printed them",
             caption="Reward weights .68 / .32 against .97 / .03; the true costs fit hill weights "
             "that sum to about 3. Drawn in the same units as above: cost weights of sum 1.",
@@ -123,15 +160,7 @@ def _figure_section(run: Run) -> Section | None:
     )
 
 
-def _image(run: Run, draw: Draw, estimator: str) -> str:
-    """SVG of one draw, written when the draw was done."""
-    name = f"{figures.figure_name(draw, estimator)}.svg"
-    return (run.settings.out / FIGURES / name).read_text(encoding="utf-8")
-
-
-def _caption(draw: Draw, estimator: str) -> str:
-    score = draw.score(estimator)
-    assert score is not None
+def _caption(draw: Draw, score: Score) -> str:
     binds = "The budget binds" if draw.binds else "The budget is slack"
     return (
         f"{_seed(draw).capitalize()}. {binds}: it is {draw.budget:.3f}, the least possible cost "
@@ -150,7 +179,7 @@ def _block_section(run: Run, block: Block) -> Section | None:
     if not draws:
         return None
     picture = Picture(
-        figures.spread(run, block.name, SPREADS),
+        spread(run, block.name, SPREADS),
         alt="Visitation distance, feature gap and cost error of every draw, by estimator",
         caption="One mark a draw; the box is the middle half.",
     )
@@ -183,7 +212,7 @@ def _study_section(run: Run) -> Section | None:
     blocks: list[Element] = []
     for of, positions in (("steps", "length T"), ("trajectories", "trajectories")):
         for expert in dict.fromkeys(p.expert for p in run.sweeps[0].points if p.study == of):
-            image = figures.study(run.sweeps, of=of, expert=expert, positions_name=positions)
+            image = study(run.sweeps, of=of, expert=expert, positions_name=positions)
             blocks.append(
                 Picture(
                     image,
@@ -201,33 +230,22 @@ def _study_section(run: Run) -> Section | None:
 
 
 def _convergence_section(run: Run) -> Section | None:
-    name = BINDING if run.block(BINDING) else run.settings.blocks[0].name
-    draws = run.block(name)
+    draws = run.block(BINDING) or run.block(run.settings.blocks[0].name)
     rules = list(dict.fromkeys(s.estimator for d in draws for s in d.scores if s.trace is not None))
     if not rules:
         return None
-    options = []
-    shown = draws[:3]
+    options, shown = [], draws[:3]
     for at, draw in enumerate(shown):
-        for rule, estimator in enumerate(rules):
-            score = draw.score(estimator)
-            assert score is not None
-            options.append(
-                Option(
-                    (at, rule),
-                    [
-                        Picture(
-                            figures.convergence(draw, score),
-                            alt=f"Feature gap, weight change and multiplier of {estimator}",
-                            caption=f"Seed {draw.seed}, {estimator}: {score.status}.",
-                        )
-                    ],
+        for score in draw.scores:
+            if score.trace is not None:
+                picture = Picture(
+                    convergence(draw, score),
+                    alt=f"Feature gap, weight change and multiplier of {score.estimator}",
+                    caption=f"Seed {draw.seed}, {score.estimator}: {score.status}.",
                 )
-            )
-    selectors = [
-        Selector("seed", [str(draw.seed) for draw in shown]),
-        Selector("recovered by", rules),
-    ]
+                options.append(Option((at, rules.index(score.estimator)), [picture]))
+    seeds = Selector("seed", [str(draw.seed) for draw in shown])
+    selectors = [seeds, Selector("recovered by", rules)]
     return Section(
         "Convergence",
         [Choice(selectors, options)],
@@ -248,3 +266,102 @@ def _method_section(run: Run) -> Section:
         "The feasible set is judged on optimal policies of random rewards, and mixtures of two.",
     ]
     return Section("How it was done", [Items(points), Code(command(settings))])
+
+
+def drawn(draw: Draw) -> list[Score]:
+    """The scores that are drawn."""
+    return [score for name in DRAWN if (score := draw.score(name)) is not None]
+
+
+def figure_name(draw: Draw, estimator: str) -> str:
+    """The name of a figure's file."""
+    seed = "published-draw" if draw.seed == FIGURE else f"seed-{draw.seed:03d}"
+    word = re.sub(r"[^a-z0-9]+", "-", estimator.lower()).strip("-")
+    return f"{draw.block}-{seed}-{word}"
+
+
+def comparisons(settings: Settings, draw: Draw) -> dict[str, str]:
+    """File name -> SVG of the paper's six panels, one an estimator that is drawn."""
+    block = settings.block(draw.block)
+    world = world_of(settings, block, draw.seed)
+    true = View.of("True", world.truth, draw.policy, ties=np.array(draw.ties))
+    figures = {}
+    for score in drawn(draw):
+        objective = world.features.objective(
+            np.nan_to_num(score.reward_weights), [np.nan_to_num(score.cost_weights)], [1.0]
+        )
+        views = [true, View.of("Recovered", objective, score.policy)]
+        title = f"{score.estimator}; {block.title}"
+        figures[figure_name(draw, score.estimator)] = svg(
+            comparison_figure(world.layout, views, title=title)
+        )
+    return figures
+
+
+def published_panels(settings: Settings, draw: Draw) -> str:
+    """SVG of the published figure, from its printed values, in the gauge."""
+    world, printed = world_of(settings, settings.block(draw.block), FIGURE), published_values()
+    size = float(np.asarray(printed.cost).sum() / world.truth.costs[0].sum())  # printed units
+    policy = np.eye(4)[printed.policy]
+    reward = world.features.reward
+    views = [
+        View("True", reward @ printed.reward_weights, printed.cost[None] / size, policy),
+        View(
+            "Recovered",
+            reward @ printed.recovered_reward_weights,
+            printed.recovered_cost[None] / size,
+            policy,
+        ),
+    ]
+    return svg(comparison_figure(world.layout, views, title="As printed by the authors"))
+
+
+def study(sweeps: Sequence[Sweep], *, of: str, expert: str, positions_name: str) -> str:
+    """SVG of the errors against the amount of data, for one expert."""
+    points = [p for sweep in sweeps for p in sweep.points if p.expert == expert]
+    names = list(dict.fromkeys(p.estimator for p in points if p.study == of))
+    measures = (
+        ("error of reward weights, L1", "reward_error"),
+        ("error of cost weights, L1", "cost_error"),
+        ("visitation distance", "visitation_distance"),
+    )
+    panels = []
+    for title, metric in measures:
+        null = [getattr(p, metric) for p in points if p.estimator == RANDOM]
+        curves = []
+        for name in names:
+            own = [p for p in points if p.study == of and p.estimator == name]
+            positions = sorted({p.position for p in own})
+            samples = [[getattr(p, metric) for p in own if p.position == at] for at in positions]
+            curves.append(Curve(LABELS[name], positions, samples))
+        panels.append((title, curves, float(np.median(null)) if null else None))
+    title = f"{expert} expert"
+    return svg(study_figure(panels, positions_name=positions_name, title=title))
+
+
+def convergence(draw: Draw, score: Score) -> str:
+    """SVG of the way of one recovery: feature gap, change of the weights, multiplier."""
+    assert score.trace is not None
+    way = Convergence(
+        score.trace.feature_gap,
+        score.trace.weight_change,
+        np.array(score.trace.multiplier)[:, None],
+        noise=draw.noise,
+        true_multipliers=[draw.multiplier],
+        best=score.trace.best,
+    )
+    return svg(convergence_figure(way, title=f"{score.estimator}, seed {draw.seed}"))
+
+
+def spread(run: Run, block: str, measures: Sequence[tuple[str, str]]) -> str:
+    """SVG of every draw's number for each measure (its name, its metric) of a block."""
+    draws = run.block(block)
+    names = [*run.estimators, RANDOM]
+    return svg(
+        spread_figure(
+            [
+                (title, [Group(LABELS[n], values(draws, n, of), null=n == RANDOM) for n in names])
+                for title, of in measures
+            ]
+        )
+    )

@@ -82,12 +82,12 @@ def perform(settings: Settings, task: Task) -> None:
     from tacit.studies.records import to_json
 
     if task.kind == "sweep":
-        from tacit.studies.sweeps import run_sweep
+        from tacit.studies.draws import run_sweep
 
         record = run_sweep(settings, task.seed)
     else:
         from tacit.studies.draws import run_draw
-        from tacit.studies.figures import comparisons
+        from tacit.studies.report import comparisons
 
         record = run_draw(settings, settings.blocks[task.block], task.seed)
         for name, image in comparisons(settings, record).items():
