@@ -24,13 +24,13 @@ from tacit.inverse.identification import unidentified
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
 from tacit.model.names import Layout
 from tacit.show.document import figure_files
-from tacit.show.numbers import short
 from tacit.show.recovery.checks import check_sections
 from tacit.show.recovery.headlines import headlines
 from tacit.show.recovery.maps import MapGrid, action_maps, value_map
 from tacit.show.recovery.page import recovery_document
-from tacit.show.recovery.states import NamedRecovery, state_table
+from tacit.show.recovery.quantities import NamedRecovery, state_table
 from tacit.show.report import LARGEST, render
+from tacit.show.tables import short
 
 EVIL = "<script>alert(1)</script> & \"quotes\" '$1'"
 CONFIG = {"command": "tacit recover house --out run", "problem": "data/house"}

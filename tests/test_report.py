@@ -10,8 +10,7 @@ import pytest
 from browser import CONTRAST, browser
 from outline import read
 from tacit.show.canvas import png, svg
-from tacit.show.comparison import View, comparison_figure
-from tacit.show.curves import Convergence, Curve, convergence_figure, study_figure
+from tacit.show.curves import Convergence, Curve, Group, Interval
 from tacit.show.document import (
     Choice,
     Code,
@@ -28,8 +27,15 @@ from tacit.show.document import (
     Tone,
     anchor,
 )
+from tacit.show.figures import (
+    View,
+    comparison_figure,
+    convergence_figure,
+    interval_figure,
+    spread_figure,
+    study_figure,
+)
 from tacit.show.report import LARGEST, blocks_html, inline, render
-from tacit.show.strips import Group, Interval, interval_figure, spread_figure
 from tacit.show.tables import Bar, Best, Column, Row, RowKind, Spread, Table
 from tacit.worlds import hill_grid
 

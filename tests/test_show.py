@@ -36,19 +36,17 @@ from tacit.show.canvas import (
     svg,
     text_box,
 )
-from tacit.show.comparison import View, comparison_figure
-from tacit.show.curves import (
-    Convergence,
-    Curve,
+from tacit.show.curves import Convergence, Curve, Group, Interval, draw_history, draw_study
+from tacit.show.figures import (
+    View,
+    comparison_figure,
     convergence_figure,
-    draw_history,
-    draw_study,
+    interval_figure,
+    spread_figure,
     study_figure,
 )
-from tacit.show.grid import MOST_NUMBERED, draw_values, limits_of
-from tacit.show.numbers import Scale, log_ticks, share, short
-from tacit.show.policy import differs, draw_policy, has_arrows
-from tacit.show.strips import Group, Interval, interval_figure, spread_figure
+from tacit.show.grid import MOST_NUMBERED, differs, draw_policy, draw_values, has_arrows, limits_of
+from tacit.show.tables import Scale, log_ticks, share, short
 from tacit.worlds import Layout, hill_grid, published_figure, published_values
 
 UP, DOWN, LEFT, RIGHT = range(4)
@@ -739,8 +737,8 @@ def test_drawing_leaves_no_trace_in_the_settings():
 
 def test_no_window_and_no_shared_state():
     code = (
-        "import sys; from tacit.show import canvas, strips;"
-        " canvas.svg(strips.interval_figure([]));"
+        "import sys; from tacit.show import canvas, figures;"
+        " canvas.svg(figures.interval_figure([]));"
         "print('matplotlib.pyplot' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

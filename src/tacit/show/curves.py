@@ -1,28 +1,23 @@
-"""Lines over iterations and over the amount of data, each with the level it is judged by."""
+"""Panels of lines over iterations and amounts of data, and of repetitions, one line each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
 from tacit.show.canvas import (
     FAINT,
-    HEAD,
     INK,
     MUTED,
-    PAGE_WIDTH,
     PAPER,
     SMALL,
     TINY,
-    axes_at,
-    headline,
-    new_figure,
     plain,
     readable,
     separate,
@@ -31,9 +26,8 @@ from tacit.show.canvas import (
     series_mark,
     styled,
 )
-from tacit.show.numbers import log_ticks, short
+from tacit.show.tables import log_ticks, short
 
-_LEFT, _TITLE, _HEIGHT, _UNDER = 0.52, 0.3, 1.6, 0.46  # inches
 _BESIDE = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
 
 
@@ -195,86 +189,6 @@ def draw_study(
     return axes
 
 
-@styled()
-def convergence_figure(run: Convergence, *, title: str = "") -> Figure:
-    """A figure of three panels: feature gap with its noise, weight change, multipliers."""
-    prices = np.asarray(run.multipliers, dtype=float)
-    prices = prices.reshape(len(prices), -1)
-    names = [str(k + 1) for k in range(prices.shape[1])] if prices.shape[1] > 1 else []
-    titles = ["feature gap", "change of the weights", "multipliers" if names else "multiplier"]
-    figure, panels = panel_row(titles, title=title, names=names)
-    gap, change, price = panels
-    draw_history(run.feature_gap, gap, levels=run.noise, level_name="sampling noise", best=run.best)
-    draw_history(
-        run.weight_change, change, levels=run.tolerance, level_name="tolerance", best=run.best
-    )
-    draw_history(
-        prices,
-        price,
-        names=names,
-        levels=run.true_multipliers,
-        level_name="true",
-        best=run.best,
-        logarithmic=False,
-    )
-    return figure
-
-
-@styled()
-def study_figure(
-    studies: Sequence[tuple[str, Sequence[Curve], float | None]],
-    *,
-    positions_name: str,
-    title: str = "",
-    logarithmic: bool = False,
-) -> Figure:
-    """A figure with one panel per measure: (its name, its curves, what knowing nothing achieves).
-
-    Args:
-        studies: one measure each.
-        positions_name: what the positions count.
-        title: a line above everything.
-        logarithmic: whether the axes of the measures are.
-    """
-    ends = {curve.name for _, curves, _ in studies for curve in curves} | {"random weights"}
-    figure, panels = panel_row([name for name, _, _ in studies], title=title, names=ends, across=2)
-    for axes, (_, curves, null) in zip(panels, studies, strict=True):
-        draw_study(curves, axes, null=null, positions_name=positions_name, logarithmic=logarithmic)
-    return figure
-
-
-def panel_row(
-    titles: Sequence[str], *, title: str = "", names: Iterable[str] = (), across: int = 3
-) -> tuple[Figure, list[Axes]]:
-    """A figure of the page's width and its panels, with room for the names of lines beside them.
-
-    Args:
-        titles: one per panel.
-        title: a line above everything.
-        names: what will be written at the ends of lines.
-        across: panels side by side.
-    """
-    across = min(len(titles), across)
-    down = -(-len(titles) // across)
-    cell = PAGE_WIDTH / across
-    # 0.62 em a letter is generous, for the widest common font as well.
-    room = 0.1 + max((len(name) for name in names), default=0) * 0.62 * SMALL / 72.0
-    head = HEAD if title else 0.0
-    block = _TITLE + _HEIGHT + _UNDER
-    figure = new_figure(PAGE_WIDTH, head + down * block)
-    if title:
-        headline(figure, title)
-    width = max(cell - _LEFT - room, 0.3 * cell)
-    panels = []
-    for index, name in enumerate(titles):
-        row, column = divmod(index, across)
-        axes = axes_at(figure, column * cell + _LEFT, head + row * block + _TITLE, width, _HEIGHT)
-        # It starts where the numbers do.
-        axes.set_title(plain(name), x=(0.1 - _LEFT) / width)
-        panels.append(axes)
-    return figure, panels
-
-
 def draw_level(axes: Axes, level: float | None, name: str, colour: str) -> None:
     """A dashed line at that level, its name on its left end: what converges starts elsewhere."""
     logarithmic = axes.get_yscale() == "log"
@@ -334,3 +248,129 @@ def legible_ticks(positions: Sequence[float], axes: Axes) -> list[float]:
         if gap >= (letters + 1.6) * 0.64 * SMALL:
             kept.append(position)
     return kept[::-1]
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The repetitions of one way of doing it.
+
+    Attributes:
+        name: of the way.
+        samples: [M] one number per repetition; NaN where it gave none.
+        null: whether it is the baseline that knows nothing, drawn in grey.
+    """
+
+    name: str
+    samples: ArrayLike
+    null: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """What is known about one number.
+
+    Attributes:
+        name: of the number.
+        estimate: the best guess; NaN where there is none.
+        low: lower end; minus infinity where there is none.
+        high: upper end; infinity where there is none.
+        truth: what it really is; None where nobody knows.
+    """
+
+    name: str
+    estimate: float
+    low: float
+    high: float
+    _: KW_ONLY
+    truth: float | None = None
+
+
+@styled()
+def draw_spread(groups: Sequence[Group], axes: Axes, *, logarithmic: bool = False) -> Axes:
+    """The axes, with a row per group: a dot per repetition, the middle half as a box, the median.
+
+    Args:
+        groups: from top to bottom.
+        axes: what to draw on.
+        logarithmic: whether the axis is; what is not positive is then left out.
+    """
+    if logarithmic:
+        axes.set_xscale("log")
+    coloured, negative = 0, False
+    for row, group in enumerate(groups):
+        colour, mark = (
+            (MUTED, "|") if group.null else (series_colour(coloured), series_mark(coloured))
+        )
+        coloured += not group.null
+        samples = np.asarray(group.samples, dtype=float).ravel()
+        kept = np.sort(samples[np.isfinite(samples) & ((samples > 0) | (not logarithmic))])
+        if not kept.size:
+            look = {"va": "center", "size": TINY, "style": "italic", "color": MUTED}
+            axes.text(0.02, row, "no number", transform=axes.get_yaxis_transform(), **look)
+            continue
+        negative |= kept[0] < 0
+        low, middle, high = np.percentile(kept, (25, 50, 75))
+        axes.add_patch(
+            Rectangle((low, row - 0.26), high - low, 0.52, facecolor=colour, alpha=0.18, lw=0)
+        )
+        # Neighbours of the same size alternate above and below, so that none is hidden.
+        shift = np.array([0.0, 0.13, -0.13])[np.arange(kept.size) % 3]
+        axes.plot(kept, row + shift, ls="", marker=mark, ms=4, mfc="none", mec=colour, mew=0.9)
+        axes.plot([middle, middle], [row - 0.32, row + 0.32], color=readable(colour), lw=2.2)
+    axes.set_yticks(range(len(groups)), [plain(group.name) for group in groups])
+    if not logarithmic and axes.get_xlim()[0] < 0.3 * axes.get_xlim()[1]:
+        # Distances are read from zero; what is negative keeps its place.
+        axes.set_xlim(left=min(0.0, axes.get_xlim()[0]) if negative else 0.0)
+    for label, group in zip(axes.get_yticklabels(), groups, strict=True):
+        label.set_fontstyle("italic" if group.null else "normal")
+    _tidy_rows(axes, len(groups))
+    return axes
+
+
+@styled()
+def draw_intervals(
+    intervals: Sequence[Interval], axes: Axes, *, limits: tuple[float, float] | None = None
+) -> Axes:
+    """The axes, with a row per number: its interval, its estimate and, where known, the truth.
+
+    Args:
+        intervals: from top to bottom.
+        axes: what to draw on.
+        limits: of the axis; wide enough for everything finite unless given. An infinite end is an
+            arrow at the edge.
+    """
+    ends = [(i.estimate, i.low, i.high, i.truth) for i in intervals]
+    finite = [float(x) for row in ends for x in row if x is not None and np.isfinite(x)]
+    left, right = limits or (min([0.0, *finite]), max(finite, default=1.0) * 1.04 or 1.0)
+    for row, interval in enumerate(intervals):
+        low, high = max(interval.low, left), min(interval.high, right)
+        axes.plot(
+            [low, high], [row, row], color=series_colour(0), lw=5, alpha=0.35, solid_capstyle="butt"
+        )
+        for end, edge, mark in ((interval.low, left, "<"), (interval.high, right, ">")):
+            if np.isinf(end):
+                axes.plot(edge, row, marker=mark, ms=6, color=series_colour(0), clip_on=False)
+        axes.plot(interval.estimate, row, ls="", marker="o", ms=5, color=series_colour(0))
+        if interval.truth is not None:
+            axes.plot(
+                interval.truth, row, ls="", marker="D", ms=5, mfc=PAPER, mec=INK, mew=1.0, zorder=4
+            )
+    axes.set_yticks(range(len(intervals)), [plain(interval.name) for interval in intervals])
+    axes.set_xlim(left, right)
+    _tidy_rows(axes, len(intervals))
+    return axes
+
+
+def _tidy_rows(axes: Axes, rows: int) -> None:
+    """Rows from top to bottom, few numbers, faint upright lines."""
+    axes.set_ylim(max(1, rows) - 0.5, -0.5)
+    axes.grid(axis="x", color=FAINT)
+    axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="x", length=0, labelcolor=MUTED)
+    axes.spines["left"].set_visible(False)
+    if axes.get_xscale() == "log":
+        axes.xaxis.set_major_locator(FixedLocator(log_ticks(*axes.get_xlim(), most=5)))
+        axes.xaxis.set_minor_locator(NullLocator())
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))

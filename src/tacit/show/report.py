@@ -24,8 +24,7 @@ from tacit.show.document import (
     anchor,
     free_name,
 )
-from tacit.show.numbers import short
-from tacit.show.tables import Bar, Cell, number_in
+from tacit.show.tables import Bar, Cell, number_in, short
 
 LARGEST = 1_000_000  # bytes
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.inverse.findings import worst_first
-from tacit.show.numbers import short
+from tacit.show.tables import short
 
 if TYPE_CHECKING:
     from tacit.inverse.joint.recovery import JointRecovery

@@ -9,8 +9,7 @@ import numpy as np
 
 from tacit import __version__
 from tacit.show.canvas import svg
-from tacit.show.comparison import View, comparison_figure
-from tacit.show.curves import Convergence, Curve, convergence_figure, study_figure
+from tacit.show.curves import Convergence, Curve, Group
 from tacit.show.document import Block as Element
 from tacit.show.document import (
     Choice,
@@ -24,7 +23,13 @@ from tacit.show.document import (
     Section,
     Selector,
 )
-from tacit.show.strips import Group, spread_figure
+from tacit.show.figures import (
+    View,
+    comparison_figure,
+    convergence_figure,
+    spread_figure,
+    study_figure,
+)
 from tacit.studies.conclusions import findings
 from tacit.studies.draws import world_of
 from tacit.studies.records import (

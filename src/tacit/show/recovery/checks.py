@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from tacit.folders.runs import plain
 from tacit.show.canvas import (
@@ -22,10 +23,9 @@ from tacit.show.canvas import (
     svg,
 )
 from tacit.show.canvas import plain as plain_text
-from tacit.show.curves import draw_level, tidy_values
+from tacit.show.curves import draw_history, draw_level, tidy_values
 from tacit.show.document import Block, Cells, Facts, Gallery, Items, Picture, Section, anchor
-from tacit.show.numbers import scale_of, short
-from tacit.show.tables import Bar, Cell, Column, Row, Table
+from tacit.show.tables import Bar, Cell, Column, Row, Table, scale_of, short
 
 TITLES = {
     "holdout": "On trajectories held back",
@@ -43,6 +43,7 @@ MEANING = {
 BELOW = "log-likelihood below the best"
 EDGE = -1.92  # where a likelihood ratio ends the 95 % set: half of 3.84
 MOST_ROWS, MOST_COLUMNS = 200, 12
+MOST_POINTS = 400  # of a curve that can be told apart under a pointer
 
 
 def check_sections(extras: Mapping[str, object]) -> list[Section]:
@@ -208,29 +209,61 @@ def line_picture(
         level: what it is judged by, a dashed line; None for none.
         level_name: what stands on it.
     """
-    figure = new_figure(3.0, 2.3)
-    axes = axes_at(figure, 0.5, 0.3, 2.35, 1.55)
+    axes = _small_axes()
     axes.plot(across, values, color=series_colour(0), marker=series_mark(0), ms=4, lw=1.3)
     axes.set_xlabel(plain_text(across_name))
     draw_level(axes, level, level_name, INK)
     tidy_values(axes)
-    axes.set_title(plain_text(title), x=-0.17)
-    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     # A lattice is even, and points need not be: every place tells the point nearest to it.
-    places = np.linspace(left, right, 2 * min(100, 4 * len(across)) + 1)
+    places = np.linspace(*axes.get_xlim(), 2 * min(100, 4 * len(across)) + 1)
     middles = (places[:-1] + places[1:]) / 2
     nearest = np.abs(middles[:, None] - across[None, :]).argmin(axis=1)
-    cells = Cells(
-        title,
-        box_of(axes, (left, right), (high, low)),
-        rows=1,
-        columns=len(middles),
-        values=[short(float(values[i])) for i in nearest],
-        names=[f"{across_name} {short(float(across[i]))}" for i in nearest],
-    )
     known = np.where(np.isfinite(values), values, -np.inf)
     alt = (
         f"{title} against {across_name}, from {short(across[0])} to {short(across[-1])}; highest "
         f"at {short(across[int(known.argmax())])}"
     )
+    names = [f"{across_name} {short(float(across[i]))}" for i in nearest]
+    return _told(axes, title, axes.get_xlim(), values[nearest], names, alt)
+
+
+@styled()
+def history_picture(title: str, values: np.ndarray, level: float | None) -> Picture:
+    """One number [N] over the iterations.
+
+    Args:
+        title: what it is.
+        values: [N].
+        level: the sampling noise it is judged by; None where there is none.
+    """
+    axes, count = _small_axes(), len(values)
+    known = level is not None and np.isfinite(level)
+    draw_history(values, axes, levels=level if known else None, level_name="sampling noise")
+    stops = np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).round().astype(int))
+    names = [f"iteration {i + 1}" for i in stops]
+    alt = f"{title} over {count} iterations, from {short(values[0])} to {short(values[-1])}"
+    return _told(axes, title, (0.5, count + 0.5), values[stops], names, alt)
+
+
+def _small_axes() -> Axes:
+    """The axes of a small figure of one panel."""
+    return axes_at(new_figure(3.0, 2.3), 0.5, 0.3, 2.35, 1.55)
+
+
+def _told(
+    axes: Axes,
+    title: str,
+    across: tuple[float, float],
+    values: np.ndarray,
+    names: Sequence[str],
+    alt: str,
+) -> Picture:
+    """The picture of small axes; values [N] from left to right are told under the pointer."""
+    axes.set_title(plain_text(title), x=-0.17)
+    low, high = axes.get_ylim()
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    told = [short(float(value)) for value in values]
+    box, count = box_of(axes, across, (high, low)), len(told)
+    cells = Cells(title, box, rows=1, columns=count, values=told, names=names)
     return Picture(svg(figure), alt, cells=[cells], name=anchor(title))

@@ -9,8 +9,8 @@ import numpy as np
 from tacit.inverse.findings import OPEN, WARNINGS, Kind, worst_first
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.show.document import Headline, Tone
-from tacit.show.numbers import interval_words, share, short
-from tacit.show.recovery.states import NamedRecovery
+from tacit.show.recovery.quantities import NamedRecovery
+from tacit.show.tables import interval_words, share, short
 
 NAMED = 3  # features, states or sentences that are named before the rest is counted
 NOISY = 2.0  # times the sampling noise: a gap beyond it is not chance

@@ -23,10 +23,17 @@ from tacit.show.canvas import (
     svg,
 )
 from tacit.show.document import Cells, Choice, Details, Gallery, Option, Picture, Selector, anchor
-from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, limits_of
-from tacit.show.numbers import Scale, short
-from tacit.show.policy import LEAST_SHARE, draw_key, draw_policy
-from tacit.show.recovery.states import NamedRecovery
+from tacit.show.grid import (
+    LEAST_SHARE,
+    cell_scale,
+    draw_colour_bar,
+    draw_key,
+    draw_policy,
+    draw_values,
+    limits_of,
+)
+from tacit.show.recovery.quantities import NamedRecovery
+from tacit.show.tables import Scale, short
 
 MOST_DRAWN = 64_000  # cells that are drawn, all maps together
 MOST_TOLD = 26_000  # values that can be pointed at, all maps together

@@ -10,14 +10,31 @@ import numpy as np
 from tacit import __version__
 from tacit.folders.runs import Run, plain
 from tacit.inverse.findings import worst_first
-from tacit.show.document import Block, Code, Details, Document, Facts, Items, Paragraph, Section
-from tacit.show.numbers import scale_of, short
-from tacit.show.recovery.checks import answers, cell, check_sections, words
+from tacit.show.document import (
+    Block,
+    Choice,
+    Code,
+    Details,
+    Document,
+    Facts,
+    Gallery,
+    Items,
+    Option,
+    Paragraph,
+    Section,
+    Selector,
+)
+from tacit.show.recovery.checks import answers, cell, check_sections, history_picture, words
 from tacit.show.recovery.headlines import NAMED, capital, headlines
 from tacit.show.recovery.maps import MapGrid, action_maps, map_gallery
-from tacit.show.recovery.states import NamedRecovery, state_bars, state_choice, state_table
-from tacit.show.recovery.weights import convergence_blocks, weight_tables
-from tacit.show.tables import Bar, Cell, Column, Row, Table
+from tacit.show.recovery.quantities import (
+    NamedRecovery,
+    state_bars,
+    state_choice,
+    state_table,
+    weight_tables,
+)
+from tacit.show.tables import Bar, Cell, Column, Row, Table, scale_of, short
 
 MOST_TRAJECTORIES = 300
 
@@ -220,3 +237,88 @@ def reproduce_section(run: Run) -> Section:
 
 def _setting(value: object) -> str:
     return f"`{value}`" if value not in (None, "") else "–"
+
+
+MOST_FOLLOWED = 12  # features followed over the iterations
+MOST_STOPS = 40  # of the slider
+
+FOLLOWED = {  # columns of a history that are drawn
+    "feature_gap": "feature gap",
+    "weight_change": "change of the weights",
+    "loss": "loss",
+    "projected_gradient": "gradient",
+    "violation": "violation",
+}
+
+
+def convergence_blocks(named: NamedRecovery) -> list[Block]:
+    """The curves of the search, and a slider over its iterations; nothing if it has no history."""
+    history = named.recovery.history
+    rows = _kept_rows(named)
+    names = [name for name in FOLLOWED if name in history.columns]
+    if len(rows) < 2:
+        facts = ", ".join(
+            f"{name.replace('_', ' ')} {short(float(np.ravel(column)[-1]))}"
+            for name, column in history.columns.items()
+            if len(column) and column.ndim == 1
+        )
+        at_the_end = f" At its end: {facts}." if facts else ""
+        return [Paragraph(f"The search keeps no record of its steps.{at_the_end}")]
+    noise = named.recovery.certificate.sampling_noise
+    curves = [(FOLLOWED[n], history[n][rows], noise if n == "feature_gap" else None) for n in names]
+    pictures: list[Block] = [
+        history_picture(title, np.asarray(values, float), level)
+        for title, values, level in curves
+        if values.ndim == 1 and np.isfinite(np.asarray(values, float)).any()
+    ]
+    blocks: list[Block] = [Gallery(pictures)] if pictures else []
+    return blocks + _slider(named, rows)
+
+
+def _kept_rows(named: NamedRecovery) -> np.ndarray:
+    """The rows of the history that led to the answer: of several starts, the one that was kept."""
+    history = named.recovery.history
+    rows = np.arange(len(history))
+    if "start" not in history.columns or "reward_weights" not in history.columns:
+        return rows
+    distance = np.abs(history["reward_weights"] - named.recovery.reward_weights).sum(axis=1)
+    for k, weights in enumerate(named.recovery.cost_weights):
+        name = f"cost_weights_{k}"
+        if named.identified[k] and name in history.columns:
+            distance = distance + np.abs(history[name] - weights).sum(axis=1)
+    distance = np.where(np.isfinite(distance), distance, np.inf)
+    return rows[history["start"] == history["start"][int(distance.argmin())]]
+
+
+def _slider(named: NamedRecovery, rows: np.ndarray) -> list[Block]:
+    """The weights and prices at chosen iterations; the last is shown at first."""
+    history, recovery = named.recovery.history, named.recovery
+    groups = [("wants", "reward_weights", recovery.reward_names)]
+    groups += [
+        ("refuses", f"cost_weights_{k}", names) for k, names in enumerate(recovery.cost_names)
+    ]
+    groups = [group for group in groups if group[1] in history.columns]
+    if not groups:
+        return []
+    spread = np.linspace(0, len(rows) - 1, min(len(rows), MOST_STOPS))
+    stops = np.unique(spread.round().astype(int))
+    columns = [Column("Feature"), Column("Part"), Column("Weight", "scale 0 to 1")]
+    order = {
+        name: np.argsort(-np.abs(np.nan_to_num(history[name][rows[-1]])), kind="stable")
+        for _, name, _ in groups
+    }
+    options = []
+    for index in reversed(range(len(stops))):
+        row = rows[stops[index]]
+        table = [
+            Row([names[j], part, Bar(float(history[name][row, j]), (0.0, 1.0))])
+            for part, name, names in groups
+            for j in order[name][:MOST_FOLLOWED]
+        ]
+        prices = history["multipliers"][row] if "multipliers" in history.columns else []
+        said = ", ".join(short(float(price)) for price in np.ravel(prices))
+        note = f"Price of the budget: {said}." if said else ""
+        caption = f"Iteration {stops[index] + 1} of {len(rows)}"
+        options.append(Option((index,), [Table(caption, columns, table, note)]))
+    selector = Selector("iteration", [str(stop + 1) for stop in stops], slider=True)
+    return [Choice([selector], options)]

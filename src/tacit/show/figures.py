@@ -1,8 +1,8 @@
-"""The paper's figure: true and recovered reward, constraint and policy, on one scale each."""
+"""Whole figures: true and recovered objectives side by side, convergence, studies, spreads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from tacit.show.canvas import (
     MUTED,
     PAGE_WIDTH,
     REWARD_MAP,
+    SMALL,
     TINY,
     axes_at,
     fit_text,
@@ -26,9 +27,29 @@ from tacit.show.canvas import (
     plain,
     styled,
 )
-from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, limits_of
-from tacit.show.policy import LEAST_SHARE, differs, draw_key, draw_policy
+from tacit.show.curves import (
+    Convergence,
+    Curve,
+    Group,
+    Interval,
+    draw_history,
+    draw_intervals,
+    draw_spread,
+    draw_study,
+)
+from tacit.show.grid import (
+    LEAST_SHARE,
+    cell_scale,
+    differs,
+    draw_colour_bar,
+    draw_key,
+    draw_policy,
+    draw_values,
+    limits_of,
+)
 
+_ROW = 0.3  # inches a group of a spread
+_AXIS, _ABOVE, _HEIGHT, _UNDER = 0.52, 0.3, 1.6, 0.46  # inches about a panel of lines
 _LEFT, _RIGHT, _GAP = 0.24, 0.06, 0.34  # inches
 _TITLE, _BETWEEN, _BELOW = 0.24, 0.1, 0.62
 _NARROWEST = 1.8  # inches a panel: a figure of many constraints grows wider than the page
@@ -177,3 +198,129 @@ def _cost_names(constraints: int) -> list[str]:
 
 def _by_state(table: np.ndarray, policy: np.ndarray) -> np.ndarray:
     return table if table.ndim == 1 else (table * policy).sum(axis=1)
+
+
+@styled()
+def convergence_figure(run: Convergence, *, title: str = "") -> Figure:
+    """A figure of three panels: feature gap with its noise, weight change, multipliers."""
+    prices = np.asarray(run.multipliers, dtype=float)
+    prices = prices.reshape(len(prices), -1)
+    names = [str(k + 1) for k in range(prices.shape[1])] if prices.shape[1] > 1 else []
+    titles = ["feature gap", "change of the weights", "multipliers" if names else "multiplier"]
+    figure, panels = panel_row(titles, title=title, names=names)
+    gap, change, price = panels
+    draw_history(run.feature_gap, gap, levels=run.noise, level_name="sampling noise", best=run.best)
+    draw_history(
+        run.weight_change, change, levels=run.tolerance, level_name="tolerance", best=run.best
+    )
+    draw_history(
+        prices,
+        price,
+        names=names,
+        levels=run.true_multipliers,
+        level_name="true",
+        best=run.best,
+        logarithmic=False,
+    )
+    return figure
+
+
+@styled()
+def study_figure(
+    studies: Sequence[tuple[str, Sequence[Curve], float | None]],
+    *,
+    positions_name: str,
+    title: str = "",
+    logarithmic: bool = False,
+) -> Figure:
+    """A figure with one panel per measure: (its name, its curves, what knowing nothing achieves).
+
+    Args:
+        studies: one measure each.
+        positions_name: what the positions count.
+        title: a line above everything.
+        logarithmic: whether the axes of the measures are.
+    """
+    ends = {curve.name for _, curves, _ in studies for curve in curves} | {"random weights"}
+    figure, panels = panel_row([name for name, _, _ in studies], title=title, names=ends, across=2)
+    for axes, (_, curves, null) in zip(panels, studies, strict=True):
+        draw_study(curves, axes, null=null, positions_name=positions_name, logarithmic=logarithmic)
+    return figure
+
+
+def panel_row(
+    titles: Sequence[str], *, title: str = "", names: Iterable[str] = (), across: int = 3
+) -> tuple[Figure, list[Axes]]:
+    """A figure of the page's width and its panels, with room for the names of lines beside them.
+
+    Args:
+        titles: one per panel.
+        title: a line above everything.
+        names: what will be written at the ends of lines.
+        across: panels side by side.
+    """
+    across = min(len(titles), across)
+    down = -(-len(titles) // across)
+    cell = PAGE_WIDTH / across
+    # 0.62 em a letter is generous, for the widest common font as well.
+    room = 0.1 + max((len(name) for name in names), default=0) * 0.62 * SMALL / 72.0
+    head = HEAD if title else 0.0
+    block = _ABOVE + _HEIGHT + _UNDER
+    figure = new_figure(PAGE_WIDTH, head + down * block)
+    if title:
+        headline(figure, title)
+    width = max(cell - _AXIS - room, 0.3 * cell)
+    panels = []
+    for index, name in enumerate(titles):
+        row, column = divmod(index, across)
+        axes = axes_at(figure, column * cell + _AXIS, head + row * block + _ABOVE, width, _HEIGHT)
+        # It starts where the numbers do.
+        axes.set_title(plain(name), x=(0.1 - _AXIS) / width)
+        panels.append(axes)
+    return figure, panels
+
+
+@styled()
+def spread_figure(
+    measures: Sequence[tuple[str, Sequence[Group]]],
+    *,
+    title: str = "",
+    logarithmic: bool = False,
+) -> Figure:
+    """A figure with a panel per measure, (its name, its groups); all have the same groups.
+
+    Args:
+        measures: one panel each, side by side, three a row.
+        title: a line above everything.
+        logarithmic: whether the axes of the measures are.
+    """
+    rows = max(len(groups) for _, groups in measures)
+    across = min(3, len(measures))
+    down = -(-len(measures) // across)
+    names, gap, head = 1.25, 0.22, HEAD if title else 0.0
+    width = (PAGE_WIDTH - names - 0.12 - (across - 1) * gap) / across
+    block = 0.3 + rows * _ROW + 0.28
+    figure = new_figure(PAGE_WIDTH, head + down * block)
+    if title:
+        headline(figure, title)
+    for index, (name, groups) in enumerate(measures):
+        row, column = divmod(index, across)
+        left, top = names + column * (width + gap), head + row * block + 0.3
+        axes = axes_at(figure, left, top, width, rows * _ROW)
+        draw_spread(groups, axes, logarithmic=logarithmic)
+        axes.tick_params(labelleft=column == 0)
+        fit_text(axes.set_title(plain(name)), axes)
+    return figure
+
+
+@styled()
+def interval_figure(intervals: Sequence[Interval], *, title: str = "") -> Figure:
+    """A figure of one panel of intervals, as tall as they need."""
+    height = 0.26 * max(1, len(intervals))
+    figure = new_figure(PAGE_WIDTH, 0.34 + height + 0.34)
+    axes = axes_at(figure, 1.9, 0.34, PAGE_WIDTH - 2.1, height)
+    draw_intervals(intervals, axes)
+    axes.set_title(plain(title))
+    truth = "   ◇ truth" if any(interval.truth is not None for interval in intervals) else ""
+    axes.set_title(f"● estimate{truth}", loc="right", size=TINY, color=MUTED, weight="normal")
+    return figure
