@@ -179,3 +179,122 @@ def test_a_used_model_travels_with_all_its_digits():
     after = solver.solve(there, world.truth)
     assert_array_equal(after.policy, before.policy)
     assert after.certificate == before.certificate
+
+
+# ---- actions that are not there, and ends
+
+
+def restricted(seed: int = 0, *, discount: float = 0.9, states: int = 6, actions: int = 3) -> MDP:
+    """A random model with an end, its last state, and some actions missing."""
+    rng = np.random.default_rng(seed)
+    table = rng.dirichlet(np.ones(states), (states, actions))
+    available = rng.random((states, actions)) < 0.7
+    available[:, 0] = True
+    available[-1] = False
+    return MDP(table, np.full(states, 1 / states), discount, available=available)
+
+
+def test_everything_is_there_by_default():
+    mdp = MDP(np.eye(2)[:, None], [1, 0], 0.9)
+    assert mdp.available.dtype == bool
+    assert mdp.available.all()
+    assert not mdp.available.flags.writeable
+    assert not mdp.restricted
+    assert not mdp.ends.any()
+    assert mdp.choices is mdp.available
+    assert mdp.horizon == 1.0 / (1.0 - 0.9)
+    assert "ends" not in repr(mdp)
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.9, 1.0]))
+@examples(30)
+def test_rows_that_are_not_there_are_empty_in_every_form(seed, discount):
+    mdp = restricted(seed, discount=discount)
+    dense = mdp.dense()
+    assert_array_equal(dense.sum(axis=2) > 0, mdp.available)
+    assert_array_equal(mdp.ends, [False] * 5 + [True])
+    assert_array_equal(mdp.choices.sum(axis=1) >= 1, True)
+    assert mdp.choices[-1].tolist() == [True, False, False]
+    garbage = np.where(mdp.available[:, :, None], dense, 17.0)
+    lists = successor_lists(np.where(mdp.available[:, :, None], dense, 1 / 6))
+    strange = Successors(np.where(mdp.available[:, :, None], lists.states, -5), lists.probabilities)
+    start = mdp.initial
+    for form in (garbage, dense, sp.csr_array(dense.reshape(-1, 6)), strange, mdp.transitions):
+        same = MDP(form, start, discount, available=mdp.available.astype(int))
+        assert_allclose(same.dense(), dense, rtol=0, atol=ROUNDING)
+        assert_array_equal(same.available, mdp.available)
+    values = np.random.default_rng(seed).normal(size=6)
+    flows = np.random.default_rng(seed + 1).normal(size=(6, 3))
+    for large in (False, True):
+        if large:  # past the one dense product of tiny models
+            mdp.__dict__["_matrix"] = None
+        assert_allclose(mdp.expected_next(values), dense @ values, rtol=0, atol=ROUNDING)
+        assert_allclose(mdp.inflow(flows), np.einsum("sa,sat->t", flows, dense), atol=1e-13)
+    assert_allclose(mdp.sparse().toarray().reshape(dense.shape), dense, rtol=0, atol=0)
+    assert mdp.transitions.states.max() < 6
+    assert mdp.packed.states.max() < 6
+    kept = pickle.loads(pickle.dumps(mdp))
+    assert_array_equal(kept.available, mdp.available)
+    assert "ends=1" in repr(mdp)
+
+
+def test_a_state_that_only_ends_is_not_absorbing():
+    table = np.zeros((3, 1, 3))
+    table[0, 0, 1] = table[1, 0, 1] = 1.0
+    mdp = MDP(table, [1, 0, 0], 0.9, available=[[1], [1], [0]])
+    assert_array_equal(mdp.absorbing, [False, True, False])
+    assert_array_equal(mdp.ends, [False, False, True])
+
+
+def test_the_shortest_walk_has_the_least_expected_length():
+    # Two ways from 0: one step that works in one of ten, or two sure ones.
+    table = np.zeros((3, 2, 3))
+    table[0, 0, 2], table[0, 0, 0] = 0.1, 0.9
+    table[0, 1, 1] = table[1, 0, 2] = 1.0
+    mdp = MDP(table, [1, 0, 0], 1.0, available=[[1, 1], [1, 0], [0, 0]])
+    actions, lengths = mdp.walk
+    assert_array_equal(actions, [1, 0, 0])
+    assert_allclose(lengths, [3, 2, 1], rtol=1e-14)
+    assert mdp.horizon == pytest.approx(3)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"available": None}, "no state is one"),
+        ({"available": np.ones((3, 2))}, "no state is one"),
+        ({"available": [[1, 1], [1, 1], [0, 0]]}, r"state 1 reaches none"),
+        ({"available": [[1, 1], [1, 1]]}, r"available must have shape \[S, A\] = \(3, 2\)"),
+        ({"available": np.full((3, 2), 0.5)}, "must hold true or false"),
+        ({"available": np.full((3, 2), "yes")}, "must hold true or false"),
+        ({"discount": 1.5}, "1 where every state can reach an end"),
+    ],
+)
+def test_what_an_end_needs_is_said(change, words):
+    table = np.zeros((3, 2, 3))
+    table[0, :, 2] = table[1, :, 1] = table[2, :, 2] = 1.0
+    given_as = {"discount": 1.0, "available": [[1, 1], [0, 0], [0, 0]]} | change
+    assert MDP(table, [1, 0, 0], 1.0, available=[[1, 1], [0, 0], [0, 0]]).discount == 1.0
+    with pytest.raises(tacit.InvalidModel, match=words):
+        MDP(table, [1, 0, 0], **given_as)
+
+
+def test_an_available_row_must_not_be_empty():
+    table = np.zeros((2, 2, 2))
+    table[0, 0, 1] = 1.0
+    with pytest.raises(tacit.InvalidModel, match=r"\(state 0, action 1\) sums to 0: where the act"):
+        MDP(table, [1, 0], 0.9, available=[[1, 1], [0, 0]])
+
+
+def test_nothing_is_done_at_an_end_so_all_actions_pay_alike():
+    mdp = restricted()
+    reward = np.random.default_rng(0).normal(size=(6, 3))
+    with pytest.raises(tacit.InvalidModel, match=r"reward must be the same .* state 5 has"):
+        tacit.Objective(reward).tables(mdp)
+    with pytest.raises(tacit.InvalidModel, match=r"reward features must be the same .* state 5"):
+        tacit.Features(np.stack([np.ones((6, 3)), reward], axis=2)).check(mdp)
+    reward[5] = 2.0
+    tacit.Objective(reward).tables(mdp)
+    uneven = np.stack([reward, reward + np.arange(3)])
+    with pytest.raises(tacit.InvalidModel, match=r"cost 1 must be the same .* state 5"):
+        tacit.Objective(reward, uneven, [1, 1]).tables(mdp)

@@ -87,7 +87,12 @@ def dynamics_uncertainty(
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(draws):
-        drawn = MDP(mdp.evidence.draw(mdp.transitions, rng), mdp.initial, mdp.discount)
+        drawn = MDP(
+            mdp.evidence.draw(mdp.transitions, rng),
+            mdp.initial,
+            mdp.discount,
+            available=mdp.available,
+        )
         answer = _answer(estimator, drawn, features, demonstrations)
         found += [] if answer is None else [answer]
     if len(found) < 2:

@@ -17,7 +17,7 @@ from tacit.model.names import Layout
 from tacit.model.objective import Features, Objective
 
 MODEL = ("successors", "probabilities", "initial", "discount")
-PLACES = ("state_names", "action_names", "rows", "columns", "directions", "notes")
+PLACES = ("available", "state_names", "action_names", "rows", "columns", "directions", "notes")
 
 
 def model_arrays(mdp: MDP, layout: Layout) -> dict[str, np.ndarray]:
@@ -28,6 +28,8 @@ def model_arrays(mdp: MDP, layout: Layout) -> dict[str, np.ndarray]:
         "initial": mdp.initial,
         "discount": np.array(mdp.discount),
     }
+    if mdp.restricted:
+        arrays["available"] = mdp.available
     if layout.is_grid:
         arrays |= {"rows": np.array(layout.rows), "columns": np.array(layout.columns)}
     if layout.directions:
@@ -49,9 +51,11 @@ def read_model(path: Path, *, stay: bool = False) -> tuple[MDP, Layout, tuple[st
     arrays = _entries(path, MODEL, PLACES + ENTRIES)
     with _naming(path):
         successors = Successors(arrays["successors"], arrays["probabilities"])
-        successors = staying(successors) if stay else _not_empty(successors)
+        there = arrays.get("available")
+        if there is None:
+            successors = staying(successors) if stay else _not_empty(successors)
         discount = _scalar(arrays["discount"], "discount")
-        mdp = MDP(successors, arrays["initial"], discount, Evidence.from_arrays(arrays))
+        mdp = MDP(successors, arrays["initial"], discount, Evidence.from_arrays(arrays), there)
         layout = Layout(
             rows=_count(arrays.get("rows"), "rows"),
             columns=_count(arrays.get("columns"), "columns"),

@@ -25,6 +25,7 @@ from tacit.forward.solution import (
     delivered,
     status_of,
 )
+from tacit.model.ends import refuse_restricted
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
 
@@ -50,6 +51,7 @@ class ColumnGeneration:
         throw: bool = True,
     ) -> Solution:
         """The exact `Solution`; `guess` is a solution of a similar problem to start from."""
+        refuse_restricted(mdp, "ColumnGeneration")
         if self.max_steps < 1 or not self.tolerance > 0:
             raise InvalidModel(
                 "max_steps must be at least 1 and tolerance positive; "

@@ -9,6 +9,7 @@ import numpy as np
 from tacit.engine.linear_program import new_highs, run
 from tacit.errors import InvalidModel
 from tacit.forward.solution import Infeasibility, Solution, conclude, delivered
+from tacit.model.ends import refuse_restricted
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
 
@@ -37,6 +38,7 @@ class OccupancyLP:
         throw: bool = True,
     ) -> Solution:
         """The `Solution` at a vertex; `guess` is not used."""
+        refuse_restricted(mdp, "OccupancyLP")
         if not self.tolerance > 0 or not self.max_seconds > 0:
             raise InvalidModel(
                 "tolerance and max_seconds must be positive; "

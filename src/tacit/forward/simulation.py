@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.solution import Mixture
+from tacit.model.ends import refuse_restricted
 from tacit.model.mdp import MDP
 from tacit.model.transitions import ROW_SUM_TOLERANCE
 
@@ -47,6 +48,7 @@ def simulate(
             it. An episode that STARTS in such a state records its one step, so that it is not
             empty, and ends after it.
     """
+    refuse_restricted(mdp, "simulate")
     trajectories = _count(trajectories, "trajectories")
     steps = _count(steps, "steps")
     streams = _streams(seed, trajectories)

@@ -15,6 +15,7 @@ from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.policies import largest_entry
 from tacit.forward.solution import Solution, Status, conclude, delivered, status_of
+from tacit.model.ends import refuse_restricted
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
 
@@ -48,6 +49,7 @@ class SoftDual:
         """The `Solution` at this temperature; `guess` is a solution of a similar problem."""
         from tacit.engine.backends import backend_of
 
+        refuse_restricted(mdp, "SoftDual")
         if not 0.0 < self.temperature < np.inf:
             raise InvalidModel(f"temperature must be a positive number; got {self.temperature}")
         if self.max_steps < 1 or not 0.0 < self.tolerance < np.inf:

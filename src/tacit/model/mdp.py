@@ -7,6 +7,7 @@ value [S] -> [S, A] and its transpose, the inflow [S, A] -> [S].
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from tacit.engine.workers import row_blocks, side_by_side
 from tacit.errors import InvalidModel
+from tacit.model.ends import available_pairs, check_ends_are_reached, shortest_walk
 from tacit.model.evidence import Evidence, estimated
 from tacit.model.prior import Prior, Unvisited
 from tacit.model.transitions import (
@@ -43,14 +45,19 @@ class MDP:
         transitions: as given: dense [S, A, S], scipy.sparse [S * A, S] with row s * A + a,
             or `Successors`; held as `Successors` with sorted, merged next states.
         initial: [S] distribution of the first state.
-        discount: weight of the next step against this one, in [0, 1).
+        discount: weight of the next step against this one, in [0, 1); 1 where every state can
+            reach an end.
         evidence: what the transitions rest on where they were estimated; None where they are known.
+        available: [S, A] bool, which actions are there; all by default. A state without any ends
+            the episode: what it pays it pays once, on arrival, and nothing comes after it. The
+            transitions of pairs that are not there are ignored, and held empty.
     """
 
     transitions: Successors
     initial: np.ndarray
     discount: float
     evidence: Evidence | None = None
+    available: np.ndarray = None  # pyright: ignore[reportAssignmentType]
 
     if TYPE_CHECKING:
 
@@ -60,21 +67,27 @@ class MDP:
             initial: ArrayLike,
             discount: float,
             evidence: Evidence | None = None,
+            available: ArrayLike | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        discount = checked_discount(self.discount)
+        discount = checked_discount(self.discount, ends=True)
         initial = np.atleast_1d(numbers(self.initial, "initial"))
-        successors = successor_lists(self.transitions)
+        given = self.available
+        pairs = None if given is None else functools.partial(available_pairs, given)
+        successors = successor_lists(self.transitions, available=pairs)
         _check_initial(initial, successors.states.shape[0])
         object.__setattr__(self, "transitions", frozen(successors))
         object.__setattr__(self, "initial", read_only(initial / initial.sum()))
         object.__setattr__(self, "discount", discount)
         shape = (self.states, self.actions)
+        object.__setattr__(self, "available", read_only(available_pairs(given, shape)))
         if self.evidence is not None and self.evidence.visits.shape != shape:
             raise InvalidModel(
                 f"evidence must speak of S, A = {shape}; got {self.evidence.visits.shape}"
             )
+        if discount == 1.0:
+            check_ends_are_reached(self)
 
     @classmethod
     def from_transitions(
@@ -90,6 +103,7 @@ class MDP:
         prior: Prior | float | None = None,
         unvisited: Unvisited | str = Unvisited.PRIOR,
         absorbing: ArrayLike = (),
+        available: ArrayLike | None = None,
     ) -> MDP:
         """An MDP estimated from what was seen; `evidence` says how much stands behind each row.
 
@@ -112,6 +126,8 @@ class MDP:
                 adds one to every row, spread over the successors seen from its state.
             unvisited: pairs that were never seen follow the "prior", "stay", or "refuse" to go on.
             absorbing: states known to be left by nothing.
+            available: [S, A] bool, which actions are there; all by default. A pair that was never
+                seen is unknown, not unavailable.
         """
         estimate, start, evidence = estimated(
             states,
@@ -124,7 +140,7 @@ class MDP:
             unvisited=unvisited,
             absorbing=absorbing,
         )
-        return cls(estimate, start, discount, evidence)
+        return cls(estimate, start, discount, evidence, available)
 
     @property
     def visits(self) -> np.ndarray | None:
@@ -142,14 +158,61 @@ class MDP:
         return self.transitions.states.shape[1]
 
     def __repr__(self) -> str:
-        return (
-            f"MDP(states={self.states}, actions={self.actions}, "
-            f"successors={self.transitions.states.shape[2]}, discount={self.discount:g})"
-        )
+        parts = [
+            f"states={self.states}",
+            f"actions={self.actions}",
+            f"successors={self.transitions.states.shape[2]}",
+            f"discount={self.discount:g}",
+        ]
+        if self.restricted:
+            parts.append(f"available={int(self.available.sum())}/{self.available.size}")
+            parts.append(f"ends={int(self.ends.sum())}")
+        return f"MDP({', '.join(parts)})"
 
     def __getstate__(self) -> dict[str, object]:
         """Without the engine's own copy: JAX arrays lose half of their bits on the way."""
         return {name: part for name, part in self.__dict__.items() if name != "_backend"}
+
+    @cached_property
+    def restricted(self) -> bool:
+        """Whether any action is not there in some state."""
+        return not bool(self.available.all())
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """[S] bool, the states without an available action, where episodes end."""
+        return read_only(~self.available.any(axis=1))
+
+    @cached_property
+    def choices(self) -> np.ndarray:
+        """[S, A] bool, the available actions, and at ends action 0, which leads nowhere.
+
+        The form in which solvers see the model: no row is without a choice.
+        """
+        if not self.ends.any():
+            return self.available
+        choices = self.available.copy()
+        choices[self.ends, 0] = True
+        return read_only(choices)
+
+    @cached_property
+    def horizon(self) -> float:
+        """1 / (1 - discount); at discount 1, the states that the longest `walk` passes on average.
+
+        The length of an episode, for scales and tolerances. At discount 1 it bounds nothing.
+        """
+        if self.discount < 1.0:
+            return 1.0 / (1.0 - self.discount)
+        return float(self.walk[1].max())
+
+    @cached_property
+    def walk(self) -> tuple[np.ndarray, np.ndarray]:
+        """[S] actions of the shortest walk to an end, and [S] the states it passes on average.
+
+        Of models in which every state can reach an end.
+        """
+        actions, lengths = shortest_walk(self)
+        return read_only(actions), read_only(lengths)
 
     @cached_property
     def packed(self) -> Successors:
@@ -217,10 +280,11 @@ class MDP:
 
     @cached_property
     def absorbing(self) -> np.ndarray:
-        """[S] bool, the states that no action leaves."""
+        """[S] bool, the states that have actions, none of which leaves them."""
         # No tolerance: a state left once in a million steps is left.
         own = self.transitions.states == np.arange(self.states)[:, None, None]
-        return read_only((own | (self.transitions.probabilities == 0)).all(axis=(1, 2)))
+        stays = (own | (self.transitions.probabilities == 0)).all(axis=(1, 2))
+        return read_only(stays & ~self.ends)
 
     def dense(self) -> np.ndarray:
         """[S, A, S] the transitions as one dense array."""
@@ -244,14 +308,15 @@ class MDP:
         )
 
 
-def checked_discount(discount: float) -> float:
-    """The discount as a number in [0, 1)."""
+def checked_discount(discount: float, *, ends: bool = False) -> float:
+    """The discount as a number in [0, 1); in [0, 1] where the model may have ends."""
+    allowed = "in [0, 1), or 1 where every state can reach an end" if ends else "in [0, 1)"
     try:
         number = float(discount)
     except (TypeError, ValueError):
-        raise InvalidModel(f"discount must be a number in [0, 1); got {discount!r}") from None
-    if not 0.0 <= number < 1.0:
-        raise InvalidModel(f"discount must be in [0, 1); got {number:g}")
+        raise InvalidModel(f"discount must be a number {allowed}; got {discount!r}") from None
+    if not 0.0 <= number <= 1.0 or (number == 1.0 and not ends):
+        raise InvalidModel(f"discount must be {allowed}; got {number:g}")
     return number
 
 

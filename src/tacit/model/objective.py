@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidModel
+from tacit.model.ends import alike_at_ends
 from tacit.model.transitions import numbers, read_only
 
 if TYPE_CHECKING:
@@ -81,7 +82,12 @@ class Objective:
 
     def tables(self, mdp: MDP) -> tuple[np.ndarray, np.ndarray]:
         """[S, A] reward and [K, S, A] costs, checked against the model they are used with."""
-        return self.tables_of(mdp.states, mdp.actions)
+        reward, costs = self.tables_of(mdp.states, mdp.actions)
+        if mdp.restricted:
+            alike_at_ends(mdp, reward, "reward")
+            for k, cost in enumerate(costs):
+                alike_at_ends(mdp, cost, f"cost {k}")
+        return reward, costs
 
     def tables_of(self, states: int, actions: int) -> tuple[np.ndarray, np.ndarray]:
         """The same for so many states and actions."""
@@ -180,6 +186,15 @@ class Features:
     def constraints(self) -> int:
         """K, the number of constraints."""
         return len(self.costs)
+
+    def check(self, mdp: MDP) -> None:
+        """`InvalidModel` if a feature differs between the actions of a state that ends episodes."""
+        for name, table in (("reward features", self.reward), *self._cost_maps()):
+            if table.ndim == 3 and mdp.restricted:
+                alike_at_ends(mdp, np.moveaxis(table, 2, 0), name)
+
+    def _cost_maps(self) -> list[tuple[str, np.ndarray]]:
+        return [(f"cost features {k}", table) for k, table in enumerate(self.costs)]
 
     def objective(
         self,

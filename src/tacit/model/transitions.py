@@ -5,6 +5,7 @@ Validation happens here, once: inside the library the lists are trusted.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -41,22 +42,38 @@ class Successors:
 Transitions: TypeAlias = ArrayLike | Successors | object
 
 
-def successor_lists(transitions: Transitions, *, reached: int | None = None) -> Successors:
+def successor_lists(
+    transitions: Transitions,
+    *,
+    reached: int | None = None,
+    available: Callable[[tuple[int, int]], np.ndarray] | None = None,
+) -> Successors:
     """Sorted, merged successor lists from any of the three forms, validated.
 
-    `reached` is the number of next states where the lists are those of some of the states only.
+    Args:
+        transitions: as given.
+        reached: the number of next states, where the lists are those of some of the states only.
+        available: (S, A) -> [S, A] bool, the pairs that are there; the rows of all others are
+            ignored and come back empty.
     """
     if isinstance(transitions, Successors):
-        states, probabilities = _from_lists(transitions, reached)
+        states, probabilities = _from_lists(transitions, reached, available)
     elif (rows := getattr(transitions, "tocsr", None)) is not None:
         states, probabilities = _from_sparse(rows())
     else:
         states, probabilities = _from_dense(transitions)
-    _check_rows(states, probabilities)
+    there = None if available is None else available((states.shape[0], states.shape[1]))
+    if there is not None and not there.all():
+        probabilities = np.where(there[:, :, None], probabilities, 0.0)
+    _check_rows(states, probabilities, there)
     return Successors(*_merged(states, probabilities, reached))
 
 
-def _from_lists(given: Successors, reached: int | None) -> tuple[np.ndarray, np.ndarray]:
+def _from_lists(
+    given: Successors,
+    reached: int | None,
+    available: Callable[[tuple[int, int]], np.ndarray] | None,
+) -> tuple[np.ndarray, np.ndarray]:
     states = numbers(given.states, "successor states", None)
     probabilities = numbers(given.probabilities, "successor probabilities")
     if states.ndim != 3 or states.shape != probabilities.shape:
@@ -72,6 +89,10 @@ def _from_lists(given: Successors, reached: int | None) -> tuple[np.ndarray, np.
         raise InvalidModel(f"successor states must be integers; got {states.dtype}")
     count = states.shape[0] if reached is None else reached
     outside = (states < 0) | (states >= count)
+    if available is not None and outside.any():
+        absent = ~available((states.shape[0], states.shape[1]))[:, :, None]
+        states = np.where(outside & absent, 0, states)
+        outside &= ~absent
     if outside.any():
         s, a, b = (int(i) for i in np.argwhere(outside)[0])
         raise InvalidModel(
@@ -121,7 +142,7 @@ def _from_dense(table: object) -> tuple[np.ndarray, np.ndarray]:
     return order.astype(np.int32), np.take_along_axis(dense, order, axis=2)
 
 
-def _check_rows(states: np.ndarray, probabilities: np.ndarray) -> None:
+def _check_rows(states: np.ndarray, probabilities: np.ndarray, there: np.ndarray | None) -> None:
     bad = ~(probabilities >= 0)  # also catches NaN
     if bad.any():
         s, a, b = (int(i) for i in np.argwhere(bad)[0])
@@ -131,23 +152,29 @@ def _check_rows(states: np.ndarray, probabilities: np.ndarray) -> None:
         )
     sums = probabilities.sum(axis=2)
     error = np.where(np.isfinite(sums), np.abs(sums - 1.0), np.inf)
+    if there is not None:
+        error[~there] = 0.0
     s, a = (int(i) for i in np.unravel_index(np.argmax(error), error.shape))
     if error[s, a] > ROW_SUM_TOLERANCE:
+        hint = ": where the action is not there, say so in `available`" if sums[s, a] == 0 else ""
         raise InvalidModel(
             "transitions must be distributions over the next state; "
-            f"row (state {s}, action {a}) sums to {sums[s, a]:.10g}"
+            f"row (state {s}, action {a}) sums to {sums[s, a]:.10g}{hint}"
         )
 
 
 def _merged(
     states: np.ndarray, probabilities: np.ndarray, reached: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The rows normalised exactly, next states sorted, repeats added up, zeros dropped."""
+    """The rows normalised exactly, next states sorted, repeats added up, zeros dropped.
+
+    An empty row leads, with probability 0, to its own state.
+    """
     rows_given, actions, width = states.shape
     count = rows_given if reached is None else reached
     sums = probabilities.sum(axis=2, keepdims=True)
     # A row that is off by rounding alone stays as it is: normalised again it would drift.
-    exact = np.abs(sums - 1.0) <= width * np.finfo(np.float64).eps
+    exact = (np.abs(sums - 1.0) <= width * np.finfo(np.float64).eps) | (sums == 0.0)
     probabilities = (probabilities / np.where(exact, 1.0, sums)).reshape(-1, width)
     states = np.where(probabilities > 0, states.reshape(-1, width), count)  # padding sorts last
     order = np.argsort(states, axis=1, kind="stable")
@@ -162,7 +189,8 @@ def _merged(
     merged = np.zeros((len(states), width))
     np.add.at(merged, (rows, slot), probabilities)
     # Padding repeats the row's first next state: in range, and already in the cache.
-    targets = np.repeat(states[:, :1], width, axis=1)
+    own = np.arange(len(states))[:, None] // actions if reached is None else 0
+    targets = np.repeat(np.where(states[:, :1] < count, states[:, :1], own), width, axis=1)
     real = states < count
     targets[np.broadcast_to(rows, states.shape)[real], slot[real]] = states[real]
     shape = (rows_given, actions, width)
@@ -184,12 +212,14 @@ def shared_successors(successors: Successors, *, reached: int | None = None) -> 
     # Sharing costs zero entries where actions differ; up to twice the width, saved gathers win.
     if shared > 2 * width:
         return successors
-    slot = np.minimum(np.cumsum(first, axis=1) - 1, shared - 1)
+    slot = np.minimum(np.cumsum(first, axis=1) - 1, max(shared, 1) - 1)
     back = np.empty_like(slot)
     np.put_along_axis(back, order, slot, axis=1)
     rows = np.arange(size)[:, None]
-    states = np.repeat(ordered[:, :1], shared, axis=1)
     real = ordered < count
+    shared = max(shared, 1)
+    own = rows if reached is None else 0
+    states = np.repeat(np.where(real[:, :1], ordered[:, :1], own), shared, axis=1)
     states[np.broadcast_to(rows, ordered.shape)[real], slot[real]] = ordered[real]
     probabilities = np.zeros((size, actions, shared))
     action = np.repeat(np.arange(actions), width)[None, :]

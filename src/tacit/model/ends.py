@@ -1,0 +1,158 @@
+"""Where episodes end: states without an available action, the ways there, and how long they are.
+
+Inside the engine an end is a state with one action, its action 0, that leads nowhere: an empty row.
+Its value is then what it pays, its visits are its arrivals, and every linear system of a chain just
+works. Outside, the policy of an end is 0 and its arrivals are spread evenly over its row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tacit.errors import InvalidModel
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from tacit.model.mdp import MDP
+
+# Policies tried for the shortest walk: any of them is one, the last ones are only shorter.
+TRIES = 100
+
+
+def available_pairs(given: ArrayLike | None, shape: tuple[int, int]) -> np.ndarray:
+    """[S, A] bool, which actions there are; all where nothing is given."""
+    if given is None:
+        return np.ones(shape, bool)
+    try:
+        table = np.array(given)
+    except ValueError:
+        table = np.array(None)
+    if table.shape != shape:
+        raise InvalidModel(
+            f"available must have shape [S, A] = {shape}, true where the action is there; "
+            f"got {table.shape}"
+        )
+    if table.dtype != bool and not (table.dtype.kind in "iuf" and np.isin(table, (0, 1)).all()):
+        raise InvalidModel(f"available must hold true or false (1 or 0); got {table.dtype}")
+    return table.astype(bool)
+
+
+def check_ends_are_reached(mdp: MDP) -> None:
+    """`InvalidModel` unless every state can reach an end: without a discount all sums need one."""
+    if not mdp.ends.any():
+        raise InvalidModel(
+            "discount 1 needs an end that every state can reach, and no state is one: an end is a "
+            "state without an available action (all of available[s] false); or take a discount "
+            "in [0, 1)"
+        )
+    lost = np.flatnonzero(~np.isfinite(steps_to_end(mdp)))
+    if len(lost):
+        more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
+        raise InvalidModel(
+            f"discount 1 needs an end that every state can reach; state {lost[0]}{more} reaches "
+            "none: leave it out, make an action that leads on available, make it an end itself "
+            "(all of available[s] false), or take a discount in [0, 1)"
+        )
+
+
+def steps_to_end(mdp: MDP) -> np.ndarray:
+    """[S] the fewest steps in which an end can be reached, infinite where none can."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import dijkstra
+
+    moves = mdp.sparse().tocoo()
+    ends = np.flatnonzero(mdp.ends)
+    # Backwards, and from one place beyond all ends.
+    beyond = np.full(len(ends), mdp.states)
+    begin = np.r_[moves.coords[1], beyond]
+    reach = np.r_[moves.coords[0] // mdp.actions, ends]
+    shape = (mdp.states + 1, mdp.states + 1)
+    graph = csr_array((np.ones(len(begin)), (begin, reach)), shape=shape)
+    return dijkstra(graph, unweighted=True, indices=mdp.states)[: mdp.states] - 1.0
+
+
+def shortest_walk(mdp: MDP) -> tuple[np.ndarray, np.ndarray]:
+    """[S] actions that lead to an end, and [S] how many states they pass on average, ends included.
+
+    As few as possible, by policy iteration from the actions that are likeliest to come a step
+    nearer. Every one of these policies reaches an end for sure.
+    """
+    from scipy.sparse import eye_array
+    from scipy.sparse.linalg import splu
+
+    every, moves = np.arange(mdp.states), mdp.sparse()
+    away = steps_to_end(mdp)
+    entries = moves.tocoo()
+    at = entries.coords[0] // mdp.actions
+    nearer = away[entries.coords[1]] < away[at]
+    likely = np.bincount(
+        entries.coords[0], weights=entries.data * nearer, minlength=mdp.states * mdp.actions
+    ).reshape(mdp.states, mdp.actions)
+    policy = np.where(mdp.choices, likely, -1.0).argmax(axis=1)
+    lengths = np.zeros(mdp.states)
+    for _ in range(TRIES):
+        chain = moves[every * mdp.actions + policy]
+        lengths = splu((eye_array(mdp.states) - chain).tocsc()).solve(np.ones(mdp.states))
+        after = 1.0 + (moves @ lengths).reshape(mdp.states, mdp.actions)
+        after = np.where(mdp.choices, after, np.inf)
+        shorter = after.min(axis=1) < lengths * (1.0 - 1e-9)
+        if not shorter.any():
+            break
+        policy = np.where(shorter, after.argmin(axis=1), policy)
+    return policy.astype(np.int32), lengths
+
+
+def alike_at_ends(mdp: MDP, table: np.ndarray, name: str) -> None:
+    """`InvalidModel` unless `table` [..., S, A] pays the same for all actions of an end.
+
+    Nothing is done there: what an end pays it pays once, on arrival.
+    """
+    if not mdp.ends.any():
+        return
+    rows = table[..., mdp.ends, :]
+    uneven = (rows != rows[..., :1]).any(axis=-1)
+    if uneven.any():
+        where = np.argwhere(uneven)[0]
+        state = int(np.flatnonzero(mdp.ends)[where[-1]])
+        row = np.array2string(table[(*where[:-1], state)], precision=6, threshold=6)
+        raise InvalidModel(
+            f"{name} must be the same for all actions where an episode ends; "
+            f"state {state} has {row}: nothing is done there"
+        )
+
+
+def outside_visitation(mdp: MDP, visitation: np.ndarray) -> np.ndarray:
+    """[S, A] the same visits, those of ends spread evenly over their rows."""
+    if not mdp.ends.any():
+        return visitation
+    spread = np.array(visitation)
+    spread[mdp.ends] = visitation[mdp.ends].sum(axis=1, keepdims=True) / mdp.actions
+    return spread
+
+
+def outside_policy(mdp: MDP, policy: np.ndarray) -> np.ndarray:
+    """[S, A] the same policy, 0 in the rows of ends."""
+    return np.where(mdp.ends[:, None], 0.0, policy) if mdp.ends.any() else policy
+
+
+def inside_policy(mdp: MDP, policy: np.ndarray) -> np.ndarray:
+    """[S, A] the same policy, with the one action 0 in the rows of ends."""
+    if not mdp.ends.any():
+        return policy
+    inside = np.array(policy)
+    inside[mdp.ends] = np.arange(mdp.actions) == 0
+    return inside
+
+
+def uniform_policy(mdp: MDP) -> np.ndarray:
+    """[S, A] every available action alike; 0 in the rows of ends."""
+    return mdp.available / np.maximum(mdp.available.sum(axis=1, keepdims=True), 1)
+
+
+def refuse_restricted(mdp: MDP, what: str) -> None:
+    """`InvalidModel` where actions are unavailable, for what cannot reckon with that."""
+    if mdp.restricted:
+        raise InvalidModel(f"{what} does not know unavailable actions or ends; got {mdp!r}")
