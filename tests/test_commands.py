@@ -79,7 +79,7 @@ def test_simulate_is_the_same_for_the_same_seed(tmp_path, capsys):
         ("random --size 4", 2, "--size is no option of random"),
         ("random --states x", 2, "--states must be a whole number; got 'x'"),
         ("hill-grid --steps 0", 2, "--steps must be at least 1; got 0"),
-        ("hill-grid --discount 1", 2, "discount must be in [0, 1); got 1"),
+        ("hill-grid --discount 1", 2, "discount must be in [0, 1), or 1 where"),
         ("hill-grid --temperature -1", 2, "--temperature must be a number, 0 or more"),
         ("hill-grid --budget 0.1", 3, "no policy meets the budgets"),
     ],

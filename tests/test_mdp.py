@@ -261,8 +261,8 @@ def test_the_shortest_walk_has_the_least_expected_length():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"available": None}, "no state is one"),
-        ({"available": np.ones((3, 2))}, "no state is one"),
+        ({"available": None}, "got 1, and no state is an end"),
+        ({"available": np.ones((3, 2))}, "got 1, and no state is an end"),
         ({"available": [[1, 1], [1, 1], [0, 0]]}, r"state 1 reaches none"),
         ({"available": [[1, 1], [1, 1]]}, r"available must have shape \[S, A\] = \(3, 2\)"),
         ({"available": np.full((3, 2), 0.5)}, "must hold true or false"),

@@ -44,9 +44,8 @@ def check_ends_are_reached(mdp: MDP) -> None:
     """`InvalidModel` unless every state can reach an end: without a discount all sums need one."""
     if not mdp.ends.any():
         raise InvalidModel(
-            "discount 1 needs an end that every state can reach, and no state is one: an end is a "
-            "state without an available action (all of available[s] false); or take a discount "
-            "in [0, 1)"
+            "discount must be in [0, 1), or 1 where every state can reach an end; got 1, and no "
+            "state is an end: an end has no available action (all of available[s] false)"
         )
     lost = np.flatnonzero(~np.isfinite(steps_to_end(mdp)))
     if len(lost):
