@@ -55,7 +55,8 @@ def read_model(path: Path, *, stay: bool = False) -> tuple[MDP, Layout, tuple[st
         if there is None:
             successors = staying(successors) if stay else _not_empty(successors)
         discount = _scalar(arrays["discount"], "discount")
-        mdp = MDP(successors, arrays["initial"], discount, Evidence.from_arrays(arrays), there)
+        evidence = Evidence.from_arrays(arrays)
+        mdp = MDP(successors, arrays["initial"], discount, evidence, available=there)
         layout = Layout(
             rows=_count(arrays.get("rows"), "rows"),
             columns=_count(arrays.get("columns"), "columns"),

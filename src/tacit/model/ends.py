@@ -14,30 +14,10 @@ import numpy as np
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from tacit.model.mdp import MDP
 
 # Policies tried for the shortest walk: any of them is one, the last ones are only shorter.
 TRIES = 100
-
-
-def available_pairs(given: ArrayLike | None, shape: tuple[int, int]) -> np.ndarray:
-    """[S, A] bool, which actions there are; all where nothing is given."""
-    if given is None:
-        return np.ones(shape, bool)
-    try:
-        table = np.array(given)
-    except ValueError:
-        table = np.array(None)
-    if table.shape != shape:
-        raise InvalidModel(
-            f"available must have shape [S, A] = {shape}, true where the action is there; "
-            f"got {table.shape}"
-        )
-    if table.dtype != bool and not (table.dtype.kind in "iuf" and np.isin(table, (0, 1)).all()):
-        raise InvalidModel(f"available must hold true or false (1 or 0); got {table.dtype}")
-    return table.astype(bool)
 
 
 def check_ends_are_reached(mdp: MDP) -> None:

@@ -8,7 +8,7 @@ value [S] -> [S, A] and its transpose, the inflow [S, A] -> [S].
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,13 +17,14 @@ from numpy.typing import ArrayLike
 
 from tacit.engine.workers import row_blocks, side_by_side
 from tacit.errors import InvalidModel
-from tacit.model.ends import available_pairs, check_ends_are_reached, shortest_walk
+from tacit.model.ends import check_ends_are_reached, shortest_walk
 from tacit.model.evidence import Evidence, estimated
 from tacit.model.prior import Prior, Unvisited
 from tacit.model.transitions import (
     ROW_SUM_TOLERANCE,
     Successors,
     Transitions,
+    available_pairs,
     frozen,
     numbers,
     read_only,
@@ -57,7 +58,7 @@ class MDP:
     initial: np.ndarray
     discount: float
     evidence: Evidence | None = None
-    available: np.ndarray = None  # pyright: ignore[reportAssignmentType]
+    available: np.ndarray = field(default=None, kw_only=True)  # pyright: ignore[reportAssignmentType]
 
     if TYPE_CHECKING:
 
@@ -67,6 +68,7 @@ class MDP:
             initial: ArrayLike,
             discount: float,
             evidence: Evidence | None = None,
+            *,
             available: ArrayLike | None = None,
         ) -> None: ...
 
@@ -140,7 +142,7 @@ class MDP:
             unvisited=unvisited,
             absorbing=absorbing,
         )
-        return cls(estimate, start, discount, evidence, available)
+        return cls(estimate, start, discount, evidence, available=available)
 
     @property
     def visits(self) -> np.ndarray | None:

@@ -230,6 +230,24 @@ def shared_successors(successors: Successors, *, reached: int | None = None) -> 
     return frozen(Successors(states.astype(np.int32)[:, None, :], probabilities))
 
 
+def available_pairs(given: ArrayLike | None, shape: tuple[int, int]) -> np.ndarray:
+    """[S, A] bool, which actions there are; all where nothing is given."""
+    if given is None:
+        return np.ones(shape, bool)
+    try:
+        table = np.array(given)
+    except ValueError:
+        table = np.array(None)
+    if table.shape != shape:
+        raise InvalidModel(
+            f"available must have shape [S, A] = {shape}, true where the action is there; "
+            f"got {table.shape}"
+        )
+    if table.dtype != bool and not (table.dtype.kind in "iuf" and np.isin(table, (0, 1)).all()):
+        raise InvalidModel(f"available must hold true or false (1 or 0); got {table.dtype}")
+    return table.astype(bool)
+
+
 def numbers(values: object, name: str, dtype: DTypeLike | None = np.float64) -> np.ndarray:
     """A fresh array of real numbers; `InvalidModel` for text, ragged lists and complex entries."""
     try:
