@@ -183,7 +183,7 @@ class MDP:
     @cached_property
     def ends(self) -> np.ndarray:
         """[S] bool, the states without an available action, where episodes end."""
-        return read_only(~self.available.any(axis=1))
+        return read_only(np.logical_not(self.available.any(axis=1)))
 
     @cached_property
     def choices(self) -> np.ndarray:
