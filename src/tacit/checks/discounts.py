@@ -178,23 +178,24 @@ def discount_profile(
         mdp: the known world, but for its discount.
         features: what reward and costs may be made of.
         demonstrations: what was seen.
-        discounts: [G] values to try, each in [0, 1).
+        discounts: [G] values to try, each in [0, 1); 1 as well where every state can reach an end.
         estimator: how to recover; None picks by evidence, once for all discounts.
     """
     check_task(mdp, features, demonstrations)
     grid = np.unique(np.atleast_1d(numbers(discounts, "discounts")).ravel())
-    if len(grid) == 0 or not ((grid >= 0) & (grid < 1)).all():
+    if len(grid) == 0 or not ((grid >= 0) & (grid < 1 + mdp.ends.any())).all() or grid.max() > 1:
+        ending = "]" if mdp.ends.any() else ")"
         raise InvalidModel(
-            f"discounts must be numbers in [0, 1), at least one; got {discounts!r:.60}"
+            f"discounts must be numbers in [0, 1{ending}, at least one; got {discounts!r:.60}"
         )
+    worlds = [replace(mdp, discount=float(discount)) for discount in grid]
     if estimator is None:
         from tacit.inverse.recover import choose
 
         estimator, _ = choose(mdp, features, demonstrations)
     counts = counts_of(mdp, demonstrations)
     recoveries, likelihood, optimal = [], [], []
-    for discount in grid:
-        world = replace(mdp, discount=float(discount))
+    for world in worlds:
         found = recover(world, features, demonstrations, estimator=estimator, throw=False)
         recoveries.append(found)
         likelihood.append(

@@ -136,8 +136,10 @@ def optimal_actions(recovery: Recovery, mdp: MDP | None = None) -> np.ndarray:
     reward, costs = recovery.objective.tables(mdp)
     worth = priced(reward, costs, solution.multipliers)
     worth = worth + mdp.discount * mdp.expected_next(solution.values)
+    worth = np.where(mdp.choices, worth, -np.inf)
     loss = worth.max(axis=1, keepdims=True) - worth
-    return (loss <= TIE * max(float(loss.max()), 1e-300)) | (solution.policy > TIE)
+    largest = float(loss[mdp.choices].max())
+    return (loss <= TIE * max(largest, 1e-300)) | (solution.policy > TIE)
 
 
 def _tables(recovery: Recovery, mdp: MDP | None) -> list[np.ndarray]:

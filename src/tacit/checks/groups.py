@@ -33,6 +33,8 @@ DRAWS = 199
 ENOUGH = 5
 # Logarithm of the noise of a group relative to the first one's, at most.
 WIDEST = 7.0
+# Loss of parameters without a finite value, in nats.
+FORBIDDING = 1e15
 # Groups named in one sentence.
 NAMED = 6
 
@@ -364,6 +366,8 @@ def _fit_direction(pooled: Fit, apart: tuple[Fit, ...], mdp: MDP) -> tuple[float
         for g, one in enumerate(apart):
             scale = float(np.exp(z[size + g - 1])) if g else 1.0
             point = point_at(backend, one.problem, scale * z[:size], values[g], one.tolerance)
+            if not np.isfinite(point.loss):  # discount 1: no finite value, so never the way
+                return FORBIDDING, np.zeros(len(z))
             points[g], values[g] = point, point.values
             total += float(point.loss)
             slope[:size] += scale * point.gradient

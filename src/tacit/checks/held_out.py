@@ -186,9 +186,14 @@ def _by_episode(mdp: MDP, recovery: Recovery, demonstrations: Demonstrations) ->
 
 def _random(mdp: MDP, recovery: Recovery, demonstrations: Demonstrations) -> np.ndarray:
     """[2, E] the same for random actions, whose optimal steps are those of the recovery."""
-    chance = optimal_actions(recovery, mdp).mean(axis=1)[demonstrations.states]
-    shares = np.add.reduceat(chance, demonstrations.offsets[:-1])
-    return np.stack([-np.log(mdp.actions) * demonstrations.lengths, shares])
+    best, begin = optimal_actions(recovery, mdp), demonstrations.offsets[:-1]
+    if not mdp.restricted:
+        shares = np.add.reduceat(best.mean(axis=1)[demonstrations.states], begin)
+        return np.stack([-np.log(mdp.actions) * demonstrations.lengths, shares])
+    options = mdp.choices.sum(axis=1)
+    chance = (best & mdp.choices).sum(axis=1) / options
+    rows = (-np.log(options), chance)
+    return np.stack([np.add.reduceat(row[demonstrations.states], begin) for row in rows])
 
 
 def _score(name: str, sums: np.ndarray, ours: np.ndarray, lengths: np.ndarray) -> Score:

@@ -170,18 +170,18 @@ def _measured(
         values=np.array([one.value for one in found]),
         multipliers=np.array([one.multipliers[constraint] for one in found]),
         spent=np.array([one.spent[constraint] for one in found]),
-        noise=np.array([_noise(one) for one in found]),
+        noise=np.array([_noise(mdp, one) for one in found]),
         certificates=tuple(one.certificate for one in found),
         statuses=tuple(one.status for one in found),
         corners=corners,
     )
 
 
-def _noise(solution: Solution) -> float:
-    """Temperature times discounted entropy."""
+def _noise(mdp: MDP, solution: Solution) -> float:
+    """Temperature times discounted entropy; nothing is chosen at an end."""
     if solution.temperature == 0:
         return 0.0
-    visits = solution.visitation.sum(axis=1)
+    visits = np.where(mdp.ends, 0.0, solution.visitation.sum(axis=1))
     return float(solution.temperature * visits @ entropy(stationary_policy(solution.visitation)))
 
 

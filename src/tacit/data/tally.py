@@ -40,14 +40,15 @@ class Tally:
 
     A trajectory is an episode that begins at the start: a partial one is none. Where a trajectory
     was cut off, what is missing depends on the features of its last known state, so those sums are
-    kept by that state.
+    kept by that state. One that arrived at an end is complete: its arrival is a visit, spread over
+    the end's row. At discount 1 there is no bound on what is missing elsewhere.
 
     Attributes:
         counts: [S, A] how often each action was taken in each state, by all episodes.
         discounted: [S, A] discounted visits, summed over trajectories.
         starts: [S] how many trajectories begin in each state.
         cut: [S] discounted steps after the last one seen, summed over the trajectories that have
-            their last known state there.
+            their last known state there; 0 at an end.
         squares: [S] squares of the discounted steps seen, likewise.
         longest: [S] most discounted steps seen, likewise; 0 where there is no trajectory.
         ends: [S] how many trajectories those are.
@@ -95,14 +96,24 @@ class Tally:
         index = whole.states.astype(np.int64) * mdp.actions + whole.actions
         size = mdp.states * mdp.actions
         visits = np.bincount(index, weights=powers[whole.step], minlength=size)
+        visits = visits.reshape(counts.shape)
         final = last_states(whole)
-        rest = powers[whole.lengths] / (1.0 - mdp.discount)
-        seen = 1.0 / (1.0 - mdp.discount) - rest
+        if mdp.discount == 1.0:
+            rest, seen = np.full(len(final), np.inf), whole.lengths.astype(np.float64)
+        else:
+            rest = powers[whole.lengths] / (1.0 - mdp.discount)
+            seen = 1.0 / (1.0 - mdp.discount) - rest
+        arrived = mdp.ends[final]
+        if arrived.any():
+            reached = _binned(mdp, final, np.where(arrived, powers[whole.lengths], 0.0))
+            visits += reached[:, None] / mdp.actions
+            seen = seen + np.where(arrived, powers[whole.lengths], 0.0)
+            rest = np.where(arrived, 0.0, rest)
         longest = np.zeros(mdp.states)
         np.maximum.at(longest, final, seen)
         return cls(
             counts=counts,
-            discounted=visits.reshape(counts.shape),
+            discounted=visits,
             starts=_binned(mdp, whole.states[whole.offsets[:-1]]),
             cut=_binned(mdp, final, rest),
             squares=_binned(mdp, final, seen**2),
@@ -150,13 +161,15 @@ class Tally:
 
     def horizons(self, known: np.ndarray) -> Horizons:
         """How many discounted steps the trajectories cover, with the rest where it is known."""
-        full = 1.0 / (1.0 - self.discount)
-        squares = np.where(known, full**2 * self.ends, self.squares)
-        longest = np.where(known & (self.ends > 0), full, self.longest)
-        number = self.trajectories
+        squares, longest, number = self.squares, self.longest, self.trajectories
+        if self.discount < 1.0:
+            full = 1.0 / (1.0 - self.discount)
+            squares = np.where(known, full**2 * self.ends, squares)
+            longest = np.where(known & (self.ends > 0), full, longest)
+        rest = float(self.cut[known].sum())
         return Horizons(
             number=number,
-            mean=full - self.missing(known),
+            mean=(float(self.discounted.sum()) + rest) / number,
             square=float(squares.sum() / number),
             longest=float(longest.max()),
         )
@@ -240,8 +253,10 @@ class Spread:
         powers = mdp.discount ** np.arange(int(whole.lengths.max()) + 1)
         weights = powers[whole.step]
         final = last_states(whole)
-        rest = powers[whole.lengths] / (1.0 - mdp.discount)
-        tail = np.where(known_rest(mdp, features)[final], rest, 0.0)
+        known = known_rest(mdp, features)[final]
+        rest = powers[whole.lengths] / (1.0 - mdp.discount) if known.any() else 0.0
+        tail = np.where(known, rest, 0.0)
+        tail = np.where(mdp.ends[final], powers[whole.lengths], tail)  # paid once, on arrival
         index = whole.states.astype(np.int64) * mdp.actions + whole.actions
         means, squares = np.empty(size), np.empty(size)
         # One column at a time: [N, D] would not fit for millions.
@@ -277,8 +292,11 @@ class Spread:
 
 
 def known_rest(mdp: MDP, features: Features) -> np.ndarray:
-    """[S] bool, states that no action leaves, with features that no action changes."""
-    known = mdp.absorbing
+    """[S] bool, states that no action leaves, with features that no action changes.
+
+    An end is none of them: there is nothing after it.
+    """
+    known = mdp.absorbing & ~mdp.ends
     for table in (features.reward, *features.costs):
         if table.ndim == 3:
             known = known & (np.ptp(table, axis=1) == 0).all(axis=1)

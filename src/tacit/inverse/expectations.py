@@ -33,7 +33,8 @@ class Expectations:
         truncation: ([D], [D_1], ...) bound on what is missing from the means because trajectories
             were cut off.
         spans: ([D], [D_1], ...) largest minus smallest value of each feature.
-        horizons: discounted steps that the trajectories cover; 1 / (1 - discount) each if all.
+        horizons: discounted steps that the trajectories cover; 1 / (1 - discount) each if all, and
+            nothing ends.
         visitation: [S, A] mean discounted visitation of the trajectories; `means` is its pull-back.
     """
 
@@ -127,7 +128,8 @@ def expectations(mdp: MDP, features: Features, demonstrations: Observed) -> Expe
 
     A trajectory whose last known state is one that no action leaves, with features that no action
     changes, is complete: the rest of its sum is discount^T / (1 - discount) times the features
-    there. Any other is cut off after its T steps, and `truncation` bounds what is missing.
+    there. So is one that arrived at an end, which pays once. Any other is cut off after its T
+    steps, and `truncation` bounds what is missing; at discount 1 nothing does, and it is infinite.
     """
     check_task(mdp, features, demonstrations)
     seen = expectations_from_start(mdp, features, demonstrations)
@@ -158,8 +160,8 @@ def expectations_from_start(
     return Expectations(
         means=means,
         deviations=tuple(np.split(deviations, ends[:-1])),
-        truncation=tuple(missing * np.abs(_flat(table)).max(axis=0) for table in maps),
-        spans=tuple(np.ptp(_flat(table), axis=0) for table in maps),
+        truncation=tuple(_missed(missing, np.abs(_flat(table)).max(axis=0)) for table in maps),
+        spans=tuple(_spans(mdp, table) for table in maps),
         horizons=tally.horizons(known),
         visitation=visits,
     )
@@ -197,7 +199,22 @@ def check_task(
                 f"{name} must have shape [S, D] or [S, A, D] with S, A = "
                 f"{(mdp.states, mdp.actions)}; got {table.shape}"
             )
+    features.check(mdp)
     check_observed(mdp, demonstrations, in_memory=in_memory)
+
+
+def _missed(missing: float, largest: np.ndarray) -> np.ndarray:
+    """[D] bounds on what is missing of features of this size, for so many missing steps."""
+    return np.where(largest > 0, missing, 0.0) * largest if np.isinf(missing) else missing * largest
+
+
+def _spans(mdp: MDP, table: np.ndarray) -> np.ndarray:
+    """[D] largest minus smallest value of each feature; 0, after an end, is one of them."""
+    if not mdp.restricted:
+        return np.ptp(_flat(table), axis=0)
+    rows = table if table.ndim == 2 else table[mdp.choices]
+    after = np.zeros((int(mdp.ends.any()), table.shape[-1]))
+    return np.ptp(np.concatenate([rows, after]), axis=0)
 
 
 def _flat(table: np.ndarray) -> np.ndarray:

@@ -126,14 +126,16 @@ def data_findings(mdp: MDP, demonstrations: Observed) -> list[Finding]:
     """What the demonstrations leave open by themselves."""
     findings = impossible_moves(mdp, demonstrations)
     counts = counts_of(mdp, demonstrations)
-    unseen = int((counts.sum(axis=1) == 0).sum())
+    unseen = int(((counts.sum(axis=1) == 0) & ~mdp.ends).sum())  # nothing is done at an end
     if unseen:
-        said = f"{unseen} of {mdp.states} states were never visited."
+        but = " that do not end an episode" if mdp.ends.any() else ""
+        said = f"{unseen} of {mdp.states - int(mdp.ends.sum())} states{but} were never visited."
         findings.append(Finding(said, Kind.ASSUMED, number=unseen))
-    if mdp.actions == 1:
+    options = mdp.choices.sum(axis=1)
+    if (options == 1).all():
         said = "There is only one action: nothing was chosen, so nothing can be learnt."
         return [*findings, Finding(said, Kind.NOT_IDENTIFIED)]
-    share = single_minded(counts)
+    share = single_minded(counts, options)
     if share > 0.95:
         said = (
             f"The expert looks deterministic: {share:.0%} of the steps were taken in states where "
@@ -171,18 +173,27 @@ def impossible_moves(mdp: MDP, demonstrations: Observed) -> list[Finding]:
     return findings
 
 
-def single_minded(counts: np.ndarray) -> float:
-    """Share of steps taken in well-visited states where one action was taken 99 % of the time."""
+def single_minded(counts: np.ndarray, options: np.ndarray | None = None) -> float:
+    """Share of steps taken in well-visited states where one action was taken 99 % of the time.
+
+    Where there was but one to take nothing is told: `options` [S] is how many there are.
+    """
     visits = counts.sum(axis=1)
     known = visits >= ENOUGH
+    if options is not None and counts.shape[1] > 1:
+        known = known & (options > 1)
     if not known.any():
         return 0.0
     same = counts.max(axis=1) >= 0.99 * visits
     return float(visits[known & same].sum() / visits[known].sum())
 
 
-def feature_findings(features: Features) -> list[Finding]:
-    """Feature columns that cannot be told apart, or mean nothing, before any data are seen."""
+def feature_findings(features: Features, mdp: MDP | None = None) -> list[Finding]:
+    """Feature columns that cannot be told apart, or mean nothing, before any data are seen.
+
+    In a model where episodes end, what is the same everywhere counts the steps until then, and a
+    shift does so, too. Pairs that are not there say nothing.
+    """
     maps = (features.reward, *features.costs)
     names = (features.reward_names, *features.cost_names)
     actions = max((table.shape[1] for table in maps if table.ndim == 3), default=1)
@@ -192,12 +203,17 @@ def feature_findings(features: Features) -> list[Finding]:
         columns.append(full.reshape(-1, full.shape[-1]).T)
         labels += group
     stacked = np.concatenate(columns)
-    centred = stacked - stacked.mean(axis=1, keepdims=True)
+    if mdp is not None and mdp.restricted:
+        there = mdp.choices if actions > 1 else mdp.choices.any(axis=1)
+        stacked = stacked[:, there.ravel()]
+    shifts = mdp is not None and bool(mdp.ends.any())
+    centred = stacked if shifts else stacked - stacked.mean(axis=1, keepdims=True)
     size = np.linalg.norm(centred, axis=1)
     flat = size <= 1e-12 * np.maximum(np.abs(stacked).max(axis=1), 1e-300) * stacked.shape[1]
     findings = [
         Finding(
-            f"{labels[j]} is the same everywhere: it cannot influence anything.",
+            f"{labels[j]} is {'0' if shifts else 'the same'} everywhere: it cannot influence "
+            "anything.",
             Kind.NOT_IDENTIFIED,
             feature=labels[j],
         )
@@ -208,8 +224,9 @@ def feature_findings(features: Features) -> list[Finding]:
     similar = unit @ unit.T
     for i, j in zip(*np.nonzero(np.triu(np.abs(similar), 1) > SAME), strict=True):
         said = (
-            f"{labels[i]} and {labels[j]} are the same feature up to scale and shift: no "
-            "demonstration of this world can tell them apart."
+            f"{labels[i]} and {labels[j]} are the same feature up to "
+            f"{'scale' if shifts else 'scale and shift'}: no demonstration of this world can tell "
+            "them apart."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=labels[i]))
     return findings

@@ -44,8 +44,9 @@ def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Esti
 
     tally = tally_of(mdp, demonstrations)
     counts = tally.counts
-    share = single_minded(counts)
-    known = int((counts.sum(axis=1) >= ENOUGH).sum())
+    options = mdp.choices.sum(axis=1)
+    share = single_minded(counts, options)
+    known = int(((counts.sum(axis=1) >= ENOUGH) & ((options > 1) | (mdp.actions == 1))).sum())
     seen = "trajectories" if tally.trajectories else "loose pairs"
     if share > DETERMINISTIC:
         reason = (

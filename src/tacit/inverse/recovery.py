@@ -261,19 +261,29 @@ def _coefficients(recovery: Recovery) -> Parameters:
     return unmeasured(names, points, lower=lower, absence="this estimator has no standard errors")
 
 
-def action_log_likelihoods(counts: np.ndarray, policy: np.ndarray) -> tuple[float, float]:
+def action_log_likelihoods(
+    counts: np.ndarray, policy: np.ndarray, choices: np.ndarray
+) -> tuple[float, float]:
     """Log-likelihoods of observed actions: under the policy, and of actions at random.
 
     Args:
         counts: [S, A] how often each action was taken; empty where that is not known.
         policy: [S, A].
+        choices: [S, A] bool, the actions that there are.
     """
     if not counts.size:
         return np.nan, np.nan
     taken = counts > 0
     with np.errstate(divide="ignore"):
         likely = float((counts[taken] * np.log(policy[taken])).sum())
-    return likely, -float(counts.sum() * np.log(counts.shape[1]))
+    return likely, -random_loss(counts, choices)
+
+
+def random_loss(counts: np.ndarray, choices: np.ndarray) -> float:
+    """Minus the log-likelihood of observed actions [S, A] if all there are were as likely."""
+    if choices.all():
+        return float(counts.sum() * np.log(counts.shape[1]))
+    return float(counts.sum(axis=1) @ np.log(choices.sum(axis=1)))
 
 
 class Ended(Protocol):

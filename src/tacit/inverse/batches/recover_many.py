@@ -16,12 +16,14 @@ from tacit.engine.smooth_dual import Dual
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.batches.search import Found, Start, search_many, search_some
 from tacit.inverse.expectations import check_task
-from tacit.inverse.noisy.boltzmann import LARGEST, RESCUE
+from tacit.inverse.noisy.boltzmann import LARGEST, RESCUE, over_an_episode
 from tacit.inverse.noisy.convex import VISIBLE, Convex
 from tacit.inverse.noisy.coordinates import Coordinates, coordinates
+from tacit.inverse.noisy.existence import NOWHERE, finite_start
 from tacit.inverse.noisy.likelihood import VISIBLE as SEEN
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import ROUGH
+from tacit.inverse.recovery import random_loss
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import read_only
@@ -156,7 +158,8 @@ def recover_many(
     made = {id(f): coordinates(m, f) for m, f in zip(mdps, maps, strict=True)}
     spaces = [*made.values()] if len(made) == 1 else [made[id(f)] for f in maps]
     tables = _tables(estimator, mdps, maps, demonstrations)
-    backend = backend_of(mdps[0], whole=True) if len({id(m) for m in mdps}) == 1 else _stacked(mdps)
+    alike = len({id(m) for m in mdps}) == 1
+    backend = backend_of(mdps[0], whole=True) if alike else _stacked(mdps)
 
     def told(done: int) -> None:
         for callback in callbacks:
@@ -164,10 +167,15 @@ def recover_many(
 
     settings: dict[str, Array] = {"max_steps": estimator.max_steps, "chunk": chunk}
     problem, start = posed(estimator, mdps, spaces, tables)
+    if mdps[0].discount == 1.0:
+        start = _finite(mdps[0], spaces, problem, start, estimator.tolerance)
     if isinstance(estimator, Likelihood) and not isinstance(demonstrations, np.ndarray):
-        rough = Convex(estimator.free_reward, ROUGH / (1.0 - mdps[0].discount))
+        rough = Convex(estimator.free_reward, over_an_episode(mdps[0], ROUGH))
         seen = _tables(rough, mdps, maps, demonstrations)
-        start = _better(problem, start, backend, posed(rough, mdps, spaces, seen), settings)
+        began, begin = posed(rough, mdps, spaces, seen)
+        begin = begin._replace(x=start.x, values=start.values)
+        random = np.array([random_loss(t, m.choices) for t, m in zip(tables, mdps, strict=True)])
+        start = _better(problem, start, backend, (began, begin), random, settings)
     settings["tolerance"] = estimator.tolerance
     found = search_many(backend, problem, start, count, told=told, **settings)
     return finished(backend, spaces, problem, start.initial, found, estimator, settings)
@@ -210,7 +218,7 @@ def posed(
         upper=LARGEST * ones,
         ridge=(0.0 if steps else estimator.ridge) * ones,
         unit=ones,
-        scale=size / (1.0 - first.discount),
+        scale=over_an_episode(first, size),
         information=visits,
     )
     return problem, Start(initial, np.zeros(space.size), np.zeros(first.states))
@@ -235,7 +243,7 @@ def finished(
     if boundless.any() and not problem.ridge.any():
         rows = np.flatnonzero(boundless)
         ridge = np.zeros((len(total), len(problem.ridge)))
-        ridge[rows] = RESCUE * (1.0 if steps else 1.0 / (1.0 - problem.discount))
+        ridge[rows] = RESCUE * (1.0 if steps else problem.scale)
         problem = problem._replace(ridge=ridge)
         again = search_some(
             backend, problem, Start(initial, found.x, found.values), rows, **settings
@@ -250,14 +258,33 @@ def _better(
     start: Start,
     backend: Backend,
     rough: tuple[Dual, Start],
+    random: np.ndarray,
     settings: dict[str, Array],
 ) -> Start:
-    """Where the convex problems of the same data end, for those where that beats beginning at 0."""
+    """Where the convex problems of the same data end, where that beats `random` [N] actions."""
     found = search_many(backend, *rough, len(problem.target), tolerance=1e-6, **settings)
     loss = (problem.start * found.values).sum(axis=1) - (found.x * problem.target).sum(axis=1)
-    random = problem.information.sum(axis=1) * np.log(problem.base.shape[1])
     good = (loss < random)[:, None]
-    return start._replace(x=np.where(good, found.x, 0.0), values=np.where(good, found.values, 0.0))
+    return start._replace(
+        x=np.where(good, found.x, start.x), values=np.where(good, found.values, start.values)
+    )
+
+
+def _finite(
+    mdp: MDP, spaces: Sequence[Coordinates], problem: Dual, start: Start, tolerance: float
+) -> Start:
+    """A start of finite values, which 0 has not where episodes are not discounted."""
+    if len(spaces) > 1:
+        raise InvalidModel(
+            "a batch at discount 1 needs one set of features for all problems; use recover_each"
+        )
+    one = problem._replace(
+        start=mdp.initial, target=np.zeros(len(start.x)), information=np.zeros(mdp.states)
+    )
+    begun = finite_start(mdp, one, start.x, tolerance)
+    if begun is None:
+        raise InvalidModel(NOWHERE)
+    return start._replace(x=begun[0], values=begun[1])
 
 
 def _tables(
@@ -273,6 +300,13 @@ def _tables(
             raise InvalidModel(
                 "tables must be finite and not negative, [N, S, A] = "
                 f"[N, {shape[0]}, {shape[1]}]; got {given.shape}"
+            )
+        there = mdps[0].choices | mdps[0].ends[:, None]  # several models have all actions
+        if not there.all() and (given * ~there > 0).any():
+            n, s, a = (int(i) for i in np.argwhere(given * ~there > 0)[0])
+            raise InvalidDemonstrations(
+                f"tables must be 0 where an action is not there; problem {n} has "
+                f"{given[n, s, a]:g} in state {s}, action {a}"
             )
         return list(given)
     tables = []
@@ -304,6 +338,10 @@ def _stacked(mdps: Sequence[MDP]) -> Backend:
 
     from tacit.engine.backends.device import Dense
 
+    if any(m.restricted for m in mdps):
+        raise InvalidModel(
+            "a batch of several models knows no unavailable actions or ends; use recover_each"
+        )
     shapes = {(m.states, m.actions, m.discount) for m in mdps}
     if len(shapes) > 1:
         raise InvalidModel(

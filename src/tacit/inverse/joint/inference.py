@@ -37,6 +37,7 @@ from tacit.inverse.noisy.inference import (
 )
 from tacit.inverse.noisy.intervals import Numbers, intervals
 from tacit.inverse.parameters import BLIND, ONE_SIDED, Parameters, inverse_information
+from tacit.model.ends import outside_policy
 
 # Simulated likelihood ratios where a parameter sits on its bound.
 DRAWS = 2000
@@ -165,7 +166,7 @@ def numbers_of(stack: Stack, fitted: StackFit, told: Pooled, task: int) -> Numbe
     steps, part, shape = stack.steps[task], fitted.parts[task], fitted.link
     space, mdp, rows = steps.space, steps.mdp, shape.rows[task]
     limits = np.where(space.signs < 0, told.limits[rows], np.nan)
-    from_start = visitation(mdp, part.point.policy)
+    from_start = visitation(mdp, outside_policy(mdp, part.point.policy))
     scores = advantages(mdp, space, part)
     reaction = information(scores, part.point.policy, from_start.sum(axis=1))
     spent = space.pull_back(from_start)

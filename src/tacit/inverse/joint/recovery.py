@@ -32,6 +32,7 @@ from tacit.inverse.recovery import (
     status_of,
     worst_of,
 )
+from tacit.model.ends import outside_policy
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
@@ -183,12 +184,12 @@ def _recovery(
 ) -> Recovery:
     """The task's own `Recovery`, its weights those of all tasks together."""
     gauge, part = numbers.gauge, found.joint.parts[e]
-    visits = visitation(task.mdp, part.point.policy)
+    visits = visitation(task.mdp, outside_policy(task.mdp, part.point.policy))
     objective, solution = expert_solution(task.mdp, task.features, part, gauge, visits)
     names = coefficient_names(task.features.reward_names, task.features.cost_names)
     steps, whole = found.stack.steps, found.joint.whole
     seen = expectations_from_start(task.mdp, task.features, task.demonstrations)
-    likely, null = action_log_likelihoods(steps[e].counts, part.point.policy)
+    likely, null = action_log_likelihoods(steps[e].counts, part.point.policy, steps[e].mdp.choices)
     return Recovery(
         reward_weights=gauge.reward_weights,
         cost_weights=gauge.cost_weights,
@@ -283,7 +284,7 @@ def _findings(found: Search, told: Pooled, first: Task) -> list[Finding]:
         findings.append(Finding(said, Kind.FORBIDDEN, feature=names[j]))
     space = replace(found.stack.steps[0].space, names=names)
     findings += blind_findings(space, told.errors.blind)
-    findings += feature_findings(first.features)
+    findings += feature_findings(first.features, first.mdp)
     if not found.joint.link.linear:
         said = (
             "Directions and sizes are fitted together, which is convex in each but not in both: "

@@ -19,7 +19,7 @@ from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.noisy.boltzmann import rescued
 from tacit.inverse.noisy.coordinates import Coordinates, coordinates
 from tacit.inverse.noisy.likelihood import VISIBLE
-from tacit.inverse.noisy.steps import Steps, activity_p_value, prune
+from tacit.inverse.noisy.steps import DRAWS, Steps, activity_p_value, prune
 from tacit.inverse.parameters import inverse_information
 
 if TYPE_CHECKING:
@@ -177,6 +177,8 @@ def _without(stack: Stack, fitted: StackFit, where: Where, seed: int) -> tuple[f
     shape = fitted.link.without(1 + k, tasks)
     tested = fitted.link.movable & ~shape.movable
     less = stack.minimise(shape, np.clip(fitted.z, shape.lower, shape.upper), _points(fitted))
+    if not np.isfinite(less.loss):
+        return 1.0 / (1 + DRAWS), less  # without it nothing has a finite value
     if not (fitted.z[tested] > 0).any():
         return 1.0, less
     here = directions(less)

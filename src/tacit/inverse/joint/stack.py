@@ -66,6 +66,8 @@ class Stack:
     def minimise(self, link: Link, z: np.ndarray, near: Sequence[Point]) -> StackFit:
         """The minimum of the sum, from z [n] and points nearby; projected Newton."""
         points = self._points(link, z, near)
+        if not all(np.isfinite(point.loss) for point in points):
+            return self._nowhere(link, z, points)
         problem, here = self._joined(link, z, points)
         direction, length, count = _direction(problem, here), 1.0, 1
         while count < self.max_steps and length > 1e-12 and self._going(problem, here):
@@ -85,6 +87,22 @@ class Stack:
             for task, point in zip(self.problems, points, strict=True)
         )
         return StackFit(link, Fit(problem, here, count, self.tolerance), parts)
+
+    def _nowhere(self, link: Link, z: np.ndarray, points: list[Point]) -> StackFit:
+        """A fit of infinite loss: at z some task has no finite value (discount 1)."""
+        flat = [
+            point._replace(
+                loss=np.inf,
+                gradient=np.zeros(len(point.x)),
+                curvature=np.zeros((len(point.x), len(point.x))),
+                residual=np.inf,
+            )
+            for point in points
+        ]
+        problem, here = self._joined(link, z, flat)
+        pairs = zip(self.problems, flat, strict=True)
+        parts = tuple(Fit(task, point, 1, self.tolerance) for task, point in pairs)
+        return StackFit(link, Fit(problem, here, 1, self.tolerance), parts)
 
     def information(self, fitted: StackFit) -> tuple[np.ndarray, ...]:
         """One [D, D] per task: the information of its steps about its own parameters."""

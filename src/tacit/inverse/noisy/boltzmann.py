@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -10,8 +11,12 @@ from tacit.engine.backends import backend_of
 from tacit.engine.newton_search import Search, advance, begin
 from tacit.engine.progress import pursue
 from tacit.engine.smooth_dual import Dual, Point, loss_at
+from tacit.errors import InvalidModel
 from tacit.forward.solution import Solution, conclude
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.coordinates import Coordinates, Split
+from tacit.inverse.noisy.existence import NOWHERE, finite_start
+from tacit.model.ends import outside_policy, outside_visitation
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 
@@ -20,6 +25,7 @@ from tacit.model.objective import Features, Objective
 LARGEST = 1e5
 # A search that has come this far without an end (in nats a step) is after an infinite parameter.
 FAR = 30.0
+Amount = TypeVar("Amount", float, np.ndarray)
 # Pull towards 0 taken when the demonstrations alone determine no finite parameters.
 RESCUE = 1e-3
 
@@ -33,12 +39,14 @@ class Fit:
         point: where it was left.
         steps: evaluations taken.
         tolerance: what was asked.
+        at_border: whether it was left where, a little further, no value is finite (discount 1).
     """
 
     problem: Dual
     point: Point
     steps: int
     tolerance: float
+    at_border: bool = False
 
     @property
     def free(self) -> np.ndarray:
@@ -119,16 +127,31 @@ def fit(
         ridge=ridge * ones,
         unit=ones,
         # A feature of range one collects at most this much.
-        scale=max(float(np.abs(start).sum()), 1e-300) / (1.0 - mdp.discount) * ones,
+        scale=over_an_episode(mdp, max(float(np.abs(start).sum()), 1e-300)) * ones,
         information=np.zeros(mdp.states) if information is None else information,
     )
     x = np.zeros(space.size) if x is None else x
     values = np.zeros(mdp.states) if values is None else values
-    return _sought(mdp, problem, x, values, tolerance, max_steps)
+    found = _sought(mdp, problem, x, values, tolerance, max_steps)
+    if mdp.discount == 1.0 and np.isinf(found.point.loss):
+        raise InvalidModel(NOWHERE)
+    return found
+
+
+def over_an_episode(mdp: MDP, amount: Amount) -> Amount:
+    """This amount a step, over an episode: 1 / (1 - discount) steps, or a walk to an end.
+
+
+    A scale: at discount 1 an episode may be longer than any number.
+    """
+    return amount / (1.0 - mdp.discount) if mdp.discount < 1.0 else amount * mdp.horizon
 
 
 def refit(mdp: MDP, fitted: Fit, *, max_steps: int = 300, **changes: np.ndarray) -> Fit:
-    """The minimum of the fitted problem with some of its fields changed, sought from the fit."""
+    """The minimum of the fitted problem with some of its fields changed, sought from the fit.
+
+    Its loss is infinite where no value is finite within the bounds (discount 1).
+    """
     problem = fitted.problem._replace(**changes)
     x = np.clip(fitted.point.x, problem.lower, problem.upper)
     return _sought(mdp, problem, x, fitted.point.values, fitted.tolerance, max_steps)
@@ -144,6 +167,11 @@ def _sought(
 ) -> Fit:
     """The `Fit` from this start, as a search that can be watched."""
     backend = backend_of(mdp)
+    if mdp.discount == 1.0:
+        begun = finite_start(mdp, problem, x, tolerance)
+        if begun is None:
+            return Fit(problem, begin(problem, x, values).point, 0, tolerance)
+        x, values = begun
 
     def ahead(search: Search, until: int | None) -> Search:
         limit = max_steps if until is None else until
@@ -162,7 +190,13 @@ def _sought(
         inputs=(problem, x, values, tolerance, max_steps, mdp.transitions),
         kinds=(Search, Point),
     )
-    return Fit(problem, end.point, int(end.steps), tolerance)
+    found = Fit(problem, end.point, int(end.steps), tolerance)
+    if mdp.discount < 1.0 or found.converged:
+        return found
+    # The last step tried was four times as long as the next one would be.
+    beyond = np.clip(end.point.x + 4.0 * end.length * end.direction, problem.lower, problem.upper)
+    missing = np.isinf(float(loss_at(backend, problem, beyond, end.point.values, tolerance)))
+    return replace(found, at_border=bool(missing))
 
 
 def loss_of(mdp: MDP, fitted: Fit, x: np.ndarray) -> float:
@@ -194,6 +228,18 @@ def rescued(
     return refit(mdp, fitted, max_steps=max_steps, ridge=np.full(len(fitted.point.x), ridge)), True
 
 
+def border_findings(fitted: Fit) -> list[Finding]:
+    """That a search ended where values cease to be finite, if it did."""
+    if not fitted.at_border:
+        return []
+    said = (
+        "No finite value at these weights: the search ended where walking in circles begins to "
+        "pay, which at discount 1 is worth more than any number. A step cost among the features, "
+        "or a discount below 1, would mend it."
+    )
+    return [Finding(said, Kind.NOT_CONVERGED)]
+
+
 def expert_solution(
     mdp: MDP,
     features: Features,
@@ -208,6 +254,7 @@ def expert_solution(
     Nothing is solved again: `reached` [S, A] is the visitation of the fitted policy, and
     temperature * values of the fit are the values at that temperature.
     """
+    reached, policy = outside_visitation(mdp, reached), outside_policy(mdp, fitted.point.policy)
     active = [np.isfinite(w).all() for w in split.cost_weights]
     weights = [
         w if on else np.zeros(len(w)) for w, on in zip(split.cost_weights, active, strict=True)
@@ -223,7 +270,7 @@ def expert_solution(
         split.multipliers,
         tolerance=tolerance,
         temperature=temperature,
-        policy=fitted.point.policy,
+        policy=policy,
         iterations=fitted.steps,
     )
     return objective, solution

@@ -16,7 +16,16 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
 from tacit.inverse.identification import unidentified
-from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_solution, fit, loss_of, rescued
+from tacit.inverse.noisy.boltzmann import (
+    RESCUE,
+    Fit,
+    border_findings,
+    expert_solution,
+    fit,
+    loss_of,
+    over_an_episode,
+    rescued,
+)
 from tacit.inverse.noisy.coordinates import Coordinates, Split, coordinates, split
 from tacit.inverse.noisy.inference import advantages, blind_findings, information
 from tacit.inverse.parameters import inverse_information
@@ -28,6 +37,7 @@ from tacit.inverse.recovery import (
     delivered,
     status_of,
 )
+from tacit.model.ends import outside_visitation
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -94,12 +104,12 @@ class Convex:
         point = fitted.point
         visits = np.maximum(point.visits, 0.0)
         reaction = information(advantages(mdp, space, fitted), point.policy, visits)
-        visitation = visits[:, None] * point.policy
+        visitation = outside_visitation(mdp, visits[:, None] * point.policy)
         gauge = split(space, point.x, space.pull_back(visitation), reaction)
         objective, solution = expert_solution(mdp, features, fitted, gauge, visitation)
         _, blind = inverse_information(reaction, fitted.free)
         counts = np.zeros(0) if demonstrations is None else counts_of(mdp, demonstrations)
-        likely, null = action_log_likelihoods(counts, point.policy)
+        likely, null = action_log_likelihoods(counts, point.policy, mdp.choices)
         recovery = Recovery(
             reward_weights=gauge.reward_weights,
             cost_weights=gauge.cost_weights,
@@ -125,8 +135,9 @@ class Convex:
                 gauge.cost_weights,
                 active=gauge.multipliers > 0,
                 findings=(
+                    *border_findings(fitted),
                     *_ending_findings(mdp, ending),
-                    *feature_findings(features),
+                    *feature_findings(features, mdp),
                     *blind_findings(space, blind),
                     *([] if demonstrations is None else data_findings(mdp, demonstrations)),
                     *_need_findings(gauge),
@@ -167,9 +178,9 @@ class Convex:
 def _rescue(mdp: MDP) -> float:
     """The ridge of last resort: a scaled feature is missed by at most 1 / (1 - discount).
 
-    So the parameters stay below 1000.
+    So the parameters stay below 1000. At discount 1 the length of a walk to an end is the scale.
     """
-    return RESCUE / (1.0 - mdp.discount)
+    return over_an_episode(mdp, RESCUE)
 
 
 def _ending_findings(mdp: MDP, ending: Kind | None) -> list[Finding]:

@@ -29,6 +29,7 @@ class Coordinates:
         scales: [D] what the features were divided by.
         blocks: one slice of the coordinates for the reward, then one per constraint.
         names: [D] what to call each coordinate.
+        ending: whether episodes end, so that sums may stop at any time.
     """
 
     tables: np.ndarray
@@ -36,6 +37,7 @@ class Coordinates:
     scales: np.ndarray
     blocks: tuple[slice, ...]
     names: tuple[str, ...]
+    ending: bool = False
 
     @property
     def size(self) -> int:
@@ -67,12 +69,15 @@ def coordinates(mdp: MDP, features: Features) -> Coordinates:
         full = table if table.ndim == 3 else np.repeat(table[:, None, :], mdp.actions, axis=1)
         columns = np.moveaxis(full, 2, 0)
         span = np.ptp(columns, axis=(1, 2))
+        if mdp.restricted:
+            columns = np.where(mdp.choices | mdp.ends[:, None], columns, 0.0)
+            span = _span(mdp, columns)
         largest = np.abs(columns).max(axis=(1, 2))
         varies = span > 1e-12 * largest
         scale = np.where(varies, span, np.where(largest > 0, largest, 1.0))
         sign = 1.0 if k == 0 else -1.0
         # A constant influences nothing; as zeros it cannot even seem to, by rounding or because
-        # trajectories were cut off.
+        # trajectories were cut off. Where episodes end it counts their steps: 0 comes after them.
         tables.append(np.where(varies, sign / scale, 0.0)[:, None, None] * columns)
         signs.append(np.full(len(scale), sign))
         scales.append(scale)
@@ -85,7 +90,20 @@ def coordinates(mdp: MDP, features: Features) -> Coordinates:
         np.concatenate(scales),
         tuple(blocks),
         names,
+        bool(mdp.ends.any()),
     )
+
+
+def _span(mdp: MDP, columns: np.ndarray) -> np.ndarray:
+    """[D] largest minus smallest value of columns [D, S, A] over the actions that are there.
+
+    Where episodes end, 0 is a value as well: that of all that would come after.
+    """
+    there = columns[:, mdp.choices]
+    high, low = there.max(axis=1), there.min(axis=1)
+    if mdp.ends.any():
+        high, low = np.maximum(high, 0.0), np.minimum(low, 0.0)
+    return high - low
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,6 +54,8 @@ def advantages(mdp: MDP, space: Coordinates, fitted: Fit) -> np.ndarray:
     for d, values in enumerate(fitted.point.table_values):
         later = mdp.discount * mdp.expected_next(np.ascontiguousarray(values))
         result[d] = space.tables[d] + later - values[:, None]
+    if mdp.restricted:
+        result[:, ~mdp.choices] = 0.0  # never taken, and nothing at an end is chosen
     return result
 
 

@@ -241,13 +241,32 @@ def _budget_ends(
     def rise(ratio: float) -> float:
         return around.rise(top - ratio * bottom, constant)
 
+    cut = 0.5 * TWO_SIDED**2
+    if fitted.problem.discount == 1.0:
+        costs = -space.tables[block] * space.scales[block][:, None, None]
+        return (
+            _far_crossing(rise, budget, -np.inf if costs.min() < 0 else 0.0, cut),
+            _far_crossing(rise, budget, np.inf if costs.max() > 0 else 0.0, cut),
+        )
     # What any policy can spend, with weights that sum to 1.
     costs = (
         -space.tables[block] * space.scales[block][:, None, None] / (1.0 - fitted.problem.discount)
     )
-    least, most = min(float(costs.min()), budget), max(float(costs.max()), budget)
-    cut = 0.5 * TWO_SIDED**2
+    nothing = [0.0] if space.ending else []
+    least = min(float(costs.min()), budget, *nothing)
+    most = max(float(costs.max()), budget, *nothing)
     return _crossing(rise, budget, least, cut), _crossing(rise, budget, most, cut)
+
+
+def _far_crossing(rise: Callable[[float], float], start: float, end: float, cut: float) -> float:
+    """The same where the end may be infinite: an episode can be longer than any number."""
+    if np.isfinite(end):
+        return _crossing(rise, start, end, cut)
+    for doubling in range(40):
+        reach = start + np.sign(end) * 2.0**doubling * max(abs(start), 1e-12)
+        if rise(reach) > cut:
+            return _crossing(rise, start, reach, cut)
+    return end
 
 
 def _crossing(rise: Callable[[float], float], start: float, end: float, cut: float) -> float:

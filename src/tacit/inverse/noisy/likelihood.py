@@ -24,7 +24,14 @@ from tacit.inverse.findings import (
     more_data_findings,
 )
 from tacit.inverse.identification import unmeasured
-from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_solution, refit, rescued
+from tacit.inverse.noisy.boltzmann import (
+    RESCUE,
+    Fit,
+    border_findings,
+    expert_solution,
+    refit,
+    rescued,
+)
 from tacit.inverse.noisy.coordinates import DeltaMethod, Split, coordinates, split
 from tacit.inverse.noisy.inference import (
     Errors,
@@ -47,6 +54,7 @@ from tacit.inverse.recovery import (
     delivered,
     status_of,
 )
+from tacit.model.ends import outside_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -113,14 +121,14 @@ def report(
     findings = (
         *_constraint_findings(evidence, p_values),
         *_parameter_findings(steps, evidence),
-        *feature_findings(features),
+        *feature_findings(features, mdp),
         *data_findings(mdp, demonstrations),
         *_method_findings(steps, evidence),
         *more_data_findings(list(space.names), weights, demonstrations, clustered),
         *([] if seen is None else guarantee_findings(seen, reached)),
     )
     objective, solution = expert_solution(mdp, features, fitted, gauge, evidence.reached)
-    likely, null = action_log_likelihoods(steps.counts, fitted.point.policy)
+    likely, null = action_log_likelihoods(steps.counts, fitted.point.policy, mdp.choices)
     return Recovery(
         reward_weights=gauge.reward_weights,
         cost_weights=gauge.cost_weights,
@@ -171,7 +179,7 @@ def _evidence(demonstrations: Observed, steps: Steps, kept: Fit, max_steps: int)
     policy = fitted.point.policy
     fisher = information(scores, policy, steps.visits)
     free = undecided(fitted, fisher, fitted.free & ~shut) & ~shut
-    reached = visitation(mdp, policy)
+    reached = visitation(mdp, outside_policy(mdp, policy))
     reaction = information(scores, policy, reached.sum(axis=1))
     return Evidence(
         fitted=fitted,
@@ -277,6 +285,7 @@ def _method_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
             "them."
         )
         return [*findings, Finding(said, Kind.DETERMINISTIC, number=RESCUE)]
+    findings += border_findings(evidence.fitted)
     if not evidence.fitted.converged:
         said = "The search stopped before its tolerance was met: no error bars are given."
         return [*findings, Finding(said, Kind.NOT_CONVERGED)]

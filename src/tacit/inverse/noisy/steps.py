@@ -1,7 +1,8 @@
 """The observed steps as a likelihood to be maximised, and which constraints it needs.
 
 Minus the log-likelihood of all observed actions equals b . V_soft(theta) - theta . sum N phi with
-b(s') = N(s') - discount * inflow of N: the dual of `Convex` with the start replaced by b.
+b(s') = N(s') - discount * inflow of N: the dual of `Convex` with the start replaced by b. Where
+episodes end V is what the end pays, linear in theta, and b is minus the expected arrivals.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import numpy as np
 
 from tacit.data.observed import Observed, tally_of
 from tacit.data.tally import Tally
-from tacit.inverse.noisy.boltzmann import LARGEST, Fit, fit, refit
+from tacit.inverse.noisy.boltzmann import LARGEST, Fit, fit, over_an_episode, refit
 from tacit.inverse.noisy.coordinates import Coordinates
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.parameters import BLIND, inverse_information
+from tacit.inverse.recovery import random_loss
 from tacit.model.mdp import MDP
 
 # Ridge of the fit that a search begins from where it may matter.
@@ -56,7 +58,8 @@ class Steps:
         mdp: the model.
         space: its coordinates.
         counts: [S, A] how often each action was taken.
-        start: [S] the b of the likelihood.
+        start: [S] the b of the likelihood; complete trips whose moves are certain make it the
+            number of trips that begin in each state, at discount 1.
         target: [D] sums of the features over all steps.
         discounted: [S, A] mean discounted visits of the trajectories that begin at the start, if
             there are any.
@@ -80,7 +83,7 @@ class Steps:
         visits = None
         if tally.trajectories:
             alike = (np.ptp(space.tables, axis=2) == 0).all(axis=0)
-            visits = tally.visitation(mdp.absorbing & alike)
+            visits = tally.visitation(mdp.absorbing & ~mdp.ends & alike)
         return cls(mdp, space, counts, start, space.pull_back(counts), visits, tally)
 
     @property
@@ -91,7 +94,8 @@ class Steps:
     @property
     def convex(self) -> bool:
         """Whether the likelihood is convex for certain, so that its optimum is global."""
-        return bool(self.start.min() >= -1e-9 * self.counts.sum())
+        within = self.start[~self.mdp.ends]  # the value of an end is linear
+        return bool(within.min(initial=0.0) >= -1e-9 * self.counts.sum())
 
     def fit(self, options: Options, *, near: Fit | None = None) -> Fit:
         """The maximum of the likelihood, sought from a fit nearby if there is one."""
@@ -121,7 +125,7 @@ class Steps:
 
         It is not where trajectories are so few or short that no policy collects what they do.
         """
-        ridge = ROUGH / (1.0 - self.mdp.discount)
+        ridge = over_an_episode(self.mdp, ROUGH)
         rough = fit(
             self.mdp,
             self.space,
@@ -135,7 +139,7 @@ class Steps:
         )
         point = rough.point
         loss = float(self.start @ point.values - point.x @ self.target)
-        if not loss < self.counts.sum() * np.log(self.mdp.actions):  # what random actions cost
+        if not loss < random_loss(self.counts, self.mdp.choices):
             return None, None
         # A feature that moves nothing matches cut-off trajectories with any parameter.
         moves = np.diagonal(point.curvature) > ridge * (1.0 + 1e-9)
@@ -163,6 +167,8 @@ def active_constraints(
         lower = np.where(tested, 0.0, fitted.problem.lower)
         upper = np.where(tested, 0.0, fitted.problem.upper)
         less = refit(steps.mdp, fitted, max_steps=max_steps, lower=lower, upper=upper)
+        if not np.isfinite(less.point.loss):
+            return 1.0 / (1 + DRAWS), less  # without it nothing has a finite value
         if not (fitted.point.x[tested] > 0).any():
             return 1.0, less
         scores = advantages(steps.mdp, space, less)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.forward.policies import policy_values
+from tacit.model.ends import uniform_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -89,7 +90,7 @@ class Columns:
 
 def columns_of(mdp: MDP, features: Features, *, free_reward: bool = False) -> Columns:
     """The `Columns` of these features on this model."""
-    uniform = np.full((mdp.states, mdp.actions), 1.0 / mdp.actions)
+    uniform = uniform_policy(mdp)
     tables, units, block, feature, inert = [], [], [], [], []
     for b, given in enumerate((features.reward, *features.costs)):
         full = given if given.ndim == 3 else np.repeat(given[:, None, :], mdp.actions, axis=1)
@@ -119,12 +120,19 @@ def columns_of(mdp: MDP, features: Features, *, free_reward: bool = False) -> Co
 
 def canonical(mdp: MDP, table: np.ndarray, uniform: np.ndarray) -> tuple[np.ndarray, float]:
     """[S, A] the table less the values of the `uniform` policy, over its size; and that size."""
+    if mdp.restricted:
+        table = np.where(mdp.choices | mdp.ends[:, None], table, 0.0)
     largest = float(np.abs(table).max())
-    # The mean first: what is the same everywhere needs no linear solve to be removed.
-    centred = table - table.mean()
+    # The mean first: what is the same everywhere needs no linear solve to be removed. Where
+    # episodes end it is not the same after them.
+    centred = table if mdp.ends.any() else table - table.mean()
     values = policy_values(mdp, uniform, centred)
     column = centred + mdp.discount * mdp.expected_next(values) - values[:, None]
-    size = float(np.sqrt(np.mean(column**2)))
+    if mdp.restricted:  # nothing is gained by what is not there, nor at an end
+        column = np.where(mdp.available, column, 0.0)
+        size = float(np.sqrt(np.sum(column**2) / mdp.available.sum()))
+    else:
+        size = float(np.sqrt(np.mean(column**2)))
     if size <= INERT * largest:
         return np.zeros_like(column), 0.0
     return column / size, size

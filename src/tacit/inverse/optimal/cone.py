@@ -12,7 +12,10 @@ action) pairs and V >= backup on all others. Three kinds of states:
 
 So the variables are the amounts and the frontier values, however many states there are. Where the
 frontier is large, because little was shown of a large world, nothing is eliminated instead: all
-values are variables, and all rows are sparse.
+values are variables, and all rows are sparse. So it is at discount 1, where demonstrated actions
+may go in circles and some amounts have no finite values at all.
+
+Actions that are not there give no inequality. An end counts as visited: its value is what it pays.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ class Cone:
         mdp: the model.
         tables: [C, S, A] the columns.
         observed: [S, A] bool, the pairs that were demonstrated.
-        visited: [S] bool.
+        visited: [S] bool; ends are.
         frontier: [F] states never visited though an observed pair can lead there.
         free: [V] states whose values are variables: the frontier, or all.
         rest: [R] states whose values follow from an optimal policy there.
@@ -48,7 +51,8 @@ class Cone:
         equalities: [E, n] rows that are 0 on every explanation: second actions seen in a state, or
             all that were seen.
         ceilings: [F, n] rows that are <= 0: values of the frontier against their bound.
-        stopped: the model in which visited and frontier states are never left; None if R = 0.
+        stopped: the model in which visited and frontier states are never left, or where some
+            actions are not there, end an episode; None if R = 0.
         moves: [S * A, S] sparse transitions.
     """
 
@@ -78,7 +82,7 @@ class Cone:
     @property
     def restricted(self) -> np.ndarray:
         """[S, A] bool, the pairs whose backup must not exceed the value: inequalities."""
-        held = ~self.observed
+        held = self.mdp.available & ~self.observed
         held[self.rest] = False
         return held
 
@@ -90,13 +94,14 @@ class Cone:
 
 def cone(mdp: MDP, tables: np.ndarray, counts: np.ndarray) -> Cone:
     """The `Cone` of these columns [C, S, A], for demonstrations with these `counts` [S, A]."""
+    counts = shown_counts(mdp, counts)
     observed = counts > 0
     visited = np.asarray(observed.any(axis=1))
     moves = mdp.sparse()
     entered = (observed.ravel().astype(float) @ moves) > 0
     frontier = np.flatnonzero(entered & ~visited)
     rest = np.flatnonzero(~entered & ~visited)
-    if len(frontier) > MANY:
+    if len(frontier) > MANY or mdp.discount == 1.0:
         free, rest = np.arange(mdp.states), rest[:0]
         forms, second = _own_values(len(tables), mdp.states), observed
     else:
@@ -121,6 +126,15 @@ def cone(mdp: MDP, tables: np.ndarray, counts: np.ndarray) -> Cone:
     return replace(found, equalities=rows(found, forms, *np.nonzero(second)))
 
 
+def shown_counts(mdp: MDP, counts: np.ndarray) -> np.ndarray:
+    """[S, A] the counts, with the one thing there is to do at an end done once."""
+    if not mdp.ends.any():
+        return counts
+    shown = counts.copy()
+    shown[mdp.ends, 0] = 1.0
+    return shown
+
+
 def _own_values(columns: int, states: int) -> Matrix:
     """[S, n] sparse, each value a variable of its own."""
     from scipy.sparse import csr_array, eye_array, hstack
@@ -132,7 +146,9 @@ def _ceilings(mdp: MDP, tables: np.ndarray, forms: Matrix, frontier: np.ndarray)
     """[F, n] value minus its bound, for the states of the frontier."""
     if len(frontier) == 0:
         return np.zeros((0, forms.shape[1]))
-    return _with_gains(forms[frontier], -most_worth(mdp, tables)[frontier])
+    most = most_worth(mdp, tables)[frontier]
+    bounded = np.isfinite(most).all(axis=1)  # at discount 1 a column alone may be worth anything
+    return _with_gains(forms[frontier[bounded]], -most[bounded])
 
 
 def _with_gains(block: Matrix, gains: np.ndarray) -> Matrix:
@@ -191,6 +207,10 @@ def _evaluated(steps: Matrix, inside: np.ndarray, gains: np.ndarray, discount: f
 def _stopped(mdp: MDP, rest: np.ndarray) -> MDP:
     """The model in which all states but the `rest` lead to themselves."""
     held = np.setdiff1d(np.arange(mdp.states), rest)
+    if mdp.restricted:
+        there = mdp.available.copy()
+        there[held] = False
+        return MDP(mdp.transitions, mdp.initial, mdp.discount, available=there)
     states, chances = mdp.transitions.states.copy(), mdp.transitions.probabilities.copy()
     states[held] = held[:, None, None]
     chances[held] = 0.0
@@ -209,7 +229,8 @@ def values(cone: Cone, x: np.ndarray, start: Column | None) -> tuple[np.ndarray,
     table = np.tensordot(x[: cone.width], cone.tables, 1)
     held = np.ones(cone.mdp.states, bool)
     held[cone.rest] = False
-    table[held] = (1.0 - cone.mdp.discount) * found[held, None]
+    share = 1.0 if cone.stopped.restricted else 1.0 - cone.mdp.discount
+    table[held] = share * found[held, None]
     best = best_column(cone.stopped, table[None], np.ones(1), start=start)
     found[cone.rest] = best.values[0, cone.rest]
     return found, best
@@ -218,7 +239,13 @@ def values(cone: Cone, x: np.ndarray, start: Column | None) -> tuple[np.ndarray,
 def slack(cone: Cone, x: np.ndarray, values: np.ndarray) -> np.ndarray:
     """[S, A] by how much each action falls short of the value, at x [n] and `values` [S]."""
     table = np.tensordot(x[: cone.width], cone.tables, 1)
-    return values[:, None] - table - cone.mdp.discount * cone.mdp.expected_next(values)
+    return shortfall(cone.mdp, table, values)
+
+
+def shortfall(mdp: MDP, table: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """[S, A] values - table - discount * P values; 0 for actions that are not there."""
+    short = values[:, None] - table - mdp.discount * mdp.expected_next(values)
+    return np.where(mdp.choices, short, 0.0) if mdp.restricted else short
 
 
 def full_forms(cone: Cone, policy: np.ndarray | None) -> Matrix:

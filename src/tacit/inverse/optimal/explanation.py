@@ -171,7 +171,7 @@ def silent(evidence: Evidence) -> Recovery:
 def _shared_findings(evidence: Evidence) -> list[Finding]:
     return [
         *data_findings(evidence.mdp, evidence.demonstrations),
-        *feature_findings(evidence.features),
+        *feature_findings(evidence.features, evidence.mdp),
         *map_findings(evidence.columns, evidence.features),
     ]
 

@@ -25,6 +25,7 @@ from tacit.inverse.optimal.columns import Columns
 from tacit.inverse.optimal.cone import Cone, cone
 from tacit.inverse.optimal.program import least
 from tacit.inverse.optimal.questions import NOTHING, Questions
+from tacit.model.ends import outside_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import Successors
@@ -94,6 +95,7 @@ def gauge(
         for part, is_active in zip(theta[1:], active, strict=True)
     ]
     gains = columns.table(amounts) + mdp.discount * mdp.expected_next(values)
+    gains = np.where(mdp.choices, gains, -np.inf)
     budgets, moved = _budgets(evidence, costs, active, gains.argmax(axis=1))
     findings = [
         Finding(
@@ -155,7 +157,7 @@ def expectation_ranges(
     Within reach of policies that take demonstrated actions in visited states and any elsewhere;
     and near the demonstrations' own expectations, where these are known.
     """
-    allowed = observed | ~observed.any(axis=1, keepdims=True)
+    allowed = mdp.choices & (observed | ~observed.any(axis=1, keepdims=True))
     narrow, chosen = _restrict(mdp, allowed)
     every = np.arange(mdp.states)[:, None]
     ranges = []
@@ -199,11 +201,13 @@ def calibrate(
     unseen = counts.sum(axis=1) == 0
     taken = counts.copy()
     taken[unseen, fallback[unseen]] = 1.0
-    spent = costs_of(costs, visitation(mdp, taken / taken.sum(axis=1, keepdims=True)))
+    policy = taken / taken.sum(axis=1, keepdims=True)
+    spent = costs_of(costs, visitation(mdp, outside_policy(mdp, policy)))
     kept = np.zeros(len(spent), bool)
     if np.isnan(wanted).any():
         return spent, kept
-    spread = np.ptp(costs.reshape(len(costs), -1), axis=1) / (1.0 - mdp.discount)
+    spread = np.ptp(costs.reshape(len(costs), -1), axis=1)
+    spread = spread / (1.0 - mdp.discount) if mdp.discount < 1.0 else spread * mdp.horizon
     scale = np.maximum(np.maximum(spread, np.abs(wanted)), 1e-300)
     if _distance(mdp, costs, wanted, taken > 0, scale) <= MOVED:
         return spent, kept
@@ -233,7 +237,13 @@ def _distance(
 
 
 def _restrict(mdp: MDP, allowed: np.ndarray) -> tuple[MDP, np.ndarray]:
-    """The model in which actions not allowed do what the first allowed one does; [S, A] which."""
+    """The model in which actions not allowed do what the first allowed one does; [S, A] which.
+
+    Where some are not there anyway, the others are not there either.
+    """
+    if mdp.restricted:
+        narrow = MDP(mdp.transitions, mdp.initial, mdp.discount, available=allowed & mdp.available)
+        return narrow, np.tile(np.arange(mdp.actions), (mdp.states, 1))
     first = allowed.argmax(axis=1)
     chosen = np.where(allowed, np.arange(mdp.actions), first[:, None])
     every = np.arange(mdp.states)[:, None]

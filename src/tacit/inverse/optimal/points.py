@@ -14,9 +14,20 @@ import numpy as np
 
 from tacit.forward.policies import visitation
 from tacit.forward.pricing import Column, best_column
-from tacit.inverse.optimal.cone import Cone, Matrix, full_forms, most_worth, slack, total, values
+from tacit.inverse.optimal.cone import (
+    Cone,
+    Matrix,
+    full_forms,
+    most_worth,
+    shortfall,
+    shown_counts,
+    slack,
+    total,
+    values,
+)
 from tacit.inverse.optimal.program import Program, least
 from tacit.inverse.optimal.questions import NOTHING, Questions
+from tacit.model.ends import outside_policy
 
 # Slack below this, amounts summing to one, is called a tie: ten times the broken inequalities.
 TIE = 1e-8
@@ -53,11 +64,11 @@ def best_point(questions: Questions) -> Point:
     """The `Point` of largest margin."""
     cone = questions.cone
     ties, inner = forced_ties(questions)
-    strict = cone.visited[:, None] & ~cone.observed & ~ties
+    strict = cone.visited[:, None] & cone.mdp.available & ~cone.observed & ~ties
     x, margin = inner, 0.0
     if strict.any():
         program = Program(cone, strict=strict, tolerance=questions.tolerance)
-        program.bound_extra(0.0, 4.0 * np.abs(cone.tables).max() / (1.0 - cone.mdp.discount))
+        program.bound_extra(0.0, 4.0 * np.abs(cone.tables).max() / program.share)
         corner = program.maximise(np.zeros(cone.size), 1.0)
         if corner[-1] > questions.tolerance:
             x, margin = _settled(program, corner)
@@ -68,7 +79,7 @@ def best_point(questions: Questions) -> Point:
 def forced_ties(questions: Questions) -> tuple[np.ndarray, np.ndarray]:
     """[S, A] the pairs that tie in every explanation, and [n] one in which only these do."""
     cone, program = questions.cone, questions.program
-    undecided = cone.visited[:, None] & ~cone.observed
+    undecided = cone.visited[:, None] & cone.mdp.available & ~cone.observed
     points = []
     for _ in range(ROUNDS):
         if not undecided.any():
@@ -171,13 +182,9 @@ def nearest(cone: Cone, counts: np.ndarray) -> Nearest:
     amounts, level = amounts / size, found[width:] / size
     table = np.tensordot(amounts, cone.tables, 1)
     best = best_column(mdp, table[None], np.ones(1)).values[0]
-
-    def short(values: np.ndarray) -> np.ndarray:
-        return values[:, None] - table - mdp.discount * mdp.expected_next(values)
-
-    return Nearest(
-        amounts, best, np.maximum(short(best), 0.0), float(max(0.0, -short(level).min()))
-    )
+    left = shortfall(mdp, table, best)
+    broken = float(max(0.0, -shortfall(mdp, table, level).min()))
+    return Nearest(amounts, best, np.maximum(left, 0.0), broken)
 
 
 def _least_slack(cone: Cone, weights: np.ndarray, unit: np.ndarray) -> np.ndarray:
@@ -190,9 +197,12 @@ def _least_slack(cone: Cone, weights: np.ndarray, unit: np.ndarray) -> np.ndarra
     # Values of states never visited are held below what the columns can be worth there.
     unseen = np.flatnonzero(~cone.visited)
     most = most_worth(mdp, cone.tables)[unseen]
+    bounded = np.isfinite(most).all(axis=1)
+    unseen, most = unseen[bounded], most[bounded]
+    there = np.flatnonzero(mdp.choices.ravel())
     matrix: Matrix = block_array(
         [
-            [csc_array(gains), csc_array(mdp.discount * cone.moves - own)],
+            [csc_array(gains[there]), csc_array(mdp.discount * cone.moves - own)[there]],
             [csc_array(-most), csc_array(eye_array(mdp.states))[unseen]],
             [csc_array(unit[None]), None],
         ]
@@ -213,7 +223,9 @@ def _gains(cone: Cone, counts: np.ndarray) -> np.ndarray:
 
     One for all if none gains anything.
     """
-    taken = np.where(cone.visited[:, None], counts, 1.0)
-    visits = visitation(cone.mdp, taken / taken.sum(axis=1, keepdims=True))
+    mdp = cone.mdp
+    taken = np.where(cone.visited[:, None], shown_counts(mdp, counts), 1.0 * mdp.choices)
+    policy = taken / taken.sum(axis=1, keepdims=True)
+    visits = visitation(mdp, outside_policy(mdp, policy))
     gains = np.tensordot(cone.tables, visits, 2)
     return gains if (gains > LEAST_GAIN).any() else np.ones(cone.width)

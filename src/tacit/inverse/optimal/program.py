@@ -75,11 +75,20 @@ class Program:
         """[n + 1] an explanation x where the slack of `pairs` [S, A] is largest in sum; the sum."""
         assert not self.strict.any(), "the extra variable cannot be margin and sum at once"
         bound = 4.0 * np.abs(self.cone.tables).max(initial=0.0) * max(1, int(pairs.sum()))
-        self.bound_extra(0.0, bound / (1.0 - self.cone.mdp.discount))
+        self.bound_extra(0.0, bound / self.share)
         corner = self._cut(np.r_[np.zeros(self.cone.size), 1.0], pairs.astype(float))
         self._solver.deleteRows(len(self._sums), np.array(self._sums, np.int32))
         self.bound_extra(0.0, 0.0)
         return corner
+
+    @property
+    def share(self) -> float:
+        """Of an episode that one step is: slack is at most the tables' size over it.
+
+        At discount 1 slack has no bound, and one far beyond any that matters is taken.
+        """
+        mdp = self.cone.mdp
+        return 1.0 - mdp.discount if mdp.discount < 1.0 else 1e-3 / mdp.horizon
 
     def bound_extra(self, lower: float, upper: float) -> None:
         """Sets the bounds of the extra variable."""

@@ -55,7 +55,7 @@ def report(
         *_about_constraints(best, needed),
         *_about_rounds(rules, best, history),
         *_about_cuts(rules, seen),
-        *feature_findings(features),
+        *feature_findings(features, mdp),
         *data_findings(mdp, demonstrations),
     ]
     return Recovery(

@@ -12,6 +12,7 @@ from tacit.forward.policies import visitation, visitation_recursion
 from tacit.forward.solution import Certificate, Mixture, Solution, Status
 from tacit.inverse.expectations import Blocks, Expectations, pull_back
 from tacit.inverse.paper.projections import Yardsticks, first_weights, stride
+from tacit.model.ends import outside_policy, uniform_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -243,8 +244,11 @@ def _first_guess(mdp: MDP, seen: Expectations) -> tuple[Solution, np.ndarray]:
     visits = seen.visitation.sum(axis=1)
     shown = visits > 0
     policy = np.where(
-        shown[:, None], seen.visitation / np.where(shown, visits, 1.0)[:, None], 1.0 / mdp.actions
+        shown[:, None],
+        seen.visitation / np.where(shown, visits, 1.0)[:, None],
+        uniform_policy(mdp),
     )
+    policy = outside_policy(mdp, policy)
     constraints = np.zeros(len(seen.costs))
     unknown = Certificate(np.nan, np.nan, np.nan, np.nan)
     guess = Solution(
