@@ -141,7 +141,6 @@ def fit(
 def over_an_episode(mdp: MDP, amount: Amount) -> Amount:
     """This amount a step, over an episode: 1 / (1 - discount) steps, or a walk to an end.
 
-
     A scale: at discount 1 an episode may be longer than any number.
     """
     return amount / (1.0 - mdp.discount) if mdp.discount < 1.0 else amount * mdp.horizon
