@@ -14,7 +14,7 @@ from tacit import MDP, Demonstrations, Features
 
 
 def model(links, states: int, actions: int, *, discount: float = 1.0, initial=None) -> MDP:
-    """The `MDP` of these links (state, action, {next: probability} or next); the rest is not there."""
+    """The `MDP` of links (state, action, next or {next: chance}); other pairs are not there."""
     moves, there = np.zeros((states, actions, states)), np.zeros((states, actions), bool)
     for state, action, reached in links:
         there[state, action] = True
