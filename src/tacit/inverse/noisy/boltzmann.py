@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
 from tacit.engine.backends import backend_of
-from tacit.engine.newton_search import Search, advance, begin
+from tacit.engine.newton_search import Search, advance, begin, newton_step
 from tacit.engine.progress import pursue
 from tacit.engine.smooth_dual import Dual, Point, loss_at
 from tacit.errors import InvalidModel
@@ -25,6 +25,9 @@ from tacit.model.objective import Features, Objective
 LARGEST = 1e5
 # A search that has come this far without an end (in nats a step) is after an infinite parameter.
 FAR = 30.0
+# A step of this size or less (scaled features), beyond which no value is finite, ends at a border.
+NEAR = 1e-3
+
 Amount = TypeVar("Amount", float, np.ndarray)
 # Pull towards 0 taken when the demonstrations alone determine no finite parameters.
 RESCUE = 1e-3
@@ -39,14 +42,12 @@ class Fit:
         point: where it was left.
         steps: evaluations taken.
         tolerance: what was asked.
-        at_border: whether it was left where, a little further, no value is finite (discount 1).
     """
 
     problem: Dual
     point: Point
     steps: int
     tolerance: float
-    at_border: bool = False
 
     @property
     def free(self) -> np.ndarray:
@@ -189,13 +190,7 @@ def _sought(
         inputs=(problem, x, values, tolerance, max_steps, mdp.transitions),
         kinds=(Search, Point),
     )
-    found = Fit(problem, end.point, int(end.steps), tolerance)
-    if mdp.discount < 1.0 or found.converged:
-        return found
-    # The last step tried was four times as long as the next one would be.
-    beyond = np.clip(end.point.x + 4.0 * end.length * end.direction, problem.lower, problem.upper)
-    missing = np.isinf(float(loss_at(backend, problem, beyond, end.point.values, tolerance)))
-    return replace(found, at_border=bool(missing))
+    return Fit(problem, end.point, int(end.steps), tolerance)
 
 
 def loss_of(mdp: MDP, fitted: Fit, x: np.ndarray) -> float:
@@ -227,9 +222,20 @@ def rescued(
     return refit(mdp, fitted, max_steps=max_steps, ridge=np.full(len(fitted.point.x), ridge)), True
 
 
-def border_findings(fitted: Fit) -> list[Finding]:
+def at_border(mdp: MDP, fitted: Fit) -> bool:
+    """Whether a search ended where, a small step further, no value is finite (discount 1)."""
+    if mdp.discount < 1.0 or fitted.converged or not np.isfinite(fitted.point.loss):
+        return False
+    problem, point, backend = fitted.problem, fitted.point, backend_of(mdp)
+    step = np.asarray(newton_step(backend, problem, point))
+    step = step / max(1.0, float(np.abs(step).max(initial=0.0)) / NEAR)
+    beyond = np.clip(point.x + step, problem.lower, problem.upper)
+    return bool(np.isinf(float(loss_at(backend, problem, beyond, point.values, fitted.tolerance))))
+
+
+def border_findings(mdp: MDP, fitted: Fit) -> list[Finding]:
     """That a search ended where values cease to be finite, if it did."""
-    if not fitted.at_border:
+    if not at_border(mdp, fitted):
         return []
     said = (
         "No finite value at these weights: the search ended where walking in circles begins to "

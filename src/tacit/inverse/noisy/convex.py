@@ -135,7 +135,7 @@ class Convex:
                 gauge.cost_weights,
                 active=gauge.multipliers > 0,
                 findings=(
-                    *border_findings(fitted),
+                    *border_findings(mdp, fitted),
                     *_ending_findings(mdp, ending),
                     *feature_findings(features, mdp),
                     *blind_findings(space, blind),

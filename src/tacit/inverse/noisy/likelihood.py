@@ -285,7 +285,7 @@ def _method_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
             "them."
         )
         return [*findings, Finding(said, Kind.DETERMINISTIC, number=RESCUE)]
-    findings += border_findings(evidence.fitted)
+    findings += border_findings(steps.mdp, evidence.fitted)
     if not evidence.fitted.converged:
         said = "The search stopped before its tolerance was met: no error bars are given."
         return [*findings, Finding(said, Kind.NOT_CONVERGED)]
