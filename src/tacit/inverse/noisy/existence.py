@@ -66,7 +66,7 @@ def _program(mdp: MDP, problem: Dual, *, cost: np.ndarray, drop: float) -> np.nd
     The share of log(actions) by which the potential falls is at least `drop`.
     """
     from scipy.optimize import linprog
-    from scipy.sparse import csr_array, hstack, identity
+    from scipy.sparse import csr_array, hstack
 
     states, actions = np.nonzero(mdp.available)
     flat = problem.tables.reshape(len(problem.target), -1)
@@ -80,9 +80,8 @@ def _program(mdp: MDP, problem: Dual, *, cost: np.ndarray, drop: float) -> np.nd
     # The potential of an end is what it pays.
     ends = np.flatnonzero(mdp.ends)
     paid = csr_array(problem.tables[:, ends, 0].T)
-    fixed = hstack(
-        [paid, -paid, -identity(mdp.states, format="csr")[ends], np.zeros((len(ends), 1))]
-    )
+    at_ends = csr_array(-np.eye(mdp.states)[ends])
+    fixed = hstack([paid, -paid, at_ends, np.zeros((len(ends), 1))])
     lower, upper = problem.lower, problem.upper
     sides = [(max(low, 0.0), max(high, 0.0)) for low, high in zip(lower, upper, strict=True)]
     sides += [(max(-high, 0.0), max(-low, 0.0)) for low, high in zip(lower, upper, strict=True)]
