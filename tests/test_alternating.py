@@ -538,7 +538,8 @@ def test_a_vanishing_weight_that_should_grow_is_no_rest():
 @pytest.mark.parametrize("hill", ["absolute", "as-written"])
 def test_calibrated_budgets_recover_the_behaviour_of_the_paper_s_grids(hill):
     gaps, noises, distances, seconds = [], [], [], []
-    for seed in range(10):
+    # Five draws of the ten: the committed results of the reproduction hold all of them.
+    for seed in range(5):
         world = hill_grid(seed, tightness=0.5, hill=hill)
         expert, walks = demonstrated(world, steps=2000, seed=seed)
         begun = time.process_time()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import matplotlib
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
@@ -109,11 +110,22 @@ def axes_at(figure: Figure, left: float, top: float, width: float, height: float
         return figure.add_axes(box)
 
 
-def headline(figure: Figure, text: str) -> None:
-    """A line in the upper left corner of the figure, in the room that `HEAD` inches leave."""
-    width, height = figure.get_size_inches()
-    with styled():
-        figure.text(0.1 / width, 1 - 0.08 / height, plain(text), va="top", size=TEXT + 1)
+def titled_figure(width: float, height: float, title: str) -> tuple[Figure, float]:
+    """(an empty figure of that room below its title, inches that the title takes)."""
+    head = HEAD if title else 0.0
+    figure = new_figure(width, head + height)
+    if title:
+        place = (0.1 / width, 1 - 0.08 / (head + height))
+        with styled():
+            figure.text(*place, plain(title), va="top", size=TEXT + 1)
+    return figure, head
+
+
+def figure_of(artist: Artist) -> Figure:
+    """The whole figure on which something is drawn."""
+    figure = artist.get_figure(root=True)
+    assert figure is not None
+    return figure
 
 
 def plain(text: str) -> str:
@@ -150,8 +162,7 @@ def box_of(
         across: left and right end, in data.
         down: upper and lower end, in data.
     """
-    figure = axes.get_figure(root=True)
-    assert figure is not None
+    figure = figure_of(axes)
     corners = axes.transData.transform([(across[0], down[0]), (across[1], down[1])])
     (left, top), (right, bottom) = figure.transFigure.inverted().transform(corners)
     return float(left), float(1 - top), float(right - left), float(top - bottom)
@@ -159,8 +170,7 @@ def box_of(
 
 def text_box(artist: Text) -> tuple[float, float, float, float]:
     """(left, bottom, right, top) of a text in points from the lower left corner of its figure."""
-    figure = artist.get_figure(root=True)
-    assert figure is not None
+    figure = figure_of(artist)
     assert isinstance(figure.canvas, FigureCanvasAgg)
     box = artist.get_window_extent(figure.canvas.get_renderer())
     scale = 72.0 / figure.dpi
@@ -169,8 +179,7 @@ def text_box(artist: Text) -> tuple[float, float, float, float]:
 
 def fit_text(artist: Text, axes: Axes) -> Text:
     """The text, smaller or cut with an ellipsis so that it is no wider than its axes."""
-    figure = axes.get_figure(root=True)
-    assert figure is not None
+    figure = figure_of(axes)
     # A little less than there is: at another resolution the letters are a little wider.
     room = 0.97 * axes.get_position().width * figure.get_figwidth() * 72.0
     left, _, right, _ = text_box(artist)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
@@ -18,6 +19,7 @@ from tacit.show.canvas import (
     PAPER,
     SMALL,
     TINY,
+    figure_of,
     plain,
     readable,
     separate,
@@ -128,13 +130,7 @@ def draw_history(
     axes.set_xlabel("iteration" if best is None else "iteration (○ kept)")
     tidy_values(axes)
     if names:
-        last = [column[np.isfinite(column)][-1:] for column in shown.T]
-        ends = [
-            (float(end[0]), name, readable(series_colour(k)))
-            for k, (end, name) in enumerate(zip(last, names, strict=True))
-            if end.size
-        ]
-        name_ends(axes, ends)
+        name_ends(axes, zip(shown.T, names, strict=True))
     return axes
 
 
@@ -177,15 +173,9 @@ def draw_study(
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     draw_level(axes, null, "", INK)
     tidy_values(axes)
-    medians = [curve.quartiles()[1] for curve in curves]
-    ends = [
-        (float(median[np.isfinite(median)][-1]), curve.name, readable(series_colour(k)))
-        for k, (median, curve) in enumerate(zip(medians, curves, strict=True))
-        if np.isfinite(median).any()
-    ]
-    if null is not None and np.isfinite(null):
-        ends.append((null, null_name, INK))
-    name_ends(axes, ends)
+    medians = [(curve.quartiles()[1], curve.name) for curve in curves]
+    more = [] if null is None else [(null, null_name)]
+    name_ends(axes, medians, levels=more)
     return axes
 
 
@@ -203,13 +193,29 @@ def draw_level(axes: Axes, level: float | None, name: str, colour: str) -> None:
     axes.annotate(plain(name), (0, level), xytext=(2, 1.5), **_BESIDE, **look)
 
 
-def name_ends(axes: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
-    """The names (value, name, colour) at the right, moved apart where they would meet."""
+def name_ends(
+    axes: Axes,
+    lines: Iterable[tuple[np.ndarray, str]],
+    *,
+    levels: Sequence[tuple[float, str]] = (),
+) -> None:
+    """The names at the right ends of lines, moved apart where they would meet.
+
+    Args:
+        axes: on which they are drawn, in their final limits.
+        lines: (values [N], name) of each, in the order of their colours.
+        levels: (value, name) of dashed lines, in ink.
+    """
+    ends = [
+        (float(values[np.isfinite(values)][-1]), name, readable(series_colour(k)))
+        for k, (values, name) in enumerate(lines)
+        if np.isfinite(values).any()
+    ]
+    ends += [(value, name, INK) for value, name in levels if np.isfinite(value)]
     if not ends:
         return
     heights = axes.transData.transform([(1.0, value) for value, _, _ in ends])[:, 1]
-    figure = axes.get_figure(root=True)
-    assert figure is not None
+    figure = figure_of(axes)
     point = figure.dpi / 72.0
     places = separate([float(height) for height in heights], 1.25 * SMALL * point)
     for (value, name, colour), height, place in zip(ends, heights, places, strict=True):
@@ -221,23 +227,27 @@ def name_ends(axes: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
 
 
 def tidy_values(axes: Axes) -> None:
-    """Few numbers and faint lines on the axis of the values."""
-    axes.grid(axis="y", color=FAINT)
-    axes.tick_params(axis="y", length=0)
+    """Few numbers and faint lines on the upright axis, that of the values."""
+    _few_numbers(axes.yaxis, axes.get_ylim(), most=6)
     axes.spines["left"].set_visible(False)
-    if axes.get_yscale() == "log":
-        axes.yaxis.set_major_locator(FixedLocator(log_ticks(*axes.get_ylim())))
-        axes.yaxis.set_minor_locator(NullLocator())
-    else:
-        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     axes.tick_params(axis="both", labelcolor=MUTED)
+
+
+def _few_numbers(axis: XAxis | YAxis, limits: tuple[float, float], *, most: int) -> None:
+    """Round numbers, at most so many, and a faint line at each."""
+    axis.grid(color=FAINT)
+    axis.set_tick_params(length=0)
+    if axis.get_scale() == "log":
+        axis.set_major_locator(FixedLocator(log_ticks(*limits, most=most)))
+        axis.set_minor_locator(NullLocator())
+    else:
+        axis.set_major_locator(MaxNLocator(most - 1, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
 
 
 def legible_ticks(positions: Sequence[float], axes: Axes) -> list[float]:
     """Those positions whose numbers do not touch on a logarithmic axis, the last one always."""
-    figure = axes.get_figure(root=True)
-    assert figure is not None
+    figure = figure_of(axes)
     width = axes.get_position().width * figure.get_figwidth() * 72.0
     reach = np.log(positions[-1] / positions[0]) or 1.0
     kept: list[float] = []
@@ -364,13 +374,7 @@ def draw_intervals(
 def _tidy_rows(axes: Axes, rows: int) -> None:
     """Rows from top to bottom, few numbers, faint upright lines."""
     axes.set_ylim(max(1, rows) - 0.5, -0.5)
-    axes.grid(axis="x", color=FAINT)
+    _few_numbers(axes.xaxis, axes.get_xlim(), most=5)
     axes.tick_params(axis="y", length=0)
-    axes.tick_params(axis="x", length=0, labelcolor=MUTED)
+    axes.tick_params(axis="x", labelcolor=MUTED)
     axes.spines["left"].set_visible(False)
-    if axes.get_xscale() == "log":
-        axes.xaxis.set_major_locator(FixedLocator(log_ticks(*axes.get_xlim(), most=5)))
-        axes.xaxis.set_minor_locator(NullLocator())
-    else:
-        axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))

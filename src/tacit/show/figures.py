@@ -14,7 +14,6 @@ from tacit.model.names import Layout
 from tacit.model.objective import Objective
 from tacit.show.canvas import (
     COST_MAP,
-    HEAD,
     MUTED,
     PAGE_WIDTH,
     REWARD_MAP,
@@ -22,10 +21,10 @@ from tacit.show.canvas import (
     TINY,
     axes_at,
     fit_text,
-    headline,
     new_figure,
     plain,
     styled,
+    titled_figure,
 )
 from tacit.show.curves import (
     Convergence,
@@ -137,12 +136,8 @@ def _page(
     width = max((PAGE_WIDTH - spare) / columns, _NARROWEST)
     # A panel is as tall as its grid asks, but never a thread: then its cells are not square.
     height = float(np.clip(width * layout.rows / layout.columns, 0.3 * width, 2.2 * width))
-    head = HEAD if title else 0.0
-    figure = new_figure(
-        spare + columns * width, head + rows * (_TITLE + height) + (rows - 1) * _BETWEEN + _BELOW
-    )
-    if title:
-        headline(figure, title)
+    down = rows * (_TITLE + height) + (rows - 1) * _BETWEEN + _BELOW
+    figure, head = titled_figure(spare + columns * width, down, title)
     lefts = [_LEFT + column * (width + _GAP) for column in range(columns)]
     tops = [head + _TITLE + row * (_TITLE + height + _BETWEEN) for row in range(rows)]
     panels = [[axes_at(figure, left, top, width, height) for top in tops] for left in lefts]
@@ -264,11 +259,8 @@ def panel_row(
     cell = PAGE_WIDTH / across
     # 0.62 em a letter is generous, for the widest common font as well.
     room = 0.1 + max((len(name) for name in names), default=0) * 0.62 * SMALL / 72.0
-    head = HEAD if title else 0.0
     block = _ABOVE + _HEIGHT + _UNDER
-    figure = new_figure(PAGE_WIDTH, head + down * block)
-    if title:
-        headline(figure, title)
+    figure, head = titled_figure(PAGE_WIDTH, down * block, title)
     width = max(cell - _AXIS - room, 0.3 * cell)
     panels = []
     for index, name in enumerate(titles):
@@ -297,12 +289,10 @@ def spread_figure(
     rows = max(len(groups) for _, groups in measures)
     across = min(3, len(measures))
     down = -(-len(measures) // across)
-    names, gap, head = 1.25, 0.22, HEAD if title else 0.0
+    names, gap = 1.25, 0.22
     width = (PAGE_WIDTH - names - 0.12 - (across - 1) * gap) / across
     block = 0.3 + rows * _ROW + 0.28
-    figure = new_figure(PAGE_WIDTH, head + down * block)
-    if title:
-        headline(figure, title)
+    figure, head = titled_figure(PAGE_WIDTH, down * block, title)
     for index, (name, groups) in enumerate(measures):
         row, column = divmod(index, across)
         left, top = names + column * (width + gap), head + row * block + 0.3

@@ -32,6 +32,7 @@ from tacit.show.canvas import (
     VERMILLION,
     YELLOW,
     Colour,
+    figure_of,
     fit_text,
     ink_on,
     plain,
@@ -120,8 +121,7 @@ def draw_colour_bar(
         name: of what the colours show.
         colours: name of the colour map.
     """
-    figure = axes.get_figure(root=True)
-    assert figure is not None
+    figure = figure_of(axes)
     shades = ScalarMappable(Normalize(*limits), colours)
     bar = figure.colorbar(shades, cax=axes, orientation="horizontal")
     ticks = [t for t in MaxNLocator(4).tick_values(*limits) if limits[0] <= t <= limits[1]]
@@ -171,8 +171,7 @@ def _every(cells: int) -> int:
 
 def text_size(axes: Axes, layout: Layout, texts: list[str]) -> float:
     """Points at which the widest text leaves a margin in its cell."""
-    figure = axes.get_figure(root=True)
-    assert figure is not None
+    figure = figure_of(axes)
     width, height = figure.get_size_inches() * 72.0
     box = axes.get_position()
     cell = min(width * box.width / layout.columns, height * box.height / layout.rows)

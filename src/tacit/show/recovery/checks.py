@@ -16,6 +16,7 @@ from tacit.show.canvas import (
     INK,
     axes_at,
     box_of,
+    figure_of,
     new_figure,
     series_colour,
     series_mark,
@@ -261,9 +262,7 @@ def _told(
     """The picture of small axes; values [N] from left to right are told under the pointer."""
     axes.set_title(plain_text(title), x=-0.17)
     low, high = axes.get_ylim()
-    figure = axes.get_figure(root=True)
-    assert figure is not None
     told = [short(float(value)) for value in values]
     box, count = box_of(axes, across, (high, low)), len(told)
     cells = Cells(title, box, rows=1, columns=count, values=told, names=names)
-    return Picture(svg(figure), alt, cells=[cells], name=anchor(title))
+    return Picture(svg(figure_of(axes)), alt, cells=[cells], name=anchor(title))
