@@ -294,7 +294,13 @@ def test_runs_of_other_worlds_are_refused(runs, tmp_path, capsys):
 
 # name: (file, what to replace, by what, pieces of the line, exit code)
 FAULTS = {
-    "discount 1": ("problem.toml", "0.9", "1", ["problem.toml", "discount", "got 1"], 2),
+    "discount 1": (
+        "problem.toml",
+        "0.9",
+        "1",
+        ["problem.toml", "discount", "needs an end", "'hall'"],
+        2,
+    ),
     "unknown key": ("problem.toml", "initial", "intial", ["'intial'", "'initial'?"], 2),
     "NaN": ("features.csv", "0.5", "NaN", ["features.csv, line 3", "sun", "'NaN'"], 2),
     "infinity": ("features.csv", "0.5", "-inf", ["features.csv, line 3", "sun", "'-inf'"], 2),
@@ -372,9 +378,14 @@ def test_terminal_rows_of_zeros_are_told_with_their_cure(grid, tmp_path, capsys)
     code, _, shown = tell(capsys, "check", tmp_path / "p")
     assert code == 2
     assert "state 23, action 0) sums to 0" in shown
-    assert 'absorbing = "stay"' in shown
-    (tmp_path / "p" / "problem.toml").write_text('[transitions]\nabsorbing = "stay"\n')
-    assert tell(capsys, "check", tmp_path / "p")[0] == 0
+    assert "say so in `available`" in shown
+    there = np.broadcast_to(np.arange(25)[:, None] < 23, arrays["probabilities"].shape[:2])
+    write_arrays(tmp_path / "p" / "mdp.npz", arrays | {"available": there})
+    (tmp_path / "p" / "truth.npz").unlink()  # tables by action would have to be alike there
+    (tmp_path / "p" / "demonstrations.parquet").unlink()
+    code, shown, _ = tell(capsys, "check", tmp_path / "p")
+    assert code == 0
+    assert "2 of 25 states end episodes" in shown
 
 
 def test_paths_that_are_not_what_they_should_be(grid, tmp_path, capsys):

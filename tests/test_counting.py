@@ -108,7 +108,8 @@ def test_demonstrations_give_steps_ends_and_the_start():
     assert mdp.dense()[0, 0, 1] == 1.0
     assert mdp.dense()[0, 1, 0] == 1.0
     assert mdp.dense()[1, 1, 3] == 1.0
-    assert mdp.absorbing.tolist() == [False, False, True, True]
+    assert mdp.absorbing.tolist() == [False, False, True, False]
+    assert mdp.ends.tolist() == [False, False, False, True]  # nothing was done there
     assert mdp.evidence.certain.tolist() == [False, False, False, True]
     assert mdp.evidence.unvisited_pairs.tolist() == [[1, 0], [2, 0], [2, 1]]
     assert mdp.evidence.never_left.tolist() == [2]
@@ -152,7 +153,7 @@ def test_evidence_survives_a_file(tmp_path, over):
     assert found.sentences(NAMES) == mdp.evidence.sentences(NAMES)
     assert np.array_equal(found.visits, mdp.visits)
     assert np.array_equal(found.concentration, mdp.evidence.concentration)
-    again = MDP(mdp.transitions, mdp.initial, 0.9, found)
+    again = MDP(mdp.transitions, mdp.initial, 0.9, found, available=mdp.available)
     drawn = [m.evidence.draw(m.transitions, np.random.default_rng(0)) for m in (mdp, again)]
     assert np.array_equal(drawn[0].probabilities, drawn[1].probabilities)
     assert Evidence.from_arrays({}) is None
@@ -273,6 +274,43 @@ def test_an_end_that_is_left_is_refused_by_episode_and_step():
     seen = Demonstrations([0, 1, 0], [0, 0, 0], [0, 1, 3], ended=[True, False], final_states=[1, 0])
     with pytest.raises(InvalidDemonstrations, match="state 1 ends one, but episode 1 leaves it at"):
         MDP.from_transitions(seen, discount=0.9)
+
+
+def test_time_goes_on_where_an_episode_ended_and_something_was_done():
+    # State 1 ends episode 0 and is stayed in by episode 1: were it an end, that could not be.
+    seen = Demonstrations([0, 0, 1], [0, 0, 1], [0, 1, 3], ended=[True, True], final_states=[1, 1])
+    mdp = MDP.from_transitions(seen, discount=0.9)
+    assert not mdp.ends.any()
+    assert mdp.absorbing.tolist() == [False, True]
+    seen.check(mdp)
+    said = " ".join(mdp.evidence.sentences(ends=mdp.ends))
+    assert "Nothing leaves state 1: time goes on there." in said
+    assert "Episodes end in" not in said
+
+
+def test_only_a_mask_makes_an_unseen_pair_unavailable():
+    seen = {"states": [0, 1, 1], "actions": [0, 0, 1], "next_states": [1, 0, 1]}
+    plain = MDP.from_transitions(**seen, initial=0, discount=0.9)
+    assert not plain.restricted
+    assert plain.evidence.unvisited_pairs.tolist() == [[0, 1]]
+    mask = [[True, False], [True, True]]
+    mdp = MDP.from_transitions(**seen, initial=0, discount=0.9, available=mask)
+    assert mdp.available.tolist() == mask
+    assert mdp.dense()[0, 1].tolist() == [0.0, 0.0]
+    assert len(mdp.evidence.unvisited_pairs) == 0
+    assert np.array_equal(mdp.dense()[mdp.available], plain.dense()[mdp.available])
+    assert "1 pair of state and action is not available" in " ".join(mdp.evidence.sentences())
+    drawn = mdp.evidence.draw(mdp.transitions, np.random.default_rng(0))
+    again = MDP(drawn, [1, 0], 0.9, available=mdp.available)  # an unavailable row stays empty
+    assert again.dense()[0, 1].tolist() == [0.0, 0.0]
+    mask = [[True, False], [True, False]]
+    with pytest.raises(InvalidDemonstrations, match="got action 1 in state 1, seen 1 times"):
+        MDP.from_transitions(**seen, initial=0, discount=0.9, available=mask)
+    # Counted ends allow discount 1; without one, one line says what is missing.
+    walk = Demonstrations([0, 0], [0, 1], [0, 1, 2], ended=[True, True], final_states=[1, 1])
+    assert MDP.from_transitions(walk, discount=1.0).ends.tolist() == [False, True]
+    with pytest.raises(InvalidModel, match="no state is an end"):
+        MDP.from_transitions(**seen, initial=0, discount=1.0)
 
 
 def test_taken_up_again_a_model_keeps_every_bit():

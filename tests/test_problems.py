@@ -12,6 +12,7 @@ import tacit
 from rooms import ROOMS, changed, folder
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.folders.settings import read_settings
+from tacit.model.ends import uniform_policy
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_names_that_look_like_numbers_survive(text, tmp_path):
 @pytest.mark.parametrize("world", WORLDS)
 def test_what_is_saved_is_loaded(world, text, tmp_path):
     world = WORLDS[world]()
-    uniform = np.full((world.mdp.states, world.mdp.actions), 1 / world.mdp.actions)
+    uniform = uniform_policy(world.mdp)
     seen = tacit.simulate(world.mdp, uniform, trajectories=3, steps=7)
     problem = tacit.runs.Problem(world.mdp, world.features, seen, world.truth, world.layout)
     problem.save(tmp_path / "new" / "problem", text=text)
@@ -247,26 +248,182 @@ def test_truth_may_be_given_as_text(tmp_path):
     np.testing.assert_array_equal(truth.costs, [[0, 1, 0]])
 
 
-def test_states_that_nothing_leaves_are_said_to_stay(tmp_path):
-    without = "\n".join(
-        line for line in ROOMS["transitions.csv"].splitlines() if not line.startswith("sun room")
+WITHOUT = "\n".join(
+    line for line in ROOMS["transitions.csv"].splitlines() if not line.startswith("sun room")
+)
+# The sun room is an end: it may come last, and nothing is done in it.
+ENDED = """episode,step,state,action,ended,final_state
+0,0,hall,go on,true,sun room
+0,1,Küche,go on,true,sun room
+1,0,hall,wait,false,Küche
+1,1,hall,go on,false,Küche
+"""
+
+
+def test_a_state_without_rows_ends_the_episode(tmp_path):
+    place = folder(tmp_path / "a", transitions__csv=WITHOUT, demonstrations__csv=ENDED)
+    (place / "problem.toml").write_text(ROOMS["problem.toml"].replace("0.9", "1"))
+    problem = tacit.runs.Problem.load(place)
+    assert problem.mdp.discount == 1.0
+    assert problem.mdp.ends.tolist() == [False, False, True]
+    assert problem.mdp.available.tolist() == [[True, True], [True, True], [False, False]]
+    for text in (True, False):
+        problem.save(tmp_path / f"again {text}", text=text)
+        again = tacit.runs.Problem.load(tmp_path / f"again {text}")
+        same_model(again, problem)
+        assert np.array_equal(again.mdp.available, problem.mdp.available)
+        assert np.array_equal(again.demonstrations.final_states, [2, 1])
+
+
+def test_a_pair_without_a_row_is_not_available(tmp_path):
+    less = ROOMS["transitions.csv"].replace("Küche,wait,Küche,1\n", "")
+    problem = tacit.runs.Problem.load(folder(tmp_path / "a", transitions__csv=less))
+    assert not problem.mdp.ends.any()
+    assert np.argwhere(~problem.mdp.available).tolist() == [[1, 1]]
+    problem.save(tmp_path / "npz")
+    saved = tacit.runs.Problem.load(tmp_path / "npz").mdp
+    assert np.array_equal(saved.available, problem.mdp.available)
+
+
+def test_states_are_said_to_stay_by_name_and_never_silently(tmp_path):
+    place = folder(tmp_path / "a", transitions__csv=WITHOUT)
+    settings = ROOMS["problem.toml"] + '[transitions]\nabsorbing = ["sun room"]\n'
+    (place / "problem.toml").write_text(settings)
+    problem = tacit.runs.Problem.load(place)
+    assert problem.mdp.absorbing.tolist() == [False, False, True]
+    assert not problem.mdp.restricted
+    assert any("sun room" in note and note.kind.name == "ASSUMED" for note in problem.notes)
+
+
+PAIRS = """state,action,sun,heat,available
+hall,go on,0,0,1
+hall,wait,0,1,1
+Küche,go on,0.5,1,1
+Küche,wait,0.25,1,{}
+sun room,go on,1,0,1
+sun room,wait,1,0,1
+"""
+
+
+def test_a_column_says_which_actions_are_available(tmp_path):
+    # Given transitions: the column closes an action. Counted ones: nothing else can.
+    for name, moves in (("given", ROOMS["transitions.csv"]), ("counted", None)):
+        place = folder(tmp_path / name, features__csv=PAIRS.format(0), transitions__csv=moves)
+        problem = tacit.runs.Problem.load(place)
+        assert np.argwhere(~problem.mdp.available).tolist() == [[1, 1]]
+        assert problem.features.reward[1, :, 0].tolist() == [0.5, 0.25]
+    # A row by state says it of all actions: the sun room is an end.
+    by_state = "state,sun,heat,available\nhall,0,0,1\nKüche,0.5,1,1\nsun room,1,0,0\n"
+    place = folder(tmp_path / "ends", features__csv=by_state, demonstrations__csv=ENDED)
+    assert tacit.runs.Problem.load(place).mdp.ends.tolist() == [False, False, True]
+    # An unavailable pair needs no row of features; an end needs one row only.
+    less = PAIRS.format(0).replace(",available", "").replace(",0\n", "\n").replace(",1\n", "\n")
+    dropped = ("Küche,wait", "sun room,wait")
+    lines = [line for line in less.splitlines() if not line.startswith(dropped)]
+    moves = WITHOUT.replace("Küche,wait,Küche,1", "")
+    place = folder(
+        tmp_path / "less",
+        features__csv="\n".join(lines),
+        transitions__csv=moves,
+        demonstrations__csv=ENDED,
     )
-    with pytest.raises(InvalidModel) as caught:
-        tacit.runs.Problem.load(folder(tmp_path / "a", transitions__csv=without))
+    problem = tacit.runs.Problem.load(place)
+    assert problem.features.reward[2, :, 0].tolist() == [1.0, 1.0]
+
+
+ENDS_FAULTS = {
+    "no end": (
+        {"problem__toml": ROOMS["problem.toml"].replace("0.9", "1")},
+        ["problem.toml: discount = 1 needs an end", "'hall', 'Küche' and 'sun room'"],
+    ),
+    "one reaches none": (
+        {
+            "problem__toml": ROOMS["problem.toml"].replace("0.9", "1.0"),
+            "transitions__csv": WITHOUT.replace("Küche,go on,sun room,1", "Küche,go on,Küche,1"),
+            "demonstrations__csv": ENDED,
+        },
+        ["problem.toml: discount = 1 needs an end", "got 'hall' and 'Küche', from where"],
+    ),
+    "counted without an end": (
+        {"problem__toml": ROOMS["problem.toml"].replace("0.9", "1"), "transitions__csv": None},
+        ["problem.toml: discount = 1 needs an end"],
+    ),
+    "unavailable": (
+        {"transitions__csv": ROOMS["transitions.csv"].replace("hall,wait,hall,1\n", "")},
+        ["demonstrations.csv, line 5: every action taken", "got action 'wait' in state 'hall'"],
+    ),
+    "after an end": (
+        {"transitions__csv": WITHOUT},
+        ["demonstrations.csv, line 4: nothing may be done", "action 'wait' in state 'sun room'"],
+    ),
+    "counted but masked": (
+        {
+            "features__csv": PAIRS.format(1).replace("hall,wait,0,1,1", "hall,wait,0,1,0"),
+            "transitions__csv": None,
+        },
+        ["demonstrations.csv, line 5: every action taken", "got action 'wait' in state 'hall'"],
+    ),
+    "available but empty": (
+        {
+            "features__csv": PAIRS.format(1),
+            "transitions__csv": ROOMS["transitions.csv"].replace("Küche,wait,Küche,1\n", ""),
+        },
+        ["features.csv, line 5: available must be false where transitions.csv has no row"],
+    ),
+    "row of probability 0": (
+        {"transitions__csv": ROOMS["transitions.csv"].replace("wait,Küche,1", "wait,Küche,0")},
+        ["sums to 0 (line 6)", "not available has no row"],
+    ),
+    "features of an available pair": (
+        {"features__csv": PAIRS.format(1).replace("Küche,wait,0.25,1,1\n", "")},
+        ["features.csv", "state 'Küche' has none for action 'wait'"],
+    ),
+    "features that differ at an end": (
+        {
+            "features__csv": PAIRS.format(1)
+            .replace(",available", "")
+            .replace(",1\n", "\n")
+            .replace("sun room,wait,1,0", "sun room,wait,2,0"),
+            "transitions__csv": WITHOUT,
+            "demonstrations__csv": ENDED,
+        },
+        ["reward features must be the same for all actions where an episode ends", "state 2"],
+    ),
+    "unknown column": (
+        {"transitions__csv": ROOMS["transitions.csv"].replace("probability", "probability,x", 1)},
+        ["transitions.csv: unknown column 'x'"],
+    ),
+    "misspelt column": (
+        {"features__csv": PAIRS.format(1).replace("available", "avialable")},
+        ["features.csv: unknown column 'avialable', did you mean 'available'?"],
+    ),
+    "stay": (
+        {"problem__toml": ROOMS["problem.toml"] + '[transitions]\nabsorbing = "stay"\n'},
+        ["transitions.absorbing must list the states that stay", "not available"],
+    ),
+    "an absorbing state that is left": (
+        {"problem__toml": ROOMS["problem.toml"] + '[transitions]\nabsorbing = ["sun room"]\n'},
+        ["transitions.csv, line 7: nothing may leave 'sun room'"],
+    ),
+    "discount": (
+        {"problem__toml": ROOMS["problem.toml"].replace("0.9", "1.5")},
+        ["problem.toml: discount must be in [0, 1]; got 1.5"],
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", ENDS_FAULTS)
+def test_faults_of_ends_and_choices_are_one_line_each(fault, tmp_path):
+    changes, pieces = ENDS_FAULTS[fault]
+    with pytest.raises((InvalidModel, InvalidDemonstrations)) as caught:
+        tacit.runs.Problem.load(folder(tmp_path / "p", **changes))
     said = str(caught.value)
-    for piece in ("transitions.csv", "'sun room'", "'go on'", "sums to 0", 'absorbing = "stay"'):
-        assert piece in said
-    for answer in ('"stay"', '["sun room"]'):
-        settings = ROOMS["problem.toml"] + f"[transitions]\nabsorbing = {answer}\n"
-        (tmp_path / "a" / "problem.toml").write_text(settings)
-        assert tacit.runs.Problem.load(tmp_path / "a").mdp.absorbing.tolist() == [
-            False,
-            False,
-            True,
-        ]
+    assert "\n" not in said
+    for piece in pieces:
+        assert piece in said, said
 
 
-def test_the_same_cure_serves_an_archive(rooms, tmp_path):
+def test_an_empty_row_of_an_archive_is_told_with_its_cure(rooms, tmp_path):
     tacit.runs.Problem.load(rooms).save(tmp_path / "npz")
     from tacit.files.arrays import read_arrays, write_arrays
 
@@ -274,10 +431,14 @@ def test_the_same_cure_serves_an_archive(rooms, tmp_path):
     arrays["probabilities"] = arrays["probabilities"].copy()
     arrays["probabilities"][2] = 0
     write_arrays(tmp_path / "npz" / "mdp.npz", arrays)
-    with pytest.raises(InvalidModel, match=r"mdp.npz: .*state 2, action 0\) sums to 0.*absorbing"):
+    with pytest.raises(InvalidModel, match=r"mdp.npz: .*state 2, action 0\) sums to 0.*available"):
         tacit.runs.Problem.load(tmp_path / "npz")
-    (tmp_path / "npz" / "problem.toml").write_text('[transitions]\nabsorbing = "stay"\n')
-    assert tacit.runs.Problem.load(tmp_path / "npz").mdp.absorbing.tolist() == [False, False, True]
+    arrays["available"] = np.array([[True, True], [True, True], [False, False]])
+    write_arrays(tmp_path / "npz" / "mdp.npz", arrays)
+    with pytest.raises(InvalidDemonstrations, match=r"parquet, row 3: nothing may be done"):
+        tacit.runs.Problem.load(tmp_path / "npz")
+    (tmp_path / "npz" / "demonstrations.parquet").unlink()
+    assert tacit.runs.Problem.load(tmp_path / "npz").mdp.ends.tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize("pair", [("mdp.npz", "transitions.csv"), ("features.npz", "features.csv")])
@@ -301,7 +462,6 @@ def test_a_missing_problem_and_a_file_are_told_apart(tmp_path):
 
 # (file, what to replace, by what, pieces of the one line)
 TEXT_FAULTS = {
-    "discount 1": ("problem.toml", "0.9", "1", ["problem.toml", "discount", "[0, 1)", "0.99"]),
     "discount text": ("problem.toml", "0.9", '"high"', ["discount must be a number", "'high'"]),
     "discount bool": ("problem.toml", "0.9", "true", ["discount must be a number", "True"]),
     "no discount": ("problem.toml", "discount = 0.9", "", ["problem.toml", "discount = 0.9"]),
@@ -365,7 +525,7 @@ def test_other_files_under_these_names_are_refused(file, content, tmp_path):
 @pytest.mark.parametrize(
     ("entry", "value", "pieces"),
     [
-        ("discount", np.array(1.0), ["mdp.npz", "discount", "[0, 1)"]),
+        ("discount", np.array(1.0), ["mdp.npz", "discount", "no state is an end"]),
         ("discount", np.array("x"), ["mdp.npz", "discount must be one number"]),
         ("initial", np.array([0.5, 0.4, 0.0]), ["mdp.npz", "initial", "0.9"]),
         ("initial", np.array([np.nan, 1, 0]), ["mdp.npz", "initial", "state 0", "nan"]),
@@ -426,7 +586,7 @@ def both_forms(tmp_path_factory):
     place = tmp_path_factory.mktemp("fuzzed")
     written = ROOMS["problem.toml"] + (
         "[names]\nactions = ['go on', 'wait']\n[grid]\nrows = 1\ncolumns = 3\n"
-        "[transitions]\nprior = 1.0\nabsorbing = 'stay'\n"
+        "[transitions]\nprior = 1.0\nabsorbing = []\n"
         "[truth]\nreward = [1]\ncosts = [[1]]\nbudgets = [1]\n"
     )
     folder(place / "text", problem__toml=written)

@@ -349,3 +349,99 @@ def test_joblib_says_how_many_workers(task, folder, monkeypatch):
     assert seen == [3]
     with pytest.raises(tacit.InvalidModel, match="workers must be at least 1; got 0"):
         tacit.data.PartitionedDemonstrations(folder, workers=0).tally(task[0])
+
+
+# --- ends -----------------------------------------------------------------------------------------
+
+
+def restricted(mdp, seed: int, discount: float) -> tacit.MDP:
+    """The same world, but its last state is an end, and some other actions are not available."""
+    rng = np.random.default_rng(seed)
+    table = 0.9 * mdp.dense()
+    table[..., -1] += 0.1  # every state reaches the end
+    there = rng.random((mdp.states, mdp.actions)) < 0.7
+    there[np.arange(mdp.states), rng.integers(mdp.actions, size=mdp.states)] = True
+    there[-1] = False
+    start = np.append(np.ones(mdp.states - 1), 0.0) / (mdp.states - 1)
+    return tacit.MDP(table, start, discount, available=there)
+
+
+def walked(mdp, seed: int, episodes: int = 12, steps: int = 9) -> Demonstrations:
+    """Episodes walked by hand, by available actions alone; some reach the end, some are cut off."""
+    rng = np.random.default_rng(seed)
+    dense, pairs = mdp.dense(), []
+    for _ in range(episodes):
+        states, actions = [rng.choice(mdp.states, p=mdp.initial)], []
+        while len(actions) < steps and not mdp.ends[states[-1]]:
+            actions.append(rng.choice(np.flatnonzero(mdp.available[states[-1]])))
+            states.append(rng.choice(mdp.states, p=dense[states[-1], actions[-1]]))
+        pairs.append((states, actions))
+    last = np.array([states[-1] for states, _ in pairs])
+    return Demonstrations.from_trajectories(pairs, ended=mdp.ends[last])
+
+
+@examples(40)
+@given(
+    problem=problems(max_states=8, max_constraints=0),
+    seed=st.integers(0, 2**20),
+    discount=st.sampled_from([0.6, 0.95, 1.0]),
+)
+def test_an_end_is_collected_once_on_arrival(problem, seed, discount):
+    from tacit.inverse.expectations import expectations
+
+    if problem.mdp.states < 2:
+        return
+    mdp = restricted(problem.mdp, seed, discount)
+    features, walks = features_of(mdp, seed), walked(mdp, seed)
+    sums, arrived = [], np.zeros(mdp.states)
+    for e in range(walks.episodes):
+        states, actions = walks.trajectory(e)
+        rows = np.concatenate([features.reward[states], features.costs[0][states, actions]], axis=1)
+        total = discount ** np.arange(len(states)) @ rows
+        if walks.ended[e]:
+            end = np.concatenate([features.reward[-1], features.costs[0][-1, 0]])
+            total = total + discount ** len(states) * end
+            arrived[-1] += discount ** len(states)
+        sums.append(total)
+    seen = expectations(mdp, features, walks)
+    assert_allclose(np.concatenate(seen.means), np.mean(sums, axis=0), atol=1e-9)
+    assert_allclose(np.concatenate(seen.deviations), np.std(sums, axis=0, ddof=1), atol=1e-9)
+    # The arrivals are divided equally over the row of the end.
+    assert_allclose(seen.visitation[-1], arrived[-1] / walks.episodes / mdp.actions, atol=1e-12)
+    cut = int((~walks.ended).sum())
+    missing = np.concatenate(seen.truncation)
+    if discount == 1.0:
+        assert (np.isinf(missing) if cut else missing == 0).all()
+    else:
+        bound = (discount ** walks.lengths[~walks.ended]).sum() / (1 - discount) / walks.episodes
+        sizes = [np.abs(features.reward).max(axis=0), np.abs(features.costs[0]).max(axis=(0, 1))]
+        assert_allclose(missing, bound * np.concatenate(sizes), atol=1e-9)
+    parts = parts_of(walks, seed)
+    merged, whole = added([Tally.of(mdp, part) for part in parts]), Tally.of(mdp, walks)
+    for name in ("discounted", "cut", "squares"):
+        assert_allclose(getattr(merged, name), getattr(whole, name), rtol=ROUNDING)
+
+
+def test_unavailable_steps_are_refused_by_episode_and_step(tmp_path):
+    table = np.eye(3)[[[1, 2], [0, 2], [2, 2]]]
+    mdp = tacit.MDP(table, [1, 0, 0], 0.9, available=[[1, 1], [0, 1], [0, 0]])
+    good = Demonstrations.from_trajectories([([0, 1, 2], [0, 1]), ([0, 2], [1])])
+    good.check(mdp)
+    bad = Demonstrations.from_trajectories([([0, 2], [1]), ([0, 1, 0], [0, 0])])
+    over = Demonstrations.from_trajectories([([0, 2, 2], [1, 0])])
+    for walks, words in (
+        (bad, "must be available in its state; got action 0 in state 1 at episode 1, step 1"),
+        (over, "which can only come last; got action 0 in state 2 at episode 0, step 1"),
+    ):
+        with pytest.raises(InvalidDemonstrations, match=words):
+            walks.check(mdp)
+        with pytest.raises(InvalidDemonstrations, match=words):
+            tacit.recover(mdp, tacit.Features(np.eye(3)), walks)
+        open_world = tacit.MDP(table, [1, 0, 0], 0.9)
+        with pytest.raises(InvalidDemonstrations, match="in the tally"):
+            Tally.of(open_world, walks).check(mdp)
+    folder = tmp_path / "parts"
+    tacit.data.write_partitions([good, bad], folder)
+    parts = tacit.data.PartitionedDemonstrations(folder, workers=1)
+    with pytest.raises(InvalidDemonstrations, match=r"part-00001.parquet, row 3: every action"):
+        parts.tally(mdp)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal
+from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal, finding_data
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
@@ -32,12 +32,14 @@ class Check:
         try:
             problem = terminal.load_problem(self.problem)
         except TacitError as error:
-            from tacit.folders.reading import faults
+            from tacit.folders.check import faults
 
             found = faults(self.problem, error)
             return Answer((), {"problem": self.problem, "ok": False, "errors": found}, 2, found)
         from tacit.folders.check import check_problem, estimate, impossible_moves
+        from tacit.folders.reading import availability
 
+        notes = (*problem.notes, *availability(problem.mdp, problem.layout, self.problem))
         warnings, cost, seen = check_problem(problem), estimate(problem), problem.demonstrations
         moves = [] if seen is None else impossible_moves(problem.mdp, seen, problem.layout)
         heads = ("state", "action", "next_state", "count")
@@ -46,12 +48,13 @@ class Check:
             "ok": True,
             "errors": [],
             "warnings": warnings,
-            "notes": problem.notes,
+            "notes": notes,
+            "findings": [finding_data(note) for note in (*notes, *warnings)],
             "summary": dict(_summary(problem)),
             "impossible_moves": [dict(zip(heads, move, strict=True)) for move in moves],
         }
         parts: list[Part] = [Table(["what", "value"], _summary(problem), str(self.problem))]
-        parts += [f"note: {note}" for note in problem.notes]
+        parts += [f"note: {note}" for note in notes]
         parts += [f"warning: {warning}" for warning in warnings]
         if moves:
             title = "observed moves of probability 0, the most frequent first"
@@ -77,6 +80,7 @@ def _summary(problem: Problem) -> list[tuple[str, Cell]]:
         ("actions", mdp.actions),
         ("discount", mdp.discount),
         ("transitions", "estimated from the demonstrations" if mdp.evidence else "given"),
+        *([("ends", int(mdp.ends.sum()))] if mdp.restricted else []),
         ("reward made of", ", ".join(features.reward_names)),
     ]
     rows += [(f"cost {k} made of", ", ".join(names)) for k, names in enumerate(features.cost_names)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional, Union
 
 from tacit.cli.questions import DRAWS, SMALL, check_answerable, further_results, widen_intervals
-from tacit.cli.terminal import Answer, Part, Terminal, shown_default
+from tacit.cli.terminal import Answer, Part, Terminal, finding_data, shown_default
 from tacit.errors import InvalidDemonstrations, InvalidModel
 
 if TYPE_CHECKING:
@@ -219,6 +219,7 @@ def _fit(
 ) -> Run:
     """The run: the recovery, and every question asked about it."""
     from tacit.checks import trajectory_fits
+    from tacit.folders.reading import availability
     from tacit.folders.runs import Run, data_summary
     from tacit.inverse.recover import recover
 
@@ -233,7 +234,8 @@ def _fit(
     )
     recovery = widen_intervals(arguments, problem, seen, recovery, estimator)
     fits = trajectory_fits(recovery, seen, mdp=problem.mdp)
-    columns, notes = dict(fits.columns), list(problem.notes)
+    columns = dict(fits.columns)
+    notes = [*problem.notes, *availability(problem.mdp, problem.layout, arguments.problem)]
     if seen.groups is not None:
         columns = {"episode": columns.pop("episode"), "group": seen.groups[fits.episode], **columns}
         if not arguments.groups and len(set(seen.groups.tolist())) > 1:
@@ -286,7 +288,10 @@ def _answer(arguments: Recover, run: Run, report: object) -> Answer:
         "multiplier_intervals": known.multiplier_intervals,
         "budget_intervals": known.budget_intervals,
         "active": known.active,
-        "findings": [_finding(one) for one in known.findings],
+        "findings": [
+            finding_data(one)
+            for one in (*known.findings, *(note for note in run.notes if hasattr(note, "kind")))
+        ],
         "parameters": {
             name: getattr(recovery.parameters, name)
             for name in (
@@ -310,12 +315,3 @@ def _answer(arguments: Recover, run: Run, report: object) -> Answer:
     }
     code = NOT_CONVERGED if recovery.status.name == "NOT_CONVERGED" else 0
     return Answer(parts, data, code)
-
-
-def _finding(sentence: str) -> dict[str, object]:
-    """A finding for programs: its sentence, its kind, and what it is about."""
-    from tacit.inverse.findings import Finding
-
-    found = sentence if isinstance(sentence, Finding) else Finding(sentence)
-    about = {name: value for name, value in asdict(found.about).items() if value is not None}
-    return {"sentence": str(found), "kind": found.kind.name, "about": about}

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
@@ -122,6 +122,15 @@ def to_json(value: object) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def finding_data(sentence: str) -> dict[str, object]:
+    """A finding for programs: its sentence, its kind, and what it is about."""
+    from tacit.inverse.findings import Finding
+
+    found = sentence if isinstance(sentence, Finding) else Finding(sentence)
+    about = {name: value for name, value in asdict(found.about).items() if value is not None}
+    return {"sentence": str(found), "kind": found.kind.name, "about": about}
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tacit.files.arrays import write_arrays
 from tacit.files.columns import flags, integers, texts
 from tacit.files.formats import LARGEST
 from tacit.files.tables import Progress, write_columns
-from tacit.model.names import Layout
+from tacit.model.names import Layout, first_unavailable
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
@@ -71,13 +71,12 @@ class Demonstrations:
             )
         episodes = len(offsets) - 1
         ended = np.zeros(episodes, bool) if self.ended is None else flags(self.ended, "ended")
-        final = np.full(episodes, -1, np.int32)
-        if self.final_states is not None:
-            final = integers(self.final_states, "final_states")
-        partial = np.zeros(episodes, bool)
-        if self.partial is not None:
-            partial = flags(self.partial, "partial")
-        columns = {"ended": ended, "final_states": final, "partial": partial}
+        given = np.full(episodes, -1) if self.final_states is None else self.final_states
+        final = integers(given, "final_states")
+        joined = (
+            np.zeros(episodes, bool) if self.partial is None else flags(self.partial, "partial")
+        )
+        columns = {"ended": ended, "final_states": final, "partial": joined}
         if self.groups is not None:
             columns["groups"] = texts(self.groups, "groups")
         for name, column in columns.items():
@@ -105,19 +104,14 @@ class Demonstrations:
         action. With a layout that has names, they may be names.
         """
         names = (layout.state_names, layout.action_names) if layout else ((), ())
-        joined = _joined(trajectories, *names)
-        return cls(**joined, ended=ended, groups=groups)  # type: ignore[arg-type]
+        return cls(**_joined(trajectories, *names), ended=ended, groups=groups)  # type: ignore[arg-type]
 
     @classmethod
     def from_pairs(cls, states: npt.ArrayLike, actions: npt.ArrayLike) -> Demonstrations:
         """Demonstrations from loose (state, action) pairs, in no order and from no known start."""
         count = len(np.asarray(states))
-        return cls(
-            states,  # type: ignore[arg-type]
-            actions,  # type: ignore[arg-type]
-            np.arange(count + 1),
-            partial=np.ones(count, bool),
-        )
+        every, joined = np.arange(count + 1), np.ones(count, bool)
+        return cls(states, actions, every, partial=joined)  # type: ignore[arg-type]
 
     @classmethod
     def load(
@@ -127,6 +121,7 @@ class Demonstrations:
         *,
         states: int = 0,
         actions: int = 0,
+        available: np.ndarray | None = None,
         largest: int = LARGEST,
         progress: Progress | None = None,
     ) -> Demonstrations:
@@ -143,6 +138,7 @@ class Demonstrations:
             layout: names of states and actions, where the file has names instead of numbers.
             states: number of states, to refuse the line that has a larger one; 0 to allow any.
             actions: number of actions, likewise.
+            available: [S, A] bool, to refuse the line that takes an action where there is none.
             largest: most bytes of memory to take; a larger file is refused before it is read.
             progress: called now and then with what is done and what there is to do.
         """
@@ -152,6 +148,7 @@ class Demonstrations:
             action_names=layout.action_names,
             states=states,
             actions=actions,
+            available=available,
             largest=largest,
             progress=progress,
         )
@@ -269,8 +266,7 @@ class Demonstrations:
     def select(self, episodes: Sequence[int] | np.ndarray) -> Demonstrations:
         """The chosen episodes, in the order given; an episode may be chosen more than once."""
         chosen = np.asarray(episodes)
-        if chosen.dtype == bool:
-            chosen = np.flatnonzero(chosen)
+        chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
         if chosen.size == 0:
             raise InvalidDemonstrations("select must keep at least one episode; got none")
         lengths = self.lengths[chosen]
@@ -306,7 +302,7 @@ class Demonstrations:
         )
 
     def check(self, mdp: MDP) -> None:
-        """Raises `InvalidDemonstrations` unless every state and action exists in the model."""
+        """Raises `InvalidDemonstrations` unless the model has all states and actions taken."""
         for name, column, count in (
             ("state", self.states, mdp.states),
             ("action", self.actions, mdp.actions),
@@ -325,6 +321,10 @@ class Demonstrations:
                 f"every final state must be in 0..{mdp.states - 1}; "
                 f"episode {episode} has {self.final_states[episode]}"
             )
+        taken = (self.states, self.actions)
+        if mdp.restricted and (odd := first_unavailable(mdp.available, *taken)) is not None:
+            place = f"episode {self.episode[odd.row]}, step {self.step[odd.row]}"
+            raise InvalidDemonstrations(f"{odd.sentence()} at {place}")
 
     def counts(self, mdp: MDP) -> np.ndarray:
         """[S, A] how often each action was taken in each state."""

@@ -169,7 +169,10 @@ class PartitionedDemonstrations:
         for path, stamp in self._kept["files"].items():
             if _stamp(path) != stamp:
                 raise OSError(f"{path} has changed since the folder was opened: open it again")
-        limits = {"states": mdp.states, "actions": mdp.actions} if mdp else {}
+        limits = {}
+        if mdp is not None:
+            limits = {"states": mdp.states, "actions": mdp.actions}
+            limits |= {"available": mdp.available} if mdp.restricted else {}
         # Tables travel inside `load` and `work`. As plain arguments Dask would put them on one
         # worker, and lose them with it.
         load = partial(Demonstrations.load, layout=self.layout, largest=self.largest, **limits)

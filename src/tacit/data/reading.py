@@ -14,6 +14,7 @@ from tacit.files.arrays import read_arrays
 from tacit.files.columns import TOP, Column, Fault, whole
 from tacit.files.formats import LARGEST, did_you_mean, natural_order, nearest, read_head
 from tacit.files.tables import PARQUET, TEXT, Progress, Table, open_table
+from tacit.model.names import first_unavailable
 
 # Columns of a table; those of the second line may be absent.
 ORDINARY = ("episode", "step", "state", "action")
@@ -26,7 +27,7 @@ Arguments = dict[str, Any]
 FROM_ONE = "every episode begins at step 1: steps are taken to count from 1"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Reading:
     """How a file of episodes is to be read.
 
@@ -37,6 +38,7 @@ class Reading:
         find: "state", "action": whose names are collected from the table where none are given.
         states: number of states; 0 where it is unknown.
         actions: number of actions; 0 where it is unknown.
+        available: [S, A] bool, which actions there are in each state; None where all are.
         largest: most bytes of memory that the table may take.
         progress: called with what is done and what there is to do, in bytes or rows.
     """
@@ -47,6 +49,7 @@ class Reading:
     find: tuple[str, ...] = ()
     states: int = 0
     actions: int = 0
+    available: np.ndarray | None = None
     largest: int = LARGEST
     progress: Progress | None = None
 
@@ -135,6 +138,10 @@ def _read_table(path: Path, reading: Reading) -> Episodes:
     }
     groups = columns["group"].texts if "group" in columns else None
     values = {name: checks[name](columns.pop(name)) for name in checks if name in columns}
+    if reading.available is not None:
+        taken = values["state"], values["action"]
+        if (odd := first_unavailable(reading.available, *taken)) is not None:
+            raise table.fault(odd.row, odd.sentence(reading.state_names, reading.action_names))
     arguments, assumed = _assembled(values, episode, table.fault)
     if groups is not None:
         arguments["groups"] = np.array(groups)[arguments["groups"]]

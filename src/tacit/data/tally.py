@@ -13,6 +13,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations
 from tacit.model.mdp import MDP
+from tacit.model.names import first_unavailable
 from tacit.model.objective import Features
 from tacit.model.transitions import read_only
 
@@ -182,6 +183,9 @@ class Tally:
                 "a tally must be of the world it is used with; it has S, A, discount = "
                 f"{own}, the world {(mdp.states, mdp.actions, mdp.discount)}"
             )
+        odd = first_unavailable(mdp.available, *np.nonzero(self.counts)) if mdp.restricted else None
+        if odd is not None:
+            raise InvalidDemonstrations(f"{odd.sentence()} in the tally")
 
     def __repr__(self) -> str:
         return f"Tally(episodes={self.episodes}, steps={self.steps})"

@@ -41,21 +41,14 @@ def model_arrays(mdp: MDP, layout: Layout) -> dict[str, np.ndarray]:
     return arrays if mdp.evidence is None else arrays | mdp.evidence.arrays()
 
 
-def read_model(path: Path, *, stay: bool = False) -> tuple[MDP, Layout, tuple[str, ...]]:
-    """The model, the layout and the notes of `mdp.npz`.
-
-    Args:
-        path: of the file.
-        stay: whether rows that sum to 0 stay where they are instead of being refused.
-    """
+def read_model(path: Path) -> tuple[MDP, Layout, tuple[str, ...]]:
+    """The model, the layout and the notes of `mdp.npz`."""
     arrays = _entries(path, MODEL, PLACES + ENTRIES)
     with _naming(path):
         successors = Successors(arrays["successors"], arrays["probabilities"])
-        there = arrays.get("available")
-        if there is None:
-            successors = staying(successors) if stay else _not_empty(successors)
         discount = _scalar(arrays["discount"], "discount")
         evidence = Evidence.from_arrays(arrays)
+        there = arrays.get("available")
         mdp = MDP(successors, arrays["initial"], discount, evidence, available=there)
         layout = Layout(
             rows=_count(arrays.get("rows"), "rows"),
@@ -102,30 +95,6 @@ def read_truth(path: Path) -> Objective:
     arrays = _entries(path, ("reward",), ("costs", "budgets"))
     with _naming(path):
         return Objective(arrays["reward"], arrays.get("costs"), arrays.get("budgets"))
-
-
-def staying(successors: Successors) -> Successors:
-    """The same lists, where rows without any probability stay where they are."""
-    states = np.array(successors.states)
-    probabilities = np.array(successors.probabilities)
-    if states.ndim == 3 and states.shape == probabilities.shape and states.shape[2]:
-        empty = np.abs(probabilities).sum(axis=2) == 0
-        states[..., 0] = np.where(empty, np.arange(len(states))[:, None], states[..., 0])
-        probabilities[..., 0] = np.where(empty, 1.0, probabilities[..., 0])
-    return Successors(states, probabilities)
-
-
-def _not_empty(successors: Successors) -> Successors:
-    """The same lists; rows without any probability are refused with the cure."""
-    sums = np.asarray(successors.probabilities)
-    if sums.ndim == 3 and sums.dtype.kind in "iuf" and (sums == 0).all(axis=2).any():
-        s, a = (int(i) for i in np.argwhere((sums == 0).all(axis=2))[0])
-        raise InvalidModel(
-            "transitions must be distributions over the next state; "
-            f"row (state {s}, action {a}) sums to 0: where nothing leaves a state write "
-            'absorbing = "stay" under [transitions] of a problem.toml beside it'
-        )
-    return successors
 
 
 @contextmanager

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
+from tacit.data.tally import last_states
+from tacit.errors import TacitError
+from tacit.folders.archives import read_features, read_model, read_truth
 from tacit.folders.problem import Problem
+from tacit.folders.reading import NAMED, SEEN
+from tacit.folders.settings import Names, lookup, ordered, read_settings
+from tacit.folders.text import read_feature_table, read_transitions, table_features
 from tacit.forward.solution import Status
 from tacit.forward.solve import solve
 from tacit.inverse.findings import SAME, feature_findings, single_minded
@@ -16,8 +25,8 @@ from tacit.model.mdp import MDP
 from tacit.model.names import Layout
 from tacit.model.objective import Features
 
-# Most states or moves that one sentence names.
-NAMED = 5
+T = TypeVar("T")
+
 # Pairs of state and action up to which the truth is solved to see whether its budgets bind.
 QUICK = 200_000
 # Share of steps in states where the expert always does the same that looks deterministic.
@@ -30,7 +39,10 @@ Move = tuple[str, str, str, int]
 
 def check_problem(problem: Problem) -> tuple[str, ...]:
     """Everything worth a warning, as sentences."""
-    found = [*feature_findings(problem.features), *dependent_features(problem.features)]
+    found = [
+        *feature_findings(problem.features, problem.mdp),
+        *dependent_features(problem.features),
+    ]
     if problem.demonstrations is None:
         found.append("There are no demonstrations: the problem can be solved, not recovered.")
     else:
@@ -61,17 +73,18 @@ def _of_demonstrations(problem: Problem, seen: Demonstrations) -> list[str]:
             "initial, or mark them as partial if they were joined later."
         )
     counts = seen.counts(mdp)
-    unseen = np.flatnonzero(counts.sum(axis=1) == 0)
+    unseen = np.flatnonzero((counts.sum(axis=1) == 0) & ~mdp.ends)
     if len(unseen):
+        many = f"{len(unseen)} of {int((~mdp.ends).sum())} states were never visited"
         found.append(
-            f"{len(unseen)} of {mdp.states} states were never visited ({_named(unseen, layout)}): "
-            "what they cost is known only as far as they were avoided."
+            f"{many} ({_named(unseen, layout)}): what they cost is known only as far as they were "
+            "avoided."
         )
     if mdp.evidence:
         found += misspelt_actions(counts.sum(axis=0), layout)
-    if mdp.actions == 1:
+    if mdp.choices.sum(axis=1).max() == 1:
         found.append("There is only one action: nothing was chosen, so nothing can be learnt.")
-    elif (share := single_minded(counts)) > DETERMINISTIC:
+    elif (share := single_minded(counts, mdp.choices.sum(axis=1))) > DETERMINISTIC:
         found.append(
             f"The expert looks deterministic: {share:.0%} of the steps were taken in states where "
             "it always did the same, so weights are known as a range, not as a point."
@@ -89,8 +102,22 @@ def _of_lengths(mdp: MDP, seen: Demonstrations) -> list[str]:
             f"{single} of {seen.episodes} trajectories have one step only: they tell little of "
             "where actions lead."
         )
+    over = mdp.ends[last_states(seen)]
+    odd = seen.ended & ~over & ~mdp.absorbing[last_states(seen)] & (seen.final_states >= 0)
+    if odd.any():
+        found.append(
+            f"{int(odd.sum())} of {seen.episodes} trajectories are marked as ended in states that "
+            "this world leaves: they are taken to be cut off there."
+        )
+    open_ended = ~(seen.ended | over) & ~seen.partial
+    if mdp.discount == 1.0:
+        if cut := int((open_ended | odd).sum()):
+            found.append(
+                f"{cut} of {seen.episodes} trajectories do not reach an end: without a discount "
+                "nothing bounds what they would still collect."
+            )
+        return found
     horizon = 1.0 / (1.0 - mdp.discount)
-    open_ended = ~seen.ended & ~seen.partial
     short = int((open_ended & (seen.lengths < horizon)).sum())
     if short > seen.episodes // 2:
         found.append(
@@ -245,3 +272,48 @@ def _duration(seconds: float) -> str:
     if seconds < 5400:
         return f"{seconds / 60:.2g} min"
     return f"{seconds / 3600:.2g} h"
+
+
+def faults(folder: Path, first: Exception) -> tuple[str, ...]:
+    """The error met first, and what else is wrong in files that can be read by themselves.
+
+    Args:
+        folder: of the problem.
+        first: what loading it raised.
+    """
+    found = [" ".join(str(first).split())]
+
+    def untold(name: str) -> bool:
+        """Whether the file is there and nothing has been said about it yet."""
+        return (folder / name).is_file() and str(folder / name) not in found[0]
+
+    def attempt(read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except (TacitError, OSError) as error:
+            said = " ".join(str(error).split())
+            if said not in found:
+                found.append(said)
+            return None
+
+    settings = attempt(lambda: read_settings(folder))
+    table = None
+    if untold("features.csv"):
+        table = attempt(lambda: read_feature_table(folder / "features.csv"))
+    if table is not None:
+        names = Names(ordered(table.states), ordered(table.actions))
+        if settings is not None:
+            states, actions = lookup(names.states), lookup(names.actions)
+            attempt(lambda: table_features(table, settings, states, actions))
+        if untold("transitions.csv"):
+            path, known = folder / "transitions.csv", Names(names.states, ())
+            attempt(lambda: read_transitions(path, known, source="features.csv"))
+    for name, read in (
+        ("mdp.npz", read_model),
+        ("features.npz", read_features),
+        ("truth.npz", read_truth),
+        *((name, Demonstrations.load_named) for name in SEEN),
+    ):
+        if untold(name):
+            attempt(lambda read=read, name=name: read(folder / name))
+    return tuple(found)

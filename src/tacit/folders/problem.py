@@ -58,6 +58,7 @@ class Problem:
                 raise InvalidModel(
                     f"{name} must speak of the {actions} actions; got {table.shape[1]}"
                 )
+        self.features.check(self.mdp)
         if self.truth is not None:
             self.truth.tables(self.mdp)
         if self.demonstrations is not None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.reading import Reading
-from tacit.errors import InvalidModel, TacitError
-from tacit.files.formats import did_you_mean
+from tacit.errors import InvalidModel
 from tacit.files.tables import Progress
 from tacit.folders.archives import read_features, read_model, read_truth
 from tacit.folders.settings import (
@@ -21,6 +21,8 @@ from tacit.folders.settings import (
     Names,
     Settings,
     absorbing_states,
+    first_states,
+    given_start,
     looks_numeric,
     lookup,
     numbered,
@@ -35,12 +37,15 @@ from tacit.folders.text import (
     successors,
     table_features,
 )
+from tacit.inverse.findings import Finding, Kind, listed
+from tacit.model.ends import steps_to_end
 from tacit.model.mdp import MDP
 from tacit.model.names import Layout
 from tacit.model.objective import Features, Objective
+from tacit.model.transitions import Successors
 
-T = TypeVar("T")
-
+# Most states that one sentence names.
+NAMED = 5
 SEEN = ("demonstrations.parquet", "demonstrations.csv", "demonstrations.npz")
 
 
@@ -101,20 +106,25 @@ def _from_archive(
     path: Path, settings: Settings, seen: Path | None, progress: Progress | None
 ) -> dict[str, Any]:
     """Model, layout and demonstrations, the model from `mdp.npz`."""
-    for key in ("discount", "initial", "states", "actions", "rows"):
+    for key in ("discount", "initial", "states", "actions", "rows", "absorbing"):
         if getattr(settings, key):
             raise InvalidModel(
                 f"{path.parent} must give each part once; {path.name} holds the model, and "
                 f"{FILE} gives {key} again"
             )
-    mdp, layout, notes = read_model(path, stay=settings.absorbing == "stay")
+    mdp, layout, notes = read_model(path)
     names = Names(
         layout.state_names or numbers(mdp.states), layout.action_names or numbers(mdp.actions)
     )
     demonstrations = None
     if seen is not None:
         demonstrations, _ = read_demonstrations(
-            seen, names, source=path.name, places=True, progress=progress
+            seen,
+            names,
+            source=path.name,
+            available=mdp.available if mdp.restricted else None,
+            places=True,
+            progress=progress,
         )
         check_against(demonstrations, mdp, seen)
     return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": notes}
@@ -142,24 +152,35 @@ def _from_text(
         ordered(settings.states or (table.states if table else ())),
         ordered(settings.actions or (table.actions if table else ())),
     )
-    lists = None
+    lists = there = None
     if moves is not None:
         rows = read_transitions(moves, names, source=source)
         names = rows.names
-        lists = successors(rows, absorbing_states(settings, names.states))
+        lists, there = successors(rows, absorbing_states(settings, names.states))
+    asked = table.available(names, settings) if table and names.actions else None
+    if asked is not None and table is not None and there is not None:
+        table.refuse_empty(asked, there, names)
+    there = asked if there is None else there if asked is None else there & asked
     demonstrations = None
     if seen is not None:
-        demonstrations, actions = read_demonstrations(seen, names, source=source, progress=progress)
+        demonstrations, actions = read_demonstrations(
+            seen, names, source=source, available=there, progress=progress
+        )
+        if table and not names.actions:  # what a state alone says needs no names of actions
+            names = replace(names, actions=actions)
+            there = table.available(names, settings)
         names = replace(names, actions=actions)
     layout = names.layout(settings)
     start = given_start(settings, names.states, table)
     if lists is None:
         assert demonstrations is not None
-        return _estimated(settings, names, layout, demonstrations, start)
-    notes: tuple[str, ...] = ()
+        return _estimated(settings, names, layout, demonstrations, start, there)
+    notes = _told_to_stay(settings)
     if start is None:
-        start, notes = first_states(settings, demonstrations, len(names.states))
-    mdp = MDP(lists, start, settings.discount)
+        start, said = first_states(settings, demonstrations, len(names.states))
+        notes += said
+    with _naming_states(settings, lists, start, there, names):
+        mdp = MDP(lists, start, settings.discount, available=there)
     if demonstrations is not None and seen is not None:
         check_against(demonstrations, mdp, seen)
     return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": notes}
@@ -170,6 +191,7 @@ def read_demonstrations(
     names: Names,
     *,
     source: str,
+    available: np.ndarray | None = None,
     places: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Demonstrations, tuple[str, ...]]:
@@ -179,6 +201,7 @@ def read_demonstrations(
         path: of the file.
         names: of states and actions; actions may not be known yet, then they are taken from here.
         source: where the names of the states come from, for messages.
+        available: [S, A] bool, which actions there are; None where all are, or nobody knows.
         places: whether numbers are always places, 0 the first; else numbers may be names where
             states or actions are called 1, 2, 3 or 10, 20, 30.
         progress: called now and then with what is done and what there is to do.
@@ -198,6 +221,7 @@ def read_demonstrations(
             find=() if names.actions else ("action",),
             states=len(names.states),
             actions=len(names.actions),
+            available=available,
             progress=progress,
         ),
     )
@@ -220,27 +244,69 @@ def _estimated(
     layout: Layout,
     demonstrations: Demonstrations,
     start: np.ndarray | None,
+    there: np.ndarray | None,
 ) -> dict[str, Any]:
     from tacit.model.prior import Prior
 
+    discount = settings.discount or 0.0
     mdp = MDP.from_transitions(
         demonstrations,
-        discount=settings.discount or 0.0,
+        discount=min(discount, 0.5),
         n_states=len(names.states),
         n_actions=len(names.actions),
         initial=start,
         prior=Prior(settings.prior, settings.over),
         unvisited=settings.unvisited,
         absorbing=np.flatnonzero(absorbing_states(settings, names.states)),
+        available=there,
     )
+    with _naming_states(settings, mdp.transitions, mdp.initial, mdp.available, names):
+        mdp = replace(mdp, discount=discount)
     evidence = mdp.evidence
     assert evidence is not None
     return {
         "mdp": mdp,
         "layout": layout,
         "demonstrations": demonstrations,
-        "notes": evidence.sentences(layout),
+        "notes": evidence.sentences(layout, ends=mdp.ends),
     }
+
+
+def _told_to_stay(settings: Settings) -> tuple[str, ...]:
+    """The sentence on states in which time goes on though nothing leaves them."""
+    if not settings.absorbing:
+        return ()
+    said = (
+        f"In {listed(settings.absorbing, NAMED)} every action is taken to stay, and time goes on: "
+        "[transitions] names them absorbing."
+    )
+    return (Finding(said, Kind.ASSUMED, number=len(settings.absorbing)),)
+
+
+@contextmanager
+def _naming_states(
+    settings: Settings,
+    transitions: Successors,
+    initial: np.ndarray,
+    available: np.ndarray | None,
+    names: Names,
+) -> Iterator[None]:
+    """Inside, an `InvalidModel` is told with the file, and by name which state reaches no end."""
+    try:
+        yield
+    except InvalidModel as error:
+        if settings.discount != 1.0:
+            raise InvalidModel(f"{settings.path.parent}: {error}") from None
+        model = MDP(transitions, initial, 0.0, available=available)
+        lost = np.flatnonzero(~np.isfinite(steps_to_end(model)))
+        if not len(lost):
+            raise InvalidModel(f"{settings.path.parent}: {error}") from None
+        shown = listed([repr(names.states[s]) for s in lost], NAMED)
+        raise InvalidModel(
+            f"{settings.path}: discount = 1 needs an end, a state without transitions, that every "
+            f"state can reach; got {shown}, from where none is reached: correct the transitions, "
+            "or take a discount below 1"
+        ) from None
 
 
 def _truth(folder: Path, settings: Settings, features: Features) -> Objective | None:
@@ -261,94 +327,35 @@ def _truth(folder: Path, settings: Settings, features: Features) -> Objective | 
         raise InvalidModel(f"{settings.path}: [truth]: {error}") from None
 
 
-def faults(folder: Path, first: Exception) -> tuple[str, ...]:
-    """The error met first, and what else is wrong in files that can be read by themselves.
+def availability(mdp: MDP, layout: Layout, folder: Path) -> tuple[Finding, ...]:
+    """How many actions are not available and which states are ends, as findings; none if all are.
 
     Args:
-        folder: of the problem.
-        first: what loading it raised.
+        mdp: that was read.
+        layout: how states and actions are called.
+        folder: from which it was read.
     """
-    found = [" ".join(str(first).split())]
-
-    def untold(name: str) -> bool:
-        """Whether the file is there and nothing has been said about it yet."""
-        return (folder / name).is_file() and str(folder / name) not in found[0]
-
-    def attempt(read: Callable[[], T]) -> T | None:
-        try:
-            return read()
-        except (TacitError, OSError) as error:
-            said = " ".join(str(error).split())
-            if said not in found:
-                found.append(said)
-            return None
-
-    settings = attempt(lambda: read_settings(folder))
-    table = None
-    if untold("features.csv"):
-        table = attempt(lambda: read_feature_table(folder / "features.csv"))
-    if table is not None:
-        names = Names(ordered(table.states), ordered(table.actions))
-        if settings is not None:
-            states, actions = lookup(names.states), lookup(names.actions)
-            attempt(lambda: table_features(table, settings, states, actions))
-        if untold("transitions.csv"):
-            path, known = folder / "transitions.csv", Names(names.states, ())
-            attempt(lambda: read_transitions(path, known, source="features.csv"))
-    for name, read in (
-        ("mdp.npz", read_model),
-        ("features.npz", read_features),
-        ("truth.npz", read_truth),
-        *((name, Demonstrations.load_named) for name in SEEN),
-    ):
-        if untold(name):
-            attempt(lambda read=read, name=name: read(folder / name))
-    return tuple(found)
-
-
-def given_start(
-    settings: Settings, states: tuple[str, ...], table: FeatureTable | None
-) -> np.ndarray | None:
-    """[S] the distribution of the first state; None where `problem.toml` does not say."""
-    given, known = settings.initial, lookup(states)
-    if given is None:
-        return None
-    if isinstance(given, str) and given not in known and table and table.gives(given):
-        shares = table.column(given, known, {"": 0})
-        return _distribution(shares, f"{table.path}: the column {given!r}, initial,")
-    start = np.zeros(len(states))
-    for name, share in {given: 1.0}.items() if isinstance(given, str) else given.items():
-        if name not in known:
-            raise InvalidModel(
-                f"{settings.path}: initial must name a state; got {name!r}"
-                f"{did_you_mean(name, known)}"
-            )
-        start[known[name]] = share
-    return _distribution(start, f"{settings.path}: initial")
-
-
-def _distribution(shares: np.ndarray, what: str) -> np.ndarray:
-    if shares.ndim != 1 or not (shares >= 0).all() or abs(shares.sum() - 1.0) > 1e-6:
-        total = f"; it sums to {shares.sum():g}" if (shares >= 0).all() else "; one is negative"
-        raise InvalidModel(f"{what} must be probabilities of states that sum to 1{total}")
-    return shares
-
-
-def first_states(
-    settings: Settings, demonstrations: Demonstrations | None, states: int
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """[S] the shares of the first states that were seen, and the sentence that says so."""
-    whole = None if demonstrations is None else np.flatnonzero(~demonstrations.partial)
-    if demonstrations is None or whole is None or not len(whole):
-        raise InvalidModel(
-            f'{settings.path} must give initial, such as initial = "name of a state": there are no '
-            "demonstrations seen from their start to take it from"
+    found = []
+    pairs = np.argwhere(~mdp.available & ~mdp.ends[:, None])
+    why = " (no row in transitions.csv)" if (folder / "transitions.csv").exists() else ""
+    if len(pairs):
+        names = [
+            f"{layout.action_name(a)} in {layout.state_name(s)}" for s, a in pairs[: NAMED + 1]
+        ]
+        names += [""] * (len(pairs) - len(names))
+        total = int((~mdp.ends).sum()) * mdp.actions
+        said = (
+            f"{len(pairs)} of {total} pairs of state and action are not available"
+            f"{why}: {listed(names, NAMED)}."
         )
-    begins = demonstrations.states[demonstrations.offsets[:-1][whole]]
-    inside = begins[(begins >= 0) & (begins < states)]
-    shares = np.bincount(inside, minlength=states) / max(1, len(inside))
-    note = (
-        f"Where episodes start was not given: the shares of the first states of {len(whole)} "
-        "episodes were taken."
-    )
-    return shares, (note,)
+        found.append(Finding(said, Kind.ASSUMED, number=len(pairs)))
+    ends = np.flatnonzero(mdp.ends)
+    if len(ends):
+        names = [layout.state_name(int(s)) for s in ends]
+        one = len(ends) == 1
+        said = (
+            f"{len(ends)} of {mdp.states} states {'ends an episode' if one else 'end episodes'}"
+            f"{why}: {listed(names, NAMED)}. What such a state pays it pays once, on arrival."
+        )
+        found.append(Finding(said, Kind.ASSUMED, number=len(ends)))
+    return tuple(found)

@@ -6,13 +6,17 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.files.formats import check_text, did_you_mean
 from tacit.model.names import Layout
+
+if TYPE_CHECKING:
+    from tacit.data.demonstrations import Demonstrations
+    from tacit.folders.text import FeatureTable
 
 FILE = "problem.toml"
 LARGEST = 2**26  # bytes: names of a million states
@@ -44,7 +48,7 @@ class Settings:
         prior: imagined steps a row, where transitions are estimated.
         over: where the imagined steps lead.
         unvisited: what pairs that were never seen do.
-        absorbing: states that nothing leaves; "stay" for every state without transitions.
+        absorbing: states where time goes on and every action stays.
         truth: weights and budgets of the truth; empty where it is not given.
     """
 
@@ -61,7 +65,7 @@ class Settings:
     prior: float = 1.0
     over: str = "successors"
     unvisited: str = "prior"
-    absorbing: tuple[str, ...] | str = ()
+    absorbing: tuple[str, ...] = ()
     truth: dict[str, Any] = field(default_factory=dict)
 
 
@@ -162,9 +166,8 @@ class _Reader:
         if "discount" not in self.given:
             return None
         discount = self._number("discount", self.given["discount"])
-        if not 0.0 <= discount < 1.0:
-            mend = ": an endless horizon needs a discount below 1, such as 0.99"
-            raise self._wrong("discount", "in [0, 1)" + (mend if discount == 1 else ""), discount)
+        if not 0.0 <= discount <= 1.0:
+            raise self._wrong("discount", "in [0, 1]", discount)
         return discount
 
     def _initial(self) -> str | dict[str, float] | None:
@@ -213,9 +216,13 @@ class _Reader:
         over = table.get("over", "successors")
         return strength, self._word("transitions.prior.over", over, ("successors", "all", "stay"))
 
-    def _absorbing(self, value: object) -> tuple[str, ...] | str:
-        if isinstance(value, str):
-            return self._word("transitions.absorbing", value, ("stay",))
+    def _absorbing(self, value: object) -> tuple[str, ...]:
+        if value == "stay":
+            raise InvalidModel(
+                f'{self.path}: transitions.absorbing must list the states that stay, ["a", "b"]; '
+                "got 'stay': a pair without transitions is not available now, and a state without "
+                "any ends the episode"
+            )
         return self._names("transitions.absorbing", value)
 
 
@@ -277,9 +284,7 @@ def ordered(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def absorbing_states(settings: Settings, states: tuple[str, ...]) -> np.ndarray:
-    """[S] bool, the states that stay where nothing else is said."""
-    if settings.absorbing == "stay":
-        return np.ones(len(states), bool)
+    """[S] bool, the states that are said to stay."""
     known, stays = lookup(states), np.zeros(len(states), bool)
     for name in settings.absorbing:
         if name not in known:
@@ -289,3 +294,51 @@ def absorbing_states(settings: Settings, states: tuple[str, ...]) -> np.ndarray:
             )
         stays[known[name]] = True
     return stays
+
+
+def given_start(
+    settings: Settings, states: tuple[str, ...], table: FeatureTable | None
+) -> np.ndarray | None:
+    """[S] the distribution of the first state; None where `problem.toml` does not say."""
+    given, known = settings.initial, lookup(states)
+    if given is None:
+        return None
+    if isinstance(given, str) and given not in known and table and table.gives(given):
+        shares = table.column(given, known, {"": 0})
+        return _distribution(shares, f"{table.path}: the column {given!r}, initial,")
+    start = np.zeros(len(states))
+    for name, share in {given: 1.0}.items() if isinstance(given, str) else given.items():
+        if name not in known:
+            raise InvalidModel(
+                f"{settings.path}: initial must name a state; got {name!r}"
+                f"{did_you_mean(name, known)}"
+            )
+        start[known[name]] = share
+    return _distribution(start, f"{settings.path}: initial")
+
+
+def _distribution(shares: np.ndarray, what: str) -> np.ndarray:
+    if shares.ndim != 1 or not (shares >= 0).all() or abs(shares.sum() - 1.0) > 1e-6:
+        total = f"; it sums to {shares.sum():g}" if (shares >= 0).all() else "; one is negative"
+        raise InvalidModel(f"{what} must be probabilities of states that sum to 1{total}")
+    return shares
+
+
+def first_states(
+    settings: Settings, demonstrations: Demonstrations | None, states: int
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """[S] the shares of the first states that were seen, and the sentence that says so."""
+    whole = None if demonstrations is None else np.flatnonzero(~demonstrations.partial)
+    if demonstrations is None or whole is None or not len(whole):
+        raise InvalidModel(
+            f'{settings.path} must give initial, such as initial = "name of a state": there are no '
+            "demonstrations seen from their start to take it from"
+        )
+    begins = demonstrations.states[demonstrations.offsets[:-1][whole]]
+    inside = begins[(begins >= 0) & (begins < states)]
+    shares = np.bincount(inside, minlength=states) / max(1, len(inside))
+    note = (
+        f"Where episodes start was not given: the shares of the first states of {len(whole)} "
+        "episodes were taken."
+    )
+    return shares, (note,)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.files.columns import Column
-from tacit.files.formats import did_you_mean
+from tacit.files.formats import did_you_mean, nearest
 from tacit.files.tables import Table, open_table
 from tacit.folders.settings import FILE, Names, Settings, lookup, ordered
 from tacit.model.mdp import MDP
@@ -18,6 +18,8 @@ from tacit.model.objective import Features
 from tacit.model.transitions import ROW_SUM_TOLERANCE, Successors
 
 COLUMNS = ("state", "action", "next_state", "probability")
+# The column of `features.csv` that says which actions there are.
+MASK = "available"
 # Text is read cell by cell: a larger table belongs into an npz file.
 LARGEST = 2**31
 
@@ -49,6 +51,9 @@ def read_transitions(path: Path, names: Names, *, source: str) -> TransitionTabl
     """
     table = open_table(path, InvalidModel, expected=COLUMNS, largest=LARGEST)
     table.require(*COLUMNS)
+    strange = next((name for name in table.names if name not in COLUMNS), None)
+    if strange is not None:
+        raise InvalidModel(f"{path}: unknown column {strange!r}; it holds {', '.join(COLUMNS)}")
     cells = table.read(COLUMNS, texts=COLUMNS[:3])
     state, action, following, probability = (cells[name] for name in COLUMNS)
     if not len(state):
@@ -86,23 +91,33 @@ def _looked_up(column: Column, names: Sequence[str], wanted: str) -> np.ndarray:
     return np.array([known[text] for text in texts], dtype=np.int64)[column.values]
 
 
-def successors(table: TransitionTable, absorbing: np.ndarray) -> Successors:
-    """Successor lists [S, A, B] of the table, every row checked to be a distribution.
+def successors(table: TransitionTable, absorbing: np.ndarray) -> tuple[Successors, np.ndarray]:
+    """Successor lists [S, A, B], every row checked to be a distribution, and [S, A] available.
+
+    A pair without a row is not available.
 
     Args:
         table: of `transitions.csv`.
-        absorbing: [S] bool, the states that stay where the table has no row for them.
+        absorbing: [S] bool, the states where every action stays; the table must not leave them.
     """
     states, actions = len(table.names.states), len(table.names.actions)
     row = table.rows[:, 0] * actions + table.rows[:, 1]
     _refuse_repeats(table, row)
+    left = absorbing[table.rows[:, 0]] & (table.rows[:, 2] != table.rows[:, 0])
+    if left.any():
+        first = int(np.argmax(left))
+        raise table.table.fault(
+            first,
+            f"nothing may leave {table.names.states[table.rows[first, 0]]!r}, which is absorbing "
+            f"in {FILE}",
+        )
     sums = np.bincount(row, weights=table.probabilities, minlength=states * actions)
-    stays = np.repeat(absorbing, actions) & (sums == 0)
-    error = np.where(stays, 0.0, np.abs(sums - 1.0))
+    count = np.bincount(row, minlength=states * actions)
+    stays = np.repeat(absorbing, actions) & (count == 0)
+    error = np.where(count > 0, np.abs(sums - 1.0), 0.0)
     worst = int(np.argmax(error))
     if error[worst] > ROW_SUM_TOLERANCE:
         raise InvalidModel(_sum_message(table, row, sums, error))
-    count = np.bincount(row, minlength=states * actions)
     order = np.argsort(row, kind="stable")
     slot = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
     target = np.repeat(np.arange(states), actions)[:, None].repeat(max(1, count.max()), axis=1)
@@ -113,7 +128,8 @@ def successors(table: TransitionTable, absorbing: np.ndarray) -> Successors:
     probability[stays, 0] = 1.0
     target[stays] = (np.flatnonzero(stays) // actions)[:, None]
     shape = (states, actions, -1)
-    return Successors(target.reshape(shape), probability.reshape(shape))
+    lists = Successors(target.reshape(shape), probability.reshape(shape))
+    return lists, ((count > 0) | stays).reshape(states, actions)
 
 
 def _refuse_repeats(table: TransitionTable, row: np.ndarray) -> None:
@@ -138,8 +154,7 @@ def _sum_message(
     nothing = np.flatnonzero(wrong & (sums == 0))
     where = int(nothing[0]) if len(nothing) else int(np.argmax(error))
     s, a = divmod(where, len(table.names.actions))
-    rows = np.flatnonzero(row == where)
-    line = f" ({table.table.place(int(rows[0]))})" if len(rows) else ""
+    line = f" ({table.table.place(int(np.argmax(row == where)))})"
     said = (
         f"{table.table.path}: the probabilities of a state and action must sum to 1; state "
         f"{table.names.states[s]!r}, action {table.names.actions[a]!r} sums to "
@@ -148,9 +163,7 @@ def _sum_message(
     if int(wrong.sum()) > 1:
         said += f", and {int(wrong.sum()) - 1} more do not"
     if len(nothing):
-        said += (
-            f'; where nothing leaves a state write absorbing = "stay" under [transitions] of {FILE}'
-        )
+        said += "; an action that is not available has no row"
     return said
 
 
@@ -174,6 +187,52 @@ class FeatureTable:
     def path(self) -> Path:
         """Of the file."""
         return Path(self.table.path)
+
+    def available(self, names: Names, settings: Settings) -> np.ndarray | None:
+        """[S, A] bool, what the column `available` says; None where there is none, or as a feature.
+
+        Args:
+            names: of states and actions.
+            settings: of `problem.toml`.
+        """
+        named = {*(settings.reward or ()), *(name for names in settings.costs for name in names)}
+        spare = [name for name in self.offered if name not in named and name != settings.initial]
+        if MASK not in spare:
+            near = None if MASK in self.offered else nearest(MASK, spare, cutoff=0.8)
+            if near:
+                raise InvalidModel(
+                    f"{self.path}: unknown column {near!r}, did you mean {MASK!r}? If it is "
+                    "something else, rename it"
+                )
+            return None
+        mask = np.ones((len(names.states), len(names.actions)), bool)
+        told = self.columns[MASK].flags()
+        mask[self._pairs(names)] = told if self.actions else told[:, None]
+        return mask
+
+    def refuse_empty(self, asked: np.ndarray, given: np.ndarray, names: Names) -> None:
+        """Raises, with its line, where a pair is said to be available but leads nowhere.
+
+        Args:
+            asked: [S, A] bool, what the column `available` says.
+            given: [S, A] bool, the pairs that have a row in `transitions.csv`.
+            names: of states and actions.
+        """
+        rows, taken = self._pairs(names)
+        empty = asked[rows, taken] & ~given[rows, taken]
+        empty = empty if self.actions else asked[rows].any(axis=1) & ~given[rows].any(axis=1)
+        if empty.any():
+            raise self.table.fault(
+                int(np.argmax(empty)),
+                f"{MASK} must be false where transitions.csv has no row; got true",
+            )
+
+    def _pairs(self, names: Names) -> tuple[np.ndarray, np.ndarray | slice]:
+        """[N] the state of each row, and [N] its action, or all."""
+        rows = _looked_up(self.columns["state"], names.states, "a known state")
+        if not self.actions:
+            return rows, slice(None)
+        return rows, _looked_up(self.columns["action"], names.actions, "a known action")
 
     @property
     def offered(self) -> tuple[str, ...]:
@@ -200,9 +259,12 @@ class FeatureTable:
             values[rows] = self.columns[name].reals()
             return values
         taken = np.array([actions[text] for text in self.actions])[self.columns["action"].values]
-        values = np.full((len(set(states.values())), len(set(actions.values()))), np.nan)
-        values[rows, taken] = self.columns[name].reals()
-        return values
+        # A pair without a row is not available. At an end one row is enough: it speaks for all.
+        values = np.zeros((len(set(states.values())), len(set(actions.values()))))
+        told = np.zeros(values.shape, bool)
+        values[rows, taken], told[rows, taken] = self.columns[name].reals(), True
+        some = values[np.arange(len(values)), told.argmax(axis=1)]
+        return np.where(told, values, some[:, None])
 
     def check_names(self, states: Mapping[str, int], actions: Mapping[str, int], mdp: MDP) -> None:
         """Raises unless the table speaks of exactly the states and actions of the model."""
@@ -215,11 +277,28 @@ class FeatureTable:
             column = self.columns[kind]
             _looked_up(column, [*known], f"one of the model's {count}")
             told = {known[name] for name in column.texts or ()}
-            if len(told) < count:
+            if len(told) < count and not (kind == "action" and mdp.restricted):
                 missing = next(name for name, number in known.items() if number not in told)
                 raise InvalidModel(
                     f"{self.path} must have a row for every {kind} ({count}); {missing!r} has none"
                 )
+        if self.actions:
+            self._check_pairs(states, actions, mdp)
+
+    def _check_pairs(self, states: Mapping[str, int], actions: Mapping[str, int], mdp: MDP) -> None:
+        """Raises unless every pair that is available has a row."""
+        told = np.zeros((mdp.states, mdp.actions), bool)
+        rows = np.array([states[text] for text in self.states])[self.columns["state"].values]
+        taken = np.array([actions[text] for text in self.actions])[self.columns["action"].values]
+        told[rows, taken] = True
+        if (lost := mdp.available & ~told).any():
+            state, action = (int(i) for i in np.argwhere(lost)[0])
+            place = next(name for name, number in states.items() if number == state)
+            what = next(name for name, number in actions.items() if number == action)
+            raise InvalidModel(
+                f"{self.path} must have a row for every state and action that is available; "
+                f"state {place!r} has none for action {what!r}"
+            )
 
 
 def read_feature_table(path: Path) -> FeatureTable:
@@ -241,13 +320,6 @@ def read_feature_table(path: Path) -> FeatureTable:
         what = " and ".join(f"{column.name} {column.cell(second)!r}" for column in front)
         raise table.fault(second, f"{what} must have one row; {table.place(first)} has it too")
     states, actions = (front[0].texts or ()), (front[1].texts or () if len(front) > 1 else ())
-    if actions and len(key) < len(states) * len(actions):
-        lost = int(np.setdiff1d(np.arange(len(states) * len(actions)), key)[0])
-        state, action = divmod(lost, len(actions))
-        raise InvalidModel(
-            f"{path} must have a row for every state and action; "
-            f"state {states[state]!r} has none for action {actions[action]!r}"
-        )
     return FeatureTable(table, columns, states, actions)
 
 

@@ -52,13 +52,19 @@ def costly_pairs(mdp: MDP, objective: Objective) -> np.ndarray:
     """[S, A] bool, the pairs that break some budget when paid for at every step.
 
     cost(s, a) / (1 - discount) > budget for some constraint: a set that does not depend on the
-    scale of a cost with its budget, nor on a shift of both. It depends on shaping.
+    scale of a cost with its budget, nor on a shift of both. It depends on shaping. At discount 1
+    the steps of `mdp.horizon` stand for 1 / (1 - discount). An end is paid for once: all of its row
+    is in the set where its cost alone is more than the budget. Unavailable pairs are not.
     """
     _, costs = objective.tables(mdp)
-    limits = (1.0 - mdp.discount) * objective.budgets
+    every = 1.0 - mdp.discount if mdp.discount < 1.0 else 1.0 / mdp.horizon
     size = np.abs(costs).max(axis=(1, 2), initial=0.0)
     # A relative 1e-9 above the limit is at the limit: rescaling must not flip a pair.
-    return (costs > (limits + 1e-9 * size)[:, None, None]).any(axis=0)
+    limits = (every * objective.budgets + 1e-9 * size)[:, None, None]
+    if mdp.restricted:
+        once = (objective.budgets + 1e-9 * size)[:, None, None]
+        limits = np.where(mdp.ends[:, None], once, np.where(mdp.available, limits, np.inf))
+    return np.asarray((costs > limits).any(axis=0))
 
 
 def weight_error(truth: npt.ArrayLike, recovered: npt.ArrayLike) -> float:
@@ -104,8 +110,12 @@ def visitation_distance(mdp: MDP, first: np.ndarray, second: np.ndarray) -> floa
 
     0.5 * (1 - discount) * sum |first - second|: a metric. Times the width of a table it bounds the
     difference of the two normalised returns. Two actions with the same consequences are still two:
-    where that is not meant, pass the sums over actions, [S].
+    where that is not meant, pass the sums over actions, [S]. Where episodes end, behaviours take
+    differently long: sum |first - second| / sum (first + second) is the same where they do not.
     """
+    if mdp.ends.any():
+        total = float(np.sum(first) + np.sum(second))
+        return float(np.abs(np.asarray(first) - np.asarray(second)).sum() / total)
     gap = 0.5 * (1.0 - mdp.discount) * np.abs(np.asarray(first) - np.asarray(second)).sum()
     return float(min(1.0, gap))
 
@@ -119,6 +129,7 @@ def policy_distance(first: np.ndarray, second: np.ndarray, *, visits: np.ndarray
         visits: [S] weight of each state, in any unit.
     """
     gaps = 0.5 * np.abs(np.asarray(first) - np.asarray(second)).sum(axis=1)
+    visits = np.where(np.asarray(first).any(axis=1), visits, 0.0)  # nothing is done at ends
     return float(min(1.0, visits @ gaps / visits.sum()))
 
 
@@ -147,6 +158,11 @@ def policy_agreement(
     policy = check_policy(mdp, policy)
     values = best_values(mdp, table)
     worth = table + mdp.discount * mdp.expected_next(values)
+    if mdp.restricted:
+        worth = np.where(
+            mdp.choices, worth, np.where(mdp.choices, worth, -np.inf).max(axis=1)[:, None]
+        )
+        visits = np.where(mdp.ends, 0.0, visits)
     gaps = worth.max(axis=1, keepdims=True) - worth
     # The second term is rounding: where all actions tie, gaps are nothing else.
     rounding = 1e-11 * (np.abs(table).max() + np.abs(values).max())
@@ -157,9 +173,10 @@ def policy_agreement(
 def log_likelihood(mdp: MDP, policy: np.ndarray, demonstrations: Demonstrations) -> float:
     """Mean log probability of the observed actions under the policy, in nats a step.
 
-    Range [-inf, 0]: -log A for the uniform policy, -inf as soon as one observed action has
-    probability 0, as an exactly optimal policy gives to any slip. The order of steps and episodes
-    does not matter. Meant for demonstrations that the policy was not fitted to.
+    Range [-inf, 0]: -log A for the uniform policy where all A actions are available, -inf as soon
+    as one observed action has probability 0, as an exactly optimal policy gives to any slip. The
+    order of steps and episodes does not matter. Meant for demonstrations that the policy was not
+    fitted to.
     """
     policy = check_policy(mdp, policy)
     counts = demonstrations.counts(mdp)

@@ -205,6 +205,7 @@ def compare(
     other_prices = gauged_multipliers(mdp, recovered, found.multipliers)
     pairs = list(zip(costs, other_costs, strict=True)) if len(costs) == len(other_costs) else []
     unmatched = np.full(len(costs), np.nan)
+    there = mdp.choices if mdp.restricted else slice(None)  # an end counts once
     if behaviours is None:
         behaviours = sample_behaviours(mdp, features=features, seed=seed)
     state_visits = expert.visitation.sum(axis=1)
@@ -220,8 +221,10 @@ def compare(
         starc=starc(mdp, reward, other_reward),
         lagrangian_starc=starc(mdp, priced, lagrangian(mdp, recovered, found.multipliers)),
         cost_starcs=np.array([starc(mdp, *pair) for pair in pairs]) if pairs else unmatched,
-        reward_correlation=correlation(reward, other_reward),
-        cost_correlations=np.array([correlation(*pair) for pair in pairs]) if pairs else unmatched,
+        reward_correlation=correlation(reward[there], other_reward[there]),
+        cost_correlations=np.array([correlation(a[there], b[there]) for a, b in pairs])
+        if pairs
+        else unmatched,
         regret=lost,
         relative_regret=relative(lost, return_range(mdp, reward)),
         violation=violation(mdp, truth, visits),

@@ -88,6 +88,9 @@ def sample_behaviours(
         vertices: number of rewards drawn.
         combinations: number of pairs drawn, with a uniform share each.
         seed: names the draw.
+
+    At discount 1 the largest entry of a reward, and its standard deviation, are taken off every
+    step: without, going round for ever would pay.
     """
     if vertices < 2 or combinations < 0:
         raise InvalidModel(
@@ -102,6 +105,8 @@ def sample_behaviours(
             reward = random.standard_normal(mdp.states)
         else:
             reward = basis @ random.standard_normal(basis.shape[2])
+        if mdp.discount == 1.0:
+            reward = reward - reward.max() - reward.std()
         vertex[:] = solve(mdp, Objective(reward)).visitation
     first = random.integers(vertices, size=combinations)
     second = (first + random.integers(1, vertices, size=combinations)) % vertices  # another one
@@ -114,7 +119,7 @@ def sample_behaviours(
 def allowed(mdp: MDP, objective: Objective, behaviours: Behaviours) -> np.ndarray:
     """[V + N] bool, which behaviours keep all budgets of the objective."""
     _, costs = objective.tables(mdp)
-    slack = AT_BUDGET * np.abs(costs).max(axis=(1, 2), initial=0.0) / (1.0 - mdp.discount)
+    slack = AT_BUDGET * np.abs(costs).max(axis=(1, 2), initial=0.0) * mdp.horizon
     return (behaviours.spent(costs) <= objective.budgets + slack).all(axis=1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tacit.errors import InvalidModel
+from tacit.errors import InvalidModel, NotConverged
 from tacit.forward.policies import entropy, policy_values, stationary_policy
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solve import solve
@@ -25,22 +25,27 @@ def full_table(mdp: MDP, table: npt.ArrayLike) -> np.ndarray:
 def canonical(mdp: MDP, table: npt.ArrayLike) -> np.ndarray:
     """[S, A] the table less its potential: table + discount * P V - V.
 
-    V is the uniform policy's value of the table. Two tables have the same canonical form exactly
-    when they differ by potential shaping, discount * P f - f for some f [S]; a constant is such a
-    shaping. Shaping changes the return of every policy by the same amount, so no behaviour can tell
-    the two apart. Linear in the table, and exactly 0 where only rounding is left.
+    V is the table's value to a policy that takes all available actions alike. Two tables have the
+    same canonical form exactly when they differ by potential shaping, discount * P f - f for some
+    f [S]; a constant is such a shaping where no episode ends. Shaping changes the return of every
+    policy by the same amount, so no behaviour can tell the two apart. Linear in the table; exactly
+    0 where only rounding is left, where an action is not available, and at ends.
 
     Args:
         mdp: the model.
         table: [S] or [S, A] a reward or a cost.
     """
     given = full_table(mdp, table)
-    # A constant is shaping: taking it out first spares digits.
-    centred = given - given.mean()
-    uniform = np.full((mdp.states, mdp.actions), 1.0 / mdp.actions)
+    centred = given
+    if not mdp.ends.any():
+        # A constant is shaping: taking it out first spares digits.
+        centred = given - (given[mdp.available].mean() if mdp.restricted else given.mean())
+    uniform = mdp.choices / mdp.choices.sum(axis=1, keepdims=True)
     values = policy_values(mdp, uniform, centred)
     shaped = centred + mdp.discount * mdp.expected_next(values) - values[:, None]
-    size = (np.abs(given).max() + np.abs(values).max()) / (1.0 - mdp.discount)
+    if mdp.restricted:
+        shaped = np.where(mdp.available, shaped, 0.0)
+    size = (np.abs(given[mdp.choices]).max() + np.abs(values).max()) * mdp.horizon
     return shaped if np.abs(shaped).max() > ROUNDING * size else np.zeros_like(shaped)
 
 
@@ -118,14 +123,35 @@ def best_values(mdp: MDP, table: np.ndarray, *, temperature: float = 0.0) -> np.
 
 
 def return_range(mdp: MDP, table: np.ndarray) -> tuple[float, float]:
-    """The least and the largest expected discounted sum of a table [S, A] over all policies."""
-    least = -float(mdp.initial @ best_values(mdp, -table))
-    return least, max(least, float(mdp.initial @ best_values(mdp, table)))
+    """The least and the largest expected discounted sum of a table [S, A] over all policies.
+
+    Infinite where, at discount 1, going round for ever pays without end.
+    """
+    least, most = (
+        float(mdp.initial @ values)
+        if (values := _finite_values(mdp, signed)) is not None
+        else np.inf
+        for signed in (-table, table)
+    )
+    return -least, max(-least, most)
+
+
+def _finite_values(mdp: MDP, table: np.ndarray) -> np.ndarray | None:
+    """[S] the best values; None where they are not finite, as only at discount 1."""
+    if mdp.discount < 1.0:
+        return best_values(mdp, table)
+    try:
+        values = best_values(mdp, table)
+    except NotConverged:
+        return None
+    return values if np.isfinite(values).all() else None
 
 
 def relative(amount: float, ends: tuple[float, float]) -> float:
-    """The amount in units of the length of a range; 0 where both are 0."""
+    """The amount in units of the length of a range; 0 where both are 0, NaN where it has none."""
     length = ends[1] - ends[0]
+    if not np.isfinite(length):
+        return float("nan")
     if length > 1e-12 * max(abs(ends[0]), abs(ends[1])):  # else all policies return the same
         return amount / length
     return 0.0 if abs(amount) <= 1e-9 * max(1e-300, abs(ends[0]), abs(ends[1])) else np.inf

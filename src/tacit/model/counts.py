@@ -124,7 +124,7 @@ def count_transitions(
     return total
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ObservedSteps:
     """The transitions inside demonstrations, and what is known of where they begin and end.
 
@@ -133,7 +133,8 @@ class ObservedSteps:
         actions: [N] what was done there.
         next_states: [N] where it led.
         starts: [E'] first state of every episode that was seen from its start.
-        ends: distinct states in which an episode ended for good.
+        ends: distinct states in which an episode ended for good, and nothing was done.
+        stays: distinct states in which an episode ended for good and all that was done stayed.
         uncounted: number of last steps whose outcome was not recorded.
     """
 
@@ -142,6 +143,7 @@ class ObservedSteps:
     next_states: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
+    stays: np.ndarray
     uncounted: int
 
 
@@ -149,7 +151,7 @@ def observed_steps(demonstrations: Demonstrations) -> ObservedSteps:
     """The steps of `Demonstrations` whose outcome is known: all but some last ones.
 
     A state in which an episode `ended` is one that nothing leaves: demonstrations in which another
-    step leaves it are refused.
+    step leaves it are refused. Where something was done in it, and it stayed, time goes on there.
     """
     last = demonstrations.offsets[1:] - 1
     following = np.empty(demonstrations.steps, np.int32)
@@ -169,14 +171,16 @@ def observed_steps(demonstrations: Demonstrations) -> ObservedSteps:
             f"episode {demonstrations.episode[row]} leaves it at step {demonstrations.step[row]}: "
             "clear `ended` there, or let ended episodes lead to an end state of their own"
         )
+    acted = np.isin(ends, demonstrations.states)
     whole = ~demonstrations.partial
     return ObservedSteps(
-        states,
-        demonstrations.actions[known],
-        following,
-        demonstrations.states[demonstrations.offsets[:-1][whole]],
-        ends,
-        int(demonstrations.steps - known.sum()),
+        states=states,
+        actions=demonstrations.actions[known],
+        next_states=following,
+        starts=demonstrations.states[demonstrations.offsets[:-1][whole]],
+        ends=ends[~acted],
+        stays=ends[acted],
+        uncounted=int(demonstrations.steps - known.sum()),
     )
 
 

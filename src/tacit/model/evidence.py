@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.model.counts import count_transitions, observed_steps
-from tacit.model.names import Layout
+from tacit.model.counts import TransitionCounts, count_transitions, observed_steps
+from tacit.model.names import Layout, first_unavailable
 from tacit.model.prior import Over, Prior, Unvisited, posterior, unvisited_rule
-from tacit.model.transitions import Successors, numbers, read_only
+from tacit.model.transitions import Successors, available_pairs, numbers, read_only
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -36,7 +36,8 @@ class Evidence:
     Attributes:
         visits: [S, A] observed steps with a known outcome.
         concentration: [S, A] observed and imagined steps behind each row; infinite where the row is
-            known for certain. With the estimated probabilities they make the Dirichlet law of it.
+            known for certain, as that of a pair which is not available. With the estimated
+            probabilities they make the Dirichlet law of it.
         prior: the imagined steps.
         unvisited: what was done about pairs that were never seen.
         uncounted: number of steps left out since where they led was not recorded.
@@ -158,8 +159,16 @@ class Evidence:
             bool(deterministic),
         )
 
-    def sentences(self, layout: Layout | None = None) -> tuple[str, ...]:
-        """Plain sentences about what was counted, assumed, and left in doubt."""
+    def sentences(
+        self, layout: Layout | None = None, *, ends: ArrayLike | None = None
+    ) -> tuple[str, ...]:
+        """Plain sentences about what was counted, assumed, and left in doubt.
+
+        Args:
+            layout: how states and actions are called.
+            ends: [S] bool, which states end an episode, as `mdp.ends`; None where it is not known
+                whether time goes on in states that nothing leaves.
+        """
         layout = layout or Layout()
         pairs = int(np.isfinite(self.concentration).sum())
         steps = int(self.visits.sum())
@@ -172,10 +181,17 @@ class Evidence:
             )
         if self.episodes:
             found.append(f"The start was counted from {_many(self.episodes, 'episode')}.")
-        ends = np.flatnonzero(self.certain)
-        if len(ends):
-            names = [layout.state_name(int(s)) for s in ends]
-            found.append(f"Episodes end in {_listed(names)}, which nothing leaves.")
+        over = self.certain if ends is None else self.certain & np.asarray(ends, bool)
+        for states, said in (
+            (over, "Episodes end in {}, which nothing leaves."),
+            (self.certain & ~over, "Nothing leaves {}: time goes on there."),
+        ):
+            if len(names := [layout.state_name(int(s)) for s in np.flatnonzero(states)]):
+                found.append(said.format(_listed(names)))
+        closed = np.isinf(self.concentration) & ~self.certain[:, None]
+        if many := int(closed.sum()):
+            verb = "pair of state and action is" if many == 1 else "pairs of state and action are"
+            found.append(f"{many} {verb} not available, as was said.")
         missing = self.unvisited_pairs
         if len(missing):
             names = [f"{layout.action_name(a)} in {layout.state_name(s)}" for s, a in missing]
@@ -241,13 +257,15 @@ def estimated(
     prior: Prior | float | None,
     unvisited: Unvisited | str,
     absorbing: ArrayLike,
-) -> tuple[csr_array, ArrayLike, Evidence]:
-    """([S * A, S] transitions, [S] initial distribution, what they rest on).
+    available: ArrayLike | None,
+) -> tuple[csr_array, ArrayLike, Evidence, np.ndarray | None]:
+    """([S * A, S] transitions, [S] initial distribution, what they rest on, [S, A] available).
 
     The arguments are those of `MDP.from_transitions`.
     """
     prior, rule = _prior(prior), unvisited_rule(unvisited)
-    starts, ends, uncounted = np.zeros(0, np.int64), np.zeros(0, np.int64), 0
+    starts = ends = stays = np.zeros(0, np.int64)
+    uncounted = 0
     if hasattr(states, "offsets"):
         if actions is not None or next_states is not None:
             raise InvalidDemonstrations("demonstrations hold their own actions and next states")
@@ -258,18 +276,19 @@ def estimated(
             n_states = max(int(whole.states.max()), int(whole.final_states.max())) + 1
         if n_actions is None:
             n_actions = int(whole.actions.max()) + 1
-        starts, ends, uncounted = seen.starts, seen.ends, seen.uncounted
+        starts, ends, stays, uncounted = seen.starts, seen.ends, seen.stays, seen.uncounted
         states, actions, next_states = seen.states, seen.actions, seen.next_states
     columns = cast("tuple[ArrayLike, ArrayLike, ArrayLike]", (states, actions, next_states))
     counts = count_transitions(*columns, n_states=n_states, n_actions=n_actions)
-    known = _absorbing(absorbing, ends, counts.states)
-    transitions, behind = posterior(counts, prior, rule, known)
+    known = _absorbing(absorbing, stays, counts.states)
+    choices = _available(available, ends[~known[ends]], counts)
+    transitions, behind = posterior(counts, prior, rule, known, choices)
     counted = len(starts) if initial is None else 0
     visits = counts.visits
     ways = np.bincount(counts.rows, minlength=visits.size).reshape(visits.shape)
     sure = bool((visits >= 2).any() and (ways[visits >= 2] == 1).all())
     evidence = Evidence(visits, behind, prior, rule, uncounted, counted, sure)
-    return transitions, _start(initial, starts, counts.states), evidence
+    return transitions, _start(initial, starts, counts.states), evidence, choices
 
 
 def _prior(given: Prior | float | None) -> Prior:
@@ -289,6 +308,24 @@ def _absorbing(given: ArrayLike, ends: np.ndarray, states: int) -> np.ndarray:
     if not np.isin(listed, np.arange(states)).all():
         raise InvalidModel(f"absorbing must list states in 0..{states - 1}; got {given!r:.60}")
     return np.isin(np.arange(states), listed)
+
+
+def _available(
+    given: ArrayLike | None, ends: np.ndarray, counts: TransitionCounts
+) -> np.ndarray | None:
+    """[S, A] bool, as given, with nothing to do where episodes end; None where all is available.
+
+    A pair that was never seen is unknown, not unavailable: only a mask can tell.
+    """
+    shape = (counts.states, counts.actions)
+    if given is None and not len(ends):
+        return None
+    mask = available_pairs(given, shape)
+    seen = np.divmod(counts.rows, counts.actions)
+    if (odd := first_unavailable(mask, *seen)) is not None:
+        raise InvalidDemonstrations(f"{odd.sentence()}, seen {counts.counts[odd.row]:g} times")
+    mask[ends] = False
+    return mask
 
 
 def _start(given: ArrayLike | None, starts: np.ndarray, states: int) -> ArrayLike:

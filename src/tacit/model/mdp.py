@@ -116,7 +116,7 @@ class MDP:
         Args:
             states: [N] where each step began; or `Demonstrations`, and nothing for the next two.
                 Their consecutive steps and final states are counted, and a state in which an
-                episode ended is taken for one that nothing leaves.
+                episode ended, and nothing was done, is taken for an end.
             actions: [N] what was done there.
             next_states: [N] where it led.
             discount: of the model.
@@ -127,11 +127,11 @@ class MDP:
             prior: imagined steps added to the observed ones, as a `Prior` or their number; None
                 adds one to every row, spread over the successors seen from its state.
             unvisited: pairs that were never seen follow the "prior", "stay", or "refuse" to go on.
-            absorbing: states known to be left by nothing.
+            absorbing: states known to be left by nothing, where every action stays.
             available: [S, A] bool, which actions are there; all by default. A pair that was never
                 seen is unknown, not unavailable.
         """
-        estimate, start, evidence = estimated(
+        estimate, start, evidence, there = estimated(
             states,
             actions,
             next_states,
@@ -141,8 +141,9 @@ class MDP:
             prior=prior,
             unvisited=unvisited,
             absorbing=absorbing,
+            available=available,
         )
-        return cls(estimate, start, discount, evidence, available=available)
+        return cls(estimate, start, discount, evidence, available=there)
 
     @property
     def visits(self) -> np.ndarray | None:

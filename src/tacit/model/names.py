@@ -66,6 +66,44 @@ class Layout:
         return self.action_names[action] if self.action_names else f"action {action}"
 
 
+@dataclass(frozen=True)
+class Unavailable:
+    """A step that took an action where there is none such.
+
+    Attributes:
+        row: of the step.
+        state: where it was taken.
+        action: that was taken.
+        ends: whether the state has no action at all, so that the episode is over there.
+    """
+
+    row: int
+    state: int
+    action: int
+    ends: bool
+
+    def sentence(self, states: Sequence[str] = (), actions: Sequence[str] = ()) -> str:
+        """What must hold, and what was got, by name where there are names."""
+        state = repr(states[self.state]) if states else self.state
+        action = repr(actions[self.action]) if actions else self.action
+        must = "every action taken must be available in its state"
+        if self.ends:
+            must = "nothing may be done in a state where episodes end, which can only come last"
+        return f"{must}; got action {action} in state {state}"
+
+
+def first_unavailable(
+    available: np.ndarray, states: np.ndarray, actions: np.ndarray
+) -> Unavailable | None:
+    """The first of these steps [N] that `available` [S, A] does not allow, or None."""
+    taken = available[states, actions]
+    if taken.all():
+        return None
+    row = int(np.argmin(taken))
+    state = int(states[row])
+    return Unavailable(row, state, int(actions[row]), not available[state].any())
+
+
 def found(given: str | int, count: int, names: Sequence[str], what: str) -> int:
     """The number of a state or action that is given by its number or its name."""
     if isinstance(given, str):

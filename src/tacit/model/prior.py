@@ -122,7 +122,11 @@ class Prior:
 
 
 def posterior(
-    counts: TransitionCounts, prior: Prior, unvisited: Unvisited, absorbing: np.ndarray
+    counts: TransitionCounts,
+    prior: Prior,
+    unvisited: Unvisited,
+    absorbing: np.ndarray,
+    available: np.ndarray | None = None,
 ) -> tuple[csr_array, np.ndarray]:
     """([S * A, S] estimated transitions as CSR, [S, A] observed and imagined steps behind a row).
 
@@ -132,12 +136,15 @@ def posterior(
         unvisited: how rows that were never seen are filled.
         absorbing: [S] bool, states known to be left by nothing. Their rows stay for certain, with
             infinitely many steps behind them.
+        available: [S, A] bool, which pairs there are; rows of others are empty, for certain. None:
+            all of them.
     """
     from scipy.sparse import csr_array, diags_array, eye_array
 
     size, actions = counts.states, counts.actions
     visits = counts.visits.ravel()
-    certain = np.repeat(absorbing, actions)
+    lost = np.zeros(size * actions, bool) if available is None else ~available.ravel()
+    certain = np.repeat(absorbing, actions) | lost
     empty = (visits == 0) & ~certain
     if unvisited is Unvisited.REFUSE and empty.any():
         state, action = divmod(int(np.argmax(empty)), actions)
@@ -156,7 +163,7 @@ def posterior(
         + diags_array(np.where(still, 0.0, weight)) @ means
         + diags_array(still.astype(np.float64)) @ stay
     )
-    mixed = csr_array(mixed)
+    mixed = csr_array(mixed if available is None else diags_array(1.0 - lost) @ mixed)
     mixed.eliminate_zeros()
     behind = np.where(certain, np.inf, visits + prior.strength)
     return mixed, behind.reshape(size, actions)

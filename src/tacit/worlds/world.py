@@ -135,7 +135,7 @@ def budgets_between(mdp: MDP, truth: Objective, tightness: float) -> np.ndarray:
         return costs.reshape(len(costs), -1) @ visits.ravel()
 
     careful, reckless = spent(-costs.sum(axis=0)), spent(reward)
-    scale = max(1e-300, float(np.abs(costs).max()) / (1.0 - mdp.discount))
+    scale = max(1e-300, float(np.abs(costs).max()) * mdp.horizon)
     if reckless.sum() - careful.sum() <= SAME_COST * scale:
         raise InvalidModel(
             "no budget can bind: the reward-optimal policy already spends the least cost, "
