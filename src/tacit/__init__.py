@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tacit.inverse.joint.tasks import Task
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.likelihood import Likelihood
+    from tacit.inverse.noisy.mixture import Mixture
     from tacit.inverse.optimal.explanation import Explanation
     from tacit.inverse.paper.alternating import Alternating
     from tacit.inverse.recover import recover

@@ -13,13 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.engine.backends import backend_of
-from tacit.engine.smooth_dual import Point, point_at
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy.em import fit_direction
 from tacit.inverse.noisy.inference import advantages, information, inverse_information
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps
@@ -31,10 +30,6 @@ from tacit.model.objective import Features
 DRAWS = 199
 # Episodes that every group must have for dealing them out again to say something.
 ENOUGH = 5
-# Logarithm of the noise of a group relative to the first one's, at most.
-WIDEST = 7.0
-# Loss of parameters without a finite value, in nats.
-FORBIDDING = 1e15
 # Groups named in one sentence.
 NAMED = 6
 
@@ -278,14 +273,14 @@ def separate_fits(
     whole: Steps, options: Likelihood, counts: np.ndarray, near: Fit
 ) -> tuple[Fit, ...]:
     """The fit of every group by itself, begun at the fit of all: never worse than that."""
-    return tuple(_part(whole, table).fit(options, near=near) for table in counts)
+    return tuple(whole.reweighted(table).fit(options, near=near) for table in counts)
 
 
 def common_model(pooled: Fit, apart: tuple[Fit, ...], mdp: MDP, *, own_noise: bool) -> CommonModel:
     """The best model in which groups share all parameters, or all but their noise."""
     loss, policies = float(pooled.point.loss), [pooled.point.policy] * len(apart)
     if own_noise:
-        found, points = _fit_direction(pooled, apart, mdp)
+        found, points = fit_direction(mdp, apart, pooled.point.x)
         if found < loss:
             loss, policies = found, [point.policy for point in points]
     return CommonModel(loss, pooled, np.stack(policies))
@@ -317,7 +312,7 @@ def simulate_ratios(
             ratios.append(likelihood_ratio(model, apart))
         return np.array(ratios), f"by dealing the episodes out again {draws} times"
     for counts in redraw_counts(rng, model.policies, deck, draws):
-        pooled = _part(whole, counts.sum(axis=0)).fit(options, near=model.pooled)
+        pooled = whole.reweighted(counts.sum(axis=0)).fit(options, near=model.pooled)
         apart = separate_fits(whole, options, counts, pooled)
         redrawn = common_model(pooled, apart, whole.mdp, own_noise=own_noise)
         ratios.append(likelihood_ratio(redrawn, apart))
@@ -337,12 +332,6 @@ def degrees_of_freedom(whole: Steps, pooled: Fit, counts: np.ndarray, *, own_noi
     return float(max(more - (len(counts) - 1 if own_noise else 0), 0))
 
 
-def _part(whole: Steps, counts: np.ndarray) -> Steps:
-    """The coefficients of the likelihood for some of the steps, given as counts [S, A]."""
-    start = counts.sum(axis=1) - whole.mdp.discount * whole.mdp.inflow(counts)
-    return Steps(whole.mdp, whole.space, counts, start, whole.space.pull_back(counts), None)
-
-
 def redraw_counts(
     rng: np.random.Generator, policies: np.ndarray, deck: Deck, draws: int
 ) -> Iterator[np.ndarray]:
@@ -351,36 +340,3 @@ def redraw_counts(
     chances = policies / policies.sum(axis=2, keepdims=True)
     for _ in range(draws):
         yield rng.multinomial(visits, chances).astype(np.float64)
-
-
-def _fit_direction(pooled: Fit, apart: tuple[Fit, ...], mdp: MDP) -> tuple[float, list[Point]]:
-    """Least loss with one direction of the parameters, each group at its own length, and points."""
-    from scipy.optimize import minimize
-
-    size, backend = len(pooled.point.x), backend_of(mdp)
-    values = [one.point.values for one in apart]
-    points = [one.point for one in apart]
-
-    def loss(z: np.ndarray) -> tuple[float, np.ndarray]:
-        total, slope = 0.0, np.zeros(len(z))
-        for g, one in enumerate(apart):
-            scale = float(np.exp(z[size + g - 1])) if g else 1.0
-            point = point_at(backend, one.problem, scale * z[:size], values[g], one.tolerance)
-            if not np.isfinite(point.loss):  # discount 1: no finite value, so never the way
-                return FORBIDDING, np.zeros(len(z))
-            points[g], values[g] = point, point.values
-            total += float(point.loss)
-            slope[:size] += scale * point.gradient
-            if g:
-                slope[size + g - 1] = scale * float(z[:size] @ point.gradient)
-        return total, slope
-
-    problem = pooled.problem
-    limits = list(zip(problem.lower, problem.upper, strict=True))
-    limits += [(-WIDEST, WIDEST)] * (len(apart) - 1)
-    begin = np.concatenate([pooled.point.x, np.zeros(len(apart) - 1)])
-    # In nats: far finer than a likelihood ratio needs.
-    options = {"ftol": 1e-10, "gtol": 1e-4, "maxiter": 200}
-    found = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=limits, options=options)
-    total, _ = loss(found.x)
-    return total, points

@@ -32,7 +32,10 @@ from tacit.model.objective import Features
 
 if TYPE_CHECKING:  # recoveries save themselves through this module, so it must not need them
     from tacit.inverse.joint.recovery import JointRecovery
+    from tacit.inverse.noisy.mixture import MixtureRecovery
     from tacit.inverse.recovery import History, Recovery
+
+    AnyRecovery = Recovery | JointRecovery | MixtureRecovery
 
 FORMAT = 3
 PAGE, ARRAYS, HISTORY = "run.json", "recovery.npz", "history.parquet"
@@ -42,15 +45,22 @@ JOURNAL, SETTINGS = "journal", "settings.json"
 # Rooms whose classes a recovery may be made of.
 ROOMS = ("tacit.model.", "tacit.forward.", "tacit.inverse.")
 
+# What a folder may hold, in words, and what loads it.
+HELD = {
+    "Recovery": ("the recovery of one task", "tacit.Recovery.load"),
+    "JointRecovery": ("several tasks", "tacit.JointRecovery.load"),
+    "MixtureRecovery": ("a mixture of types", "tacit.Mixture.load"),
+}
+
 Files = dict[str, Callable[[Path], None]]
 
 
-def save(result: Recovery | JointRecovery, folder: Path) -> None:
+def save(result: AnyRecovery, folder: Path) -> None:
     """Writes the folder, all or nothing; an older run in it stays until the new one is whole."""
     write_bundle(folder, PAGE, *contents(result))
 
 
-def contents(result: Recovery | JointRecovery) -> tuple[Page, Files]:
+def contents(result: AnyRecovery) -> tuple[Page, Files]:
     """What the page of a run says about a recovery, and how to write its files."""
     arrays = pack(result, small=0)
     page: Page = {
@@ -74,12 +84,12 @@ def contents(result: Recovery | JointRecovery) -> tuple[Page, Files]:
 
 
 def load(folder: Path, kind: str) -> Any:
-    """The `Recovery` or `JointRecovery` of a folder; `OSError` if a file is missing or damaged."""
+    """The recovery of this kind in a folder; `OSError` if a file is missing or damaged."""
     page = read_page(folder / PAGE, form=FORMAT)
     held = page.get("holds")
     if held != kind:
-        what = "the recovery of one task" if held == "Recovery" else "several tasks"
-        raise OSError(f"{folder} holds {what}: load it by tacit.{held}.load")
+        what, loader = HELD.get(str(held), ("something else", "the tacit that wrote it"))
+        raise OSError(f"{folder} holds {what}: load it by {loader}")
     _checked(folder, page, HISTORY)
     path = _checked(folder, page, ARRAYS)
     try:

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from tacit.inverse.joint.tasks import SharedLikelihood, Task
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.likelihood import Likelihood
+    from tacit.inverse.noisy.mixture import Mixture, MixtureRecovery
     from tacit.inverse.noisy.sharded import ShardedRecovery
     from tacit.model.sharded import Rows, ShardedMDP
 
-Result = TypeVar("Result", "Recovery", "JointRecovery")
+Result = TypeVar("Result", "Recovery", "JointRecovery", "MixtureRecovery")
 # Above this share of steps in states where the expert always does the same, noise is not seen.
 DETERMINISTIC = 0.9
 
@@ -101,6 +102,17 @@ def recover(
 
 @overload
 def recover(
+    mdp: MDP,
+    features: Features,
+    demonstrations: Observed,
+    *,
+    estimator: Mixture,
+    throw: bool = True,
+) -> MixtureRecovery: ...
+
+
+@overload
+def recover(
     mdp: ShardedMDP,
     features: Rows[Features],
     demonstrations: Rows[np.ndarray],
@@ -132,7 +144,7 @@ def recover(
     seed: int = 0,
     callbacks: Sequence[Callback] = (),
     throw: bool = True,
-) -> Recovery | JointRecovery | ShardedRecovery:
+) -> Recovery | JointRecovery | MixtureRecovery | ShardedRecovery:
     """The `Recovery` of what the demonstrator wants and refuses; of a list of `Task`s, the joint.
 
     Args:

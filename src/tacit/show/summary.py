@@ -13,6 +13,7 @@ from tacit.show.tables import short
 
 if TYPE_CHECKING:
     from tacit.inverse.joint.recovery import JointRecovery
+    from tacit.inverse.noisy.mixture import MixtureRecovery
     from tacit.inverse.recovery import Recovery
 
 WIDTH = 88
@@ -65,6 +66,30 @@ def summarise_joint(joint: JointRecovery) -> str:
     lines += ["", "Findings", *worst_first(joint.findings)]
     text = "\n".join(_wrapped(line) for line in lines) + "\n"
     parts = [f"Task {e}\n{one.summary()}" for e, one in enumerate(joint.recoveries)]
+    return "\n".join([text, *parts])
+
+
+def summarise_mixture(mixture: MixtureRecovery) -> str:
+    """The recovery of several types as plain text: how many of each there are, then each type."""
+    many = len(mixture.types)
+    lines = [
+        f"Recovered {many} type{'s' if many > 1 else ''} of demonstrators by {mixture.estimator}.",
+        f"Status: {mixture.status.value}.",
+        "",
+        "Shares of the trajectories",
+    ]
+    assigned = np.bincount(mixture.assigned, minlength=many)
+    for k in range(many):
+        ends = _interval(mixture.share_intervals[k])
+        lines.append(f"  type {k}  {mixture.shares[k]:.4f}{ends}, {assigned[k]} likeliest its own")
+    lines.append(
+        f"  log-likelihood {mixture.log_likelihood:.6g}, of actions at random "
+        f"{mixture.null_log_likelihood:.6g}; AIC {mixture.aic:.6g}, BIC {mixture.bic:.6g}"
+    )
+    if mixture.findings:
+        lines += ["", "Findings", *worst_first(mixture.findings)]
+    text = "\n".join(_wrapped(line) for line in lines) + "\n"
+    parts = [f"Type {k}\n{one.summary()}" for k, one in enumerate(mixture.types)]
     return "\n".join([text, *parts])
 
 

@@ -178,6 +178,7 @@ def _evidence(demonstrations: Observed, steps: Steps, kept: Fit, max_steps: int)
     scores = advantages(mdp, space, fitted)
     policy = fitted.point.policy
     fisher = information(scores, policy, steps.visits)
+    fisher = fisher if steps.lost is None else fisher - steps.lost
     free = undecided(fitted, fisher, fitted.free & ~shut) & ~shut
     reached = visitation(mdp, outside_policy(mdp, policy))
     reaction = information(scores, policy, reached.sum(axis=1))

@@ -64,6 +64,8 @@ class Steps:
         discounted: [S, A] mean discounted visits of the trajectories that begin at the start, if
             there are any.
         tally: of the demonstrations; None where there are only counts.
+        lost: [D, D] information that what was not seen takes away: whose steps these are, or
+            whether they were chosen at all. None where all is seen.
     """
 
     mdp: MDP
@@ -73,6 +75,7 @@ class Steps:
     target: np.ndarray
     discounted: np.ndarray | None
     tally: Tally | None = None
+    lost: np.ndarray | None = None
 
     @classmethod
     def of(cls, mdp: MDP, space: Coordinates, demonstrations: Observed) -> Steps:
@@ -86,6 +89,11 @@ class Steps:
             visits = tally.visitation(mdp.absorbing & ~mdp.ends & alike)
         return cls(mdp, space, counts, start, space.pull_back(counts), visits, tally)
 
+    def reweighted(self, counts: np.ndarray) -> Steps:
+        """The coefficients of some of the steps, or of a share of each, given as counts [S, A]."""
+        start = counts.sum(axis=1) - self.mdp.discount * self.mdp.inflow(counts)
+        return Steps(self.mdp, self.space, counts, start, self.space.pull_back(counts), None)
+
     @property
     def visits(self) -> np.ndarray:
         """[S] number of steps in each state."""
@@ -97,11 +105,17 @@ class Steps:
         within = self.start[~self.mdp.ends]  # the value of an end is linear
         return bool(within.min(initial=0.0) >= -1e-9 * self.counts.sum())
 
-    def fit(self, options: Options, *, near: Fit | None = None) -> Fit:
-        """The maximum of the likelihood, sought from a fit nearby if there is one."""
+    def fit(
+        self, options: Options, *, near: Fit | None = None, upper: np.ndarray | None = None
+    ) -> Fit:
+        """The maximum of the likelihood, sought from a fit nearby if there is one.
+
+        `upper` [D] are the largest values allowed; none by default.
+        """
         lower = self.space.lower(free_reward=options.free_reward)
-        upper = np.full(self.space.size, LARGEST)
+        upper = np.full(self.space.size, LARGEST) if upper is None else upper
         x, values = (None, None) if near is None else (near.point.x, near.point.values)
+        x = None if x is None else np.clip(x, lower, upper)
         if near is None and not self.convex and self.discounted is not None:
             x, values = self._begin(self.discounted, lower, upper, options.max_steps)
         return fit(

@@ -1,0 +1,349 @@
+"""Several kinds of demonstrators in one file: `Mixture`, and what it finds.
+
+Every trajectory is of one type, nobody knows which. Types, shares and memberships are found by EM
+(`em.py`). The errors of a type count that memberships are not known: the information that this
+takes away is subtracted (Louis 1982).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from tacit.data.demonstrations import Demonstrations
+from tacit.data.observed import Observed
+from tacit.data.tally import Tally
+from tacit.engine.progress import unwatched
+from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.inverse.expectations import check_task
+from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.identification import Identification, unidentified
+from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy.em import Search, Trajectories, Types, climb, search, single_type
+from tacit.inverse.noisy.likelihood import Likelihood, report
+from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.types import (
+    COMPARED,
+    constraint_tests,
+    degrees,
+    lost_information,
+    schwarz,
+    share_intervals,
+    type_findings,
+)
+from tacit.inverse.recovery import (
+    History,
+    Recovery,
+    RecoveryCertificate,
+    RecoveryStatus,
+    action_log_likelihoods,
+    delivered,
+    status_of,
+    worst_of,
+)
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features
+from tacit.model.transitions import read_only
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MixtureRecovery:
+    """Several types of demonstrators, what each wants and refuses, and who is of which.
+
+    Attributes:
+        types: one `Recovery` each, the most frequent first. Their likelihoods are those of the
+            steps weighted by membership; their errors count that memberships are not known.
+        shares: [T] of the trajectories.
+        share_intervals: [T, 2].
+        membership: [E, T] chances that each trajectory is of each type.
+        log_likelihood: of all observed actions, each trajectory of one type.
+        null_log_likelihood: the same of actions at random.
+        observed_steps: number of observed actions.
+        degrees: number of free coefficients of all types and of free shares.
+        tried: [M] numbers of types that were tried.
+        criteria: [M] Schwarz's criterion of each; the smallest was taken.
+        status: how the recovery ended, derived from the certificate.
+        certificate: the largest entry of the gradient of the likelihood that no bound holds back,
+            the gain of the last round as change, and the types' feature gaps, root mean square.
+        history: log-likelihood, round after round of EM.
+        identification: the findings; every number is known in the types.
+        estimator: the call that made it.
+    """
+
+    types: tuple[Recovery, ...]
+    shares: np.ndarray
+    share_intervals: np.ndarray
+    membership: np.ndarray
+    log_likelihood: float
+    null_log_likelihood: float
+    observed_steps: int
+    degrees: int
+    tried: np.ndarray
+    criteria: np.ndarray
+    status: RecoveryStatus
+    certificate: RecoveryCertificate
+    history: History
+    identification: Identification
+    estimator: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "types", tuple(self.types))
+        for name in ("shares", "share_intervals", "membership", "tried", "criteria"):
+            object.__setattr__(self, name, read_only(np.array(getattr(self, name))))
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion."""
+        return 2.0 * self.degrees - 2.0 * self.log_likelihood
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion."""
+        return schwarz(self.degrees, self.log_likelihood, self.observed_steps)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings about all types together."""
+        return self.identification.findings
+
+    @property
+    def assigned(self) -> np.ndarray:
+        """[E] the likeliest type of each trajectory."""
+        return self.membership.argmax(axis=1)
+
+    def summary(self) -> str:
+        """The page a person reads first: how many types, how many of each, then each of them."""
+        from tacit.show.summary import summarise_mixture as summarise
+
+        return summarise(self)
+
+    def save(self, folder: str | Path) -> None:
+        """Writes the run folder: `recovery.npz`, `history.parquet` and, last, `run.json`."""
+        from tacit.folders.runs import save
+
+        save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> MixtureRecovery:
+        """The mixture saved in this folder, every array checked against its checksum."""
+        from tacit.folders.runs import load
+
+        return load(Path(folder), "MixtureRecovery")
+
+    def __repr__(self) -> str:
+        shares = np.array2string(self.shares, precision=3, threshold=6)
+        return f"MixtureRecovery({self.status.name}, types={len(self.types)}, shares={shares})"
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Several types of noisy experts, by maximum likelihood; each trajectory is of one of them.
+
+    Attributes:
+        types: how many; None takes the number with the smallest BIC.
+        most: types tried at most, where the number is not given.
+        free_reward: let reward weights take either sign.
+        level: of the test whether a constraint is active in a type; 1 keeps every constraint.
+        starts: of EM; half group trajectories by their scores, half deal them out at random.
+        tolerance: gain (nats) still to come at which EM has converged.
+        max_rounds: most rounds of EM.
+        seed: of the starts and of the simulated laws.
+    """
+
+    types: int | None = 2
+    most: int = 4
+    free_reward: bool = False
+    level: float = 0.05
+    starts: int = 8
+    tolerance: float = 1e-6
+    max_rounds: int = 500
+    seed: int = 0
+
+    def check(self) -> None:
+        """Raises `InvalidModel` unless the options make sense."""
+        for name, least in (("types", 1), ("most", 1), ("starts", 1), ("max_rounds", 1)):
+            given = getattr(self, name)
+            if name == "types" and given is None:
+                continue
+            if isinstance(given, bool) or not isinstance(given, int) or given < least:
+                raise InvalidModel(f"{name} must be an integer, {least} or more; got {given!r:.60}")
+        if not 0 < self.level <= 1 or not self.tolerance > 0:
+            raise InvalidModel(
+                "level must be in (0, 1] and tolerance positive; "
+                f"got {self.level}, {self.tolerance}"
+            )
+
+    def fit(
+        self,
+        mdp: MDP,
+        features: Features,
+        demonstrations: Observed,
+        *,
+        throw: bool = True,
+    ) -> MixtureRecovery:
+        """The types under which the observed actions are most likely, each with its recovery."""
+        self.check()
+        check_task(mdp, features, demonstrations, in_memory=True)
+        assert isinstance(demonstrations, Demonstrations)
+        wanted = self.types or 1
+        if demonstrations.episodes < max(wanted, 2):
+            raise InvalidDemonstrations(
+                f"a mixture of {self.types or 'several'} types needs at least {max(wanted, 2)} "
+                f"trajectories; got {demonstrations.episodes}"
+            )
+        seen = Trajectories.of(mdp, coordinates(mdp, features), demonstrations)
+        with unwatched():  # hundreds of small fits: none is a stage of its own
+            tried, criteria, found = self._search(seen)
+            recovery = _report(self, features, demonstrations, seen, found, tried, criteria)
+        return delivered(recovery, throw)
+
+    @staticmethod
+    def load(folder: str | Path) -> MixtureRecovery:
+        """The `MixtureRecovery` saved in this folder."""
+        return MixtureRecovery.load(folder)
+
+    def _search(self, seen: Trajectories) -> tuple[np.ndarray, np.ndarray, Types]:
+        """[M] numbers of types tried, [M] their BIC, and the types of the smallest, at rest."""
+        options = Search(self.free_reward)
+        pooled = seen.whole.fit(replace(options, max_steps=300))
+        most = min(self.most, len(seen))
+        numbers = sorted({1, self.types}) if self.types else list(range(1, most + 1))
+        found = []
+        for number in numbers:
+            if number == 1:
+                found.append(single_type(seen, pooled))
+                continue
+            found.append(
+                search(
+                    seen,
+                    options,
+                    pooled,
+                    number,
+                    starts=self.starts,
+                    rounds=self.max_rounds,
+                    tolerance=max(COMPARED, self.tolerance),
+                    seed=self.seed,
+                )
+            )
+        steps = int(seen.whole.counts.sum())
+        criteria = np.array([schwarz(degrees(seen, t), t.log_likelihood, steps) for t in found])
+        at = numbers.index(self.types) if self.types else int(np.argmin(criteria))
+        best = found[at]
+        if len(best.fits) > 1:
+            left = max(self.max_rounds - len(best.trace), 1)
+            best = climb(seen, options, best, rounds=left, tolerance=self.tolerance).sorted()
+        return np.array(numbers), criteria, best
+
+
+def _report(
+    options: Mixture,
+    features: Features,
+    demonstrations: Demonstrations,
+    seen: Trajectories,
+    full: Types,
+    tried: np.ndarray,
+    criteria: np.ndarray,
+) -> MixtureRecovery:
+    """The `MixtureRecovery` of these types."""
+    whole, how = seen.whole, Search(options.free_reward, max_steps=300)
+    inner = Likelihood(options.free_reward, options.level, seed=options.seed)
+    many = len(full.fits)
+    if many == 1:
+        kept, errors = full, np.zeros(1)
+        recoveries = [inner.fit(whole.mdp, features, demonstrations, throw=False)]
+    else:
+        kept, p_values = constraint_tests(
+            seen,
+            full,
+            Search(options.free_reward),
+            level=options.level,
+            rounds=options.max_rounds,
+            seed=options.seed,
+        )
+        tops = [one.problem.upper for one in kept.fits]
+        kept = climb(seen, how, kept, rounds=2, tolerance=options.tolerance, upper=tops)
+        kept = replace(kept, converged=full.converged)
+        lost, errors = lost_information(seen, kept)
+        parts = [
+            replace(part, lost=less)
+            for part, less in zip(seen.parts(kept.membership), lost, strict=True)
+        ]
+        recoveries = [
+            _type_recovery(options, inner, features, demonstrations, kept, full, parts, p_values, k)
+            for k in range(many)
+        ]
+    slopes = [
+        part.fit(replace(how, max_steps=1), near=one, upper=one.problem.upper).projected_gradient
+        for part, one in zip(seen.parts(kept.membership), kept.fits, strict=True)
+    ]
+    gaps = [one.certificate.feature_gap for one in recoveries]
+    status = status_of(converged=kept.converged, proven=many == 1)
+    blank = unidentified(np.empty(0), [], active=np.zeros(0, bool))
+    given = options.types is not None
+    findings = type_findings(kept, tried, criteria, given=given, starts=options.starts)
+    uniform = whole.counts / np.maximum(whole.visits[:, None], 1.0)
+    return MixtureRecovery(
+        types=tuple(recoveries),
+        shares=kept.shares,
+        share_intervals=share_intervals(kept.shares, errors),
+        membership=kept.membership,
+        log_likelihood=kept.log_likelihood,
+        null_log_likelihood=action_log_likelihoods(whole.counts, uniform)[1],
+        observed_steps=int(whole.counts.sum()),
+        degrees=degrees(seen, kept),
+        tried=tried,
+        criteria=criteria,
+        status=worst_of([status, *(one.status for one in recoveries)]),
+        certificate=RecoveryCertificate(
+            feature_gap=float(np.sqrt(np.mean(np.square(gaps)))),
+            projected_gradient=max(slopes),
+            weight_change=kept.trace[-1] - kept.trace[-2] if len(kept.trace) > 1 else 0.0,
+        ),
+        history=History({"log_likelihood": list(kept.trace)}),
+        identification=replace(blank, findings=tuple(findings)),
+        estimator=repr(options),
+    )
+
+
+def _type_recovery(
+    options: Mixture,
+    inner: Likelihood,
+    features: Features,
+    demonstrations: Demonstrations,
+    kept: Types,
+    full: Types,
+    parts: Sequence[Steps],
+    p_values: np.ndarray,
+    k: int,
+) -> Recovery:
+    """The `Recovery` of one type: weighted steps, beside the trajectories likeliest its own."""
+    mdp = parts[k].mdp
+    own = kept.membership.argmax(axis=1) == k
+    # A type that is nobody's likeliest has no trajectory to be compared with.
+    nobody = replace(demonstrations, partial=np.ones(demonstrations.episodes, bool))
+    tally = Tally.of(mdp, demonstrations.select(own) if own.any() else nobody)
+    found = report(
+        inner,
+        features,
+        tally,
+        replace(parts[k], tally=tally),
+        full=full.fits[k],
+        kept=kept.fits[k],
+        p_values=p_values[k],
+    )
+    said = (
+        "Which trajectories are of this type is not known for certain; the standard errors count "
+        "that, and treat steps as independent."
+    )
+    known = found.identification
+    findings = [one for one in known.findings if one.kind is not Kind.ERRORS]
+    findings.append(Finding(said, Kind.ERRORS))
+    return replace(
+        found,
+        status=worst_of([found.status, RecoveryStatus.LOCAL_OPTIMUM]),
+        identification=replace(known, findings=tuple(findings)),
+        estimator=f"{options!r}, type {k} of {len(parts)}",
+    )

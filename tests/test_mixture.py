@@ -1,0 +1,285 @@
+"""Mixtures of noisy experts: EM never falls, types are told apart, errors count what is unknown."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import experts
+import tacit
+from kinds import told
+from tacit import Kind
+from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy.em import Search, Trajectories, expectation, search
+from tacit.inverse.noisy.inference import advantages, information
+from tacit.inverse.noisy.types import degrees, lost_information
+
+
+@cache
+def world(constraints: int = 0) -> tacit.worlds.World:
+    """Twelve states, three actions, three features."""
+    return tacit.worlds.random(3, states=12, actions=3, constraints=constraints, features=3)
+
+
+def policy(coefficients, constraints: int = 0) -> np.ndarray:
+    """[S, A] of coefficients in units of the noise, reward first, by an oracle."""
+    place = world(constraints)
+    return experts.policy_of(place.mdp, place.features, [np.array(c) for c in coefficients])
+
+
+def joined(policies, trajectories: int = 30, steps: int = 50, *, seed: int = 0, constraints=0):
+    """(demonstrations, [E] the true types): so many trajectories of each policy."""
+    seen, mdp = [], world(constraints).mdp
+    for k, one in enumerate(policies):
+        drawn = tacit.simulate(mdp, one, trajectories=trajectories, steps=steps, seed=97 * seed + k)
+        seen += [drawn.trajectory(e) for e in range(trajectories)]
+    types = np.repeat(np.arange(len(policies)), trajectories)
+    return tacit.Demonstrations.from_trajectories(seen), types
+
+
+APART = ((2.4, 0.7, 0.3),), ((0.3, 0.7, 2.4),)
+
+
+@cache
+def two_types():
+    """(demonstrations, truth) of two types that differ."""
+    return joined([policy(one) for one in APART])
+
+
+@cache
+def fitted() -> object:
+    """The mixture of two types found in them."""
+    return tacit.Mixture().fit(world().mdp, world().features, two_types()[0])
+
+
+def trajectories_of(seen) -> Trajectories:
+    place = world()
+    return Trajectories.of(place.mdp, coordinates(place.mdp, place.features), seen)
+
+
+def agreement(found, truth) -> float:
+    """Share of trajectories of the right type, whatever the types are numbered."""
+    right = float((found.assigned == truth).mean())
+    return max(right, 1.0 - right)
+
+
+def test_two_types_are_told_apart():
+    found, (_, truth) = fitted(), two_types()
+    # Where the true policies tell: log-likelihoods that differ by more than 3 nats.
+    seen = trajectories_of(two_types()[0])
+    each = seen.sums(np.log(np.stack([policy(one) for one in APART])))
+    clear = np.abs(each[:, 0] - each[:, 1]) > 3.0
+    assert clear.mean() > 0.8
+    right = found.assigned[clear] == truth[clear]
+    assert max(right.mean(), 1.0 - right.mean()) >= 0.95
+    assert found.shares.sum() == pytest.approx(1.0)
+    assert (found.share_intervals[:, 0] <= 0.5).all()
+    assert (found.share_intervals[:, 1] >= 0.5).all()
+    order = [0, 1] if agreement(found, truth) == (found.assigned == truth).mean() else [1, 0]
+    for k, which in enumerate(order):
+        ends = found.types[which].parameters.at(0.999).intervals
+        truth_k = np.array(APART[k][0])
+        assert ((ends[:, 0] <= truth_k) & (truth_k <= ends[:, 1])).all()
+
+
+def test_no_round_lowers_the_likelihood():
+    rounds = fitted().history["log_likelihood"]
+    assert len(rounds) > 2
+    # Values are exact to 1e-9 a step: rounding of the sum of 3000 logarithms.
+    assert np.diff(rounds).min() > -1e-7
+    seen = trajectories_of(two_types()[0])
+    pooled = seen.whole.fit(Search(max_steps=300))
+    for shared in (False, True):
+        found = search(
+            seen, Search(), pooled, 3, starts=2, rounds=8, tolerance=1e-6, seed=1, shared=shared
+        )
+        assert np.diff(found.trace).min() > -1e-7
+        assert found.log_likelihood > -float(pooled.point.loss)
+        assert not found.converged or len(found.trace) <= 8
+
+
+def test_the_likelihood_and_its_slope_are_those_of_an_oracle():
+    found, seen = fitted(), two_types()[0]
+    rows = trajectories_of(seen)
+
+    def observed(theta) -> float:
+        parts = rows.sums(np.log(np.stack([policy((one,)) for one in theta])))
+        return float(np.logaddexp.reduce(parts + np.log(found.shares), axis=1).sum())
+
+    theta = np.stack([one.parameters.estimates for one in found.types])
+    assert observed(theta) == pytest.approx(found.log_likelihood, abs=1e-5)
+    for k, j in ((0, 0), (0, 2), (1, 1)):
+        step = np.zeros_like(theta)
+        step[k, j] = 1e-4
+        slope = (observed(theta + step) - observed(theta - step)) / 2e-4
+        assert abs(slope) < 0.02  # at a maximum; a standard error is 0.1, the curvature 1e2
+
+
+def test_lost_information_is_that_of_the_observed_likelihood():
+    """Hessian of the likelihood less that of its complete-data part, by finite differences."""
+    mixed = joined([policy(((2.0, 0.9, 0.8),)), policy(((0.8, 0.9, 2.4),))], 30, 20)[0]
+    rows = trajectories_of(mixed)
+    space, mdp = rows.whole.space, rows.whole.mdp
+    pooled = rows.whole.fit(Search(max_steps=300))
+    types = search(rows, Search(), pooled, 2, starts=4, rounds=300, tolerance=1e-9, seed=0)
+    assert all(one.free.all() for one in types.fits)
+    chances, _ = expectation(rows, types.fits, types.shares)
+    logit = np.log(types.shares[0] / types.shares[1])
+    at = np.concatenate([*(one.point.x / space.scales for one in types.fits), [logit]])
+
+    @cache
+    def logarithm(theta):
+        return np.log(policy((theta,)))
+
+    def each(z):
+        share = 1.0 / (1.0 + np.exp(-z[6]))
+        parts = rows.sums(np.stack([logarithm(tuple(z[:3])), logarithm(tuple(z[3:6]))]))
+        return parts + np.log([share, 1.0 - share])
+
+    def hessian(function, step=2e-3):
+        size, eye = len(at), np.eye(len(at)) * step
+        found = np.zeros((size, size))
+        for i in range(size):
+            for j in range(size):
+                found[i, j] = sum(
+                    a * b * function(at + a * eye[i] + b * eye[j]) for a in (1, -1) for b in (1, -1)
+                ) / (4 * step**2)
+        return found
+
+    missing = hessian(lambda z: np.logaddexp.reduce(each(z), axis=1).sum())
+    missing -= hessian(lambda z: (chances * each(z)).sum())
+    # -Hessian(L) = -Hessian(Q) - missing; the complete part is taken as expected information.
+    units = np.concatenate([space.scales, space.scales, [1.0]])
+    full = -missing / np.outer(units, units)
+    complete = []
+    for k, (one, part) in enumerate(zip(types.fits, rows.parts(chances), strict=True)):
+        block = slice(3 * k, 3 * k + 3)
+        scores = advantages(mdp, space, one)
+        complete.append(information(scores, one.point.policy, part.visits))
+        full[block, block] += complete[k]
+    full[6, 6] += types.shares[0] * types.shares[1] * len(rows)
+    covariance = np.linalg.inv(full)
+    lost, errors = lost_information(rows, types)
+    for k in range(2):
+        block = slice(3 * k, 3 * k + 3)
+        left = np.linalg.inv(covariance[block, block])
+        # Finite differences of a likelihood of 1e3 nats: four digits.
+        np.testing.assert_allclose(complete[k] - lost[k], left, rtol=2e-2, atol=0.05)
+        assert np.linalg.eigvalsh(lost[k]).min() > -1e-8  # not knowing never adds information
+        assert np.linalg.eigvalsh(lost[k]).max() > 1.0
+    slope = types.shares[0] * types.shares[1]
+    assert errors == pytest.approx([slope * np.sqrt(covariance[6, 6])] * 2, rel=2e-2)
+
+
+def test_certain_memberships_leave_the_errors_of_each_type_alone():
+    sharp = [policy(((9.0, 1.0, 0.5),)), policy(((0.5, 1.0, 9.0),))]
+    seen, truth = joined(sharp, 8, 200)
+    found = tacit.Mixture().fit(world().mdp, world().features, seen)
+    assert agreement(found, truth) == 1.0
+    assert found.membership.max(axis=1).min() > 1.0 - 1e-9
+    assert not told(found.findings, Kind.NOT_IDENTIFIED)
+    for k, one in enumerate(found.types):
+        alone = tacit.Likelihood().fit(
+            world().mdp, world().features, seen.select(found.assigned == k)
+        )
+        plain = alone.parameters.with_errors("fisher")
+        np.testing.assert_allclose(one.parameters.estimates, plain.estimates, rtol=1e-5)
+        np.testing.assert_allclose(one.parameters.standard_errors, plain.standard_errors, rtol=1e-4)
+
+
+def test_one_type_is_the_plain_recovery_and_bic_takes_it():
+    for seed in range(3):
+        seen, _ = joined([policy(((1.0, 1.5, 0.5),))], 60, 50, seed=seed + 5)
+        found = tacit.recover(
+            world().mdp, world().features, seen, estimator=tacit.Mixture(types=None, most=3)
+        )
+        assert len(found.types) == 1
+        assert found.tried.tolist() == [1, 2, 3]
+        assert found.criteria.argmin() == 0
+        assert told(found.findings, Kind.CHOICE, number=1)
+    plain = tacit.Likelihood().fit(world().mdp, world().features, seen)
+    np.testing.assert_array_equal(found.types[0].reward_weights, plain.reward_weights)
+    assert found.bic == pytest.approx(plain.bic, abs=1e-6)
+    assert found.membership.tolist() == [[1.0]] * 60
+
+
+def test_two_types_are_found_by_bic_and_asking_for_too_many_is_said():
+    found = tacit.Mixture(types=None, most=3).fit(world().mdp, world().features, two_types()[0])
+    assert len(found.types) == 2
+    assert found.bic < found.criteria[0]
+    assert found.bic == pytest.approx(fitted().bic, abs=1e-3)
+    seen, _ = joined([policy(((1.0, 1.5, 0.5),))], 40, 30)
+    forced = tacit.Mixture(max_rounds=60).fit(world().mdp, world().features, seen, throw=False)
+    assert told(forced.findings, Kind.NOT_IDENTIFIED, number=1)
+    assert degrees(trajectories_of(seen), _types(seen)) <= 7
+
+
+def _types(seen):
+    rows = trajectories_of(seen)
+    pooled = rows.whole.fit(Search(max_steps=300))
+    return search(rows, Search(), pooled, 2, starts=1, rounds=5, tolerance=1e-2, seed=0)
+
+
+def test_a_constraint_of_one_type_only():
+    free = policy(((0.5, 0.7, 2.2), (0.0, 0.0, 0.0)), 1)
+    bound = policy(((2.4, 0.7, 0.3), (1.5, 0.2, 1.3)), 1)
+    seen, truth = joined([free, bound], constraints=1)
+    found = tacit.Mixture().fit(world(1).mdp, world(1).features, seen)
+    assert agreement(found, truth) > 0.9
+    first = int((found.assigned[:30] == 1).mean() > 0.5)
+    active = [bool(one.identification.active[0]) for one in found.types]
+    assert active[1 - first]
+    assert not active[first]
+    p_values = [float(one.identification.p_values[0]) for one in found.types]
+    assert p_values[1 - first] < 0.001
+    assert p_values[first] > 0.05
+    assert found.types[first].multipliers[0] == 0
+
+
+def test_status_and_findings_say_how_it_ended():
+    found = fitted()
+    assert found.status is tacit.RecoveryStatus.LOCAL_OPTIMUM
+    assert told(found.findings, Kind.LOCAL_OPTIMUM)
+    assert found.certificate.projected_gradient < 1e-5
+    unsure = int((found.membership.max(axis=1) < 0.95).sum())
+    assert [one.about.number for one in told(found.findings, Kind.NOT_IDENTIFIED)] == (
+        [unsure] if unsure else []
+    )
+    place, seen = world(), two_types()[0]
+    with pytest.raises(tacit.NotConverged):
+        tacit.Mixture(max_rounds=1, starts=1).fit(place.mdp, place.features, seen)
+    short = tacit.Mixture(max_rounds=1, starts=1).fit(place.mdp, place.features, seen, throw=False)
+    assert short.status is tacit.RecoveryStatus.NOT_CONVERGED
+    assert told(short.findings, Kind.NOT_CONVERGED)
+
+
+def test_saved_loaded_and_shown(tmp_path):
+    found = fitted()
+    found.save(tmp_path / "run")
+    again = tacit.Mixture.load(tmp_path / "run")
+    np.testing.assert_array_equal(again.membership, found.membership)
+    np.testing.assert_array_equal(again.types[1].reward_weights, found.types[1].reward_weights)
+    assert again.findings == found.findings
+    assert again.bic == found.bic
+    assert found.summary() == again.summary()
+    assert repr(found).startswith("MixtureRecovery(LOCAL_OPTIMUM, types=2")
+    with pytest.raises(OSError, match=r"tacit\.Mixture\.load"):
+        tacit.Recovery.load(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "options", [{"types": 0}, {"types": True}, {"starts": 0}, {"level": 0.0}, {"tolerance": 0.0}]
+)
+def test_options_are_checked(options):
+    with pytest.raises(tacit.InvalidModel, match=next(iter(options))):
+        tacit.Mixture(**options).fit(world().mdp, world().features, two_types()[0])
+
+
+def test_trajectories_are_needed():
+    place, seen = world(), two_types()[0]
+    with pytest.raises(tacit.InvalidDemonstrations, match="at least 3"):
+        tacit.Mixture(types=3).fit(place.mdp, place.features, seen.select([0, 1]))
+    with pytest.raises(tacit.InvalidDemonstrations, match="in memory"):
+        tacit.Mixture().fit(place.mdp, place.features, tacit.data.Tally.of(place.mdp, seen))
