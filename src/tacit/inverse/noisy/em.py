@@ -75,7 +75,7 @@ class Trajectories:
         return cls(table, Steps.of(mdp, space, seen))
 
     def __len__(self) -> int:
-        return int(self.table.shape[0])
+        return len(self.table.indptr) - 1
 
     def parts(self, membership: np.ndarray) -> list[Steps]:
         """The likelihood of each type, every trajectory weighted by its chances [E, T]."""
@@ -148,7 +148,7 @@ def expectation(
 
     tiny = np.finfo(np.float64).tiny
     each = seen.sums(log_policies(fits)) + np.log(np.maximum(shares, tiny))
-    total = logsumexp(each, axis=1)
+    total = np.asarray(logsumexp(each, axis=1))
     return np.exp(each - total[:, None]), float(total.sum())
 
 

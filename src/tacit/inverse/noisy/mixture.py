@@ -138,7 +138,7 @@ class MixtureRecovery:
         return f"MixtureRecovery({self.status.name}, types={len(self.types)}, shares={shares})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Mixture:
     """Several types of noisy experts, by maximum likelihood; each trajectory is of one of them.
 
