@@ -39,8 +39,8 @@ from tacit.inverse.recovery import (
     Recovery,
     RecoveryCertificate,
     RecoveryStatus,
-    action_log_likelihoods,
     delivered,
+    random_loss,
     status_of,
     worst_of,
 )
@@ -284,14 +284,13 @@ def _report(
     blank = unidentified(np.empty(0), [], active=np.zeros(0, bool))
     given = options.types is not None
     findings = type_findings(kept, tried, criteria, given=given, starts=options.starts)
-    uniform = whole.counts / np.maximum(whole.visits[:, None], 1.0)
     return MixtureRecovery(
         types=tuple(recoveries),
         shares=kept.shares,
         share_intervals=share_intervals(kept.shares, errors),
         membership=kept.membership,
         log_likelihood=kept.log_likelihood,
-        null_log_likelihood=action_log_likelihoods(whole.counts, uniform)[1],
+        null_log_likelihood=-random_loss(whole.counts, whole.mdp.choices),
         observed_steps=int(whole.counts.sum()),
         degrees=degrees(seen, kept),
         tried=tried,
