@@ -27,7 +27,7 @@ import tacit
 from provenance import about
 from tacit.engine.backends.host import Host, policy_chain
 from tacit.engine.kernels.chains import krylov
-from tacit.engine.kernels.soft_backup import fused_backup
+from tacit.engine.kernels.soft_backup import NOTHING, fused_backup
 from tacit.engine.workers import row_blocks, side_by_side
 from tacit.engine.workers import threads_allowed as cores
 
@@ -120,7 +120,7 @@ def kernel(
 ) -> Callable[[], Any]:
     """The compiled backup on these lists."""
     backed, policy = np.empty(len(values)), np.empty(reward.shape)
-    arrays = (reached, chances, DISCOUNT, TEMPERATURE, reward, values, backed, policy)
+    arrays = (reached, chances, DISCOUNT, TEMPERATURE, reward, values, NOTHING, backed, policy)
     blocks = row_blocks(len(values)) if threads else [slice(0, len(values))]
     return lambda: side_by_side(lambda rows: fused_backup(*arrays, rows.start, rows.stop), blocks)
 

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from tacit.engine.kernels.soft_backup import BLOCK, exponentials, fused_backup, logarithms
+from tacit.engine.kernels.soft_backup import (
+    BLOCK,
+    NOTHING,
+    exponentials,
+    fused_backup,
+    logarithms,
+)
 from tacit.forward.policies import soft_policy, soft_values
 
 
@@ -18,7 +24,17 @@ def backup(reached, chances, discount, temperature, reward, values, first=0, las
     backed, policy = np.full(len(values), -7.0), np.full(reward.shape, -7.0)
     last = len(values) if last is None else last
     fused_backup(
-        reached, chances, discount, temperature, reward, values, backed, policy, first, last
+        reached,
+        chances,
+        discount,
+        temperature,
+        reward,
+        values,
+        NOTHING,
+        backed,
+        policy,
+        first,
+        last,
     )
     return backed, policy
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from tacit.engine.backends import Array, Backend
 from tacit.engine.compiled import compiled_in_double
 
@@ -58,8 +60,8 @@ class Point(NamedTuple):
 @compiled_in_double
 def loss_at(backend: Backend, dual: Dual, x: Array, values: Array, tolerance: Array) -> Array:
     """The objective at x, found from the values of a point nearby."""
-    values, *_ = _expert(backend, dual, x, values, tolerance)
-    return _loss(dual, x, values)
+    values, _, residual = _expert(backend, dual, x, values, tolerance)
+    return _loss(backend, dual, x, values, residual)
 
 
 @compiled_in_double
@@ -82,8 +84,9 @@ def evaluate(
     The solves begin from the values `guess` [S] and from what they found at the point `near`.
     """
     xp, discount = backend.arrays, dual.discount
+    leak = backend.leak(discount)
     values, policy, residual = _expert(backend, dual, x, guess, tolerance)
-    fine = xp.maximum(1e-14 / (1 - discount), 1e-2 * tolerance * (1 - discount))
+    fine = xp.maximum(1e-14 / leak, 1e-2 * tolerance * leak)
     seen, known = (None, None) if near is None else (near.visits, near.table_values)
     # The visits weigh the curvature and nothing else: they need not be so exact.
     enough = VISIT_CARE * tolerance * xp.abs(dual.start).sum()
@@ -109,7 +112,7 @@ def evaluate(
     curvature = weighted.reshape(flat) @ advantages.reshape(flat).T if len(x) else xp.zeros((0, 0))
     return Point(
         x,
-        _loss(dual, x, values),
+        _loss(backend, dual, x, values, residual),
         gradient + dual.ridge * x,
         curvature / dual.temperature + xp.diag(dual.ridge),
         values,
@@ -126,16 +129,22 @@ def _expert(
     """[S] values and [S, A] policy of the noisy expert at x, and the Bellman residual left."""
     xp, discount, temperature = backend.arrays, dual.discount, dual.temperature
     reward = dual.base + xp.tensordot(x, dual.tables, 1)
+    leak = backend.leak(discount)
     size = xp.abs(reward).max() + temperature * xp.log(1.0 + reward.shape[1])
     # A residual e moves the values by e / (1 - discount): aim well below the tolerance, but not
     # below what rounding leaves.
-    precision = xp.maximum(VALUE_CARE * tolerance * (1 - discount), 4e-16 / (1 - discount) * size)
+    precision = xp.maximum(VALUE_CARE * tolerance * leak, 4e-16 / leak * size)
+    if backend.walk is not None:
+        return undiscounted_fixed_point(backend, temperature, reward, guess, precision)
     return soft_fixed_point(backend, discount, temperature, reward, guess, precision)
 
 
-def _loss(dual: Dual, x: Array, values: Array) -> Array:
-    """The objective at x, given the values [S] there."""
-    return dual.start @ values - x @ dual.target + 0.5 * dual.ridge @ (x * x)
+def _loss(backend: Backend, dual: Dual, x: Array, values: Array, residual: Array) -> Array:
+    """The objective at x, given the values [S] there; infinite where there are no finite ones."""
+    loss = dual.start @ values - x @ dual.target + 0.5 * dual.ridge @ (x * x)
+    if backend.walk is None:
+        return loss
+    return backend.arrays.where(residual < backend.arrays.inf, loss, backend.arrays.inf)
 
 
 class Iterate(NamedTuple):
@@ -188,3 +197,44 @@ def soft_fixed_point(
     start = Iterate(guess, backed, policy, xp.abs(backed - guess).max(), 0, xp.inf)
     end = backend.while_loop(going, step, start)
     return end.values, end.policy, end.error
+
+
+# At discount 1 an iteration that leaves a residual above this share of its values has no end.
+FINITE = 1e-9
+
+
+def undiscounted_fixed_point(
+    backend: Backend, temperature: Array, reward: Array, guess: Array, target: Array
+) -> tuple[Array, Array, Array]:
+    """The same at discount 1: the values may be infinite, and then the residual is.
+
+    From the guess; and, where that leads nowhere, from the values of the walk to the nearest end,
+    below the values sought: from there each step is exact, finite and upwards, unless there is no
+    upper end. Where there are no finite values, those of the walk come back with its policy.
+    """
+    xp = backend.arrays
+
+    def settled(values: Array, error: Array) -> Array:
+        size = xp.abs(values).max() + xp.abs(reward).max() + temperature
+        return error <= xp.maximum(1e3 * target, FINITE * size)  # not where it is NaN
+
+    values, policy, error = soft_fixed_point(backend, 1.0, temperature, reward, guess, target)
+    good = settled(values, error)
+    if xp is np and good:
+        return values, policy, error
+    gain = (backend.walk * reward).sum(axis=1)
+    below = backend.solve(backend.walk, 1.0, gain, 1e-3 * target)
+    # A second iteration that has nothing to do where the first has done it.
+    begin = xp.where(good, values, below)
+    again = soft_fixed_point(
+        backend, 1.0, temperature, reward, begin, xp.where(good, xp.inf, target)
+    )
+    values = xp.where(good, values, again[0])
+    policy = xp.where(good, policy, again[1])
+    error = xp.where(good, error, again[2])
+    good = settled(values, error)
+    return (
+        xp.where(good, values, below),
+        xp.where(good, policy, backend.walk),
+        xp.where(good, error, xp.inf),
+    )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit.errors import InvalidModel
+from tacit.forward.occupancy_lp import OccupancyLP, unbounded
 from tacit.forward.policies import deterministic_values, deterministic_visitation
 from tacit.forward.pricing import Column, Priced, best_column, no_room, price_many, price_one
 from tacit.forward.solution import (
@@ -25,7 +26,8 @@ from tacit.forward.solution import (
     delivered,
     status_of,
 )
-from tacit.model.ends import refuse_restricted
+from tacit.forward.undiscounted import Unbounded
+from tacit.model.ends import inside_policy, inside_table
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
 
@@ -51,7 +53,6 @@ class ColumnGeneration:
         throw: bool = True,
     ) -> Solution:
         """The exact `Solution`; `guess` is a solution of a similar problem to start from."""
-        refuse_restricted(mdp, "ColumnGeneration")
         if self.max_steps < 1 or not self.tolerance > 0:
             raise InvalidModel(
                 "max_steps must be at least 1 and tolerance positive; "
@@ -60,8 +61,11 @@ class ColumnGeneration:
         reward, costs = objective.tables(mdp)
         bounded = np.isfinite(objective.budgets)
         tables = np.concatenate([reward[None], costs if bounded.all() else costs[bounded]])
+        tables = inside_table(mdp, tables)
         budgets = objective.budgets[bounded]
         start = _first_column(mdp, tables, guess)
+        if mdp.discount == 1.0:
+            return self._undiscounted(mdp, objective, tables, start, throw)
         priced = None
         if len(budgets) == 0:
             column = best_column(mdp, tables, np.ones(1), start=start)
@@ -82,6 +86,35 @@ class ColumnGeneration:
             solution = replace(solution, status=status)
         return delivered(solution, throw)
 
+    def _undiscounted(
+        self,
+        mdp: MDP,
+        objective: Objective,
+        tables: np.ndarray,
+        start: Column | None,
+        throw: bool,
+    ) -> Solution:
+        """The `Solution` at discount 1, where a price may have no best policy.
+
+        Going round for ever pays at such a price. The budgets may still forbid it: then rounds are
+        a part of the optimum that no mixture of deterministic policies holds, but the linear
+        program does.
+        """
+        bounded = np.isfinite(objective.budgets)
+        budgets = objective.budgets[bounded]
+        try:
+            if len(budgets) == 0:
+                column = best_column(mdp, tables, np.ones(1), start=start, limit=self.max_steps)
+                priced = Priced(np.zeros(0), [column], np.ones(1), None, 1)
+            else:
+                priced = price_many(mdp, tables, budgets, start=start, limit=self.max_steps)
+        except Unbounded:
+            if len(budgets):
+                found = OccupancyLP(self.tolerance).solve(mdp, objective, throw=False)
+                return delivered(found, throw)
+            return delivered(unbounded(mdp, objective, self.tolerance), throw)
+        return delivered(self._solution(mdp, objective, bounded, priced), throw)
+
     def _solution(
         self, mdp: MDP, objective: Objective, bounded: np.ndarray, priced: Priced
     ) -> Solution:
@@ -99,6 +132,7 @@ class ColumnGeneration:
             weights[bounded] = proof.weights
             proof = Infeasibility(weights, proof.least, proof.allowed)
         best = priced.best or priced.columns[0]
+        visits = visitation.sum(axis=1, keepdims=True)
         return conclude(
             mdp,
             objective,
@@ -109,6 +143,13 @@ class ColumnGeneration:
             mixture=Mixture(priced.weights, np.stack([c.policy for c in priced.columns])),
             infeasibility=proof,
             iterations=priced.iterations,
+            policy=np.where(
+                visits > 0.0,
+                visitation / np.where(visits > 0.0, visits, 1.0),
+                np.eye(mdp.actions)[best.policy],
+            )
+            if mdp.discount == 1.0
+            else None,
         )
 
 
@@ -116,7 +157,9 @@ def _first_column(mdp: MDP, tables: np.ndarray, guess: Solution | None) -> Colum
     """A column to start from: the most likely actions of the guess, evaluated."""
     if guess is None or guess.policy.shape != tables.shape[1:]:
         return None
-    policy = guess.policy.argmax(axis=1).astype(np.int32)
+    policy = inside_policy(mdp, guess.policy).argmax(axis=1).astype(np.int32)
+    if mdp.restricted and not mdp.choices[np.arange(mdp.states), policy].all():
+        return None
     chosen = tables[:, np.arange(mdp.states), policy]
     values = np.stack([deterministic_values(mdp, policy, gain) for gain in chosen])
     return Column(policy, values, values @ mdp.initial, np.inf, 0)

@@ -8,8 +8,9 @@ import numpy as np
 
 from tacit.engine.linear_program import new_highs, run
 from tacit.errors import InvalidModel
+from tacit.forward.policies import deterministic_values, deterministic_visitation
 from tacit.forward.solution import Infeasibility, Solution, conclude, delivered
-from tacit.model.ends import refuse_restricted
+from tacit.model.ends import inside_table
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
 
@@ -38,7 +39,6 @@ class OccupancyLP:
         throw: bool = True,
     ) -> Solution:
         """The `Solution` at a vertex; `guess` is not used."""
-        refuse_restricted(mdp, "OccupancyLP")
         if not self.tolerance > 0 or not self.max_seconds > 0:
             raise InvalidModel(
                 "tolerance and max_seconds must be positive; "
@@ -47,14 +47,20 @@ class OccupancyLP:
         reward, costs = objective.tables(mdp)
         bounded = np.isfinite(objective.budgets)
         costs, budgets = costs[bounded], objective.budgets[bounded]
+        reward, costs = inside_table(mdp, reward), inside_table(mdp, costs)
         loss, proof = -reward.ravel(), None
         vertex = _vertex(mdp, loss, costs, budgets, self.max_seconds)
+        if vertex is None and len(budgets) == 0 and mdp.discount == 1.0:
+            return delivered(unbounded(mdp, objective, self.tolerance), throw)
         if vertex is None:
             vertex, proof = self._least_violation(mdp, costs, budgets)
             if proof.least <= proof.allowed + ROUNDING * (1.0 + abs(proof.allowed)):
                 # Exactly at the least cost: HiGHS needs room for rounding.
                 room = budgets + ROUNDING * np.maximum(1.0, np.abs(budgets))
-                vertex, proof = _vertex(mdp, loss, costs, room, self.max_seconds) or vertex, None
+                again, proof = _vertex(mdp, loss, costs, room, self.max_seconds), None
+                if again is None and mdp.discount == 1.0:  # feasible, and still no optimum
+                    return delivered(unbounded(mdp, objective, self.tolerance), throw)
+                vertex = again or vertex
         multipliers = np.zeros(objective.constraints)
         if proof is None:
             multipliers[bounded] = vertex.prices
@@ -87,6 +93,24 @@ class OccupancyLP:
         # By duality the weighted least cost is that of the minimiser itself.
         least = float(weights @ np.tensordot(costs, vertex.visitation, 2))
         return vertex, Infeasibility(weights, least, float(weights @ budgets))
+
+
+def unbounded(mdp: MDP, objective: Objective, tolerance: float) -> Solution:
+    """The `Solution` that says that there is no finite value; its policy is the shortest walk."""
+    reward, _ = objective.tables(mdp)
+    every, walk = np.arange(mdp.states), mdp.walk[0]
+    visitation = np.zeros((mdp.states, mdp.actions))
+    visitation[every, walk] = deterministic_visitation(mdp, walk)
+    return conclude(
+        mdp,
+        objective,
+        visitation,
+        deterministic_values(mdp, walk, reward[every, walk]),
+        np.zeros(objective.constraints),
+        tolerance=tolerance,
+        policy=np.eye(mdp.actions)[walk],
+        unbounded=True,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +148,11 @@ def _vertex(
     outflow = kron(eye_array(mdp.states), np.ones((1, mdp.actions)))
     flow = outflow - mdp.discount * mdp.sparse().T
     matrix = csc_array(vstack([flow, csc_array(costs.reshape(len(costs), loss.size))]))
+    there = np.flatnonzero(mdp.choices) if mdp.restricted else slice(None)
+    if mdp.restricted:  # no variable for what is not there; an end has one, its arrivals
+        matrix, loss = csc_array(matrix[:, there]), loss[there]
     lower = np.zeros(loss.size)
+    pairs = loss.size
     if violation is not None:
         extra = np.r_[np.zeros(mdp.states), -violation][:, None]
         matrix = csc_array(hstack([matrix, csc_array(extra)]))
@@ -145,7 +173,8 @@ def _vertex(
         return None
     solution = solver.getSolution()
     duals = -np.array(solution.row_dual)
-    visitation = np.maximum(np.array(solution.col_value)[: mdp.states * mdp.actions], 0.0)
+    visitation = np.zeros(mdp.states * mdp.actions)
+    visitation[there] = np.maximum(np.array(solution.col_value)[:pairs], 0.0)
     return Vertex(
         visitation.reshape(mdp.states, mdp.actions),
         duals[: mdp.states],

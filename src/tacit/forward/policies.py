@@ -9,6 +9,7 @@ import numpy as np
 
 from tacit.engine.backends.host import chain_solve, deterministic_chain, policy_chain
 from tacit.errors import InvalidModel
+from tacit.model.ends import inside_policy, never_ending, outside_visitation
 from tacit.model.mdp import MDP
 
 
@@ -66,7 +67,8 @@ def stationary_policy(
 ) -> np.ndarray:
     """[S, A] the stationary policy with this visitation.
 
-    States that are never visited take the greedy action of `fallback()` [S, A], or are uniform.
+    States that are never visited take the greedy action of `fallback()` [S, A], which is minus
+    infinity for actions that are not there, or are uniform.
     """
     visits = row_sums(visitation)[:, None]
     if visits.min() > 0:
@@ -80,10 +82,14 @@ def stationary_policy(
 
 
 def visitation(mdp: MDP, policy: np.ndarray) -> np.ndarray:
-    """[S, A] discounted visitation of a stationary policy [S, A]; sums to 1 / (1 - discount)."""
+    """[S, A] discounted visitation of a stationary policy [S, A]; sums to 1 / (1 - discount).
+
+    Where episodes end it sums to their expected discounted length; the arrivals in an end are
+    spread evenly over its row.
+    """
     policy = check_policy(mdp, policy)
     visits = chain_solve(mdp, *policy_chain(mdp, policy), mdp.initial, transposed=True)
-    return np.maximum(visits, 0.0)[:, None] * policy
+    return outside_visitation(mdp, np.maximum(visits, 0.0)[:, None] * policy)
 
 
 def policy_values(mdp: MDP, policy: np.ndarray, table: np.ndarray) -> np.ndarray:
@@ -115,7 +121,7 @@ def visitation_recursion(mdp: MDP, policy: np.ndarray, steps: int) -> np.ndarray
         total += visits
         if not visits.any():  # discount 0, or underflow: nothing more can come
             break
-    return total[:, None] * policy
+    return outside_visitation(mdp, total[:, None] * policy)
 
 
 def deterministic_visitation(mdp: MDP, actions: np.ndarray) -> np.ndarray:
@@ -130,12 +136,16 @@ def deterministic_values(mdp: MDP, actions: np.ndarray, gain: np.ndarray) -> np.
 
 
 def check_policy(mdp: MDP, policy: np.ndarray) -> np.ndarray:
-    """The policy as float64 [S, A], or `InvalidModel` naming the worst row."""
+    """The policy as float64 [S, A], or `InvalidModel` naming the worst row.
+
+    Rows of ends, 0 outside, come back with the one choice that solvers see there.
+    """
     policy = np.asarray(policy, dtype=np.float64)
     if policy.shape != (mdp.states, mdp.actions):
         raise InvalidModel(
             f"policy must have shape [S, A] = ({mdp.states}, {mdp.actions}); got {policy.shape}"
         )
+    policy = inside_policy(mdp, policy)
     error = np.abs(policy.sum(axis=1) - 1.0) - 2.0 * np.minimum(policy, 0.0).sum(axis=1)
     error = np.where(np.isfinite(error), error, np.inf)
     worst = int(error.argmax())
@@ -144,4 +154,30 @@ def check_policy(mdp: MDP, policy: np.ndarray) -> np.ndarray:
             f"policy must hold a distribution over actions for every state; "
             f"state {worst} has {policy[worst]}"
         )
+    if mdp.restricted:
+        _check_available(mdp, policy)
     return policy
+
+
+def _check_available(mdp: MDP, policy: np.ndarray) -> None:
+    """`InvalidModel` where a policy does what is not there, or at discount 1 never ends."""
+    stray = np.where(mdp.choices, 0.0, policy)
+    if stray.any():
+        s, a = (int(i) for i in np.argwhere(stray)[0])
+        raise InvalidModel(
+            f"policy must be 0 where an action is not available; "
+            f"(state {s}, action {a}) has {policy[s, a]:g}"
+        )
+    if mdp.discount == 1.0:
+        from scipy.sparse import csr_array
+
+        rows, weights = policy_chain(mdp, policy)
+        at = np.repeat(np.arange(mdp.states), rows.shape[1])
+        shape = (mdp.states, mdp.states)
+        chain = csr_array((weights.ravel(), (at, rows.ravel())), shape=shape)
+        lost = never_ending(mdp, chain)
+        if lost.any():
+            raise InvalidModel(
+                f"policy must come to an end from every state at discount 1; "
+                f"state {int(lost.argmax())} goes on for ever"
+            )

@@ -11,28 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tacit.engine.kernels.policies import bracket, iterate, search
+from tacit.engine.kernels.soft_backup import NOTHING
 from tacit.engine.linear_program import LinearProgram
 from tacit.forward.solution import Infeasibility
+from tacit.forward.undiscounted import Column, undiscounted_column
 from tacit.model.mdp import MDP
-
-
-@dataclass(frozen=True, eq=False)
-class Column:
-    """A deterministic policy with what it earns and spends.
-
-    Attributes:
-        policy: [S] the action taken in each state.
-        values: [1 + K, S] value of the reward and of each cost under the policy.
-        totals: [1 + K] the same from the initial distribution.
-        error: largest Bellman residual of the Lagrangian at these values.
-        steps: policies tried on the way.
-    """
-
-    policy: np.ndarray
-    values: np.ndarray
-    totals: np.ndarray
-    error: float
-    steps: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,15 +58,19 @@ def best_column(
         limit: most policies to try.
         precision: Bellman residual to reach, relative to the largest reward.
     """
+    if mdp.discount == 1.0:
+        first = None if start is None else start.policy
+        return undiscounted_column(mdp, tables, combination, first, limit)
     packed = mdp.packed
     if start is None:
         values = np.zeros(tables.shape[:2])
-        policy = np.tensordot(combination, tables, 1).argmax(axis=1).astype(np.int32)
+        policy = first_choices(mdp, np.tensordot(combination, tables, 1))
     else:
         values, policy = start.values.copy(), start.policy.copy()
     steps, error, missed = iterate(
         packed.states,
         packed.probabilities,
+        _missing(mdp),
         tables,
         combination,
         mdp.discount,
@@ -95,6 +82,16 @@ def best_column(
     if missed > 0.0:
         return _direct_column(mdp, tables, combination, policy, limit)
     return Column(policy, values, values @ mdp.initial, error, steps)
+
+
+def first_choices(mdp: MDP, reward: np.ndarray) -> np.ndarray:
+    """[S] the actions of the largest reward [S, A] at once, of those that are there."""
+    worth = np.where(mdp.choices, reward, -np.inf) if mdp.restricted else reward
+    return worth.argmax(axis=1).astype(np.int32)
+
+
+def _missing(mdp: MDP) -> np.ndarray:
+    return ~mdp.choices if mdp.restricted else NOTHING
 
 
 def _direct_column(
@@ -110,13 +107,15 @@ def _direct_column(
 
     every = np.arange(mdp.states)
     reward = np.tensordot(combination, tables, 1)
-    target = np.abs(reward).max() * max(1e-13, 2e-15 / (1.0 - mdp.discount))
+    target = np.abs(reward).max() * max(1e-13, 2e-15 / mdp.leak)
     transitions, steps = mdp.sparse(), 0
     while True:
         chain = transitions[every * mdp.actions + policy]
         factors = splu((eye_array(mdp.states) - mdp.discount * chain).tocsc())
         values = np.stack([factors.solve(table[every, policy]) for table in tables])
         worth = reward + mdp.discount * mdp.expected_next(combination @ values)
+        if mdp.restricted:
+            worth = np.where(mdp.choices, worth, -np.inf)
         error = float(np.abs(worth.max(axis=1) - combination @ values).max())
         better = worth.max(axis=1) > worth[every, policy] + target
         if error <= target or steps >= limit or not better.any():  # else only rounding is left
@@ -158,6 +157,7 @@ def price_one(
     model = (
         mdp.packed.states,
         mdp.packed.probabilities,
+        _missing(mdp),
         tables,
         mdp.initial,
         mdp.discount,
@@ -168,7 +168,7 @@ def price_one(
     lines[:2, 0] = (0.9 * expected, 1.1 * expected) if expected > 0.0 else (0.0, np.inf)
     policies = np.zeros((4, mdp.states), np.int32)
     values = np.zeros((4, 2, mdp.states))
-    policies[0] = tables[0].argmax(axis=1) if start is None else start.policy
+    policies[0] = first_choices(mdp, tables[0]) if start is None else start.policy
     if start is not None:
         values[0] = start.values
     evaluations = 0
@@ -310,7 +310,7 @@ def _best_mixture(pool: Pool, budgets: np.ndarray) -> Priced | None:
     """The optimal mixture, from a pool that contains a feasible one; None if HiGHS sees none."""
     count = len(budgets)
     # HiGHS has absolute tolerances: give it numbers of order one.
-    sizes = np.abs(pool.tables).max(axis=(1, 2)) / (1.0 - pool.mdp.discount)
+    sizes = np.abs(pool.tables).max(axis=(1, 2)) / pool.mdp.leak
     sizes = np.where(sizes > 0.0, sizes, 1.0)
     master = LinearProgram(np.r_[np.full(count, -np.inf), 1.0], np.r_[budgets / sizes[1:], 1.0])
     for column in pool.columns:

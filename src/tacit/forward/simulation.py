@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.solution import Mixture
-from tacit.model.ends import refuse_restricted
+from tacit.model.ends import inside_policy
 from tacit.model.mdp import MDP
 from tacit.model.transitions import ROW_SUM_TOLERANCE
 
@@ -46,14 +46,20 @@ def simulate(
         stop_when_absorbed: whether an episode ends when it enters a state that no action leaves.
             That state is then `final_states[e]`, `ended[e]` is true and no action is recorded in
             it. An episode that STARTS in such a state records its one step, so that it is not
-            empty, and ends after it.
+            empty, and ends after it. In a state without an available action every episode ends.
     """
-    refuse_restricted(mdp, "simulate")
     trajectories = _count(trajectories, "trajectories")
     steps = _count(steps, "steps")
     streams = _streams(seed, trajectories)
     opening = np.stack([stream.random(2) for stream in streams])
     choose = _chooser(mdp, policy, opening[:, 0])
+    over = mdp.ends & (mdp.initial > 0)
+    if over.any():
+        s = int(over.argmax())
+        raise InvalidModel(
+            "an episode must start where something can be done; initial gives state "
+            f"{s}, which ends it, probability {mdp.initial[s]:g}"
+        )
     start = _drawn(mdp.initial, opening[:, 1])
 
     blocks, lengths, final, ended = _run(mdp, choose, streams, start, steps, stop_when_absorbed)
@@ -77,7 +83,8 @@ def _run(
     targets = mdp.transitions.states.ravel().astype(np.int64)  # row numbers outgrow int32
     likely = _cumulative(mdp.transitions.probabilities).reshape(-1, width)
     episodes = len(start)
-    stops = stop_when_absorbed and bool(mdp.absorbing.any())
+    final_states = mdp.absorbing | mdp.ends if stop_when_absorbed else mdp.ends
+    stops = bool(final_states.any())
     lengths = np.full(episodes, steps)
     final, ended = start.copy(), np.zeros(episodes, bool)
     alive, current = np.arange(episodes), start
@@ -97,7 +104,7 @@ def _run(
             row = current * mdp.actions + action
             column = _first_above(likely.take(row, axis=0), draws[t, 1])
             current = targets.take(row * width + column)
-            if stops and (stopped := mdp.absorbing.take(current)).any():
+            if stops and (stopped := final_states.take(current)).any():
                 over, going = alive[stopped], ~stopped
                 lengths[over], final[over], ended[over] = first + t + 1, current[stopped], True
                 alive, current, draws = alive[going], current[going], draws[:, :, going]
@@ -131,9 +138,26 @@ def _chooser(mdp: MDP, policy: ArrayLike | Mixture, uniforms: np.ndarray) -> Cho
             policies.min() >= 0 and policies.max() < mdp.actions
         ):
             raise InvalidModel(f"mixture policies must be integers in 0..{mdp.actions - 1}")
+        absent = ~(mdp.available[np.arange(mdp.states), policies] | mdp.ends)
+        if absent.any():
+            m, s = (int(i) for i in np.argwhere(absent)[0])
+            raise InvalidModel(
+                "mixture policies must take available actions; "
+                f"policy {m} takes {policies[m, s]} in state {s}"
+            )
         chosen = _drawn(weights, uniforms)
         return lambda episodes, states, _: policies[chosen[episodes], states].astype(np.int64)
-    table = _cumulative(_distributions(policy, (mdp.states, mdp.actions), "policy", "state "))
+    shape = (mdp.states, mdp.actions)
+    if mdp.restricted and np.shape(policy) == shape:
+        policy = inside_policy(mdp, np.asarray(policy))
+    chances = _distributions(policy, shape, "policy", "state ")
+    if mdp.restricted and chances[~mdp.choices].any():
+        s, a = (int(i) for i in np.argwhere(~mdp.choices & (chances > 0))[0])
+        raise InvalidModel(
+            "policy must be 0 where an action is not available; "
+            f"(state {s}, action {a}) has {chances[s, a]:g}"
+        )
+    table = _cumulative(chances)
     return lambda _, states, draws: _first_above(table.take(states, axis=0), draws)
 
 

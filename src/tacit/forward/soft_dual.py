@@ -8,6 +8,7 @@ over the noise of the actions, divided by the temperature.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,13 +16,19 @@ from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.policies import largest_entry
 from tacit.forward.solution import Solution, Status, conclude, delivered, status_of
-from tacit.model.ends import refuse_restricted
+from tacit.model.ends import inside_table
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
+
+if TYPE_CHECKING:
+    from tacit.engine.backends import Backend
+    from tacit.engine.smooth_dual import Dual
 
 # If spending reacts to its price by less than this share of the largest cost, the dual may have no
 # minimum at all, and the exact solver is asked.
 DEAF = 1e-6
+# How often prices are doubled in search of finite values, at discount 1.
+RAISES = 30
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,6 @@ class SoftDual:
         """The `Solution` at this temperature; `guess` is a solution of a similar problem."""
         from tacit.engine.backends import backend_of
 
-        refuse_restricted(mdp, "SoftDual")
         if not 0.0 < self.temperature < np.inf:
             raise InvalidModel(f"temperature must be a positive number; got {self.temperature}")
         if self.max_steps < 1 or not 0.0 < self.tolerance < np.inf:
@@ -76,7 +82,8 @@ class SoftDual:
                 if again.status is Status.CONVERGED:
                     total = solution.iterations + again.iterations
                     solution, flat = replace(again, iterations=total), still
-        if solution.status is not Status.CONVERGED or flat:
+        lost = solution.status is Status.UNBOUNDED and not bounded
+        if not lost and (solution.status is not Status.CONVERGED or flat):
             solution = self._diagnosed(mdp, objective, solution)
         return delivered(solution, throw)
 
@@ -88,7 +95,7 @@ class SoftDual:
         from tacit.engine.newton_search import minimise
         from tacit.engine.smooth_dual import Dual
 
-        reward, costs = objective.tables(mdp)
+        reward, costs = (inside_table(mdp, table) for table in objective.tables(mdp))
         bounded = np.isfinite(objective.budgets)
         prices, values = np.zeros(int(bounded.sum())), np.zeros(mdp.states)
         if guess is not None:
@@ -112,6 +119,8 @@ class SoftDual:
             scale=np.maximum(1.0, np.abs(budgets)),
             information=np.zeros(mdp.states),
         )
+        if mdp.discount == 1.0:
+            prices = self._finite_prices(backend_of(mdp), problem, prices, values)
         point, steps = minimise(
             backend_of(mdp), problem, prices, values, self.tolerance, self.max_steps
         )
@@ -127,10 +136,27 @@ class SoftDual:
             temperature=self.temperature,
             policy=point.policy,
             iterations=int(steps),
+            unbounded=mdp.discount == 1.0 and bool(np.isinf(point.loss)),
         )
         # A price to which spending no longer reacts is no minimum: the slope has levelled off.
         reaction = np.diagonal(point.curvature) * point.x
         return solution, bool(((point.x > 0) & (reaction < DEAF * dearest)).any())
+
+    def _finite_prices(
+        self, backend: Backend, problem: Dual, prices: np.ndarray, values: np.ndarray
+    ) -> np.ndarray:
+        """[K] prices at which the values are finite, the given ones if they are.
+
+        At discount 1 a price may be too low: going round for ever pays then.
+        """
+        from tacit.engine.smooth_dual import loss_at
+
+        trial = prices
+        for _ in range(RAISES if len(prices) else 0):
+            if np.isfinite(loss_at(backend, problem, trial, values, self.tolerance)):
+                return trial
+            trial = np.maximum(2.0 * trial, 0.25 * problem.unit)
+        return prices
 
     def _diagnosed(self, mdp: MDP, objective: Objective, solution: Solution) -> Solution:
         """The solution, with a status that says whether the budgets are the trouble."""
@@ -147,7 +173,8 @@ class SoftDual:
         tighter = Objective(np.zeros(mdp.states), objective.costs, less)
         found = ColumnGeneration().solve(mdp, tighter, throw=False)
         no_room = found.status is Status.INFEASIBLE
-        status = status_of(solution.certificate, self.tolerance, no_room=no_room)
+        lost = solution.status is Status.UNBOUNDED and not no_room
+        status = status_of(solution.certificate, self.tolerance, no_room=no_room, unbounded=lost)
         return replace(solution, status=status)
 
 

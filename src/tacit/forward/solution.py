@@ -10,6 +10,8 @@ import numpy as np
 from tacit.engine.workers import row_blocks, side_by_side
 from tacit.errors import Infeasible, NotConverged
 from tacit.forward.policies import entropy, greedy_values, row_sums, soft_values, stationary_policy
+from tacit.forward.undiscounted import lift
+from tacit.model.ends import outside_policy, outside_visitation
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
 
@@ -23,6 +25,7 @@ class Status(Enum):
         "meets it only in the limit of an infinite multiplier"
     )
     INFEASIBLE = "no policy meets the budgets; proof and policy of least violation are given"
+    UNBOUNDED = "no finite value at these weights: going round for ever gains on every round"
     TOLERANCE_MISSED = "stopped before the tolerance was met: raise `max_steps`"
 
 
@@ -85,8 +88,9 @@ class Solution:
     """A policy for an objective, its prices, and a certificate.
 
     Attributes:
-        policy: [S, A] stationary, randomised.
-        visitation: [S, A] discounted; sums to 1 / (1 - discount).
+        policy: [S, A] stationary, randomised; 0 in the rows of states that end the episode.
+        visitation: [S, A] discounted; sums to 1 / (1 - discount) where nothing ends. Arrivals in a
+            state that ends the episode are spread evenly over its row.
         values: [S] value of the Lagrangian; lets anyone check the gap without solving anything.
         multipliers: [K] price of each budget.
         value: expected discounted reward of the policy.
@@ -130,12 +134,17 @@ def certify(
 
     Weak duality makes it a proof: for ANY values, p0 . values + multipliers . budgets
     + max(0, max(backup(values) - values)) / (1 - discount) bounds the optimum from above, because
-    adding the Bellman residual / (1 - discount) to the values makes them feasible for the dual.
+    adding the Bellman residual / (1 - discount) to the values makes them feasible for the dual. At
+    discount 1 the values are lifted along the expected length of the rest of an episode, and
+    checked; where no such lift is found the gap is infinite.
     """
     reward, costs = objective.tables(mdp)
     state_visits = row_sums(visitation)
     flow = state_visits - mdp.discount * mdp.inflow(visitation) - mdp.initial
     flow_residual = np.abs(flow).sum() - np.minimum(visitation, 0.0).sum()
+    ends = mdp.ends if mdp.restricted else None
+    if ends is not None:  # nobody does what is not there; arrivals in an end are no actions
+        flow_residual += np.abs(visitation[~ends][~mdp.available[~ends]]).sum()
 
     spent = costs_of(costs, visitation)
     primal = np.vdot(visitation, reward)
@@ -144,15 +153,24 @@ def certify(
         """What these states add to the entropy of the visits, and their largest residual."""
         later = mdp.discount * mdp.expected_next_of(rows, values)
         utility = priced(reward[rows], costs[:, rows], multipliers) + later
+        if ends is not None:
+            utility = np.where(mdp.choices[rows], utility, -np.inf)
         if temperature == 0.0:
             return 0.0, float((greedy_values(utility) - values[rows]).max())
-        noise = np.vdot(state_visits[rows], entropy(stationary_policy(visitation[rows])))
+        going = (
+            state_visits[rows] if ends is None else np.where(ends[rows], 0.0, state_visits[rows])
+        )
+        noise = np.vdot(going, entropy(stationary_policy(visitation[rows])))
         return float(noise), float((soft_values(utility, temperature) - values[rows]).max())
 
     parts = side_by_side(some, row_blocks(mdp.states))
     primal += temperature * sum(noise for noise, _ in parts)
     residual = max(0.0, *(residual for _, residual in parts))
-    dual = float(mdp.initial @ values) + residual / (1.0 - mdp.discount)  # NaN if the values are
+    if mdp.discount < 1.0:
+        dual = float(mdp.initial @ values) + residual / (1.0 - mdp.discount)  # NaN if values are
+    else:
+        found = lift(mdp, priced(reward, costs, multipliers), values, temperature)
+        dual = np.inf if found is None else float(mdp.initial @ (values + found))
     scale = max(1.0, abs(float(primal)))
     violation, slackness = 0.0, 0.0
     for price, budget, cost in zip(multipliers, objective.budgets, spent, strict=True):
@@ -189,6 +207,7 @@ def status_of(
     *,
     proof: Infeasibility | None = None,
     no_room: bool = False,
+    unbounded: bool = False,
 ) -> Status:
     """How a solve ended, from its certificate and what was proven; no solver says it by itself.
 
@@ -198,9 +217,12 @@ def status_of(
         proof: that no policy meets the budgets, where there is one.
         no_room: whether budgets any smaller could not be met: multipliers are huge then and magnify
             rounding beyond the tolerance, or have no finite value at all.
+        unbounded: whether policies were found that gain without end, at discount 1.
     """
     if proof is not None and proof.least > proof.allowed:
         return Status.INFEASIBLE
+    if unbounded:
+        return Status.UNBOUNDED
     if no_room:
         return Status.AT_LEAST_COST
     return Status.CONVERGED if certificate.within(tolerance) else Status.TOLERANCE_MISSED
@@ -219,16 +241,21 @@ def conclude(
     mixture: Mixture | None = None,
     infeasibility: Infeasibility | None = None,
     iterations: int = 0,
+    unbounded: bool = False,
 ) -> Solution:
-    """The `Solution` of these arrays, its status derived from the certificate and the proof."""
+    """The `Solution` of these arrays, its status derived from the certificate and the proof.
+
+    `visitation` and `policy` may have the form that solvers see (`model/ends.py`).
+    """
     reward, costs = objective.tables(mdp)
+    visitation = outside_visitation(mdp, visitation)
     certificate = certify(mdp, objective, visitation, values, multipliers, temperature=temperature)
-    status = status_of(certificate, tolerance, proof=infeasibility)
+    status = status_of(certificate, tolerance, proof=infeasibility, unbounded=unbounded)
     if policy is None:
         policy = stationary_policy(
-            visitation,
-            lambda: priced(reward, costs, multipliers) + mdp.discount * mdp.expected_next(values),
+            visitation, lambda: _utility(mdp, objective, values, multipliers)
         )
+    policy = outside_policy(mdp, policy)
     return Solution(
         policy=policy,
         visitation=visitation,
@@ -245,6 +272,17 @@ def conclude(
     )
 
 
+def _utility(
+    mdp: MDP, objective: Objective, values: np.ndarray, multipliers: np.ndarray
+) -> np.ndarray:
+    """[S, A] what each action is worth, for states that nobody visits."""
+    if mdp.discount == 1.0:  # the best of several alike may go round for ever, the walk does not
+        return np.eye(mdp.actions)[mdp.walk[0]]
+    reward, costs = objective.tables(mdp)
+    utility = priced(reward, costs, multipliers) + mdp.discount * mdp.expected_next(values)
+    return np.where(mdp.choices, utility, -np.inf) if mdp.restricted else utility
+
+
 def delivered(solution: Solution, throw: bool) -> Solution:
     """The solution, or the error it amounts to when `throw` asks for one."""
     if not throw or solution.status in (Status.CONVERGED, Status.AT_LEAST_COST):
@@ -259,6 +297,8 @@ def delivered(solution: Solution, throw: bool) -> Solution:
             solution,
         )
     c = solution.certificate
+    if solution.status is Status.UNBOUNDED:
+        raise NotConverged(solution.status.value, solution)
     raise NotConverged(
         f"{solution.status.value} (duality gap {c.duality_gap:.2e}, violation {c.violation:.2e}, "
         f"slackness {c.slackness:.2e}, flow residual {c.flow_residual:.2e})",

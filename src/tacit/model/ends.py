@@ -14,6 +14,8 @@ import numpy as np
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from tacit.model.mdp import MDP
 
 # Policies tried for the shortest walk: any of them is one, the last ones are only shorter.
@@ -39,15 +41,26 @@ def check_ends_are_reached(mdp: MDP) -> None:
 
 def steps_to_end(mdp: MDP) -> np.ndarray:
     """[S] the fewest steps in which an end can be reached, infinite where none can."""
+    moves = mdp.sparse().tocoo()
+    return _steps(mdp, moves.coords[0] // mdp.actions, moves.coords[1])
+
+
+def never_ending(mdp: MDP, chain: csr_array) -> np.ndarray:
+    """[S] bool, the states from which the chain [S, S] of a policy comes to no end."""
+    moves = chain.tocoo()
+    kept = moves.data > 0
+    return ~np.isfinite(_steps(mdp, moves.coords[0][kept], moves.coords[1][kept]))
+
+
+def _steps(mdp: MDP, states: np.ndarray, following: np.ndarray) -> np.ndarray:
+    """[S] the fewest of these moves, from states [N] to following [N], that reach an end."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra
 
-    moves = mdp.sparse().tocoo()
-    ends = np.flatnonzero(mdp.ends)
     # Backwards, and from one place beyond all ends.
-    beyond = np.full(len(ends), mdp.states)
-    begin = np.r_[moves.coords[1], beyond]
-    reach = np.r_[moves.coords[0] // mdp.actions, ends]
+    ends = np.flatnonzero(mdp.ends)
+    begin = np.r_[following, np.full(len(ends), mdp.states)]
+    reach = np.r_[states, ends]
     shape = (mdp.states + 1, mdp.states + 1)
     graph = csr_array((np.ones(len(begin)), (begin, reach)), shape=shape)
     return dijkstra(graph, unweighted=True, indices=mdp.states)[: mdp.states] - 1.0
@@ -103,6 +116,11 @@ def alike_at_ends(mdp: MDP, table: np.ndarray, name: str) -> None:
         )
 
 
+def inside_table(mdp: MDP, table: np.ndarray) -> np.ndarray:
+    """[..., S, A] the same table, 0 for actions that are not there: they set no scale."""
+    return np.where(mdp.choices, table, 0.0) if mdp.restricted else table
+
+
 def outside_visitation(mdp: MDP, visitation: np.ndarray) -> np.ndarray:
     """[S, A] the same visits, those of ends spread evenly over their rows."""
     if not mdp.ends.any():
@@ -129,9 +147,3 @@ def inside_policy(mdp: MDP, policy: np.ndarray) -> np.ndarray:
 def uniform_policy(mdp: MDP) -> np.ndarray:
     """[S, A] every available action alike; 0 in the rows of ends."""
     return mdp.available / np.maximum(mdp.available.sum(axis=1, keepdims=True), 1)
-
-
-def refuse_restricted(mdp: MDP, what: str) -> None:
-    """`InvalidModel` where actions are unavailable, for what cannot reckon with that."""
-    if mdp.restricted:
-        raise InvalidModel(f"{what} does not know unavailable actions or ends; got {mdp!r}")

@@ -204,9 +204,12 @@ class MDP:
 
         The length of an episode, for scales and tolerances. At discount 1 it bounds nothing.
         """
-        if self.discount < 1.0:
-            return 1.0 / (1.0 - self.discount)
-        return float(self.walk[1].max())
+        return 1.0 / (1.0 - self.discount) if self.discount < 1.0 else float(self.walk[1].max())
+
+    @cached_property
+    def leak(self) -> float:
+        """1 - discount, by which residuals and rounding are divided; at discount 1, 1 / horizon."""
+        return 1.0 - self.discount if self.discount < 1.0 else 1.0 / self.horizon
 
     @cached_property
     def walk(self) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit.engine.backends.linear_systems import bicgstab, eliminated, for_each, solve_chain, total
-from tacit.engine.backends.protocol import Array, State
+from tacit.engine.backends.protocol import Array, State, limits
 
 if TYPE_CHECKING:
     from tacit.model.mdp import MDP
@@ -23,6 +23,13 @@ class Traced:
     arrays = jnp
     direct = False
     expected_next: Array
+    missing: Array = None
+    walk: Array = None
+    length: Array = None
+
+    def leak(self, discount: Array) -> Array:
+        """1 - discount; at discount 1, 1 over the length of the walk."""
+        return 1 - discount if self.walk is None else 1.0 / self.length
 
     def while_loop(
         self, going: Callable[[State], Array], step: Callable[[State], State], state: State
@@ -43,6 +50,8 @@ class Traced:
     ) -> tuple[Array, Array]:
         """[S] soft values after one backup, and [S, A] the Boltzmann policy."""
         scaled = (reward + discount * self.expected_next(values)) / temperature
+        if self.missing is not None:
+            scaled = jnp.where(self.missing, -jnp.inf, scaled)
         best = scaled.max(axis=1, keepdims=True)
         weights = jnp.exp(scaled - best)
         total = weights.sum(axis=1, keepdims=True)
@@ -56,10 +65,16 @@ class Dense(Traced):
 
     Attributes:
         matrix: [S, A, S] transitions.
+        missing: [S, A] bool, the actions that are not there; None where all are.
+        walk: [S, A] at discount 1, a policy that reaches an end for sure; else None.
+        length: the states that it passes on average, at most; None likewise.
         many: whether it is one of a batch under `jax.vmap`.
     """
 
     matrix: Array
+    missing: Array = None
+    walk: Array = None
+    length: Array = None
     many: bool = field(default=False, metadata={"static": True})
 
     direct = True
@@ -137,11 +152,17 @@ class Sparse(Lists):
         predecessors: [S, V] for each state, the entries of a flattened chain [S * W] that lead to
             it, padded with S * W: gathering them beats scattering. [S, 0] where some state has
             too many.
+        missing: [S, A] bool, the actions that are not there; None where all are.
+        walk: [S, A] at discount 1, a policy that reaches an end for sure; else None.
+        length: the states that it passes on average, at most; None likewise.
     """
 
     states: Array
     probabilities: Array
     predecessors: Array
+    missing: Array = None
+    walk: Array = None
+    length: Array = None
 
     def expected_next(self, values: Array) -> Array:
         """[..., S, A] expected value of the next state, for values [..., S]."""
@@ -210,7 +231,11 @@ class Sparse(Lists):
 def dense(mdp: MDP) -> Dense:
     """The model as one dense array."""
     with jax.enable_x64(True):
-        return Dense(jnp.asarray(mdp.dense()))
+        return Dense(jnp.asarray(mdp.dense()), *(_placed(part) for part in limits(mdp)))
+
+
+def _placed(part: np.ndarray | float | None) -> Array:
+    return None if part is None else jnp.asarray(part)
 
 
 def sparse(mdp: MDP) -> Sparse:
@@ -221,7 +246,7 @@ def sparse(mdp: MDP) -> Sparse:
     used = (packed.probabilities > 0).any(axis=1) if shared else packed.probabilities > 0
     target = np.where(used.reshape(reached.shape), reached, mdp.states).ravel()
     degree = np.bincount(target, minlength=mdp.states + 1)[: mdp.states]
-    width = int(degree.max())
+    width = max(int(degree.max()), 1)
     # One hub (an absorbing end, say) would pad every other state's list to its own length.
     if width * mdp.states > 4 * target.size:
         predecessors = np.zeros((mdp.states, 0), np.int32)
@@ -233,5 +258,8 @@ def sparse(mdp: MDP) -> Sparse:
         predecessors[target[order], slot] = order
     with jax.enable_x64(True):
         return Sparse(
-            jnp.asarray(packed.states), jnp.asarray(packed.probabilities), jnp.asarray(predecessors)
+            jnp.asarray(packed.states),
+            jnp.asarray(packed.probabilities),
+            jnp.asarray(predecessors),
+            *(_placed(part) for part in limits(mdp)),
         )

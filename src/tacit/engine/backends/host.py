@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.engine.backends.protocol import Array, State
+from tacit.engine.backends.protocol import Array, State, limits
 from tacit.engine.kernels.chains import DIRECT_LIMIT, eliminate, krylov, size_of, substitute
-from tacit.engine.kernels.soft_backup import fused_backup
+from tacit.engine.kernels.soft_backup import NOTHING, fused_backup
 from tacit.engine.workers import row_blocks, side_by_side
 
 if TYPE_CHECKING:
@@ -52,13 +52,16 @@ def chain_solve(
     right = np.ascontiguousarray(right, dtype=np.float64)
     x = np.zeros(mdp.states) if guess is None else np.array(guess, dtype=np.float64)
     if mdp.states <= DIRECT_LIMIT:
-        substitute(eliminate(rows, weights, mdp.discount, transposed), right, x)
+        try:
+            substitute(eliminate(rows, weights, mdp.discount, transposed), right, x)
+        except ZeroDivisionError:  # singular: at discount 1, a policy that never ends
+            x[:] = np.nan
         return x
     # A solution is at most this much larger than the right side, and rounding is a share of it.
-    largest = size_of(right, transposed) / (1.0 - mdp.discount)
+    largest = size_of(right, transposed) / mdp.leak
     if not np.isfinite(largest):
         return np.full(mdp.states, np.nan)
-    target = max(target, 1e-15 * largest, 1e-14 * (1.0 - mdp.discount) * largest)
+    target = max(target, 1e-15 * largest, 1e-14 * mdp.leak * largest)
     if krylov(rows, weights, mdp.discount, transposed, right, x, target, 4000):
         return x
     from scipy.sparse import coo_array, eye_array
@@ -66,8 +69,11 @@ def chain_solve(
 
     every = np.repeat(np.arange(mdp.states), rows.shape[1])
     chain = coo_array((weights.ravel(), (every, rows.ravel())), shape=(mdp.states,) * 2)
-    factors = splu((eye_array(mdp.states) - mdp.discount * chain).tocsc())
-    return factors.solve(right, trans="T" if transposed else "N")
+    system = (eye_array(mdp.states) - mdp.discount * chain).tocsc()
+    try:
+        return splu(system).solve(right, trans="T" if transposed else "N")
+    except RuntimeError:  # singular: at discount 1, a policy that never ends
+        return np.full(mdp.states, np.nan)
 
 
 class Host:
@@ -78,6 +84,12 @@ class Host:
 
     def __init__(self, mdp: MDP) -> None:
         self._mdp = mdp
+        self.missing, self.walk, self.length = limits(mdp)
+        self._masked = NOTHING if self.missing is None else self.missing
+
+    def leak(self, discount: Array) -> Array:
+        """1 - discount; at discount 1, 1 over the length of the walk."""
+        return 1 - discount if self.length is None else 1.0 / self.length
 
     def while_loop(
         self, going: Callable[[State], Array], step: Callable[[State], State], state: State
@@ -116,7 +128,7 @@ class Host:
         model = (packed.states, packed.probabilities, float(discount), float(temperature))
         side_by_side(
             lambda rows: fused_backup(
-                *model, reward, values, backed, policy, rows.start, rows.stop
+                *model, reward, values, self._masked, backed, policy, rows.start, rows.stop
             ),
             row_blocks(self._mdp.states),
         )

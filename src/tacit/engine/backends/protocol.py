@@ -10,8 +10,12 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+import numpy as np
+
 if TYPE_CHECKING:
     from jax.sharding import Mesh
+
+    from tacit.model.mdp import MDP
 
 # A NumPy or a JAX array, or a number in place of one.
 Array: TypeAlias = Any
@@ -21,11 +25,38 @@ State = TypeVar("State")
 MESH: ContextVar[Mesh | None] = ContextVar("tacit_mesh", default=None)
 
 
+def limits(mdp: MDP) -> tuple[np.ndarray | None, np.ndarray | None, float | None]:
+    """What a backend holds of the actions that are not there, and of the way to an end.
+
+    [S, A] bool, None where all actions are there; [S, A] the shortest walk as a policy and the
+    states that it passes on average, at most, None below discount 1.
+    """
+    missing = ~mdp.choices if mdp.restricted else None
+    if mdp.discount < 1.0:
+        return missing, None, None
+    return missing, np.eye(mdp.actions)[mdp.walk[0]], mdp.horizon
+
+
 class Backend(Protocol):
     """The dynamics of a model, and the engine they live in."""
 
     arrays: Array  # numpy or jax.numpy
     direct: bool  # whether systems are solved by elimination: rough answers cost as much as fine
+
+    @property
+    def missing(self) -> Array:
+        """[S, A] bool, the actions that are not there; None where all are."""
+        ...
+
+    @property
+    def walk(self) -> Array:
+        """[S, A] at discount 1, a policy that reaches an end for sure; else None."""
+        ...
+
+    @property
+    def length(self) -> Array:
+        """The states that the walk passes on average, at most; None likewise."""
+        ...
 
     def while_loop(
         self, going: Callable[[State], Array], step: Callable[[State], State], state: State
@@ -49,6 +80,10 @@ class Backend(Protocol):
         self, discount: Array, temperature: Array, reward: Array, values: Array
     ) -> tuple[Array, Array]:
         """[S] soft values after one backup of `values`, and [S, A] the Boltzmann policy."""
+        ...
+
+    def leak(self, discount: Array) -> Array:
+        """1 - discount, by which rounding and residuals are divided; at discount 1, 1 / length."""
         ...
 
     def solve(

@@ -19,7 +19,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from tacit.engine.backends.device import Lists
 from tacit.engine.backends.linear_systems import bicgstab, eliminated, for_each, total
-from tacit.engine.backends.protocol import MESH, Array
+from tacit.engine.backends.protocol import MESH, Array, limits
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
@@ -140,6 +140,9 @@ class Sharded(Lists):
         count: S, the states of the model; N is the next multiple of the devices.
         border: how many states on either side a device looks at; 0 where it looks at all.
         gathered: whether every process gets whole NumPy arrays back.
+        missing: [N, A] bool, the actions that are not there; None where all are.
+        walk: [N, A] at discount 1, a policy that reaches an end for sure; else None.
+        length: the states that it passes on average, at most; None likewise.
     """
 
     states: Array
@@ -148,6 +151,9 @@ class Sharded(Lists):
     count: int = field(metadata={"static": True})
     border: int = field(metadata={"static": True})
     gathered: bool = field(default=True, metadata={"static": True})
+    missing: Array = None
+    walk: Array = None
+    length: Array = None
 
     def expected_next(self, values: Array) -> Array:
         """[..., N, A] expected value of the next state, for values [..., N]."""
@@ -280,6 +286,7 @@ class Sharded(Lists):
 def sharded_backend(mdp: MDP, mesh: Mesh) -> Sharded:
     """The model split over the devices of the mesh."""
     packed = mdp.packed
+    missing, walk, length = limits(mdp)
     every = np.arange(mdp.states, dtype=np.int32)[:, None, None]
     states = at_home(packed.states, packed.probabilities, every)
     border = border_of(mesh, mdp.states, int(np.abs(states - every).max()))
@@ -297,4 +304,11 @@ def sharded_backend(mdp: MDP, mesh: Mesh) -> Sharded:
         mesh,
         mdp.states,
         border,
+        missing=missing if missing is None else _split(mesh, missing, bool),
+        walk=walk if walk is None else _split(mesh, walk, np.float64),
+        length=length,
     )
+
+
+def _split(mesh: Mesh, table: np.ndarray, dtype: type) -> jax.Array:
+    return split_rows(mesh, table.shape, lambda start, stop: table[start:stop], dtype=dtype)

@@ -12,17 +12,23 @@ FORCING = 0.2
 
 
 @compiled
-def improve(states, probabilities, reward, discount, values, policy, margin, rows, weights):
+def improve(
+    states, probabilities, missing, reward, discount, values, policy, margin, rows, weights
+):
     """Switches to the greedy actions and fills the chain; (largest Bellman residual, switches).
 
     An action is left only for one better by more than `margin`: ties must not make policies cycle.
+    `missing` [S, A] are the actions that are not there, or an empty table.
     """
     count, actions, width = probabilities.shape
+    masked = len(missing) > 0
     shared = states.shape[1] == 1
     error, switches = 0.0, 0
     for s in range(count):
         best, chosen, kept = -np.inf, 0, 0.0
         for a in range(actions):
+            if masked and missing[s, a]:
+                continue
             lane = 0 if shared else a
             total = 0.0
             for w in range(width):
@@ -73,7 +79,9 @@ def combine(tables, combination, reward, values, value):
 
 
 @compiled
-def iterate(states, probabilities, tables, combination, discount, precision, values, policy, limit):
+def iterate(
+    states, probabilities, missing, tables, combination, discount, precision, values, policy, limit
+):
     """Policy iteration in place on `values` [1 + K, S] and `policy` [S].
 
     Returns (policies tried, Bellman residual, whether a linear solve stagnated).
@@ -88,7 +96,7 @@ def iterate(states, probabilities, tables, combination, discount, precision, val
     steps, stagnated = 0, False
     while True:
         error, switches = improve(
-            states, probabilities, reward, discount, value, policy, target, rows, weights
+            states, probabilities, missing, reward, discount, value, policy, target, rows, weights
         )
         if error <= target or steps >= limit or stagnated:
             break
@@ -127,13 +135,13 @@ def copy_slot(source, slot, lines, policies, values):
 @compiled
 def draw_line(model, precision, price, start, lines, policies, values, slot):
     """Puts the best policy at a price into `slot`, found from that of slot `start`."""
-    states, probabilities, tables, initial, discount, budget = model
+    states, probabilities, missing, tables, initial, discount, budget = model
     copy_slot(start, slot, lines, policies, values)
     combination = np.empty(2)
     combination[0] = 0.0 if np.isinf(price) else 1.0
     combination[1] = -1.0 if np.isinf(price) else -price
     _, _, stagnated = iterate(
-        states, probabilities, tables, combination, discount, precision,
+        states, probabilities, missing, tables, combination, discount, precision,
         values[slot], policies[slot], 1000,
     )  # fmt: skip
     earned, spent = 0.0, 0.0
@@ -188,7 +196,7 @@ def search(model, precision, rounding, limit, lines, policies, values):
     Returns (evaluations, whether a linear solve stagnated).
     """
     low, high, best, trial = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
-    budget = model[5]
+    budget = model[6]
     evaluations, stagnated = 0, False
     lowest = np.inf
     for end in (low, high):

@@ -21,6 +21,8 @@ import numpy as np
 from tacit.engine.compiled import compiled_as_written
 
 BLOCK = 512
+# In place of a table of the actions that are not there, where all are.
+NOTHING = np.zeros((0, 0), np.bool_)
 
 # 1.5 * 2**52: a number added to it leaves its nearest integer in the lowest bits.
 ROUNDER = 6755399441055744.0
@@ -33,21 +35,35 @@ ROOT_HALF_BITS = 0x3FE6A09E667F3BCD
 
 @compiled_as_written
 def fused_backup(
-    states, probabilities, discount, temperature, reward, values, backed, policy, first, last
-):
-    """One pass over some rows: soft values into `backed` [S], Boltzmann policy into `policy`."""
+    states, probabilities, discount, temperature, reward, values, missing, backed, policy, first,
+    last,
+):  # fmt: skip
+    """One pass over some rows: soft values into `backed` [S], Boltzmann policy into `policy`.
+
+    `missing` [S, A] are the actions that are not there, or `NOTHING`.
+    """
     actions = probabilities.shape[1]
     table = np.zeros((actions, BLOCK))
     peak, mass, spare = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     for start in range(first, last, BLOCK):
         count = min(BLOCK, last - start)
         utilities(states, probabilities, discount, temperature, reward, values, table, start, count)
+        if len(missing):
+            for i in range(count):
+                for a in range(actions):
+                    if missing[start + i, a]:
+                        table[a, i] = -np.inf
         normalise(table, peak, mass, spare)
         for i in range(count):
             backed[start + i] = temperature * peak[i]
         for i in range(count):
             for a in range(actions):
                 policy[start + i, a] = table[a, i]
+        if len(missing):  # exponentials end at exp(-708)
+            for i in range(count):
+                for a in range(actions):
+                    if missing[start + i, a]:
+                        policy[start + i, a] = 0.0
 
 
 @compiled_as_written
