@@ -201,6 +201,8 @@ def soft_fixed_point(
 
 # At discount 1 an iteration that leaves a residual above this share of its values has no end.
 FINITE = 1e-9
+# Values larger than this many steps' worth are on their way to infinity.
+DIVERGED = 1e9
 
 
 def undiscounted_fixed_point(
@@ -215,8 +217,11 @@ def undiscounted_fixed_point(
     xp = backend.arrays
 
     def settled(values: Array, error: Array) -> Array:
-        size = xp.abs(values).max() + xp.abs(reward).max() + temperature
-        return error <= xp.maximum(1e3 * target, FINITE * size)  # not where it is NaN
+        unit = xp.abs(reward).max() + temperature
+        largest = xp.abs(values).max()
+        # Beyond that many steps' worth the residual is rounding: it vanishes where values diverge.
+        close = error <= xp.maximum(1e3 * target, FINITE * (largest + unit))  # not where it is NaN
+        return close & (largest <= DIVERGED * unit)
 
     values, policy, error = soft_fixed_point(backend, 1.0, temperature, reward, guess, target)
     good = settled(values, error)

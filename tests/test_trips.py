@@ -1,0 +1,220 @@
+"""Recovery where trips end, some actions are not there, and nothing is discounted."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import networks
+import tacit
+from networks import attributes, fork, model, town, travel
+from tacit import MDP, Convex, Demonstrations, Features, InvalidModel, Likelihood
+from tacit.data.tally import Tally
+from tacit.engine.backends import backend_of
+from tacit.engine.smooth_dual import point_at
+from tacit.inverse.expectations import expectations, pull_back
+from tacit.inverse.findings import Kind
+from tacit.inverse.noisy.boltzmann import loss_of
+from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.recovery import RecoveryStatus
+
+# Sums of a few hundred terms of order one.
+ROUNDING = 1e-9
+
+
+def table_of(features: Features, theta) -> np.ndarray:
+    """[S, A] reward less costs, for coefficients of all features."""
+    maps = np.concatenate([features.reward, *(-cost for cost in features.costs)], axis=2)
+    return maps @ np.asarray(theta)
+
+
+def driven(mdp: MDP, features: Features, theta, number: int, seed: int = 0) -> Demonstrations:
+    """Trips of the noisy demonstrator with these coefficients."""
+    return travel(mdp, networks.soft_values(mdp, table_of(features, theta))[1], number, seed)
+
+
+def kinds(recovery) -> set[Kind]:
+    return {one.kind for one in recovery.identification.findings}
+
+
+# The likelihood ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("theta", [(0.3, 0.7, 1.2), (1.0, -0.5, 0.2)], ids=str)
+def test_the_steps_are_as_likely_as_the_paths(theta):
+    mdp, features = fork(), attributes(fork(), 3)
+    seen = driven(mdp, features, (0.5, 0.5, 0.5), 40)
+    trips = [
+        [*zip(*(part.tolist() for part in seen.trajectory(e)), strict=True), (final, -1)]
+        for e, final in enumerate(seen.final_states.tolist())
+    ]
+    steps = Steps.of(mdp, coordinates(mdp, features), seen)
+    fitted = steps.fit(Likelihood(free_reward=True))
+    scales = steps.space.scales
+
+    def by_paths(theta) -> float:
+        return networks.path_loss(mdp, table_of(features, theta), trips)
+
+    x = np.array(theta) * scales
+    assert loss_of(mdp, fitted, x) == pytest.approx(by_paths(theta), rel=ROUNDING)
+    point = point_at(backend_of(mdp), fitted.problem, x, fitted.point.values, 1e-10)
+    small = 1e-5  # central differences err by its square, and by rounding over it
+    slopes = [(by_paths(theta + d) - by_paths(theta - d)) / (2 * small) for d in small * np.eye(3)]
+    assert_allclose(point.gradient * scales, slopes, atol=1e-6)
+
+
+@pytest.mark.parametrize("discount", [0.9, 1.0])
+def test_the_likelihood_counts_expected_arrivals(discount):
+    """Random moves: minus the log-likelihood of the actions, whatever the arrivals were."""
+    mdp = town(3, discount, 0.3)
+    features = attributes(mdp, 2)
+    theta = np.array([0.8, 0.6])
+    seen = driven(mdp, features, theta, 50)
+    steps = Steps.of(mdp, coordinates(mdp, features), seen)
+    fitted = steps.fit(Likelihood())
+    policy = networks.soft_values(mdp, table_of(features, theta))[1]
+    loss = -np.log(policy[seen.states, seen.actions]).sum()
+    assert loss_of(mdp, fitted, theta * steps.space.scales) == pytest.approx(loss, rel=ROUNDING)
+
+
+def test_origins_are_all_that_complete_trips_leave():
+    mdp = town()
+    seen = driven(mdp, attributes(mdp, 2), (0.6, 0.5), 60)
+    steps = Steps.of(mdp, coordinates(mdp, attributes(mdp, 2)), seen)
+    origins = np.bincount(seen.states[seen.offsets[:-1]], minlength=mdp.states)
+    assert_allclose(steps.start[~mdp.ends], origins[~mdp.ends])
+    assert steps.convex
+    cut = Steps.of(mdp, steps.space, seen.truncate(2))
+    assert not cut.convex
+
+
+def test_arrivals_are_visits_and_complete_trips_lack_nothing():
+    mdp, features = fork(0.8), attributes(fork(), 3)
+    seen = Demonstrations.from_trajectories([([0, 2, 5], [1, 2]), ([1, 4, 6], [2, 2])])
+    found = expectations(mdp, features, seen)
+    by_hand = features.reward[0, 1] + 0.8 * features.reward[2, 2] + 0.64 * features.reward[5, 0]
+    by_hand += features.reward[1, 2] + 0.8 * features.reward[4, 2] + 0.64 * features.reward[6, 0]
+    assert_allclose(found.reward, by_hand / 2)
+    assert_allclose(found.visitation[5], 0.64 / 2 / 3)
+    assert all((part == 0).all() for part in found.truncation)
+    assert found.horizons.mean == pytest.approx(1 + 0.8 + 0.64)
+    cut = Tally.of(fork(), seen.truncate(1))
+    assert cut.missing(np.zeros(7, bool)) == np.inf
+    both = Tally.of(fork(), seen) + Tally.of(fork(), seen)
+    assert both.missing(np.zeros(7, bool)) == 0.0
+
+
+# Recovery ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("slip", [0.0, 0.2])
+def test_known_coefficients_are_recovered_at_discount_1(slip):
+    mdp = town(4, 1.0, slip)
+    features, theta = attributes(mdp, 3), np.array([0.7, 1.0, 0.4])
+    seen = driven(mdp, features, theta, 400)
+    found = tacit.recover(mdp, features, seen, estimator=Likelihood())
+    apart = np.abs(found.parameters.estimates - theta) / found.parameters.standard_errors
+    assert (apart < 3.0).all()
+    counts = seen.counts(mdp)
+    # The optimum is proven to be the global one where b >= 0: for certain if moves are certain.
+    proven = bool((counts.sum(axis=1) - mdp.inflow(counts))[~mdp.ends].min() >= 0)
+    assert proven or slip > 0
+    expected = RecoveryStatus.CONVERGED if proven else RecoveryStatus.LOCAL_OPTIMUM
+    assert found.status is expected
+    assert (Kind.LOCAL_OPTIMUM in kinds(found)) == (not proven)
+    random = -(counts.sum(axis=1) @ np.log(np.maximum(mdp.available.sum(axis=1), 1)))
+    assert found.null_log_likelihood == pytest.approx(random)
+    assert found.parameters.degrees == 3
+    assert_allclose(found.solution.policy[mdp.ends], 0.0)
+    assert_allclose(found.solution.visitation.sum(axis=1)[mdp.ends], 1.0)
+
+
+def test_a_constraint_and_its_budget_are_recovered_at_discount_1():
+    mdp = town(4)
+    features = attributes(mdp, 2, costs=2)
+    theta = np.array([0.5, 0.5, 1.5, 0.5])
+    seen = driven(mdp, features, theta, 400)
+    found = tacit.recover(mdp, features, seen, estimator=Likelihood())
+    apart = np.abs(found.parameters.estimates - theta) / found.parameters.standard_errors
+    assert (apart < 3.0).all()
+    assert found.identification.active.all()
+    low, high = found.identification.budget_intervals[0]
+    spent = pull_back(features, found.solution.visitation)[1] @ found.cost_weights[0]
+    assert found.budgets[0] == pytest.approx(spent, rel=1e-6)
+    assert 0.0 <= low < found.budgets[0] < high < np.inf
+
+
+@pytest.mark.parametrize("estimator", [Likelihood(), Convex()], ids=["likelihood", "convex"])
+def test_fillers_that_are_not_there_change_nothing(estimator):
+    """A model of two actions, and the same among four with others at other places each state."""
+    world = tacit.worlds.random(3, states=8, actions=2, constraints=1, features=2)
+    rng = np.random.default_rng(0)
+    place = np.array([rng.permutation(4)[:2] for _ in range(8)])
+    rows = np.arange(8)[:, None]
+
+    def spread(table: np.ndarray) -> np.ndarray:
+        full = table if table.ndim == 3 else np.repeat(table[:, None], 2, axis=1)
+        wide = rng.random((8, 4, full.shape[2]))
+        wide[rows, place] = full
+        return wide
+
+    there = np.zeros((8, 4), bool)
+    there[rows, place] = True
+    moves = np.zeros((8, 4, 8))
+    moves[rows, place] = world.mdp.dense()
+    wide = MDP(moves, world.mdp.initial, 0.9, available=there)
+    plain = MDP(world.mdp.dense(), world.mdp.initial, 0.9)
+    maps = Features(spread(world.features.reward), [spread(world.features.costs[0])])
+    seen = tacit.simulate(plain, np.full((8, 2), 0.5), trajectories=40, steps=50, seed=1)
+    moved = Demonstrations(seen.states, place[seen.states, seen.actions], seen.offsets)
+    one = estimator.fit(plain, world.features, seen, throw=False)
+    two = estimator.fit(wide, maps, moved, throw=False)
+    assert_allclose(two.reward_weights, one.reward_weights, atol=1e-7)
+    assert_allclose(two.multipliers, one.multipliers, atol=1e-7)
+    assert two.log_likelihood == pytest.approx(one.log_likelihood)
+    assert two.null_log_likelihood == pytest.approx(one.null_log_likelihood)
+
+
+def test_convex_and_likelihood_agree_on_long_data():
+    mdp = town(3)
+    features, theta = attributes(mdp, 2), (0.7, 0.8)
+    seen = driven(mdp, features, theta, 3000)
+    likely = tacit.recover(mdp, features, seen, estimator=Likelihood())
+    convex = tacit.recover(mdp, features, seen, estimator=Convex())
+    assert convex.status is RecoveryStatus.CONVERGED
+    errors = likely.parameters.standard_errors
+    # Two consistent estimates of the same numbers.
+    assert (np.abs(convex.parameters.estimates - likely.parameters.estimates) < 4 * errors).all()
+    reached = pull_back(features, convex.solution.visitation)[0]
+    assert_allclose(reached, expectations(mdp, features, seen).reward, rtol=1e-6)
+
+
+# Where nothing is finite -------------------------------------------------------------------------
+
+
+def test_weights_without_a_finite_value_are_refused_in_one_line():
+    """A reward for reaching the end, and nothing a step: at every weight circles cost nothing."""
+    mdp = town(3)
+    wanted = Features(mdp.ends.astype(float)[:, None])
+    seen = driven(mdp, attributes(mdp, 2), (0.7, 0.8), 10)
+    with pytest.raises(InvalidModel, match="walking in circles"):
+        tacit.recover(mdp, wanted, seen, estimator=Likelihood())
+
+
+def test_single_choices_do_not_look_deterministic():
+    """Between two forks there is only one way: taking it always says nothing."""
+    links = [(0, 0, 1), (0, 1, 2), (1, 0, 3), (2, 1, 3), (3, 0, 4), (3, 1, 4)]
+    mdp = model(links, 5, 2)
+    seen = [([0, 1, 3, 4], [0, 0, 0]), ([0, 2, 3, 4], [1, 1, 1])] * 10
+    rng = np.random.default_rng(0)
+    features = Features(-rng.random((5, 2, 2)) * ~mdp.ends[:, None, None])
+    found = tacit.recover(mdp, features, Demonstrations.from_trajectories(seen), throw=False)
+    assert found.estimator.startswith("Likelihood")
+
+
+def test_what_an_end_pays_it_pays_whatever_is_done_there():
+    mdp = fork()
+    uneven = Features(np.random.default_rng(0).random((7, 3, 2)))
+    seen = Demonstrations.from_trajectories([([0, 2, 5], [1, 2])])
+    with pytest.raises(InvalidModel, match="where an episode ends"):
+        tacit.recover(mdp, uneven, seen)
