@@ -7,7 +7,16 @@ from numpy.testing import assert_allclose
 import networks
 import tacit
 from networks import attributes, fork, model, town, travel
-from tacit import MDP, Convex, Demonstrations, Features, InvalidModel, Likelihood
+from tacit import (
+    MDP,
+    Convex,
+    Demonstrations,
+    Explanation,
+    Features,
+    InvalidDemonstrations,
+    InvalidModel,
+    Likelihood,
+)
 from tacit.data.tally import Tally
 from tacit.engine.backends import backend_of
 from tacit.engine.smooth_dual import point_at
@@ -189,6 +198,50 @@ def test_convex_and_likelihood_agree_on_long_data():
     assert_allclose(reached, expectations(mdp, features, seen).reward, rtol=1e-6)
 
 
+# An optimal demonstrator ---------------------------------------------------------------------------
+
+
+def shortest(mdp: MDP, table: np.ndarray) -> np.ndarray:
+    """[S, A] bool, the best actions of a network without loops, by plain value iteration."""
+    dense, values = mdp.dense(), np.zeros(mdp.states)
+    for _ in range(mdp.states + 1):
+        worth = np.where(mdp.available, table + mdp.discount * dense @ values, -np.inf)
+        values = np.where(mdp.ends, table[:, 0], worth.max(axis=1))
+    return worth >= values[:, None] - 1e-9
+
+
+@pytest.mark.parametrize("discount", [0.9, 1.0])
+def test_the_explanations_are_those_under_which_nothing_better_is_there(discount):
+    """All weights of two features on a fine grid, each solved by itself."""
+    mdp = fork(discount)
+    features = attributes(mdp, 2, seed=3)
+    best = shortest(mdp, table_of(features, (0.5, 0.5)))
+    walks = []
+    for at in (0, 1):
+        states, actions = [at], []
+        while not mdp.ends[at]:
+            actions.append(int(best[at].argmax()))
+            at = int(mdp.dense()[at, actions[-1]].argmax())
+            states.append(at)
+        walks.append((states, actions))
+    seen = Demonstrations.from_trajectories(walks * 6)
+    shown = seen.counts(mdp) > 0
+    grid = np.linspace(0.0, 1.0, 2001)
+    explains = [
+        bool(shortest(mdp, table_of(features, (w, 1.0 - w)))[shown].all()) for w in grid.tolist()
+    ]
+    found = tacit.recover(mdp, features, seen, estimator=Explanation())
+    low, high = found.identification.reward_intervals[0]
+    # The grid is as fine as that.
+    assert low == pytest.approx(grid[explains].min(), abs=6e-4)
+    assert high == pytest.approx(grid[explains].max(), abs=6e-4)
+    assert low < 1.0 - high or high - low < 1.0  # something was learnt
+    assert low <= found.reward_weights[0] <= high
+    assert (found.solution.policy[shown] > 0).all()
+    picked = tacit.recover(mdp, features, seen)
+    assert picked.estimator == found.estimator
+
+
 # Where nothing is finite -------------------------------------------------------------------------
 
 
@@ -199,6 +252,17 @@ def test_weights_without_a_finite_value_are_refused_in_one_line():
     seen = driven(mdp, attributes(mdp, 2), (0.7, 0.8), 10)
     with pytest.raises(InvalidModel, match="walking in circles"):
         tacit.recover(mdp, wanted, seen, estimator=Likelihood())
+
+
+def test_a_demonstrator_who_only_circles_is_at_the_border():
+    """One state: stay, or leave. It never leaves, and the best step cost is 0: no finite value."""
+    mdp = model([(0, 0, 0), (0, 1, 1)], 2, 2)
+    features = Features(-np.array([[1.0], [0.0]]))
+    seen = Demonstrations.from_trajectories([([0] * 50, [0] * 50)])
+    found = tacit.recover(mdp, features, seen, estimator=Likelihood(), throw=False)
+    assert found.status is RecoveryStatus.NOT_CONVERGED
+    said = [one for one in found.identification.findings if one.kind is Kind.NOT_CONVERGED]
+    assert any("No finite value" in one for one in said)
 
 
 def test_single_choices_do_not_look_deterministic():
@@ -218,3 +282,10 @@ def test_what_an_end_pays_it_pays_whatever_is_done_there():
     seen = Demonstrations.from_trajectories([([0, 2, 5], [1, 2])])
     with pytest.raises(InvalidModel, match="where an episode ends"):
         tacit.recover(mdp, uneven, seen)
+
+
+def test_an_action_that_is_not_there_was_not_taken():
+    mdp, features = fork(), attributes(fork(), 2)
+    seen = Demonstrations.from_trajectories([([0, 2, 4], [1, 1])])
+    with pytest.raises(InvalidDemonstrations, match="state 2"):
+        tacit.recover(mdp, features, seen, estimator=Likelihood())

@@ -203,6 +203,8 @@ def soft_fixed_point(
 FINITE = 1e-9
 # Values larger than this many steps' worth are on their way to infinity.
 DIVERGED = 1e9
+# Newton's next step would move finite values by less than this share of them.
+STEADY = 1e-6
 
 
 def undiscounted_fixed_point(
@@ -216,15 +218,19 @@ def undiscounted_fixed_point(
     """
     xp = backend.arrays
 
-    def settled(values: Array, error: Array) -> Array:
+    def settled(values: Array, policy: Array, error: Array) -> Array:
         unit = xp.abs(reward).max() + temperature
         largest = xp.abs(values).max()
         # Beyond that many steps' worth the residual is rounding: it vanishes where values diverge.
         close = error <= xp.maximum(1e3 * target, FINITE * (largest + unit))  # not where it is NaN
-        return close & (largest <= DIVERGED * unit)
+        # At the very border of finite values the residual vanishes and Newton's steps do not.
+        backed, _ = backend.soft_backup(1.0, temperature, reward, values)
+        step = backend.solve(policy, 1.0, backed - values, 1e-3 * target)
+        steady = xp.abs(step).max() <= STEADY * (largest + unit)
+        return close & steady & (largest <= DIVERGED * unit)
 
     values, policy, error = soft_fixed_point(backend, 1.0, temperature, reward, guess, target)
-    good = settled(values, error)
+    good = settled(values, policy, error)
     if xp is np and good:
         return values, policy, error
     gain = (backend.walk * reward).sum(axis=1)
@@ -237,7 +243,7 @@ def undiscounted_fixed_point(
     values = xp.where(good, values, again[0])
     policy = xp.where(good, policy, again[1])
     error = xp.where(good, error, again[2])
-    good = settled(values, error)
+    good = settled(values, policy, error)
     return (
         xp.where(good, values, below),
         xp.where(good, policy, backend.walk),
