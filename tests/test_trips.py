@@ -198,7 +198,7 @@ def test_convex_and_likelihood_agree_on_long_data():
     assert_allclose(reached, expectations(mdp, features, seen).reward, rtol=1e-6)
 
 
-# An optimal demonstrator ---------------------------------------------------------------------------
+# An optimal demonstrator ------------------------------------------------------------------------
 
 
 def shortest(mdp: MDP, table: np.ndarray) -> np.ndarray:
