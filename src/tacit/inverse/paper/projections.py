@@ -157,7 +157,7 @@ class Yardsticks:
     noise: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Stride:
     """One step of all weights.
 
@@ -242,7 +242,13 @@ def stride(
         pull = max(pull, float(weights[alive] @ move[alive] - move[alive].min()))
         after.append(found.log_weights)
         moves.append(move)
-    return Stride(tuple(after), tuple(moves), change / share, pull / share, empty)
+    return Stride(
+        log_weights=tuple(after),
+        moves=tuple(moves),
+        change=change / share,
+        pull=pull / share,
+        empty=empty,
+    )
 
 
 def _steps(
