@@ -70,6 +70,8 @@ class Parameters:
         errors: kind of the standard errors: "fisher", "outer", "sandwich" or "clustered".
         confidence: of the intervals.
         absence: why there are no standard errors; empty where there are.
+        unrestricted: [P] estimates with every constraint, which errors, tests and intervals are
+            about; None where nothing was left out.
     """
 
     names: tuple[str, ...]
@@ -86,6 +88,7 @@ class Parameters:
     errors: str = "fisher"
     confidence: float = CONFIDENCE
     absence: str = ""
+    unrestricted: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.errors not in KINDS:
@@ -152,7 +155,7 @@ class Parameters:
         moved = np.abs(self.jacobian @ blind.T).max(axis=1, initial=0.0)
         found[(moved > MOVED * size) & ~np.isnan(found)] = np.inf
         held = np.abs(self.jacobian[:, ~self.free]).max(axis=1, initial=0.0) > 0
-        found[held | self._bound | np.isfinite(self.limits)] = np.nan
+        found[held | self._held | np.isfinite(self.limits)] = np.nan
         return read_only(found)
 
     @cached_property
@@ -160,24 +163,32 @@ class Parameters:
         """[P, 2] Wald intervals within the bounds; one-sided on a bound, and without limit."""
         quantile = _quantile(0.5 + 0.5 * self.confidence)
         margin = quantile * self.standard_errors
-        ends = np.stack([self.estimates - margin, self.estimates + margin], axis=1)
+        ends = np.stack([self._centre - margin, self._centre + margin], axis=1)
         ends = np.maximum(ends, self.lower[:, None])
         one_sided = _quantile(self.confidence)
-        for j in np.flatnonzero(self._bound):
+        for j in np.flatnonzero(self._held):
             step, error = self._step_inside(int(j))
             ends[j] = self.lower[j], self.lower[j] + _upper_limit(step, error, one_sided)
         # Limits are profiles at 95 %: valid for less; for more only the bound itself is.
         shut = np.isfinite(self.limits)
         low = self.limits if self.confidence <= CONFIDENCE else self.lower
         ends[shut] = np.stack([low, np.full(len(low), np.inf)], axis=1)[shut]
+        if self.unrestricted is not None:  # wide enough for both fits
+            ends[:, 0] = np.minimum(ends[:, 0], self.estimates)
+            ends[:, 1] = np.maximum(ends[:, 1], self.estimates)
         return read_only(ends)
+
+    @property
+    def z(self) -> np.ndarray:
+        """[P] estimates over their standard errors; with every constraint, as the tests are."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self._centre / self.standard_errors
 
     @cached_property
     def p_values(self) -> np.ndarray:
         """[P] of "the coefficient is 0": two-sided Wald tests, one-sided score tests on a bound."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = 2.0 * _quantile_tail(np.abs(self.estimates / self.standard_errors))
-        for j in np.flatnonzero(self._bound):
+        found = 2.0 * _quantile_tail(np.abs(self.z))
+        for j in np.flatnonzero(self._held):
             step, error = self._step_inside(int(j), hold=True)
             found[j] = _quantile_tail(step / error) if np.isfinite(error) else np.nan
         found[np.isin(self.standard_errors, (0.0, np.inf))] = np.nan  # given, or unknown
@@ -186,9 +197,9 @@ class Parameters:
     def ratio(self, numerator: int | str, denominator: int | str) -> Ratio:
         """The `Ratio` of two coefficients, each by number or name; free of the noise's scale."""
         i, j = self._number(numerator), self._number(denominator)
-        top, bottom = float(self.estimates[i]), float(self.estimates[j])
+        top, bottom = self._centre[[i, j]].tolist()
         with np.errstate(divide="ignore", invalid="ignore"):
-            estimate = float(np.divide(top, bottom))
+            estimate = float(np.divide(self.estimates[i], self.estimates[j]))
         positive = bool(self.lower[i] >= 0 and self.lower[j] >= 0)
         floor = 0.0 if positive else -np.inf
         if np.isnan([top, bottom]).any():
@@ -224,6 +235,7 @@ class Parameters:
             self,
             names=tuple(names),
             estimates=rows @ self.estimates,
+            unrestricted=None if self.unrestricted is None else rows @ self.unrestricted,
             jacobian=rows @ self.jacobian,
             lower=lower,
             limits=np.where(same, self.limits[at], np.nan),
@@ -247,9 +259,7 @@ class Parameters:
         """One row a coefficient: name, estimate, standard error, z, p-value, interval."""
         import polars
 
-        with np.errstate(divide="ignore", invalid="ignore"):
-            z = self.estimates / self.standard_errors
-        columns = (self.estimates, self.standard_errors, z, self.p_values, *self.intervals.T)
+        columns = (self.estimates, self.standard_errors, self.z, self.p_values, *self.intervals.T)
         names = ("estimate", "standard_error", "z", "p_value", "lower", "upper")
         return polars.DataFrame(
             {"name": list(self.names), **dict(zip(names, columns, strict=True))}
@@ -259,6 +269,14 @@ class Parameters:
     def _bound(self) -> np.ndarray:
         """[P] bool, the coefficients on their bound."""
         return np.asarray(self.estimates <= self.lower)
+
+    @property
+    def _centre(self) -> np.ndarray:
+        return self.estimates if self.unrestricted is None else self.unrestricted
+
+    @property
+    def _held(self) -> np.ndarray:
+        return np.asarray(self._centre <= self.lower)
 
     def _number(self, which: int | str) -> int:
         if isinstance(which, str):
@@ -300,7 +318,7 @@ class Parameters:
         at = int(np.abs(row).argmax())  # on a bound only one of the fitted numbers moves it
         moving = self.free.copy()
         if hold:
-            moving[np.abs(self.jacobian[self._bound]).argmax(axis=1)] = False
+            moving[np.abs(self.jacobian[self._held]).argmax(axis=1)] = False
         moving[at] = True
         spread, blind = self._fitted_covariance(moving)
         if np.isnan(spread).any():

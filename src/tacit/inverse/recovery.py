@@ -13,12 +13,14 @@ import numpy as np
 from tacit.errors import NotConverged
 from tacit.forward.solution import Solution
 from tacit.inverse.expectations import Blocks, Expectations
+from tacit.inverse.goodness import Goodness, untested
 from tacit.inverse.identification import Identification, unmeasured
 from tacit.inverse.parameters import Parameters, coefficient_names
 from tacit.model.objective import Objective
 from tacit.model.transitions import read_only
 
 NO_PARAMETERS = unmeasured((), (), lower=0.0, absence="not set")
+UNTESTED = untested("this estimator tests no fit")
 
 
 class RecoveryStatus(Enum):
@@ -166,6 +168,7 @@ class Recovery:
         log_likelihood: of the observed actions under the recovered policy; NaN without a noise.
         null_log_likelihood: the same of actions at random.
         observed_steps: number of observed actions that the likelihoods are about.
+        goodness: whether the model fits what was seen, and where it does not.
     """
 
     reward_weights: np.ndarray
@@ -186,6 +189,7 @@ class Recovery:
     log_likelihood: float = np.nan
     null_log_likelihood: float = np.nan
     observed_steps: int = 0
+    goodness: Goodness = UNTESTED
 
     def __post_init__(self) -> None:
         for name in ("reward_weights", "multipliers", "budgets"):

@@ -18,7 +18,7 @@ from tacit.inverse.joint.link import Link, Tie, link
 from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.noisy.boltzmann import rescued
 from tacit.inverse.noisy.coordinates import Coordinates, coordinates
-from tacit.inverse.noisy.likelihood import VISIBLE
+from tacit.inverse.noisy.evidence import VISIBLE
 from tacit.inverse.noisy.steps import DRAWS, Steps, activity_p_value, prune
 from tacit.inverse.parameters import inverse_information
 

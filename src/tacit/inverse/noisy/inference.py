@@ -65,6 +65,16 @@ def information(scores: np.ndarray, policy: np.ndarray, visits: np.ndarray) -> n
     return (flat * (visits[:, None] * policy).ravel()) @ flat.T
 
 
+def square_roots(matrix: np.ndarray, blind: float = BLIND) -> tuple[np.ndarray, np.ndarray]:
+    """[r, n] R with R' R = matrix, and [r, n] the transpose of its inverse, where it has one."""
+    units = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
+    units = np.where(units > 0, units, 1.0)
+    values, vectors = np.linalg.eigh(matrix / np.outer(units, units))
+    seen = values > blind * max(float(values.max(initial=0.0)), 0.0)
+    root = np.sqrt(values[seen])
+    return (vectors[:, seen] * root).T * units, (vectors[:, seen] / root).T / units
+
+
 def errors(
     fisher: np.ndarray,
     free: np.ndarray,
@@ -87,6 +97,41 @@ def errors(
         return Errors(inverse, blind, False, None, found)
     scatter = found.products * (many / (many - 1.0))
     return Errors(inverse @ scatter @ inverse, blind, True, scatter, found)
+
+
+def robust_errors(
+    bread: np.ndarray,
+    free: np.ndarray,
+    scores: np.ndarray,
+    counts: np.ndarray,
+    demonstrations: Observed,
+) -> Errors:
+    """The `Errors` where the model does not fit: those of its best approximation.
+
+    Args:
+        bread: [D, D] curvature of the loss.
+        free: [D] bool, the parameters that no bound holds.
+        scores: [D, S, A].
+        counts: [S, A] how often each action was taken.
+        demonstrations: the steps.
+    """
+    inverse, blind = inverse_information(bread, free)
+    found, scatter = score_scatter(scores, counts, int(free.sum()), demonstrations)
+    return Errors(inverse @ scatter @ inverse, blind, found is not None, scatter, found)
+
+
+def score_scatter(
+    scores: np.ndarray, counts: np.ndarray, size: int, demonstrations: Observed
+) -> tuple[Scatter | None, np.ndarray]:
+    """Sums of the trajectories' squared scores, None where steps must do; and [D, D] their scatter.
+
+    Trajectories are the units where there are enough for so many parameters.
+    """
+    many = demonstrations.episodes
+    found = None if many == demonstrations.steps else scatter_of(scores, demonstrations)
+    if found is None or many < 2 * size + 2:
+        return None, information(scores, counts, np.ones(len(counts)))
+    return found, found.products * (many / (many - 1.0))
 
 
 def undecided(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:

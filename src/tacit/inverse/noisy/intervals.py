@@ -18,8 +18,8 @@ from tacit.inverse.findings import Finding
 from tacit.inverse.identification import Answer, Identification
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import Coordinates, Split
-from tacit.inverse.noisy.inference import Errors, gauge_errors, silent
-from tacit.inverse.parameters import BLIND, ONE_SIDED, TWO_SIDED
+from tacit.inverse.noisy.inference import Errors, gauge_errors, silent, square_roots
+from tacit.inverse.parameters import ONE_SIDED, TWO_SIDED
 
 # Weight of an equality in the least-squares problem, relative to one standard error.
 STIFF = 1e5
@@ -35,6 +35,8 @@ class Landscape:
         basis: [D, n] parameters are x = origin + basis z.
         origin: [D].
         least: its minimum.
+        best: [D] parameters where that is. Where trajectories weigh otherwise than their steps and
+            bounds hold some parameters, those are not the parameters of the fit.
     """
 
     rows: np.ndarray
@@ -42,6 +44,7 @@ class Landscape:
     basis: np.ndarray
     origin: np.ndarray
     least: float
+    best: np.ndarray
 
     def rise(self, form: np.ndarray, constant: float) -> float:
         """How far above its minimum the loss must be where form . x + constant = 0."""
@@ -52,7 +55,7 @@ class Landscape:
             return 0.0 if level == 0.0 else np.inf
         stiff = STIFF / size
         rows = np.concatenate([self.rows, stiff * row[None]])
-        missed = _least_squares(rows, np.append(self.goal, -stiff * level))
+        missed = _least_squares(rows, np.append(self.goal, -stiff * level))[1]
         return 0.5 * missed**2 - self.least
 
 
@@ -81,6 +84,31 @@ class Numbers:
         ends[prices + count] = (np.nan, np.inf)
         spread[prices] = np.nan
         return Numbers(self.gauge, ends, spread)
+
+    def reported(self, gauge: Split) -> Numbers:
+        """The same about a fit without the constraints that were not shown to be active.
+
+        Intervals stay those of the fit with every constraint, wide enough for both points: the
+        choice of what to leave out is made by the same data, and must not make them look surer.
+        """
+        ends, spread = self.ends.copy(), self.spread.copy()
+        weights = np.concatenate([gauge.reward_weights, *gauge.cost_weights])
+        points = np.concatenate([weights, gauge.multipliers, gauge.budgets])
+        idle = gauge.multipliers == 0
+        count = len(idle)
+        prices = len(ends) - 2 * count + np.flatnonzero(idle)
+        budgets = prices + count
+        away = np.isnan(weights)
+        away[: len(gauge.reward_weights)] = False  # a reward that is not needed may be any
+        ends[: len(weights)][away] = np.nan
+        ends[prices, 1] = np.where(np.isnan(ends[prices, 1]), np.inf, ends[prices, 1])
+        ends[prices, 0] = 0.0
+        known = np.isfinite(points) & ~np.isnan(ends).any(axis=1)
+        ends[known, 0] = np.minimum(ends[known, 0], points[known])
+        ends[known, 1] = np.maximum(ends[known, 1], points[known])
+        ends[budgets] = (np.nan, np.inf)
+        spread[np.concatenate([np.flatnonzero(away), prices, budgets])] = np.nan
+        return Numbers(gauge, ends, spread)
 
     def identification(
         self,
@@ -168,10 +196,10 @@ def landscape(
     x, problem = fitted.point.x, fitted.problem
     kept = np.flatnonzero(moving & (problem.upper > problem.lower))
     own = fisher[np.ix_(kept, kept)]
-    half, inverse = _root(own)
+    half, inverse = square_roots(own)
     slope = inverse @ fitted.point.gradient[kept]
     if scatter is not None:
-        turn, _ = _root(np.linalg.pinv(inverse @ scatter[np.ix_(kept, kept)] @ inverse.T))
+        turn, _ = square_roots(np.linalg.pinv(inverse @ scatter[np.ix_(kept, kept)] @ inverse.T))
         half, slope = turn @ half, turn @ slope
     # A parameter without a bound is the difference of two that have one.
     bounded = np.isfinite(problem.lower[kept])
@@ -185,17 +213,8 @@ def landscape(
     units = np.linalg.norm(rows, axis=0)
     units = np.where(units > 0, units, 1.0)
     rows, basis = rows / units, basis / units
-    return Landscape(rows, goal, basis, origin, 0.5 * _least_squares(rows, goal) ** 2)
-
-
-def _root(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[r, n] R with R' R = matrix, and [r, n] the transpose of its inverse, where it has one."""
-    units = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
-    units = np.where(units > 0, units, 1.0)
-    values, vectors = np.linalg.eigh(matrix / np.outer(units, units))
-    seen = values > BLIND * max(float(values.max(initial=0.0)), 0.0)
-    root = np.sqrt(values[seen])
-    return (vectors[:, seen] * root).T * units, (vectors[:, seen] / root).T / units
+    place, missed = _least_squares(rows, goal)
+    return Landscape(rows, goal, basis, origin, 0.5 * missed**2, origin + basis @ place)
 
 
 def _weight_ends(
@@ -208,8 +227,20 @@ def _weight_ends(
         form = parts.tops[j] - ratio * parts.bottoms[j]
         return around.rise(form, -ratio * parts.constants[j])
 
-    cut = 0.5 * (TWO_SIDED if fitted.free[j] else ONE_SIDED) ** 2
-    return _crossing(rise, point, floor, cut), _crossing(rise, point, 1.0, cut)
+    # A bound of any weight cuts off one side of its own interval, and the other of those that are
+    # all the rest: of two weights that sum to 1 each has the interval of the other, mirrored.
+    edge = not fitted.free[j] or (point == 1.0 and np.count_nonzero(parts.bottoms[j]) > 1)
+    cut = 0.5 * (ONE_SIDED if edge else TWO_SIDED) ** 2
+    best = _ratio(around, parts.tops[j], parts.bottoms[j], float(parts.constants[j]), point)
+    return _reach(rise, point, best, (floor, 1.0), cut)
+
+
+def _ratio(
+    around: Landscape, top: np.ndarray, bottom: np.ndarray, constant: float, otherwise: float
+) -> float:
+    """The ratio of two forms where the loss is least; `otherwise` where that is 0 / 0."""
+    below = float(bottom @ around.best) + constant
+    return float(top @ around.best) / below if below > 0 else otherwise
 
 
 def _price_ends(around: Landscape, gauge: Split, k: int) -> tuple[float, float]:
@@ -224,7 +255,10 @@ def _price_ends(around: Landscape, gauge: Split, k: int) -> tuple[float, float]:
         return around.rise(form, -share * unit * parts.constants[row])
 
     here, cut = (0.5, 0.5 * TWO_SIDED**2) if price > 0 else (0.0, 0.5 * ONE_SIDED**2)
-    low, high = _crossing(rise, here, 0.0, cut), _crossing(rise, here, 1.0, cut)
+    own = float(parts.tops[row] @ around.best)
+    rest = unit * (float(parts.bottoms[row] @ around.best) + float(parts.constants[row]))
+    best = own / (own + rest) if own + rest > 0 else here
+    low, high = _reach(rise, here, best, (0.0, 1.0), cut)
     return unit * low / (1.0 - low), unit * high / (1.0 - high) if high < 1.0 else np.inf
 
 
@@ -242,12 +276,12 @@ def _budget_ends(
         return around.rise(top - ratio * bottom, constant)
 
     cut = 0.5 * TWO_SIDED**2
+    below = float(bottom @ around.best)
+    best = (float(top @ around.best) + constant) / below if below > 0 else budget
     if fitted.problem.discount == 1.0:
         costs = -space.tables[block] * space.scales[block][:, None, None]
-        return (
-            _far_crossing(rise, budget, -np.inf if costs.min() < 0 else 0.0, cut),
-            _far_crossing(rise, budget, np.inf if costs.max() > 0 else 0.0, cut),
-        )
+        far = -np.inf if costs.min() < 0 else 0.0, np.inf if costs.max() > 0 else 0.0
+        return _reach(rise, budget, best, far, cut)
     # What any policy can spend, with weights that sum to 1.
     costs = (
         -space.tables[block] * space.scales[block][:, None, None] / (1.0 - fitted.problem.discount)
@@ -255,7 +289,31 @@ def _budget_ends(
     nothing = [0.0] if space.ending else []
     least = min(float(costs.min()), budget, *nothing)
     most = max(float(costs.max()), budget, *nothing)
-    return _crossing(rise, budget, least, cut), _crossing(rise, budget, most, cut)
+    return _reach(rise, budget, best, (least, most), cut)
+
+
+def _reach(
+    rise: Callable[[float], float],
+    point: float,
+    best: float,
+    limits: tuple[float, float],
+    cut: float,
+) -> tuple[float, float]:
+    """The ends of where the rise stays below `cut`, widened to hold the point.
+
+    Args:
+        rise: of the loss, at a value of the number asked about. Below any height it is an interval.
+        point: its estimate.
+        best: its value at the minimum of the loss, where the rise is 0.
+        limits: the least and the largest value it can have.
+        cut: how far the loss may rise.
+    """
+    low, high = limits
+    start = point
+    if rise(point) >= cut:  # trajectories disagree with their steps about the estimate itself
+        start = min(max(best, low), high) if np.isfinite(best) else point
+    ends = _far_crossing(rise, start, low, cut), _far_crossing(rise, start, high, cut)
+    return min(ends[0], point), max(ends[1], point)
 
 
 def _far_crossing(rise: Callable[[float], float], start: float, end: float, cut: float) -> float:
@@ -275,8 +333,8 @@ def _crossing(rise: Callable[[float], float], start: float, end: float, cut: flo
 
     if start == end or rise(end) <= cut:
         return end
-    if rise(start) >= cut:  # trajectories disagree so much with their steps: the point is all
-        return start
+    if rise(start) >= cut:
+        return start  # only by rounding: `start` is the minimum then
     # The root of the rise is nearly linear in the distance: a secant needs few steps.
     root = np.sqrt(cut)
     share = brentq(
@@ -285,10 +343,11 @@ def _crossing(rise: Callable[[float], float], start: float, end: float, cut: flo
     return start + float(np.asarray(share)) * (end - start)
 
 
-def _least_squares(rows: np.ndarray, goal: np.ndarray) -> float:
-    """The smallest |rows z - goal| over z >= 0."""
+def _least_squares(rows: np.ndarray, goal: np.ndarray) -> tuple[np.ndarray, float]:
+    """The z >= 0 of the smallest |rows z - goal|, and that."""
     from scipy.optimize import nnls
 
     if rows.shape[1] == 0:
-        return float(np.linalg.norm(goal))
-    return float(nnls(rows, goal, maxiter=100 * rows.shape[1])[1])
+        return np.zeros(0), float(np.linalg.norm(goal))
+    place, missed = nnls(rows, goal, maxiter=100 * rows.shape[1])
+    return place, float(missed)

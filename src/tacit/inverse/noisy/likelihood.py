@@ -12,7 +12,6 @@ import numpy as np
 
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
-from tacit.forward.policies import visitation
 from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import (
     Finding,
@@ -23,28 +22,20 @@ from tacit.inverse.findings import (
     guarantee_findings,
     more_data_findings,
 )
+from tacit.inverse.goodness import Goodness, untested
 from tacit.inverse.identification import unmeasured
-from tacit.inverse.noisy.boltzmann import (
-    RESCUE,
-    Fit,
-    border_findings,
-    expert_solution,
-    refit,
-    rescued,
-)
-from tacit.inverse.noisy.coordinates import DeltaMethod, Split, coordinates, split
+from tacit.inverse.noisy.boltzmann import RESCUE, Fit, border_findings, expert_solution, refit
+from tacit.inverse.noisy.coordinates import DeltaMethod, coordinates
+from tacit.inverse.noisy.evidence import Evidence, evidence_of
+from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import (
-    Errors,
     advantages,
     blind_findings,
-    errors,
-    forbidden_limits,
-    information,
+    score_scatter,
     silent,
-    undecided,
 )
 from tacit.inverse.noisy.intervals import Numbers, intervals
-from tacit.inverse.noisy.steps import Steps, active_constraints
+from tacit.inverse.noisy.steps import Steps, active_constraints, choices
 from tacit.inverse.parameters import Parameters, coefficient_names
 from tacit.inverse.recovery import (
     History,
@@ -54,46 +45,8 @@ from tacit.inverse.recovery import (
     delivered,
     status_of,
 )
-from tacit.model.ends import outside_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-
-# Likelihood (nats) that doubling all parameters must cost, or the expert looks deterministic.
-VISIBLE = 1e-3
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Evidence:
-    """What the steps say about the parameters of one fit.
-
-    Attributes:
-        fitted: the fit.
-        gauge: its parameters in the gauge.
-        found: errors of the parameters.
-        fisher: [D, D] information of all steps.
-        outer: [D, D] sum over all steps of score times score.
-        free: [D] bool, the parameters that no bound holds for certain.
-        reached: [S, A] discounted visitation of its policy.
-        limits: [D] lower limits of forbidden costs, NaN elsewhere.
-        boundless: whether the likelihood has no maximum, so that a ridge was taken.
-    """
-
-    fitted: Fit
-    gauge: Split
-    found: Errors
-    fisher: np.ndarray
-    outer: np.ndarray
-    free: np.ndarray
-    reached: np.ndarray
-    limits: np.ndarray
-    boundless: bool
-
-    @property
-    def absence(self) -> str:
-        """Why curvature says nothing: the maximum is not there, or was not reached; else empty."""
-        if self.boundless:
-            return "the likelihood has no maximum: there are no standard errors"
-        return "" if self.fitted.converged else "the search did not converge: there are none"
 
 
 def report(
@@ -102,28 +55,31 @@ def report(
     demonstrations: Observed,
     steps: Steps,
     *,
-    full: Fit,
+    wide: Evidence,
     kept: Fit,
     p_values: np.ndarray,
+    goodness: Goodness,
 ) -> Recovery:
-    """The `Recovery` of the fit `kept`; `full` has every constraint, shown to be active or not."""
+    """The `Recovery` of the fit `kept`; `wide` is of every constraint, shown to be active or not.
+
+    All errors and intervals are those of `wide`: what was left out was chosen by the same data.
+    """
     mdp, space = steps.mdp, steps.space
-    evidence = _evidence(demonstrations, steps, kept, estimator.max_steps)
+    evidence = wide
+    if kept is not wide.asked:
+        evidence = evidence_of(demonstrations, steps, kept, estimator.max_steps, robust=wide.robust)
     gauge, fitted = evidence.gauge, evidence.fitted
-    numbers = _numbers(steps, evidence)
-    if (gauge.multipliers == 0).any():
-        # How large a price may be that was not shown to be paid: ask the fit that has it.
-        wide = _evidence(demonstrations, steps, full, estimator.max_steps)
-        numbers = numbers.completed(_numbers(steps, wide))
+    numbers = _numbers(steps, wide).reported(gauge)
     seen = expectations_from_start(mdp, features, demonstrations, steps.tally)
     reached = pull_back(features, evidence.reached)
-    weights, clustered = numbers.ends[: space.size], evidence.found.clustered
+    weights, clustered = numbers.ends[: space.size], wide.found.clustered
     findings = (
+        *goodness.findings(),
         *_constraint_findings(evidence, p_values),
         *_parameter_findings(steps, evidence),
         *feature_findings(features, mdp),
         *data_findings(mdp, demonstrations),
-        *_method_findings(steps, evidence),
+        *_method_findings(steps, wide),
         *more_data_findings(list(space.names), weights, demonstrations, clustered),
         *([] if seen is None else guarantee_findings(seen, reached)),
     )
@@ -152,46 +108,38 @@ def report(
         identification=numbers.identification(
             space,
             findings=findings,
-            p_values=p_values if full.converged else (),
+            p_values=p_values if wide.asked.converged else (),
             answer=DeltaMethod.of(
-                space, fitted.point.x, gauge, evidence.found.covariance, evidence.found.blind
+                space, fitted.point.x, gauge, wide.found.covariance, wide.found.blind
             ),
         ),
         estimator=repr(estimator),
         reward_names=features.reward_names,
         cost_names=features.cost_names,
-        parameters=_parameters(steps, features, evidence),
+        parameters=_parameters(steps, features, wide, fitted),
         log_likelihood=likely,
         null_log_likelihood=null,
         observed_steps=int(steps.counts.sum()),
+        goodness=goodness,
     )
 
 
-def _evidence(demonstrations: Observed, steps: Steps, kept: Fit, max_steps: int) -> Evidence:
-    """The `Evidence` of a fit, made finite by a ridge where it is not."""
-    mdp, space = steps.mdp, steps.space
-    fitted, boundless = rescued(mdp, kept, VISIBLE, max_steps)
-    nothing = np.full(space.size, np.nan)
-    # An expert without noise forbids everything it does not do: nothing in particular is forbidden.
-    limits = nothing if boundless else forbidden_limits(mdp, space, fitted)
-    shut = np.isfinite(limits)
-    scores = advantages(mdp, space, fitted)
-    policy = fitted.point.policy
-    fisher = information(scores, policy, steps.visits)
-    fisher = fisher if steps.lost is None else fisher - steps.lost
-    free = undecided(fitted, fisher, fitted.free & ~shut) & ~shut
-    reached = visitation(mdp, outside_policy(mdp, policy))
-    reaction = information(scores, policy, reached.sum(axis=1))
-    return Evidence(
-        fitted=fitted,
-        gauge=split(space, fitted.point.x, space.pull_back(reached), reaction, forbidden=shut),
-        found=errors(fisher, free, scores, demonstrations),
-        fisher=fisher,
-        outer=information(scores, steps.counts, np.ones(mdp.states)),
-        free=free,
-        reached=reached,
-        limits=limits,
-        boundless=boundless,
+def _goodness(
+    options: Likelihood, demonstrations: Observed, steps: Steps, evidence: Evidence
+) -> Goodness:
+    """Whether the model fits, at the fit with every constraint."""
+    fitted = evidence.fitted
+    if not fitted.converged:
+        return untested("the search did not converge")
+    return noisy_goodness(
+        demonstrations,
+        counts=steps.counts,
+        policy=fitted.point.policy,
+        scores=advantages(steps.mdp, steps.space, fitted),
+        free=fitted.free,
+        choices=choices(steps.mdp),
+        level=options.level,
+        seed=options.seed,
     )
 
 
@@ -203,11 +151,11 @@ def _numbers(steps: Steps, evidence: Evidence) -> Numbers:
     return Numbers(e.gauge, ends, spread)
 
 
-def _parameters(steps: Steps, features: Features, evidence: Evidence) -> Parameters:
-    """The coefficients of a fit, with what their standard errors rest on."""
+def _parameters(steps: Steps, features: Features, evidence: Evidence, kept: Fit) -> Parameters:
+    """The coefficients of the fit `kept`, with the standard errors of the one with all."""
     space, fitted, found = steps.space, evidence.fitted, evidence.found
     names = coefficient_names(features.reward_names, features.cost_names)
-    points = fitted.point.x / space.scales
+    points = kept.point.x / space.scales
     # A constraint that was dropped is on its bound like any other cost without a price.
     lower = np.where(np.isfinite(fitted.problem.lower), 0.0, -np.inf)
     if evidence.absence:
@@ -225,7 +173,8 @@ def _parameters(steps: Steps, features: Features, evidence: Evidence) -> Paramet
         lower=lower,
         limits=evidence.limits / space.scales,
         trajectories=0 if found.clusters is None else found.clusters.episodes,
-        errors="clustered" if found.clustered else "fisher",
+        errors="clustered" if found.clustered else "sandwich" if evidence.robust else "fisher",
+        unrestricted=None if kept is fitted else fitted.point.x / space.scales,
     )
 
 
@@ -235,6 +184,11 @@ def _constraint_findings(evidence: Evidence, p_values: np.ndarray) -> list[Findi
     for k, (price, p) in enumerate(zip(evidence.gauge.multipliers, p_values.tolist(), strict=True)):
         shown = chance(p)
         kind, said = Kind.ACTIVE, f"Constraint {k} is active ({shown} if it were not)."
+        if evidence.robust:
+            said = (
+                f"Constraint {k} is active in the best approximation, since the model does not fit "
+                f"({shown} if it were not, by a sandwich test)."
+            )
         if not price > 0:
             kind = Kind.INACTIVE
             said = (
@@ -292,6 +246,11 @@ def _method_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
         return [*findings, Finding(said, Kind.NOT_CONVERGED)]
     units = "trajectories" if evidence.found.clustered else "steps"
     said = f"Standard errors treat {units} as independent."
+    if evidence.robust:
+        said = (
+            "Standard errors and intervals are sandwich ones, about the best approximation within "
+            f"the model, since it does not fit; they treat {units} as independent."
+        )
     return [*findings, Finding(said, Kind.ERRORS)]
 
 
@@ -358,7 +317,30 @@ def maximise(
         lower, upper = full.problem.lower.copy(), full.problem.upper.copy()
         lower[0] = upper[0] = first * steps.space.scales[0]
         full = refit(mdp, full, max_steps=options.max_steps, lower=lower, upper=upper)
+    wide, scatter = evidence_of(demonstrations, steps, full, options.max_steps), None
+    goodness = _goodness(options, demonstrations, steps, wide)
+    if not goodness.adequate:
+        wide = evidence_of(demonstrations, steps, full, options.max_steps, robust=True)
+        size = int(full.free.sum())
+
+        def scatter(scores: np.ndarray) -> np.ndarray:
+            return score_scatter(scores, steps.counts, size, demonstrations)[1]
+
     kept, p_values = active_constraints(
-        steps, full, level=options.level, max_steps=options.max_steps, seed=options.seed
+        steps,
+        full,
+        level=options.level,
+        max_steps=options.max_steps,
+        seed=options.seed,
+        scatter=scatter,
     )
-    return report(options, features, demonstrations, steps, full=full, kept=kept, p_values=p_values)
+    return report(
+        options,
+        features,
+        demonstrations,
+        steps,
+        wide=wide,
+        kept=kept,
+        p_values=p_values,
+        goodness=goodness,
+    )

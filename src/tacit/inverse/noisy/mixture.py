@@ -20,9 +20,11 @@ from tacit.engine.progress import unwatched
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.goodness import untested
 from tacit.inverse.identification import Identification, unidentified
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import Search, Trajectories, Types, climb, search, single_type
+from tacit.inverse.noisy.evidence import evidence_of
 from tacit.inverse.noisy.likelihood import Likelihood, report
 from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.noisy.types import (
@@ -324,14 +326,16 @@ def _type_recovery(
     # A type that is nobody's likeliest has no trajectory to be compared with.
     nobody = replace(demonstrations, partial=np.ones(demonstrations.episodes, bool))
     tally = Tally.of(mdp, demonstrations.select(own) if own.any() else nobody)
+    steps = replace(parts[k], tally=tally)
     found = report(
         inner,
         features,
         tally,
-        replace(parts[k], tally=tally),
-        full=full.fits[k],
+        steps,
+        wide=evidence_of(tally, steps, full.fits[k], inner.max_steps),
         kept=kept.fits[k],
         p_values=p_values[k],
+        goodness=untested("which trajectories are of this type is not known for certain"),
     )
     said = (
         "Which trajectories are of this type is not known for certain; the standard errors count "

@@ -23,8 +23,8 @@ from tacit.errors import InvalidModel, NotConverged
 from tacit.inverse.noisy.boltzmann import FAR, LARGEST, RESCUE, Fit
 from tacit.inverse.noisy.convex import VISIBLE, Convex
 from tacit.inverse.noisy.coordinates import Coordinates, split
+from tacit.inverse.noisy.evidence import VISIBLE as VISIBLE_STEPS
 from tacit.inverse.noisy.inference import Errors, gauge_errors, inverse_information
-from tacit.inverse.noisy.likelihood import VISIBLE as VISIBLE_STEPS
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.model.objective import Features

@@ -17,7 +17,7 @@ from tacit.data.observed import Observed, tally_of
 from tacit.data.tally import Tally
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, fit, over_an_episode, refit
 from tacit.inverse.noisy.coordinates import Coordinates
-from tacit.inverse.noisy.inference import advantages, information
+from tacit.inverse.noisy.inference import advantages, information, square_roots
 from tacit.inverse.parameters import BLIND, inverse_information
 from tacit.inverse.recovery import random_loss
 from tacit.model.mdp import MDP
@@ -26,6 +26,8 @@ from tacit.model.mdp import MDP
 ROUGH = 1e-4
 # Draws of the simulated law of a likelihood ratio.
 DRAWS = 4000
+# Share of the information below which the loss is too flat to divide by.
+BENT = 0.05
 
 Fitted = TypeVar("Fitted")
 Part = TypeVar("Part", bound=Hashable)
@@ -160,8 +162,22 @@ class Steps:
         return np.where(moves, point.x, 0.0), point.values
 
 
+def choices(mdp: MDP) -> np.ndarray:
+    """[S] how many actions can be taken in each state."""
+    available = getattr(mdp, "available", None)
+    if available is None:
+        return np.full(mdp.states, mdp.actions)
+    return np.asarray(available).sum(axis=1)
+
+
 def active_constraints(
-    steps: Steps, full: Fit, *, level: float, max_steps: int, seed: int
+    steps: Steps,
+    full: Fit,
+    *,
+    level: float,
+    max_steps: int,
+    seed: int,
+    scatter: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> tuple[Fit, np.ndarray]:
     """The fit with only the constraints shown to be active, and [K] the p-values of all.
 
@@ -171,6 +187,7 @@ def active_constraints(
         level: of the tests.
         max_steps: most evaluations of the loss, each fit.
         seed: of the simulated laws.
+        scatter: (scores [D, S, A]) -> [D, D] what they scatter, where the model does not fit.
     """
     space = steps.space
 
@@ -186,16 +203,32 @@ def active_constraints(
         if not (fitted.point.x[tested] > 0).any():
             return 1.0, less
         scores = advantages(steps.mdp, space, less)
-        fisher = information(scores, less.point.policy, steps.visits)
+        fisher, meat = information(scores, less.point.policy, steps.visits), None
+        if scatter is not None:
+            fisher, meat = curvature(steps, less, scores), scatter(scores)
         held = (upper > lower) & ~less.free
         ratio = 2.0 * (less.point.loss - fitted.point.loss)
-        return activity_p_value(ratio, fisher, tested, less.free, held, seed=seed), less
+        p = activity_p_value(ratio, fisher, tested, less.free, held, seed=seed, scatter=meat)
+        return p, less
 
     constraints = range(space.constraints if full.converged else 0)
     kept, _, found = prune(full, constraints, test, level)
     p_values = np.ones(space.constraints)
     p_values[list(found)] = list(found.values())
     return kept, p_values
+
+
+def curvature(steps: Steps, fitted: Fit, scores: np.ndarray) -> np.ndarray:
+    """[D, D] of the loss at a fit; the information of the steps where that is no minimum.
+
+    Both agree where the model is right. Elsewhere the loss bends by the visits that the fitted
+    policy makes of the start b, not by those that were seen.
+    """
+    own = information(scores, fitted.point.policy, fitted.point.visits)
+    fisher = information(scores, fitted.point.policy, steps.visits)
+    inverse = square_roots(fisher)[1]
+    least = np.linalg.eigvalsh(inverse @ own @ inverse.T).min(initial=1.0)
+    return own if least > BENT else fisher
 
 
 def prune(
@@ -235,6 +268,7 @@ def activity_p_value(
     held: np.ndarray,
     *,
     seed: int = 0,
+    scatter: np.ndarray | None = None,
 ) -> float:
     """The chance of a likelihood ratio this large if the tested parameters are all 0.
 
@@ -245,6 +279,8 @@ def activity_p_value(
         free: [D] bool, nuisance parameters that no bound holds in the fit without them.
         held: [D] bool, nuisance parameters on their bound: they enter both fits as cones.
         seed: of the simulated law.
+        scatter: [D, D] covariance of the scores where the model does not fit, so that it is not the
+            information: the law is then that of the ratio about the best approximation.
     """
     from scipy.stats import chi2
 
@@ -259,12 +295,18 @@ def activity_p_value(
     cone, left = cone[visible], left[np.ix_(visible, visible)]
     if not tested[cone].any():
         return 1.0  # nothing the free parameters could not do as well: not testable
-    # The law never exceeds a plain chi-square: far out in its tail no draw would be this large.
-    if chi2.sf(ratio, len(cone)) < 1e-3 / DRAWS:
-        return 1.0 / (1 + DRAWS)
     unit = np.sqrt(np.diagonal(left))
     left = left / np.outer(unit, unit)  # the law does not depend on units, the search would
-    values, vectors = np.linalg.eigh(left)
+    spread, widest = left, 1.0
+    if scatter is not None:
+        # Scores that the free parameters have no part in.
+        rest = np.eye(len(fisher))[cone] - fisher[cone] @ inverse
+        spread = rest @ scatter @ rest.T / np.outer(unit, unit)
+        widest = float(np.abs(np.linalg.eigvals(np.linalg.pinv(left) @ spread)).max())
+    # The law never exceeds a plain chi-square: far out in its tail no draw would be this large.
+    if chi2.sf(ratio / max(widest, 1e-300), len(cone)) < 1e-3 / DRAWS:
+        return 1.0 / (1 + DRAWS)
+    values, vectors = np.linalg.eigh(spread)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     draws = np.random.default_rng(seed).standard_normal((DRAWS, len(cone))) @ root.T
     both = _gain(left, draws, np.ones(len(cone), bool))

@@ -1,0 +1,224 @@
+"""Whether the model fits what was seen: tests, residuals, where it fails and what could mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tacit.inverse.findings import LEVEL, Finding, Kind, chance
+from tacit.model.transitions import read_only
+
+# The parts of a goodness.
+ACTIONS, TRAJECTORIES, TIME, STEPS = "actions", "trajectories", "time", "steps"
+
+MENDS = {
+    ACTIONS: (
+        "a feature may be missing, some steps may be lapses, or it plans with another discount"
+    ),
+    TRAJECTORIES: (
+        "there may be several kinds of demonstrators, in what they want or in their noise: fit "
+        "them apart"
+    ),
+    TIME: "what it wants may change on the way, as in learning or tiring: fit early and late apart",
+    STEPS: "it errs: `Likelihood` is the estimator for an expert with noise",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One test of the fit.
+
+    Attributes:
+        name: "actions" (given states), "trajectories" (between them), "time" (within them), or
+            "steps" that no explanation allows.
+        statistic: what is large where the model fails; NaN where it could not be tested.
+        p_value: chance of one this large if the model is right; NaN where there is none.
+        adjusted: the same after Holm's correction for the other parts.
+        method: law of the statistic: "chi-square", "bootstrap", "moments" or "exact".
+        degrees: of freedom of the chi-square; NaN for other laws.
+        draws: of the bootstrap; 0 for other laws.
+        absence: why it could not be tested; empty where it was.
+    """
+
+    name: str
+    statistic: float = np.nan
+    p_value: float = np.nan
+    adjusted: float = np.nan
+    method: str = ""
+    degrees: float = np.nan
+    draws: int = 0
+    absence: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worst:
+    """The action by which the model fails most.
+
+    Attributes:
+        state: where.
+        action: which.
+        observed: share of the visits in which it was taken.
+        expected: the share that the model says.
+    """
+
+    state: int
+    action: int
+    observed: float
+    expected: float
+
+    def sentence(self, states: Sequence[str] = (), actions: Sequence[str] = ()) -> str:
+        """It in words, with names where they are given."""
+        where = states[self.state] if states else f"state {self.state}"
+        what = actions[self.action] if actions else f"action {self.action}"
+        return (
+            f"in {where} it takes {what} in {_percent(self.observed)} of visits, the model says "
+            f"{_percent(self.expected)}"
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Goodness:
+    """Whether the model fits what was seen, and where it does not.
+
+    Attributes:
+        statistic: of the part that speaks most against the model.
+        p_value: of all parts together, by Holm; NaN where nothing could be tested.
+        adequate: whether nothing speaks against the model at this level.
+        level: of the test.
+        residuals: [S, A] signed, by state and action: (seen - expected) / sqrt(expected), for
+            optimal experts what the steps there fall short in all; NaN where nothing was chosen.
+        trajectory_residuals: [E] how far beyond chance each trajectory is from the model, in
+            standard deviations; empty where single trajectories are not known.
+        parts: the tests.
+        worst: the action by which the model fails most; None where it is not known.
+        share: of steps that no explanation allows; NaN for noisy experts.
+        weight: share of the gain that those steps forgo; NaN likewise.
+        absence: why nothing could be tested; empty where something was.
+    """
+
+    statistic: float = np.nan
+    p_value: float = np.nan
+    adequate: bool = True
+    level: float = LEVEL
+    residuals: np.ndarray
+    trajectory_residuals: np.ndarray
+    parts: tuple[Part, ...] = ()
+    worst: Worst | None = None
+    share: float = np.nan
+    weight: float = np.nan
+    absence: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("residuals", "trajectory_residuals"):
+            array = np.array(getattr(self, name), dtype=np.float64)
+            object.__setattr__(self, name, read_only(array))
+        object.__setattr__(self, "parts", tuple(self.parts))
+
+    def __repr__(self) -> str:
+        told = "adequate" if self.adequate else "not adequate"
+        told = f"not tested: {self.absence}" if self.absence else told
+        return f"Goodness({told}, p_value={self.p_value:.3g})"
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The names of the parts that speak against the model, the worst first."""
+        bad = [part for part in self.parts if part.adjusted <= self.level]
+        return tuple(part.name for part in sorted(bad, key=lambda part: part.adjusted))
+
+    def sentence(self, states: Sequence[str] = (), actions: Sequence[str] = ()) -> str:
+        """What a person should read first, with the names of states and actions if there are any.
+
+        Args:
+            states: [S] names.
+            actions: [A] names.
+        """
+        if self.absence:
+            return f"Whether the model fits could not be tested: {self.absence}."
+        noisy = np.isnan(self.share)
+        if self.adequate:
+            return (
+                f"The model fits what was seen ({chance(self.p_value)})."
+                if noisy
+                else "The model fits what was seen: some objective explains every step."
+            )
+        said = (
+            f"The model does not fit what was seen ({chance(self.p_value)})"
+            if noisy
+            else f"The model does not fit: no explanation allows {_percent(self.share)} of the "
+            "steps"
+        )
+        failed = self.failed or (STEPS,)
+        if self.worst is not None and failed[0] in (ACTIONS, STEPS):
+            said += f": {self.worst.sentence(states, actions)}"
+        elif TRAJECTORIES in failed[:1]:
+            number = int(np.argmax(self.trajectory_residuals))
+            said += f": trajectories differ more than chance allows, number {number} most"
+        elif TIME in failed[:1]:
+            said += ": its choices change on the way from the first to the last steps"
+        mends = "; ".join(MENDS[name] for name in failed)
+        about = " All numbers are about the best approximation within the model." if noisy else ""
+        return f"{said}. What could mend it: {mends}.{about}"
+
+    def findings(self) -> list[Finding]:
+        """The finding of misfit, if there is one."""
+        if self.adequate:
+            return []
+        about = {} if self.worst is None else {"state": self.worst.state}
+        if self.worst is not None:
+            about["action"] = self.worst.action
+        number = self.p_value if np.isnan(self.share) else self.share
+        return [Finding(self.sentence(), Kind.MISFIT, **about, number=number)]
+
+
+def untested(reason: str) -> Goodness:
+    """The `Goodness` where nothing could be tested, and why."""
+    return Goodness(residuals=np.zeros((0, 0)), trajectory_residuals=np.zeros(0), absence=reason)
+
+
+def combined(
+    parts: Iterable[Part],
+    *,
+    level: float,
+    residuals: np.ndarray,
+    trajectory_residuals: np.ndarray,
+    worst: Worst | None,
+) -> Goodness:
+    """The `Goodness` of several tests, by Holm's method; the arguments are fields of it."""
+    chosen = list(parts)
+    tested = [part for part in chosen if not np.isnan(part.p_value)]
+    if not tested:
+        reason = next((part.absence for part in chosen if part.absence), "there is nothing to test")
+        return replace(untested(reason), residuals=residuals, parts=tuple(chosen))
+    adjusted = holm([part.p_value for part in tested])
+    told = dict(zip([part.name for part in tested], adjusted.tolist(), strict=True))
+    least = min(tested, key=lambda part: part.p_value)
+    p_value = float(adjusted.min())
+    return Goodness(
+        statistic=least.statistic,
+        p_value=p_value,
+        adequate=p_value > level,
+        level=level,
+        residuals=residuals,
+        trajectory_residuals=trajectory_residuals,
+        parts=tuple(replace(part, adjusted=told.get(part.name, np.nan)) for part in chosen),
+        worst=worst,
+    )
+
+
+def holm(p_values: Sequence[float]) -> np.ndarray:
+    """[n] p-values adjusted by Holm's method, which needs no independence."""
+    p = np.asarray(p_values, float)
+    order = np.argsort(p, kind="stable")
+    steps = p[order] * (len(p) - np.arange(len(p)))
+    result = np.empty(len(p))
+    result[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return result
+
+
+def _percent(share: float) -> str:
+    """A share in words that never rounds one step to nothing."""
+    if 0.0 < share < 0.001:
+        return "less than 0.1 %"
+    return f"{100.0 * share:.2g} %" if share < 0.995 else f"{100.0 * share:.3g} %"

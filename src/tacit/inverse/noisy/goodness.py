@@ -1,0 +1,332 @@
+"""The goodness of a noisy expert's fit: its actions, its trajectories, and its time.
+
+All laws are given the visited states, under which actions are independent draws of the policy.
+Instead of a refit, statistics lose their projection on the score of the fitted parameters: at the
+maximum of the likelihood that projection is 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from tacit.data.demonstrations import Demonstrations
+from tacit.data.observed import Observed, PartitionedDemonstrations
+from tacit.inverse.findings import LEVEL
+from tacit.inverse.goodness import ACTIONS, TIME, TRAJECTORIES, Goodness, Part, Worst, combined
+from tacit.inverse.noisy.inference import square_roots
+
+# Expected number of steps from which a cell is large enough for the chi-square law.
+LARGE = 5.0
+# Least number of draws whose ranks are a p-value; of fewer only the moments are used.
+DRAWS = 199
+# Cells and steps drawn in all, so that testing stays cheaper than fitting.
+MOST_CELLS = 1_000_000
+MOST_STEPS = 1_000_000
+# Numbers in one go: what stays in the cache.
+AT_ONCE = 100_000
+# Relative size below which a variance is rounding.
+ROUNDING = 1e-9
+
+
+def noisy_goodness(
+    demonstrations: Observed,
+    *,
+    counts: np.ndarray,
+    policy: np.ndarray,
+    scores: np.ndarray,
+    free: np.ndarray,
+    choices: np.ndarray,
+    level: float,
+    seed: int = 0,
+) -> Goodness:
+    """The `Goodness` of a fitted policy.
+
+    Args:
+        demonstrations: what was seen.
+        counts: [S, A] how often each action was taken.
+        policy: [S, A] of the fit.
+        scores: [D, S, A] of one step.
+        free: [D] bool, the parameters that no bound holds.
+        choices: [S] how many actions can be taken in each state.
+        level: of the test; one that keeps every constraint tests at the usual level.
+        seed: of the draws.
+    """
+    level = level if level < 1.0 else LEVEL
+    visits = counts.sum(axis=1)
+    flat = scores.reshape(len(scores), -1)[free]
+    fisher = (flat * (visits[:, None] * policy).ravel()) @ flat.T
+    whitened = (square_roots(fisher)[1] @ flat).reshape(-1, *policy.shape)
+    draws = max(DRAWS, int(np.ceil(10.0 / level)) - 1)
+    seen = visits > 0
+    residuals = np.full(policy.shape, np.nan)
+    expected = visits[seen, None] * policy[seen]
+    residuals[seen] = (counts[seen] - expected) / np.sqrt(np.maximum(expected, 1e-300))
+    residuals[(policy == 0.0) & (counts == 0.0)] = np.nan
+    residuals[choices < 2] = np.nan
+    first, second = np.random.default_rng(seed).spawn(2)
+    actions = _actions_part(
+        counts[seen],
+        policy[seen],
+        whitened[:, seen],
+        int((choices[seen] - 1).clip(0).sum()),
+        draws,
+        first,
+    )
+    parts, by_trajectory = _trajectory_parts(demonstrations, policy, whitened, draws, second)
+    return combined(
+        [actions, *parts],
+        level=level,
+        residuals=residuals,
+        trajectory_residuals=by_trajectory,
+        worst=_worst(counts, policy),
+    )
+
+
+def _worst(counts: np.ndarray, policy: np.ndarray) -> Worst | None:
+    """The state whose steps lose most likelihood, and there the action seen most too often."""
+    visits = counts.sum(axis=1)
+    expected = visits[:, None] * policy
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lost = np.where(counts > 0, counts * np.log(counts / np.maximum(expected, 1e-300)), 0.0)
+    state = int(lost.sum(axis=1).argmax())
+    if not visits[state] > 0:
+        return None
+    action = int(np.abs(counts[state] - expected[state]).argmax())
+    taken = float(counts[state, action] / visits[state])
+    return Worst(state=state, action=action, observed=taken, expected=float(policy[state, action]))
+
+
+def _actions_part(
+    counts: np.ndarray,
+    policy: np.ndarray,
+    whitened: np.ndarray,
+    choices: int,
+    draws: int,
+    random: np.random.Generator,
+) -> Part:
+    """Pearson's test of the actions in the visited states, all arrays being of those alone."""
+    from scipy.stats import chi2
+
+    degrees = choices - len(whitened)
+    if degrees < 1:
+        return Part(name=ACTIONS, absence="there are as many parameters as choices")
+    visits = counts.sum(axis=1)
+    expected = visits[:, None] * policy
+    safe = np.where(policy > 0, np.maximum(expected, 1e-300), 1.0)
+    rows = whitened.reshape(len(whitened), -1)
+
+    def pearson(drawn: np.ndarray) -> np.ndarray:
+        off = (drawn - expected).reshape(len(drawn), -1)
+        return (off**2 / safe.ravel()).sum(axis=1) - ((off @ rows.T) ** 2).sum(axis=1)
+
+    statistic = float(pearson(counts[None])[0])
+    if expected[policy > 0].min() >= LARGE:
+        p = float(chi2.sf(statistic, degrees))
+        return Part(
+            name=ACTIONS, statistic=statistic, p_value=p, method="chi-square", degrees=degrees
+        )
+    many = int(np.clip(MOST_CELLS // policy.size, 19, draws))
+    chances = policy / policy.sum(axis=1, keepdims=True)
+    at_once = max(1, AT_ONCE // policy.size)
+    law = np.concatenate(
+        [
+            pearson(random.multinomial(visits.astype(np.int64), chances, size=(size, len(visits))))
+            for size in _blocks(many, at_once)
+        ]
+    )
+    return _drawn_part(ACTIONS, statistic, law)
+
+
+def _blocks(total: int, size: int) -> list[int]:
+    return [min(size, total - done) for done in range(0, total, size)]
+
+
+def _drawn_part(name: str, statistic: float, law: np.ndarray) -> Part:
+    """The test of a statistic by draws of its law; by their moments where they are few."""
+    if len(law) < DRAWS:
+        return _moments_part(name, statistic, float(law.mean()), float(law.var(ddof=1)), len(law))
+    # Ties by rounding count as at least as large.
+    p = float((1 + (law >= statistic * (1.0 - 1e-12)).sum()) / (1 + len(law)))
+    return Part(name=name, statistic=statistic, p_value=p, method="bootstrap", draws=len(law))
+
+
+def _moments_part(name: str, statistic: float, mean: float, variance: float, draws: int) -> Part:
+    """The test by a scaled chi-square law that has this mean and variance."""
+    from scipy.stats import gamma
+
+    if not (mean > 0 and variance > 0):
+        return Part(name=name, absence="nothing was left to chance")
+    p = float(gamma.sf(statistic, mean**2 / variance, scale=variance / mean))
+    return Part(name=name, statistic=statistic, p_value=p, method="moments", draws=draws)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Episodes:
+    """Sums over single episodes, in whitened scores; `a + b` is that of both.
+
+    Attributes:
+        sums: [E, r] scores.
+        traces: [E] their expected squared length: the trace of the episode's information.
+        squares: [E] trace of that information squared.
+        rests: [E] fourth cumulants of the squared length.
+        late: [S, A] places of the steps in their episodes, from -1 to 1, added up.
+        spent: [S] their squares.
+    """
+
+    sums: np.ndarray
+    traces: np.ndarray
+    squares: np.ndarray
+    rests: np.ndarray
+    late: np.ndarray
+    spent: np.ndarray
+
+    @classmethod
+    def of(
+        cls, policy: np.ndarray, whitened: np.ndarray, demonstrations: Demonstrations
+    ) -> Episodes:
+        """The sums of these episodes, of a policy [S, A] and whitened scores [r, S, A]."""
+        from scipy.sparse import csr_matrix
+
+        size, (states, actions) = len(whitened), policy.shape
+        offsets, many = demonstrations.offsets, demonstrations.episodes
+        where = demonstrations.states.astype(np.int64)
+        taken = where * actions + demonstrations.actions
+        ones = np.ones(len(where))
+        of_pairs = csr_matrix((ones, taken, offsets), shape=(many, states * actions))
+        of_states = csr_matrix((ones, where, offsets), shape=(many, states))
+        spread = _spread(policy, whitened)
+        lengths = np.einsum("dsa,dsa->sa", whitened, whitened)
+        traces = np.einsum("sdd->s", spread)
+        rests = (policy * lengths**2).sum(axis=1) - traces**2 - 2.0 * (spread**2).sum(axis=(1, 2))
+        squares = np.empty(many)
+        for begin in range(0, many, max(1, AT_ONCE // max(size**2, 1))):
+            rows = slice(begin, begin + max(1, AT_ONCE // max(size**2, 1)))
+            squares[rows] = ((of_states[rows] @ spread.reshape(states, -1)) ** 2).sum(axis=1)
+        places = _places(demonstrations)
+        late = np.bincount(taken, weights=places, minlength=states * actions)
+        return cls(
+            sums=of_pairs @ whitened.reshape(size, -1).T,
+            traces=of_states @ traces,
+            squares=squares,
+            rests=of_states @ rests,
+            late=late.reshape(policy.shape),
+            spent=np.bincount(where, weights=places**2, minlength=states),
+        )
+
+    def __add__(self, other: Episodes) -> Episodes:
+        if not isinstance(other, Episodes):
+            return NotImplemented
+        joined = {
+            name: np.concatenate([getattr(self, name), getattr(other, name)])
+            for name in ("sums", "traces", "squares", "rests")
+        }
+        return Episodes(**joined, late=self.late + other.late, spent=self.spent + other.spent)
+
+
+def _spread(policy: np.ndarray, whitened: np.ndarray) -> np.ndarray:
+    """[S, r, r] covariance of the scores of one step in each state."""
+    return np.einsum("dsa,sa,esa->sde", whitened, policy, whitened)
+
+
+def _places(demonstrations: Demonstrations) -> np.ndarray:
+    """[N] place of every step in its episode, from -1 for the first to 1 for the last."""
+    last = np.repeat(demonstrations.lengths - 1, demonstrations.lengths)
+    return np.where(last > 0, 2.0 * demonstrations.step / np.maximum(last, 1) - 1.0, 0.0)
+
+
+def _trajectory_parts(
+    demonstrations: Observed,
+    policy: np.ndarray,
+    whitened: np.ndarray,
+    draws: int,
+    random: np.random.Generator,
+) -> tuple[list[Part], np.ndarray]:
+    """The tests between trajectories and over time, and [E] how far each is from the model."""
+    none = np.zeros(0)
+    reason = ""
+    if not isinstance(demonstrations, Demonstrations | PartitionedDemonstrations):
+        reason = "single trajectories are not known: only their sums are"
+    elif demonstrations.episodes == demonstrations.steps:
+        reason = "there are no trajectories, only loose steps"
+    elif len(whitened) == 0:
+        reason = "no parameter is free"
+    if reason:
+        return [Part(name=name, absence=reason) for name in (TRAJECTORIES, TIME)], none
+    if isinstance(demonstrations, Demonstrations):
+        found = Episodes.of(policy, whitened, demonstrations)
+    else:
+        found = demonstrations.reduce(partial(Episodes.of, policy, whitened))
+    size = len(whitened)
+    shares = found.traces / size
+    total = found.sums.sum(axis=0)
+    apart = ((found.sums - shares[:, None] * total) ** 2).sum(axis=1)
+    variances = np.maximum(2.0 * found.squares + found.rests, 0.0)
+    usual = np.maximum(found.traces - found.squares, 0.0)
+    by_trajectory = (apart - usual) / np.sqrt(np.maximum(variances, 1e-300))
+    by_trajectory = np.where(variances > 0, by_trajectory, 0.0)
+
+    spread = _spread(policy, whitened)
+    first = np.einsum("s,sde->de", found.late.sum(axis=1), spread)
+    second = np.einsum("s,sde->de", found.spent, spread) - first @ first.T
+    inverse = square_roots(second, ROUNDING)[1]
+    drift = np.einsum("dsa,sa->d", whitened, found.late) - first @ total
+    drifted = float(((inverse @ drift) ** 2).sum())
+    statistic = float(apart.sum())
+    if isinstance(demonstrations, Demonstrations) and demonstrations.steps * draws <= MOST_STEPS:
+        laws = _drawn_laws(
+            demonstrations, policy, whitened, shares, (inverse, first), draws, random
+        )
+        parts = [_drawn_part(TRAJECTORIES, statistic, laws[0]), _drawn_part(TIME, drifted, laws[1])]
+    else:
+        shrunk = max(1.0 - float(found.squares.sum()) / size, 0.0)
+        moments = size * shrunk, float(variances.sum()) * shrunk
+        parts = [_moments_part(TRAJECTORIES, statistic, *moments, 0), _drift_part(drifted, inverse)]
+    if len(shares) < 2:
+        parts[0] = Part(name=TRAJECTORIES, absence="there is one trajectory only")
+    if len(inverse) == 0:
+        parts[1] = Part(name=TIME, absence="no trajectory has two steps")
+    return parts, by_trajectory
+
+
+def _drift_part(statistic: float, inverse: np.ndarray) -> Part:
+    from scipy.stats import chi2
+
+    degrees = len(inverse)
+    p = float(chi2.sf(statistic, degrees)) if degrees else np.nan
+    return Part(name=TIME, statistic=statistic, p_value=p, method="chi-square", degrees=degrees)
+
+
+def _drawn_laws(
+    demonstrations: Demonstrations,
+    policy: np.ndarray,
+    whitened: np.ndarray,
+    shares: np.ndarray,
+    drift: tuple[np.ndarray, np.ndarray],
+    draws: int,
+    random: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """[draws] laws of both statistics: actions drawn at the visited states, and one score step."""
+    inverse, first = drift
+    states, actions = demonstrations.states.astype(np.int64), policy.shape[1]
+    limits = np.cumsum(policy, axis=1)[states, :-1].T / policy.sum(axis=1)[states]
+    places, begins = _places(demonstrations), demonstrations.offsets[:-1]
+    tables = whitened.reshape(len(whitened), -1)
+    apart, drifted = [], []
+    for size in _blocks(draws, max(1, AT_ONCE // len(states))):
+        chances = random.random((size, len(states)))
+        index = np.broadcast_to(states * actions, chances.shape).copy()
+        for limit in limits:
+            index += chances >= limit
+        sums = np.empty((len(tables), size, len(begins)))
+        late = np.empty((len(tables), size))
+        for d, table in enumerate(tables):
+            drawn = table[index]
+            sums[d] = np.add.reduceat(drawn, begins, axis=1)
+            late[d] = drawn @ places
+        total = sums.sum(axis=2)
+        apart.append(((sums - shares * total[:, :, None]) ** 2).sum(axis=(0, 2)))
+        drifted.append(((inverse @ (late - first @ total)) ** 2).sum(axis=0))
+    return np.concatenate(apart), np.concatenate(drifted)
