@@ -34,7 +34,7 @@ OPTIONS = (
     "temperature",
 )
 # Arguments that the result does not depend on.
-ELSEWHERE = ("problem", "out", "resume", "overwrite", "no_report")
+ELSEWHERE = ("problem", "out", "resume", "overwrite", "strict", "no_report")
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,8 @@ class Recover:
     """constraint-only: the known weights of the reward features"""
     temperature: Annotated[Optional[float], shown_default("estimated")] = None
     """constraint-only: the known noise of the expert"""
+    strict: bool = False
+    """exit code 3 where the model does not fit what was seen"""
     no_report: bool = False
     """write no report.html"""
 
@@ -119,7 +121,10 @@ class Recover:
                 raise InvalidModel(f"{name} must be at least 0; got {getattr(self, name)}")
 
     def run(self, terminal: Terminal) -> Answer:
-        """Recovers, writes the run, and says what was found; code 3 where it did not converge."""
+        """Recovers, writes the run, and says what was found.
+
+        Exit code 3 where it did not converge or, if that is asked, where the model does not fit.
+        """
         from tacit.engine.progress import watching
         from tacit.folders.resume import claimed
         from tacit.folders.runs import Run, data_hashes, identity
@@ -265,12 +270,17 @@ def _write_report(folder: Path, terminal: Terminal) -> object:
 
 
 def _answer(arguments: Recover, run: Run, report: object) -> Answer:
+    from tacit.show.summary import summarise
+
     recovery, known = run.recovery, run.recovery.identification
-    parts: list[Part] = [recovery.summary(), *(f"Note: {note}" for note in run.notes)]
+    goodness, layout = recovery.goodness, run.layout
+    fits = goodness.sentence(layout.state_names, layout.action_names)
+    parts: list[Part] = [summarise(recovery, layout), *(f"Note: {note}" for note in run.notes)]
     for result in run.extras.values():
         parts += list(result.get("sentences", ()))
     parts.append(f"written: {arguments.out}" + (f", {report}" if report else ""))
     data = {
+        "fit": fits,
         "run": str(arguments.out),
         "report": report,
         "estimator": recovery.estimator,
@@ -309,9 +319,18 @@ def _answer(arguments: Recover, run: Run, report: object) -> Answer:
         "aic": recovery.aic,
         "bic": recovery.bic,
         "certificate": asdict(recovery.certificate),
+        "goodness": {
+            **{
+                name: getattr(goodness, name)
+                for name in ("adequate", "statistic", "p_value", "level", "share", "weight")
+            },
+            "parts": [asdict(part) for part in goodness.parts],
+            "absence": goodness.absence,
+        },
         "data": run.data,
         "notes": run.notes,
         "extras": run.extras,
     }
-    code = NOT_CONVERGED if recovery.status.name == "NOT_CONVERGED" else 0
+    unfit = arguments.strict and not goodness.adequate
+    code = NOT_CONVERGED if unfit or recovery.status.name == "NOT_CONVERGED" else 0
     return Answer(parts, data, code)

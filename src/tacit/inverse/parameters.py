@@ -105,10 +105,10 @@ class Parameters:
         return len(self.names)
 
     def __repr__(self) -> str:
-        parts = zip(self.names, self.estimates, self.standard_errors, strict=True)
-        told = [f"{name} {x:.4g} ({error:.2g})" for name, x, error in list(parts)[:6]]
+        parts = list(zip(self.names, self.estimates, self.standard_errors, strict=True))[:6]
+        told = ", ".join(f"{name} {x:.4g} ({error:.2g})" for name, x, error in parts)
         more = ", ..." if len(self) > 6 else ""
-        return f"Parameters({', '.join(told)}{more}; {self.errors} standard errors)"
+        return f"Parameters({told}{more}; {self.errors} standard errors)"
 
     @property
     def degrees(self) -> int:
@@ -174,13 +174,12 @@ class Parameters:
         low = self.limits if self.confidence <= CONFIDENCE else self.lower
         ends[shut] = np.stack([low, np.full(len(low), np.inf)], axis=1)[shut]
         if self.unrestricted is not None:  # wide enough for both fits
-            ends[:, 0] = np.minimum(ends[:, 0], self.estimates)
-            ends[:, 1] = np.maximum(ends[:, 1], self.estimates)
+            ends = np.stack([ends.T[0].clip(max=self.estimates), ends.T[1].clip(self.estimates)], 1)
         return read_only(ends)
 
     @property
     def z(self) -> np.ndarray:
-        """[P] estimates over their standard errors; with every constraint, as the tests are."""
+        """[P] estimates, with every constraint as the tests are, over their standard errors."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return self._centre / self.standard_errors
 
@@ -281,10 +280,8 @@ class Parameters:
     def _number(self, which: int | str) -> int:
         if isinstance(which, str):
             if self.names.count(which) != 1:
-                raise InvalidModel(
-                    f"no coefficient is named {which!r:.60}; the names are "
-                    f"{', '.join(self.names[:8])}{', ...' if len(self.names) > 8 else ''}"
-                )
+                known = ", ".join(self.names[:8]) + (", ..." if len(self) > 8 else "")
+                raise InvalidModel(f"no coefficient is named {which!r:.60}; the names are {known}")
             return self.names.index(which)
         if not -len(self) <= which < len(self):
             raise InvalidModel(f"there are {len(self)} coefficients; got number {which}")

@@ -156,7 +156,8 @@ def recover(
         features: what reward and costs may be made of; one cost map per constraint.
         demonstrations: what was seen: in memory, as `PartitionedDemonstrations` in files, or as a
             `Tally` of their sums.
-        estimator: how to recover; None picks by evidence, and the first finding says what and why.
+        estimator: how to recover; None picks by evidence, and a finding of kind CHOICE says what
+            and why: the first one, unless the model does not fit.
         share_reward: whether several tasks share the reward weights, too.
         bootstrap: how many times to resample the trajectories for the intervals; 0 keeps those of
             the estimator.
@@ -210,9 +211,12 @@ def recover(
 
 
 def _say_first(recovery: Result, findings: Iterable[Finding]) -> Result:
-    """The recovery with these findings before all others."""
+    """The recovery with these findings before all others but that the model does not fit."""
     known = recovery.identification
-    known = replace(known, findings=(*findings, *known.findings))
+    goodness = getattr(recovery, "goodness", None)
+    first = len(goodness.findings()) if goodness is not None else 0
+    told = known.findings
+    known = replace(known, findings=(*told[:first], *findings, *told[first:]))
     return replace(recovery, identification=known)
 
 

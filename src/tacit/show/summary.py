@@ -15,15 +15,19 @@ if TYPE_CHECKING:
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.noisy.mixture import MixtureRecovery
     from tacit.inverse.recovery import Recovery
+    from tacit.model.names import Layout
 
 WIDTH = 88
 SHOWN = 12  # features and coefficients listed before the rest is counted
 ROWS_SHOWN = 10  # features of a table, and findings, in a notebook
 
 
-def summarise(recovery: Recovery) -> str:
-    """The recovery as plain text."""
+def summarise(recovery: Recovery, layout: Layout | None = None) -> str:
+    """The recovery as plain text, with the layout's names where it has any."""
+    names = (layout.state_names, layout.action_names) if layout else ((), ())
+    misfit = [] if recovery.goodness.adequate else [recovery.goodness.sentence(*names), ""]
     parts = [
+        *misfit,
         f"Recovered by {recovery.estimator or 'an unnamed estimator'}.",
         f"Status: {recovery.status.value}.",
         "",
@@ -114,6 +118,7 @@ def recovery_html(recovery: Recovery) -> str:
     return template("notebook.html").render(
         estimator=recovery.estimator.partition("(")[0] or "an unnamed estimator",
         status=recovery.status.value,
+        misfit="" if recovery.goodness.adequate else recovery.goodness.sentence(),
         tables=tables,
         coefficients="\n".join(coefficient_table(recovery)),
         findings=worst_first(known.findings),
@@ -131,8 +136,7 @@ def coefficient_table(recovery: Recovery | JointRecovery) -> list[str]:
     heads = ("coefficient", "estimate", "std err", "z", "P>|z|", level)
     # The heaviest, in the order of the model.
     shown = np.sort(np.argsort(-np.abs(found.estimates), kind="stable")[:SHOWN])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = found.estimates / found.standard_errors
+    z = found.z
     rows = [
         (
             found.names[j],
@@ -223,6 +227,8 @@ def _ends(ends: np.ndarray) -> str:
 def _certificate(recovery: Recovery) -> list[str]:
     c = recovery.certificate
     lines = []
+    if recovery.goodness.adequate and not recovery.goodness.absence:
+        lines.append(f"  {recovery.goodness.sentence()[:-1]}")
     if not np.isnan(c.feature_gap):
         line = f"  predicted behaviour differs from the data by {_share(c.feature_gap)}"
         if not np.isnan(c.sampling_noise):

@@ -14,7 +14,8 @@ import numpy as np
 from tacit.data.observed import Observed, counts_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back
-from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
+from tacit.inverse.findings import LEVEL, Finding, Kind, data_findings, feature_findings
+from tacit.inverse.goodness import untested
 from tacit.inverse.identification import unidentified
 from tacit.inverse.noisy.boltzmann import (
     RESCUE,
@@ -27,7 +28,9 @@ from tacit.inverse.noisy.boltzmann import (
     rescued,
 )
 from tacit.inverse.noisy.coordinates import Coordinates, Split, coordinates, split
+from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import advantages, blind_findings, information
+from tacit.inverse.noisy.steps import choices
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import (
     History,
@@ -103,7 +106,19 @@ class Convex:
         fitted, ending = self._fitted(mdp, space, seen)
         point = fitted.point
         visits = np.maximum(point.visits, 0.0)
-        reaction = information(advantages(mdp, space, fitted), point.policy, visits)
+        scores = advantages(mdp, space, fitted)
+        reaction = information(scores, point.policy, visits)
+        goodness = untested("there are no demonstrations, only expectations")
+        if demonstrations is not None:
+            goodness = noisy_goodness(
+                demonstrations,
+                counts=counts_of(mdp, demonstrations),
+                policy=point.policy,
+                scores=scores,
+                free=fitted.free,
+                choices=choices(mdp),
+                level=LEVEL,
+            )
         visitation = outside_visitation(mdp, visits[:, None] * point.policy)
         gauge = split(space, point.x, space.pull_back(visitation), reaction)
         objective, solution = expert_solution(mdp, features, fitted, gauge, visitation)
@@ -135,6 +150,7 @@ class Convex:
                 gauge.cost_weights,
                 active=gauge.multipliers > 0,
                 findings=(
+                    *goodness.findings(),
                     *border_findings(mdp, fitted),
                     *_ending_findings(mdp, ending),
                     *feature_findings(features, mdp),
@@ -149,6 +165,7 @@ class Convex:
             log_likelihood=likely,
             null_log_likelihood=null,
             observed_steps=int(counts.sum()),
+            goodness=goodness,
         )
         return delivered(recovery, throw)
 

@@ -58,7 +58,8 @@ def noisy_goodness(
     visits = counts.sum(axis=1)
     flat = scores.reshape(len(scores), -1)[free]
     fisher = (flat * (visits[:, None] * policy).ravel()) @ flat.T
-    whitened = (square_roots(fisher)[1] @ flat).reshape(-1, *policy.shape)
+    half = square_roots(fisher)[1]
+    whitened = (half @ flat).reshape(len(half), *policy.shape)
     draws = max(DRAWS, int(np.ceil(10.0 / level)) - 1)
     seen = visits > 0
     residuals = np.full(policy.shape, np.nan)
@@ -116,7 +117,7 @@ def _actions_part(
     visits = counts.sum(axis=1)
     expected = visits[:, None] * policy
     safe = np.where(policy > 0, np.maximum(expected, 1e-300), 1.0)
-    rows = whitened.reshape(len(whitened), -1)
+    rows = whitened.reshape(len(whitened), policy.size)
 
     def pearson(drawn: np.ndarray) -> np.ndarray:
         off = (drawn - expected).reshape(len(drawn), -1)
@@ -208,7 +209,7 @@ class Episodes:
         places = _places(demonstrations)
         late = np.bincount(taken, weights=places, minlength=states * actions)
         return cls(
-            sums=of_pairs @ whitened.reshape(size, -1).T,
+            sums=of_pairs @ whitened.reshape(size, policy.size).T,
             traces=of_states @ traces,
             squares=squares,
             rests=of_states @ rests,
@@ -313,7 +314,7 @@ def _drawn_laws(
     states, actions = demonstrations.states.astype(np.int64), policy.shape[1]
     limits = np.cumsum(policy, axis=1)[states, :-1].T / policy.sum(axis=1)[states]
     places, begins = _places(demonstrations), demonstrations.offsets[:-1]
-    tables = whitened.reshape(len(whitened), -1)
+    tables = whitened.reshape(len(whitened), policy.size)
     apart, drifted = [], []
     for size in _blocks(draws, max(1, AT_ONCE // len(states))):
         chances = random.random((size, len(states)))

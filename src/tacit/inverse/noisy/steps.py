@@ -164,10 +164,7 @@ class Steps:
 
 def choices(mdp: MDP) -> np.ndarray:
     """[S] how many actions can be taken in each state."""
-    available = getattr(mdp, "available", None)
-    if available is None:
-        return np.full(mdp.states, mdp.actions)
-    return np.asarray(available).sum(axis=1)
+    return np.asarray(mdp.available.sum(axis=1))
 
 
 def active_constraints(

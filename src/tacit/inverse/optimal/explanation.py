@@ -19,6 +19,7 @@ from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, data_findings, feature_findings
+from tacit.inverse.goodness import STEPS, Goodness, Part, Worst
 from tacit.inverse.identification import unidentified
 from tacit.inverse.optimal.columns import columns_of
 from tacit.inverse.optimal.cone import cone
@@ -139,7 +140,18 @@ def explained(
         budget_intervals=budgets,
         answer=Answers.of(questions),
     )
-    return replace(recovery, identification=identification)
+    goodness = Goodness(
+        statistic=0.0,
+        residuals=np.where(counts_of(mdp, evidence.demonstrations).any(axis=1), 0.0, np.nan)[
+            :, None
+        ]
+        * np.ones(mdp.actions),
+        trajectory_residuals=np.zeros(0),
+        parts=(Part(name=STEPS, statistic=0.0, method="exact"),),
+        share=0.0,
+        weight=0.0,
+    )
+    return replace(recovery, identification=identification, goodness=goodness)
 
 
 def unexplained(evidence: Evidence, found: Nearest) -> Recovery:
@@ -157,9 +169,33 @@ def unexplained(evidence: Evidence, found: Nearest) -> Recovery:
     if evidence.seen is not None and gain > 0:
         forgone = float((evidence.seen.visitation * found.slack).sum() / gain)
     misfit = misfit_findings(by_state, wrong, forgone)
-    findings = [*misfit, *_shared_findings(evidence), *moved]
+    goodness = _unfit(counts, found.slack, by_state, wrong, forgone)
+    findings = [*goodness.findings(), *misfit, *_shared_findings(evidence), *moved]
     history = {"slack_by_state": by_state[None], "wrong": [wrong], "forgone": [forgone]}
-    return _recovery(evidence, parts, findings, history, found.violation)
+    recovery = _recovery(evidence, parts, findings, history, found.violation)
+    return replace(recovery, goodness=goodness)
+
+
+def _unfit(
+    counts: np.ndarray, slack: np.ndarray, by_state: np.ndarray, wrong: float, forgone: float
+) -> Goodness:
+    """The `Goodness` of steps that fall short by slack [S, A] of every action that is best."""
+    visits = counts.sum(axis=1)
+    lost = counts * slack
+    state, action = (int(n) for n in np.unravel_index(lost.argmax(), lost.shape))
+    taken = float(counts[state, action] / visits[state])
+    # Where rounding alone forbids an explanation no step can be named.
+    named = wrong > 0
+    return Goodness(
+        statistic=wrong,
+        adequate=False,
+        residuals=np.where(visits[:, None] > 0, -lost, np.nan),
+        trajectory_residuals=np.zeros(0),
+        parts=(Part(name=STEPS, statistic=wrong, method="exact"),),
+        worst=Worst(state=state, action=action, observed=taken, expected=0.0) if named else None,
+        share=wrong,
+        weight=forgone,
+    )
 
 
 def silent(evidence: Evidence) -> Recovery:

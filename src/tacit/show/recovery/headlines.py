@@ -31,7 +31,7 @@ def headlines(
         answers: question of a check -> the sentences that answer it.
     """
     constraints = range(named.constraints)
-    found = [_wants(named), *(_refuses(named, k) for k in constraints)]
+    found = [*_misfit(named), _wants(named), *(_refuses(named, k) for k in constraints)]
     if not named.constraints:
         found.append(Headline("Nothing was asked: the problem names no costs.", "What it refuses"))
     found += [_price(named, k) for k in constraints if named.identified[k]]
@@ -45,6 +45,15 @@ def headlines(
     if notes:
         found.append(_several(notes, "What was assumed", Tone.PLAIN, "What was assumed"))
     return found
+
+
+def _misfit(named: NamedRecovery) -> list[Headline]:
+    """That the model does not fit, where it does not: before anything is read from it."""
+    goodness, layout = named.recovery.goodness, named.layout
+    if goodness.adequate:
+        return []
+    said = goodness.sentence(layout.state_names, layout.action_names)
+    return [Headline(said, "Does the model fit?", "no", Tone.CAUTION)]
 
 
 def _several(sentences: Sequence[str], label: str, tone: Tone, section: str) -> Headline:

@@ -1,0 +1,207 @@
+"""Whether tacit notices that its model is wrong, and what its numbers are worth when it is.
+
+    python benchmarks/misfit.py
+
+Writes benchmarks/results/misfit.json. Experts that the model cannot describe, and one that it can,
+on random worlds, with a constraint and without. For each: how often misfit is said (and by which
+part), how often a constraint that does not exist is called active, also among those not flagged,
+and how often 95 % intervals of reward weights hold those of the best approximation, which is the
+fit of very many steps of the same expert. The kinds `sticky`, `drifting` and `distracted` were not
+used while the tests were built.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tacit
+from provenance import about
+
+STATES, ACTIONS, DISCOUNT = 12, 4, 0.9
+FRESH = ("sticky", "drifting", "distracted")
+
+
+@dataclass(frozen=True)
+class Args:
+    """Wrong experts and the right one."""
+
+    draws: int = 200
+    worlds: int = 5
+    trajectories: int = 60
+    steps: int = 50
+    best: int = 8_000
+    """Trajectories of the best approximation."""
+    out: Path = Path(__file__).parent / "results" / "misfit.json"
+
+
+@dataclass(frozen=True)
+class World:
+    """A model, its features and the true coefficients; `extra` is a feature that nobody is told."""
+
+    mdp: tacit.MDP
+    features: tacit.Features
+    moves: np.ndarray
+    theta: np.ndarray
+    price: float
+    extra: np.ndarray
+    other: np.ndarray
+
+
+def world(seed: int, constrained: bool) -> World:
+    """One of the worlds; the same but for the price with a constraint and without."""
+    rng = np.random.default_rng(seed)
+    moves = np.zeros((STATES, ACTIONS, STATES))
+    for s in range(STATES):
+        for a in range(ACTIONS):
+            moves[s, a, rng.choice(STATES, 4, replace=False)] = rng.dirichlet(np.ones(4))
+    reward, cost = rng.random((STATES, ACTIONS, 3)), rng.random((STATES, ACTIONS, 1))
+    theta, other = 8.0 * rng.dirichlet(2.0 * np.ones(3)), 8.0 * rng.dirichlet(2.0 * np.ones(3))
+    mdp = tacit.MDP(moves, np.full(STATES, 1.0 / STATES), DISCOUNT)
+    features = tacit.Features(reward, (cost,))
+    extra = 4.0 * rng.random((STATES, ACTIONS))
+    return World(mdp, features, moves, theta, 3.0 if constrained else 0.0, extra, other)
+
+
+def policy(
+    at: World,
+    theta: np.ndarray,
+    *,
+    discount: float = DISCOUNT,
+    extra: float = 0.0,
+    greedy: bool = False,
+    scale: float = 1.0,
+) -> np.ndarray:
+    """[S, A] of an expert with these coefficients."""
+    gain = at.features.reward @ theta - at.price * at.features.costs[0][..., 0] + extra * at.extra
+    gain, values = scale * gain, np.zeros(STATES)
+    for _ in range(2000):
+        ahead = gain + discount * at.moves @ values
+        top = ahead.max(axis=1)
+        soft = top + np.log(np.exp(ahead - top[:, None]).sum(axis=1))
+        values, before = (top if greedy else soft), values
+        if np.abs(values - before).max() < 1e-10:
+            break
+    if greedy:
+        return np.eye(ACTIONS)[ahead.argmax(axis=1)]
+    return np.exp(ahead - soft[:, None])
+
+
+Plan = tuple[np.ndarray, float]  # [types, phases, S, A] policies, and how often an action repeats
+
+
+def plans(at: World) -> dict[str, Callable[[], Plan]]:
+    """Kind of expert -> what it does: half of its trajectories are of each type."""
+    theta, random = at.theta, np.full((STATES, ACTIONS), 1.0 / ACTIONS)
+
+    def mixed(*types: np.ndarray) -> Plan:
+        return np.stack(types)[:, None], 0.0
+
+    def drifting() -> Plan:
+        way = np.linspace(0.0, 1.0, 10)
+        return np.stack([policy(at, (1 - w) * theta + w * at.other) for w in way])[None], 0.0
+
+    def distracted() -> Plan:
+        own = policy(at, theta)
+        own[:2] = random[:2]
+        return mixed(own)
+
+    return {
+        "right": lambda: mixed(policy(at, theta)),
+        "optimal, 20 % at random": lambda: mixed(
+            0.8 * policy(at, theta, greedy=True) + 0.2 * random
+        ),
+        "missing feature": lambda: mixed(policy(at, theta, extra=1.0)),
+        "discount 0.3 for 0.9": lambda: mixed(policy(at, theta, discount=0.3)),
+        "two rewards": lambda: mixed(policy(at, theta), policy(at, at.other)),
+        "two noises": lambda: mixed(policy(at, theta, scale=0.4), policy(at, theta, scale=2.0)),
+        "sticky": lambda: (policy(at, theta)[None, None], 0.2),
+        "drifting": drifting,
+        "distracted": distracted,
+    }
+
+
+def simulate(at: World, plan: Plan, many: int, steps: int, seed: int) -> tacit.Demonstrations:
+    """Trajectories of an expert."""
+    (table, repeat), rng = plan, np.random.default_rng(seed)
+    kind = np.arange(many) % len(table)
+    states, actions = np.empty((many, steps), int), np.empty((many, steps), int)
+    here, last = rng.integers(STATES, size=many), np.full(many, -1)
+    walks = at.moves.cumsum(axis=2)
+    for t in range(steps):
+        chances = table[kind, t * table.shape[1] // steps, here].cumsum(axis=1)
+        chosen = (rng.random((many, 1)) > chances[:, :-1]).sum(axis=1)
+        again = (rng.random(many) < repeat) & (last >= 0)
+        last = np.where(again, last, chosen)
+        states[:, t], actions[:, t] = here, last
+        here = (rng.random((many, 1)) > walks[here, last][:, :-1]).sum(axis=1)
+    offsets = np.arange(many + 1) * steps
+    return tacit.Demonstrations(states.ravel(), actions.ravel(), offsets)
+
+
+def row(kind: str, constrained: bool, args: Args) -> dict[str, Any]:
+    """What is said of one kind of expert."""
+    said, active, covered, widths, seconds = [], [], [], [], []
+    failed: dict[str, int] = {}
+    worlds = []
+    for n in range(args.worlds):
+        at = world(n, constrained)
+        plan = plans(at)[kind]()
+        seen = simulate(at, plan, args.best, args.steps, 10**6 + n)
+        whole = tacit.Likelihood(level=1.0).fit(at.mdp, at.features, seen, throw=False)
+        worlds.append((at, plan, whole.reward_weights))
+    for draw in range(args.draws):
+        at, plan, best = worlds[draw % args.worlds]
+        seen = simulate(at, plan, args.trajectories, args.steps, draw)
+        began = time.perf_counter()
+        found = tacit.Likelihood().fit(at.mdp, at.features, seen, throw=False)
+        seconds.append(time.perf_counter() - began)
+        said.append(not found.goodness.adequate)
+        for name in found.goodness.failed:
+            failed[name] = failed.get(name, 0) + 1
+        active.append(bool(found.identification.active[0]))
+        ends = found.identification.reward_intervals
+        covered.append(np.mean((ends[:, 0] <= best) & (best <= ends[:, 1])))
+        widths.append(float(np.mean(ends[:, 1] - ends[:, 0])))
+    flagged, on = np.array(said), np.array(active)
+    quiet = int((~flagged).sum())
+    return {
+        "expert": kind,
+        "constraint": constrained,
+        "fresh": kind in FRESH,
+        "misfit_said": float(flagged.mean()),
+        "by_part": {name: count / args.draws for name, count in sorted(failed.items())},
+        "active": float(on.mean()),
+        "not_flagged": quiet,
+        "active_among_not_flagged": float(on[~flagged].mean()) if quiet else None,
+        "coverage_of_best_approximation": float(np.mean(covered)),
+        "mean_width": float(np.mean(widths)),
+        "median_seconds": float(np.median(seconds)),
+    }
+
+
+def main(args: Args) -> None:
+    load = os.getloadavg()[0]
+    rows = []
+    for constrained in (False, True):
+        for kind in plans(world(0, constrained)):
+            rows.append(row(kind, constrained, args))
+            print(json.dumps(rows[-1]), flush=True)
+    head = about(["tacit-irl", "numpy", "scipy", "jax", "numba"], load=load)
+    settings = {name: value for name, value in asdict(args).items() if name != "out"}
+    args.out.write_text(json.dumps({**head, "settings": settings, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    for field in fields(Args):
+        parser.add_argument(f"--{field.name}", type=type(field.default), default=field.default)
+    main(Args(**vars(parser.parse_args())))
