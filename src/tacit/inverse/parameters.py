@@ -289,9 +289,8 @@ class Parameters:
 
     def _fitted_covariance(self, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """[n, n] covariance of the fitted numbers, the free ones moving, and [B, n] blind ones."""
-        size = len(self.free)
         if self.reason or np.isnan(self.information).any():
-            return np.full((size, size), np.nan), np.zeros((0, size))
+            return np.full(self.information.shape, np.nan), np.zeros((0, len(self.free)))
         if self.errors == "outer":
             return inverse_information(self.outer, free)
         inverse, blind = inverse_information(self.information, free)

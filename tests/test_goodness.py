@@ -1,0 +1,261 @@
+"""Whether the model fits: closed forms, size, power, and what is said first where it does not."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import chi2
+
+import tacit
+from experts import drawn, grid, hill_expert, pairs
+from kinds import told
+from tacit import Demonstrations, Explanation, Likelihood, Recovery
+from tacit.data import PartitionedDemonstrations, write_partitions
+from tacit.data.tally import Tally
+from tacit.inverse.findings import Kind
+from tacit.inverse.goodness import Part, Worst, combined, holm
+from tacit.inverse.noisy.intervals import Landscape, _reach
+
+
+def walks(policy, *, many=60, steps=40, seed=0):
+    return tacit.simulate(grid().mdp, policy, trajectories=many, steps=steps, seed=seed)
+
+
+def fitted(seen, **options):
+    return Likelihood(**options).fit(grid().mdp, grid().features, seen)
+
+
+def lapsing():
+    """A policy that no weights make: a third of the steps at random, the rest nearly sure."""
+    sure = hill_expert(temperature=0.0005)[0]
+    return 0.65 * sure + 0.35 / sure.shape[1]
+
+
+@pytest.fixture(scope="module")
+def right():
+    return fitted(walks(hill_expert()[0]))
+
+
+@pytest.fixture(scope="module")
+def wrong():
+    return fitted(walks(lapsing()))
+
+
+def test_holm_is_the_step_down_of_bonferroni():
+    assert_allclose(holm([0.01, 0.04, 0.03]), [0.03, 0.06, 0.06])
+    assert_allclose(holm([0.5, 0.9]), [1.0, 1.0])
+    p = np.random.default_rng(0).random(6)
+    assert (holm(p) >= p).all()
+    assert holm(p).min() == pytest.approx(min(1.0, 6 * p.min()))
+
+
+def test_a_part_that_could_not_be_tested_does_not_count():
+    parts = [Part(name="actions", statistic=3.0, p_value=0.02), Part(name="time", absence="none")]
+    none = np.zeros((0, 0))
+    found = combined(
+        parts, level=0.05, residuals=none, trajectory_residuals=none[0:0, 0:0].ravel(), worst=None
+    )
+    assert found.p_value == 0.02
+    assert found.failed == ("actions",)
+
+
+def test_pearson_by_hand_with_large_cells():
+    world = grid()
+    policy = hill_expert(temperature=0.02)[0]
+    counts = drawn(np.random.default_rng(3), policy, np.full(25, 4000))
+    recovery = fitted(pairs(counts))
+    own = recovery.goodness
+    part = own.parts[0]
+    model = Likelihood(level=1.0).fit(world.mdp, world.features, pairs(counts)).solution.policy
+    expected = counts.sum(axis=1, keepdims=True) * model
+    by_hand = ((counts - expected) ** 2 / expected).sum()
+    assert part.method == "chi-square"
+    # The gradient left by the search is all that tells both apart.
+    assert part.statistic == pytest.approx(by_hand, rel=1e-6)
+    assert part.degrees == 25 * 3 - recovery.parameters.degrees
+    assert part.p_value == pytest.approx(chi2.sf(by_hand, part.degrees), rel=1e-5)
+    assert_allclose(own.residuals, (counts - expected) / np.sqrt(expected), atol=1e-5)
+    assert own.parts[1].absence  # loose pairs have no trajectories
+    assert len(own.trajectory_residuals) == 0
+
+
+def test_the_right_expert_is_called_adequate(right):
+    good = right.goodness
+    assert good.adequate
+    assert good.p_value > good.level
+    assert [part.name for part in good.parts] == ["actions", "trajectories", "time"]
+    assert all(part.draws == 199 for part in good.parts)
+    assert good.residuals.shape == (25, 4)
+    assert good.trajectory_residuals.shape == (60,)
+    assert good.p_value == min(part.adjusted for part in good.parts)
+    assert not told(right.identification.findings, Kind.MISFIT)
+
+
+def test_false_alarms_and_power():
+    # 40 draws at a level of 5 %: more than 7 false alarms have a chance of 1 in 1 000.
+    right, wrong = hill_expert(temperature=0.01)[0], lapsing()
+    said = [
+        [not fitted(walks(policy, steps=25, seed=seed)).goodness.adequate for seed in range(40)]
+        for policy in (right, wrong)
+    ]
+    assert sum(said[0]) <= 7
+    assert sum(said[1]) >= 38
+
+
+def test_two_kinds_of_demonstrators_are_told_by_their_trajectories():
+    sharp, dull = hill_expert(temperature=0.0015)[0], hill_expert(temperature=0.01)[0]
+    one, two = walks(sharp, many=30), walks(dull, many=30, seed=1)
+    both = Demonstrations(
+        np.concatenate([one.states, two.states]),
+        np.concatenate([one.actions, two.actions]),
+        np.concatenate([one.offsets, two.offsets[1:] + one.steps]),
+    )
+    good = fitted(both).goodness
+    assert "trajectories" in good.failed
+    # Those with the larger noise are the odd ones, or those with the smaller: not both alike.
+    assert abs(np.median(good.trajectory_residuals)) < good.trajectory_residuals.max()
+
+
+def test_change_on_the_way_is_told_by_time():
+    sharp, dull = hill_expert(temperature=0.0015)[0], hill_expert(temperature=0.01)[0]
+    early, late = walks(sharp, steps=20), walks(dull, steps=20, seed=1)
+    states = np.concatenate([early.states.reshape(60, 20), late.states.reshape(60, 20)], axis=1)
+    actions = np.concatenate([early.actions.reshape(60, 20), late.actions.reshape(60, 20)], axis=1)
+    seen = Demonstrations(
+        states.ravel(), actions.ravel(), np.arange(61) * 40, partial=np.ones(60, bool)
+    )
+    assert fitted(seen).goodness.failed[0] in ("time", "actions")
+    assert "time" in fitted(seen).goodness.failed
+
+
+def test_misfit_comes_first_and_names_the_worst_action(wrong):
+    good = wrong.goodness
+    first = wrong.identification.findings[0]
+    assert not good.adequate
+    assert first.kind is Kind.MISFIT
+    assert (first.about.state, first.about.action) == (good.worst.state, good.worst.action)
+    assert wrong.summary().startswith(good.sentence()[:60])
+    assert good.sentence()[:20] in wrong._repr_html_()[:200]
+    chosen = tacit.recover(grid().mdp, grid().features, walks(lapsing()))
+    assert [f.kind for f in chosen.identification.findings[:2]] == [Kind.MISFIT, Kind.CHOICE]
+
+
+def test_the_worst_action_has_names():
+    worst = Worst(state=1, action=0, observed=0.4, expected=0.04)
+    assert worst.sentence(("home", "the crossing"), ("left", "right")) == (
+        "in the crossing it takes left in 40 % of visits, the model says 4 %"
+    )
+
+
+def test_errors_are_sandwich_ones_where_the_model_does_not_fit(right, wrong):
+    assert wrong.parameters.errors == "clustered"
+    seen = walks(lapsing())
+    lost = told(wrong.identification.findings, Kind.ERRORS)
+    assert len(lost) == 1
+    tally = fitted(Tally.of(grid().mdp, seen))
+    assert not tally.goodness.adequate
+    assert tally.parameters.errors == "sandwich"  # single trajectories are gone
+    assert [bool(part.absence) for part in tally.goodness.parts] == [False, True, True]
+
+
+def test_parts_in_files_are_tested_too(tmp_path):
+    seen = walks(lapsing())
+    write_partitions([seen.select(np.arange(25)), seen.select(np.arange(25, 60))], tmp_path / "f")
+    found = fitted(PartitionedDemonstrations(tmp_path / "f", workers=1)).goodness
+    whole = fitted(seen).goodness
+    for one, other in zip(found.parts, whole.parts, strict=True):
+        assert one.statistic == pytest.approx(other.statistic, rel=1e-6)
+    # Moments instead of draws: the residuals are the same.
+    assert_allclose(found.trajectory_residuals, whole.trajectory_residuals, rtol=1e-6, atol=1e-6)
+    assert found.parts[1].method == "moments"
+    assert found.parts[1].p_value == pytest.approx(whole.parts[1].p_value, abs=0.05)
+
+
+def test_mean_and_variance_of_the_moments_are_those_of_the_draws():
+    # Many short trajectories: enough steps for the moments, few enough for the draws.
+    policy = hill_expert(temperature=0.01)[0]
+    drawn_law = fitted(walks(policy, many=400, steps=12)).goodness.parts[1]
+    from tacit.inverse.noisy import goodness as module
+
+    before = module.MOST_STEPS
+    try:
+        module.MOST_STEPS = 0
+        by_moments = fitted(walks(policy, many=400, steps=12)).goodness.parts[1]
+    finally:
+        module.MOST_STEPS = before
+    assert by_moments.method == "moments"
+    assert by_moments.statistic == drawn_law.statistic
+    # 199 draws know a p-value to .035 at most.
+    assert by_moments.p_value == pytest.approx(drawn_law.p_value, abs=0.1)
+
+
+def test_the_same_seed_gives_the_same_goodness(right):
+    again = fitted(walks(hill_expert()[0]))
+    assert again.goodness.p_value == right.goodness.p_value
+    assert [p.p_value for p in again.goodness.parts] == [p.p_value for p in right.goodness.parts]
+
+
+def test_goodness_is_saved_and_loaded(tmp_path, wrong):
+    wrong.save(tmp_path / "run")
+    back = Recovery.load(tmp_path / "run").goodness
+    for field in dataclasses.fields(back):
+        one, other = getattr(back, field.name), getattr(wrong.goodness, field.name)
+        # Parts hold NaN, which equals nothing; their texts show every digit.
+        np.testing.assert_equal(*((repr(x) if field.name == "parts" else x) for x in (one, other)))
+
+
+def test_optimal_experts_say_how_many_steps_no_explanation_allows():
+    world = grid()
+    best = tacit.solve(world.mdp, world.truth).policy
+    fine = Explanation().fit(world.mdp, world.features, walks(best))
+    assert fine.goodness.adequate
+    assert fine.goodness.share == 0.0
+    erring = Explanation().fit(
+        world.mdp, world.features, walks(0.9 * best + 0.1 / best.shape[1]), throw=False
+    )
+    good = erring.goodness
+    assert not good.adequate
+    assert 0.0 < good.share < 0.5
+    assert erring.identification.findings[0].kind is Kind.MISFIT
+    assert good.share == erring.history["wrong"][0]
+
+
+def test_convex_is_tested_as_well():
+    world = grid()
+    right = tacit.Convex().fit(world.mdp, world.features, walks(lapsing(), steps=150))
+    assert not right.goodness.adequate
+    assert right.identification.findings[0].kind is Kind.MISFIT
+
+
+def test_an_interval_is_never_of_width_zero_because_the_estimate_is_unlikely():
+    # Least at 3, where the estimate is 1: all that costs less than the cut is from 2 to 4.
+    def rise(x):
+        return 2.0 * (x - 3.0) ** 2
+
+    low, high = _reach(rise, 1.0, 3.0, (0.0, 10.0), 2.0)
+    assert (low, high) == (1.0, pytest.approx(4.0, abs=1e-6))
+    low, high = _reach(rise, 2.5, 3.0, (0.0, 10.0), 2.0)
+    assert_allclose((low, high), (2.0, 4.0), atol=1e-6)
+
+
+def test_the_landscape_knows_its_own_minimum():
+    rows, goal = np.array([[1.0, 0.5], [0.0, 1.0]]), np.array([1.0, 2.0])
+    around = Landscape(rows, goal, np.eye(2), np.zeros(2), 0.0, np.linalg.solve(rows, goal))
+    assert around.rise(np.array([1.0, 0.0]), -float(around.best[0])) == pytest.approx(0, abs=1e-8)
+
+
+def test_strict_ends_with_code_3(tmp_path, capsys):
+    from tacit.cli import main
+
+    problem = tmp_path / "problem"
+    world = grid()
+    tacit.runs.Problem(world.mdp, world.features, walks(lapsing())).save(problem)
+    line = ["recover", str(problem), "--no-report", "--json", "--estimator", "likelihood"]
+    assert main([*line, "--out", str(tmp_path / "a")]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert next(iter(answer)) == "fit"
+    assert answer["goodness"]["adequate"] is False
+    assert answer["findings"][0]["kind"] == "MISFIT"
+    assert main([*line, "--out", str(tmp_path / "b"), "--strict"]) == 3
