@@ -1,4 +1,4 @@
-"""The world from data: counts, imagined steps, what is known for certain, and what is in doubt."""
+"""The world from data: counts, pseudo-counts, what is known for certain, and what is in doubt."""
 
 import numpy as np
 import pytest
@@ -41,8 +41,8 @@ def test_parts_of_a_long_column_are_added_up():
     assert np.array_equal(found.ravel(), np.bincount(key, minlength=50))
 
 
-def imagined(rows, over) -> np.ndarray:
-    """[S, A, S] where an imagined step leads, from the definition."""
+def pseudo_shares(rows, over) -> np.ndarray:
+    """[S, A, S] shares of a pseudo-count, from the definition."""
     seen = counted(rows).sum(axis=1) > 0
     lone = np.where(seen.any(axis=1, keepdims=True), seen, np.eye(4, dtype=bool))
     place = {Over.SUCCESSORS: lone, Over.ALL: np.ones((4, 4)), Over.STAY: np.eye(4)}[over]
@@ -51,7 +51,7 @@ def imagined(rows, over) -> np.ndarray:
 
 
 @given(ROWS, st.sampled_from([*Over][:3]), st.sampled_from([0.5, 1.0, 3.0]))
-def test_the_estimate_is_observed_plus_imagined_steps(rows, over, strength):
+def test_the_estimate_is_observed_plus_pseudo_counts(rows, over, strength):
     mdp = MDP.from_transitions(
         *np.array(rows).T,
         n_states=4,
@@ -60,14 +60,14 @@ def test_the_estimate_is_observed_plus_imagined_steps(rows, over, strength):
         discount=0.9,
         prior=Prior(strength, over.value),
     )
-    table = counted(rows) + strength * imagined(rows, over)
+    table = counted(rows) + strength * pseudo_shares(rows, over)
     # Two ways to divide a few numbers: rounding only.
     assert np.allclose(mdp.dense(), table / table.sum(axis=2, keepdims=True), atol=1e-12)
     assert np.array_equal(mdp.visits, counted(rows).sum(axis=2))
     assert np.allclose(mdp.evidence.concentration, table.sum(axis=2), atol=1e-12)
 
 
-def test_without_imagined_steps_the_shares_are_the_observed_ones():
+def test_without_pseudo_counts_the_shares_are_the_observed_ones():
     rows = [(0, 0, 1), (0, 0, 1), (0, 0, 0), (1, 0, 0)]
     mdp = MDP.from_transitions(*np.array(rows).T, initial=0, discount=0.5, prior=Prior(0))
     assert np.allclose(mdp.dense(), [[[1 / 3, 2 / 3]], [[1.0, 0.0]]], atol=1e-15)
@@ -80,7 +80,7 @@ def test_a_guess_of_the_transitions_is_followed_where_nothing_was_seen():
         prior=Prior(2, guess),
     )  # fmt: skip
     expected = guess.copy()
-    expected[0, 0] = [0.25, 0.75]  # two steps seen, two imagined
+    expected[0, 0] = [0.25, 0.75]  # two steps seen, a pseudo-count of two
     assert np.allclose(mdp.dense(), expected, atol=1e-15)
     with pytest.raises(InvalidModel, match=r"guess must have S, A = \(3, 2\); got \(2, 2\)"):
         MDP.from_transitions(
@@ -120,7 +120,7 @@ def test_the_sentences_name_what_was_assumed():
     text = " ".join(mdp.evidence.sentences(NAMES))
     for part in (
         "estimated from 4 observed steps",
-        "1 imagined step was added",
+        "A pseudo-count of 1 was added",
         "1 last step could not be counted",
         "start was counted from 2 episodes",
         "Episodes end in the end",
@@ -182,7 +182,7 @@ def test_pairs_never_seen_follow_the_rule(rule):
 
 
 def test_draws_follow_the_dirichlet_law_of_each_row():
-    # (state 0, action 0): counts 6 and 2 and one imagined step over both; the end is certain.
+    # (state 0, action 0): counts 6 and 2 and a pseudo-count of one over both; the end is certain.
     mdp = MDP.from_transitions(
         [0] * 8, [0] * 8, [0] * 6 + [1] * 2, initial=0, discount=0.9, absorbing=[1]
     )
@@ -256,7 +256,7 @@ def test_a_prior_is_checked_when_it_is_made():
     with pytest.raises(InvalidModel, match="must be one of 'successors', 'all', 'stay'; got 'far'"):
         Prior(1, "far")
     seen = ([0, 1], [0, 0], [1, 0])
-    with pytest.raises(InvalidModel, match="prior must be a Prior, or its number of imagined"):
+    with pytest.raises(InvalidModel, match="prior must be a Prior, or the pseudo-count of a row"):
         MDP.from_transitions(*seen, discount=0.9, initial=0, prior="far")  # type: ignore
 
 

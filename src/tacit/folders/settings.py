@@ -45,8 +45,8 @@ class Settings:
         rows: of the grid; 0 where there is none.
         columns: of the grid; 0 where there is none.
         directions: one (row, column) step per action.
-        prior: imagined steps a row, where transitions are estimated.
-        over: where the imagined steps lead.
+        prior: pseudo-count of a row, where transitions are estimated.
+        over: where the pseudo-count goes.
         unvisited: what pairs that were never seen do.
         absorbing: states where time goes on and every action stays.
         truth: weights and budgets of the truth; empty where it is not given.

@@ -35,10 +35,10 @@ class Evidence:
 
     Attributes:
         visits: [S, A] observed steps with a known outcome.
-        concentration: [S, A] observed and imagined steps behind each row; infinite where the row is
+        concentration: [S, A] observed steps and pseudo-count of each row; infinite where the row is
             known for certain, as that of a pair which is not available. With the estimated
             probabilities they make the Dirichlet law of it.
-        prior: the imagined steps.
+        prior: the pseudo-counts.
         unvisited: what was done about pairs that were never seen.
         uncounted: number of steps left out since where they led was not recorded.
         episodes: number of episodes that the initial distribution was counted from; 0 if given.
@@ -218,7 +218,7 @@ class Evidence:
         if self.deterministic and self.prior.strength > 0:
             found.append(
                 "Every pair seen twice or more always led to the same state: if this world is "
-                "deterministic, a prior of 0 imagined steps suits it better."
+                "deterministic, a prior of 0 (no pseudo-counts) suits it better."
             )
         return tuple(found)
 
@@ -297,7 +297,7 @@ def _prior(given: Prior | float | None) -> Prior:
         return given or Prior()
     if isinstance(given, bool) or not isinstance(given, Real):
         raise InvalidModel(
-            f"prior must be a Prior, or its number of imagined steps a row; got {given!r:.60}"
+            f"prior must be a Prior, or the pseudo-count of a row; got {given!r:.60}"
         )
     return Prior(float(given))
 

@@ -109,7 +109,7 @@ class MDP:
     ) -> MDP:
         """An MDP estimated from what was seen; `evidence` says how much stands behind each row.
 
-        Probabilities are the observed shares, with the imagined steps of the prior counted in. So
+        Probabilities are the observed shares, with the pseudo-counts of the prior added. So
         is a pair of state and action that was never seen: by default every successor seen from its
         state is taken to be as likely. `mdp.evidence.sentences()` says all that was assumed.
 
@@ -124,7 +124,7 @@ class MDP:
             n_actions: A; None takes one more than the largest number seen.
             initial: [S] distribution of the first state, or its number; None counts the first
                 states of the episodes that were seen from their start.
-            prior: imagined steps added to the observed ones, as a `Prior` or their number; None
+            prior: pseudo-counts added to the observed steps, as a `Prior` or a number; None
                 adds one to every row, spread over the successors seen from its state.
             unvisited: pairs that were never seen follow the "prior", "stay", or "refuse" to go on.
             absorbing: states known to be left by nothing, where every action stays.

@@ -1,4 +1,4 @@
-"""What is believed of the dynamics before data: imagined steps that are added to the counts.
+"""What is believed of the dynamics before data: pseudo-counts that are added to the counts.
 
 Every row (state, action) is a Dirichlet law whose concentration is counts + prior; its mean is the
 estimate, its spread the doubt that is left.
@@ -26,7 +26,7 @@ LARGEST = 30_000_000
 
 
 class Over(Enum):
-    """Where the imagined steps of a row lead."""
+    """Where the pseudo-counts of a row go."""
 
     SUCCESSORS = "successors"
     ALL = "all"
@@ -44,14 +44,14 @@ class Unvisited(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """Imagined steps added to the observed ones, the same number in every row (state, action).
+    """Pseudo-counts added to the observed steps, as many in every row (state, action).
 
     Attributes:
-        strength: number of imagined steps a row; 0 takes the observed shares as they are.
-        over: where they lead, in equal parts: the `SUCCESSORS` of the state that were seen under
+        strength: pseudo-count of a row; 0 takes the observed shares as they are.
+        over: where it goes, in equal parts: the `SUCCESSORS` of the state that were seen under
             any action (of a state that was never left, itself), `ALL` states, or the state itself,
-            `STAY`. Or a guess of the transitions, in any form that `MDP` takes: the imagined steps
-            then follow it (read back from a file, only that it was `GIVEN` is known).
+            `STAY`. Or a guess of the transitions, in any form that `MDP` takes: the pseudo-count
+            then follows it (read back from a file, only that it was `GIVEN` is known).
     """
 
     strength: float = 1.0
@@ -72,28 +72,27 @@ class Prior:
 
     @property
     def kind(self) -> Over:
-        """Where the imagined steps lead; `GIVEN` for a guess of the transitions."""
+        """Where the pseudo-count goes; `GIVEN` for a guess of the transitions."""
         return self.over if isinstance(self.over, Over) else Over.GIVEN
 
     @property
     def sentence(self) -> str:
         """What was assumed, for people."""
         if self.strength == 0:
-            return "No imagined steps were added: every observed share was taken as it is."
+            return "No pseudo-count was added: every observed share was taken as it is."
         places = {
             Over.SUCCESSORS: "spread evenly over the successors seen from that state",
             Over.ALL: "spread evenly over all states",
-            Over.STAY: "which stay where they are",
-            Over.GIVEN: "which follow a given guess of the transitions",
+            Over.STAY: "all of it on the state itself",
+            Over.GIVEN: "divided as in a given guess of the transitions",
         }
-        one = self.strength == 1
         return (
-            f"{self.strength:g} imagined step{'' if one else 's'} {'was' if one else 'were'} added "
-            f"to each pair of state and action, {places[self.kind]}."
+            f"A pseudo-count of {self.strength:g} was added to each pair of state and action, "
+            f"{places[self.kind]}."
         )
 
     def means(self, counts: TransitionCounts) -> csr_array:
-        """[S * A, S] where an imagined step leads, as a scipy.sparse CSR array of distributions."""
+        """[S * A, S] shares of the pseudo-count, as a scipy.sparse CSR array of distributions."""
         from scipy.sparse import csr_array, eye_array
 
         size, actions = counts.states, counts.actions
@@ -128,11 +127,11 @@ def posterior(
     absorbing: np.ndarray,
     available: np.ndarray | None = None,
 ) -> tuple[csr_array, np.ndarray]:
-    """([S * A, S] estimated transitions as CSR, [S, A] observed and imagined steps behind a row).
+    """([S * A, S] estimated transitions as CSR, [S, A] observed steps and pseudo-count of a row).
 
     Args:
         counts: what was seen.
-        prior: what is imagined.
+        prior: the pseudo-counts.
         unvisited: how rows that were never seen are filled.
         absorbing: [S] bool, states known to be left by nothing. Their rows stay for certain, with
             infinitely many steps behind them.
@@ -155,7 +154,7 @@ def posterior(
     means = prior.means(counts)
     stay = csr_array(eye_array(size))[np.repeat(np.arange(size), actions)]
     still = certain | (empty if unvisited is Unvisited.STAY else np.zeros_like(empty))
-    # A row without data and without imagined steps still needs a mean: where a step would lead.
+    # A row without data and without a pseudo-count still needs a mean: where a step would lead.
     weight = np.where(empty & (prior.strength == 0), 1.0, prior.strength)
     total = np.where(still, 1.0, np.where(empty, weight, visits + prior.strength))
     mixed = diags_array(1.0 / total) @ (

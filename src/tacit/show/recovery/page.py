@@ -184,9 +184,9 @@ def guarantee_section(run: Run) -> Section:
     certificate, solved = run.recovery.certificate, run.recovery.solution.certificate
     rows = [
         ("Feature gap", certificate.feature_gap, "between what is shown and what it would do"),
-        ("Sampling noise", certificate.sampling_noise, "the feature gap that chance alone makes"),
+        ("Sampling noise", certificate.sampling_noise, "the feature gap that chance alone gives"),
         ("Cut off", certificate.truncation, "what ended trajectories may hide, at most"),
-        ("Gradient", certificate.projected_gradient, "0 where no weight wants to move"),
+        ("Gradient", certificate.projected_gradient, "0 at an optimum, but for weights at a bound"),
         ("Weight change", certificate.weight_change, "in the last step"),
         ("Objective gap", certificate.objective_gap, "to the best possible loss, at most"),
         ("Flow residual", solved.flow_residual, "of the recovered policy's visits"),
