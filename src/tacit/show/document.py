@@ -24,23 +24,14 @@ class Tone(Enum):
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph of text.
-
-    Attributes:
-        text: what it says.
-    """
+    """A paragraph of text."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Items:
-    """A list of points.
-
-    Attributes:
-        items: one text each.
-        numbered: whether their order matters.
-    """
+    """A list of points, numbered where their order matters."""
 
     items: Sequence[str]
     numbered: bool = False
@@ -48,22 +39,14 @@ class Items:
 
 @dataclass(frozen=True)
 class Facts:
-    """Short facts, each a name and a value.
-
-    Attributes:
-        facts: name to value, in the order to show them.
-    """
+    """Short facts, name to value, in the order to show them."""
 
     facts: Mapping[str, Cell]
 
 
 @dataclass(frozen=True)
 class Code:
-    """Text to copy: a command, a program, a configuration.
-
-    Attributes:
-        text: shown as it is.
-    """
+    """Text to copy, shown as it is: a command, a program, a configuration."""
 
     text: str
 
@@ -146,12 +129,7 @@ class Selector:
 
 @dataclass(frozen=True)
 class Option:
-    """What is shown for one choice.
-
-    Attributes:
-        at: index of the chosen value of each selector.
-        blocks: what is shown.
-    """
+    """The blocks shown for one choice; `at` is the index of the chosen value of each selector."""
 
     at: Sequence[int]
     blocks: Sequence[Block]
@@ -200,12 +178,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Details:
-    """What only some readers want, folded away.
-
-    Attributes:
-        summary: what unfolding it shows.
-        blocks: what it holds.
-    """
+    """What only some readers want, folded away; the summary says what unfolding it shows."""
 
     summary: str
     blocks: Sequence[Block]
@@ -213,11 +186,7 @@ class Details:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Blocks side by side, as many as there is room for.
-
-    Attributes:
-        blocks: what it holds.
-    """
+    """Blocks side by side, as many as there is room for."""
 
     blocks: Sequence[Block]
 
@@ -247,13 +216,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report with its own heading.
-
-    Attributes:
-        title: its heading.
-        blocks: what it holds.
-        lead: what the section is about, below its heading.
-    """
+    """A part of the report: its heading, its blocks, and below the heading what it is about."""
 
     title: str
     blocks: Sequence[Block]
