@@ -707,6 +707,20 @@ def judged() -> Any:
     }
 
 
+def lake_with_a_sink(source: Any) -> tuple[Any, np.ndarray]:
+    """The frozen lake where time goes on after the end, in one more state; and its reward."""
+    following, chances = np.full((17, 4, 3), 16), np.zeros((17, 4, 3))
+    chances[16, :, 0] = 1.0
+    reward = np.zeros((17, 4))
+    for s, actions in source.P.items():
+        for a, outcomes in actions.items():
+            for b, (p, n, _, done) in enumerate(outcomes):
+                following[s, a, b], chances[s, a, b] = 16 if done else n, p
+            reward[s, a] = sum(p * r for p, _, r, _ in outcomes)
+    start = np.append(source.initial_state_distrib, 0.0)
+    return tacit.MDP(tacit.Successors(following, chances), start, 0.95), reward
+
+
 @case
 def frozen_lake() -> Any:
     """A Gymnasium world: solved, walked by its own environment, recovered."""
@@ -714,18 +728,19 @@ def frozen_lake() -> Any:
         import gymnasium
     except ModuleNotFoundError:
         return {}
-    charge = np.zeros((1, 16))
-    charge[0, [5, 6, 9, 10]] = 1.0
-    world = tacit.worlds.gymnasium("FrozenLake-v1", discount=0.95, costs=charge, budgets=[1.0])
-    solution = tacit.solve(world.mdp, world.truth)
-    noisy = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=0.02))
     lake = gymnasium.make("FrozenLake-v1")
-    walks = rollouts(lake, noisy.policy, episodes=40, seed=0, max_steps=60, sink=True)
-    cost = tacit.features.one_hot(world.mdp, only=[5, 6, 9, 10])
-    reward = tacit.features.Map(world.features.reward, ["reward"])
-    maps = tacit.features.combine(reward, [cost])
-    found = tacit.recover(world.mdp, maps, walks, estimator=tacit.Likelihood(), throw=False)
-    return [world.mdp, solution, noisy, walks.states, walks.actions, found]
+    mdp, reward = lake_with_a_sink(lake.unwrapped)
+    charge = np.zeros((1, 17))
+    charge[0, [5, 6, 9, 10]] = 1.0
+    truth = tacit.Objective(reward, charge, [1.0])
+    solution = tacit.solve(mdp, truth)
+    noisy = tacit.solve(mdp, truth, solver=tacit.SoftDual(temperature=0.02))
+    sink = np.full(16, 16)
+    walks = rollouts(lake, noisy.policy, episodes=40, seed=0, max_steps=60, ends=sink)
+    cost = tacit.features.one_hot(mdp, only=[5, 6, 9, 10])
+    maps = tacit.features.combine(tacit.features.Map(reward[:, :, None], ["reward"]), [cost])
+    found = tacit.recover(mdp, maps, walks, estimator=tacit.Likelihood(), throw=False)
+    return [mdp, solution, noisy, walks.states, walks.actions, found]
 
 
 @case

@@ -42,9 +42,9 @@ def grid(tmp_path_factory):
         ("hill_grid --hill as-written --tightness 0.3", 25),
         ("published-figure", 25),
         ("random --states 6 --actions 2 --constraints 2 --features 2 --temperature 0.2", 6),
-        ("FrozenLake-v1 --discount 0.95", 17),
-        ("CliffWalking-v1", 49),
-        ("Taxi-v4", 501),
+        ("FrozenLake-v1 --discount 0.95", 16),
+        ("CliffWalking-v1", 48),
+        ("Taxi-v4", 504),
     ],
 )
 @pytest.mark.parametrize("form", ["npz", "text"])

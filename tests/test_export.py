@@ -83,7 +83,8 @@ PAY = Objective([1, 0, 5], [[2, 0, 0]], [9])
 
 def test_episodes_end_where_nothing_is_paid_any_more():
     env = export.environment(LIFE, PAY, layout=NAMES, max_steps=3)
-    assert env.reset(seed=0) == (0, {"state": "work"})
+    state, info = env.reset(seed=0)
+    assert (state, info["state"], info["action_mask"].tolist()) == (0, "work", [1, 1, 1])
     state, reward, terminated, truncated, info = env.step(0)
     assert (state, reward, terminated, truncated) == (0, 1.0, False, False)
     assert (info["cost"], info["state"], info["action"]) == (2.0, "work", "stay")
@@ -105,21 +106,113 @@ LAKE = tacit.worlds.gymnasium(
 )
 
 
+def visits_of(mdp, policy: np.ndarray) -> np.ndarray:
+    """[S, A] discounted visits of a policy; those of ends are their arrivals, spread over a row."""
+    chain = np.einsum("sa,sat->ts", np.where(mdp.available, policy, 0.0), mdp.dense())
+    reached = np.linalg.solve(np.eye(mdp.states) - mdp.discount * chain, mdp.initial)
+    return reached[:, None] * np.where(mdp.ends[:, None], 1 / mdp.actions, policy)
+
+
 def test_the_wrapper_pays_a_foreign_environment_by_the_objective():
     # What an agent is paid in Gymnasium's own lake is what tacit's model of it promises.
-    policy = tacit.solve(LAKE.mdp, LAKE.truth).policy
-    policy = 0.7 * policy + 0.3 / 4
-    visits = np.linalg.solve(
-        np.eye(17) - 0.9 * np.einsum("sa,sat->ts", policy, LAKE.mdp.dense()), LAKE.mdp.initial
-    )
-    table = visits[:, None] * policy
+    policy = np.random.default_rng(5).dirichlet(np.ones(4), size=16)
+    table = visits_of(LAKE.mdp, policy)
     rng = np.random.default_rng(0)
-    prize = np.append(rng.random((16, 4)), np.zeros((1, 4)), axis=0)  # the end pays nothing
-    objective = Objective(prize, LAKE.truth.costs, LAKE.truth.budgets)
-    env = export.wrapper(gymnasium.make("FrozenLake-v1"), objective)
+    prize = np.where(LAKE.mdp.ends[:, None], 1 + rng.random((16, 1)), rng.random((16, 4)))
+    holes = [np.isin(np.arange(16), [1, 2, 5, 12])]
+    objective = Objective(prize, holes, [2.0])
+    env = export.wrapper(gymnasium.make("FrozenLake-v1"), objective, discount=0.9)
     _, costs = objective.tables(LAKE.mdp)
     sums = lived(env, policy, 600, 100, 0.9)
     agree(sums, [(table * prize).sum(), *(table * costs).sum(axis=(1, 2))])
+
+
+def test_a_wrapped_goal_is_paid_whenever_it_is_reached():
+    lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    goal = Objective(np.arange(16) == 15, [np.isin(np.arange(16), [5, 7, 11, 12])], [1.0])
+    env = export.wrapper(lake, goal)
+    way, total, drowned = [2, 2, 1, 1, 1, 2], 0.0, 0.0  # right, right, down, down, down, right
+    for episode in range(17):
+        env.reset(seed=episode)
+        for action in way:
+            observation, paid, terminated, _, info = env.step(action)
+            total += paid
+        assert (observation, terminated, info["recovered_reward"]) == (15, True, 1.0)
+        env.reset()
+        for action in (2, 1):
+            _, paid, _, _, info = env.step(action)
+            total, drowned = total + paid, drowned + info["cost"]
+    assert (total, drowned) == (17.0, 17.0)  # once each, on arrival
+
+
+def test_a_split_end_pays_as_the_model_says():
+    taxi, world = gymnasium.make("Taxi-v4"), tacit.worlds.gymnasium("Taxi-v4")
+    state, _ = taxi.reset(seed=3)
+    pay = np.zeros(504)
+    pay[500:] = 7.0
+    env = export.wrapper(taxi, Objective(pay))
+    assert env._ends[env._ends >= 500].tolist() == [500, 501, 502, 503]
+    assert env._ends[state] == state
+    with pytest.raises(
+        InvalidModel, match=r"ends must be states of the objective, 0\.\.503; got 600"
+    ):
+        export.wrapper(taxi, Objective(pay), ends=np.full(500, 600))
+    by_action = Objective(np.arange(504 * 6.0).reshape(504, 6))
+    env = export.wrapper(gymnasium.make("FrozenLake-v1", desc=["SG"], is_slippery=False), by_action)
+    env.reset(seed=0)
+    with pytest.raises(InvalidModel, match="pay the same for all actions where an episode ends"):
+        env.step(2)
+    assert world.mdp.states == 504
+
+
+# Two ways out, one of them dear; left of the first room there is nothing.
+HOUSE = np.zeros((4, 3, 4))
+HOUSE[0, 1, [0, 1]] = 0.4, 0.6
+HOUSE[0, 2, [1, 2]] = 0.5, 0.5
+HOUSE[1, 0, 0] = HOUSE[1, 2, 3] = 1.0
+OPEN = HOUSE.sum(axis=2) > 0
+PRIZES = np.array([[0, -1.0, -2], [-1, 0, -0.5], [4, 4, 4], [9, 9, 9]])
+FINES = np.array([[0, 1.0, 0], [2, 0, 1], [3, 3, 3], [0, 0, 0]])
+
+
+@pytest.mark.parametrize("discount", [0.8, 1.0])
+def test_an_environment_with_ends_pays_them_once_on_arrival(discount):
+    mdp = MDP(HOUSE, [1, 0, 0, 0], discount, available=OPEN)
+    assert mdp.ends.tolist() == [False, False, True, True]
+    objective = Objective(PRIZES, [FINES], [2.0])
+    policy = OPEN / np.maximum(OPEN.sum(axis=1, keepdims=True), 1)
+    table = visits_of(mdp, policy)
+    env = export.environment(mdp, objective)
+    sums = lived(env, policy, 800, 200, discount)
+    agree(sums, [(table * PRIZES).sum(), (table * FINES).sum()])
+
+
+def test_masks_are_told_and_what_they_rule_out_is_refused():
+    from gymnasium.utils.env_checker import check_env
+
+    mdp = MDP(HOUSE, [1, 0, 0, 0], 0.8, available=OPEN)
+    env = export.environment(mdp, Objective(PRIZES, [FINES], [2.0]), max_steps=20)
+    _, info = env.reset(seed=0)
+    assert (info["action_mask"].tolist(), info["action_mask"].dtype) == ([0, 1, 1], np.int8)
+    state, reward, terminated, _, info = env.step(0)
+    # Nothing happens, at the worst price of all: it is never worth the while.
+    assert (state, reward, terminated, info["refused"]) == (0, -2.0, False, True)
+    assert info["cost"] == 3.0
+    while not terminated:
+        state, reward, terminated, _, info = env.step(int(np.argmax(info["action_mask"])))
+        assert "refused" not in info
+        if state == 1 and not terminated:
+            state, reward, terminated, _, info = env.step(2)
+    assert (state, reward, info["action_mask"].tolist()) == (3, -0.5 + 0.8 * 9, [0, 0, 0])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*(spec|registered).*")
+        for seed in range(5):  # the checker draws actions without a look at the mask
+            env.action_space.seed(seed)
+            check_env(env)
+    # One that starts at an end is over after one step, and paid once.
+    env = export.environment(MDP(HOUSE, [0, 0, 0, 1], 0.8, available=OPEN), Objective(PRIZES))
+    env.reset(seed=0)
+    assert env.step(1)[:3] == (3, 9.0, True)
 
 
 def test_the_reward_is_replaced_or_told():

@@ -12,8 +12,9 @@ from gymnasium import spaces
 
 import tacit
 from tacit import InvalidDemonstrations, InvalidModel
-from tacit.data.sources import from_imitation, from_minari, rollouts
-from tacit.data.sources.gymnasium import _chooser, element, number, size
+from tacit.data.sources import action_masks, from_imitation, from_minari, rollouts
+from tacit.data.sources.episodes import _chooser
+from tacit.data.sources.gymnasium import element, number, size
 
 LAKE = "FrozenLake-v1"
 
@@ -51,8 +52,9 @@ def test_what_the_environment_did_is_what_is_recorded():
     assert seen.actions.tolist() == [1] * 8
     assert seen.final_states.tolist() == [4, 4]
     assert seen.ended.tolist() == [True, True]
-    assert rollouts(Corridor(), lambda state: 1, episodes=1, sink=True).final_states.tolist() == [5]
-    cut = rollouts(Corridor(), lambda state: 0, episodes=1, max_steps=3, sink=True)
+    ends = [-1, -1, -1, -1, 5]
+    assert rollouts(Corridor(), lambda state: 1, episodes=1, ends=ends).final_states.tolist() == [5]
+    cut = rollouts(Corridor(), lambda state: 0, episodes=1, max_steps=3, ends=ends)
     assert cut.states.tolist() == [0, 0, 0]
     assert (cut.ended.tolist(), cut.final_states.tolist()) == ([False], [0])
 
@@ -67,10 +69,10 @@ def test_a_truncated_episode_has_not_ended():
 
 def test_rollouts_follow_the_model_and_the_seed():
     world = tacit.worlds.gymnasium(LAKE, discount=0.95)
-    policy = tacit.solve(world.mdp, world.truth).policy  # [17, 4]: its last row is the sink's
-    seen = rollouts(LAKE, policy, episodes=40, seed=3, sink=True)
-    again = rollouts(LAKE, policy, episodes=40, seed=3, sink=True)
-    other = rollouts(LAKE, policy, episodes=40, seed=4, sink=True)
+    policy = tacit.solve(world.mdp, world.truth).policy  # 0 in the rows of ends
+    seen = rollouts(LAKE, policy, episodes=40, seed=3)
+    again = rollouts(LAKE, policy, episodes=40, seed=3)
+    other = rollouts(LAKE, policy, episodes=40, seed=4)
     assert np.array_equal(seen.states, again.states)
     assert not np.array_equal(seen.states, other.states)
     dense = world.mdp.dense()
@@ -81,6 +83,8 @@ def test_rollouts_follow_the_model_and_the_seed():
     assert (policy[seen.states, seen.actions] > 0).all()
     # 40 episodes on slippery ice end in holes or at the goal, save those cut after 100 steps.
     assert seen.ended.mean() > 0.5
+    assert np.array_equal(world.mdp.ends[seen.final_states], seen.ended)
+    seen.check(world.mdp)
 
 
 def test_a_table_is_drawn_from_in_its_proportions():
@@ -90,6 +94,64 @@ def test_a_table_is_drawn_from_in_its_proportions():
     assert share[1] == 0
     # Four standard errors of a share of 4000 draws: 4 * 0.5 / 63.
     assert np.abs(share - table[0]).max() < 0.032
+
+
+class Gates(gymnasium.Env):
+    """Three rooms in a row; a mask in `info` tells that nobody goes left from the first."""
+
+    observation_space, action_space = spaces.Discrete(3), spaces.Discrete(2)
+
+    def __init__(self, moody: bool = False) -> None:
+        self.moody, self.room, self.days = moody, 0, 0
+
+    def told(self) -> dict:
+        self.days += 1
+        gone = self.room == 0 or (self.moody and self.days % 2)
+        return {"action_mask": np.array([not gone, True], np.int8)}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.room = 0
+        return self.room, self.told()
+
+    def step(self, action):
+        self.room += 1 if action else -1
+        return self.room, 0.0, self.room == 2, False, self.told()
+
+
+def test_masks_of_actions_are_read_and_must_depend_on_the_state():
+    masks = action_masks(Gates(), episodes=20, max_steps=10)
+    # Room 2 is never acted in: it keeps its actions.
+    assert masks.tolist() == [[False, True], [True, True], [True, True]]
+    assert action_masks(gymnasium.make(LAKE)) is None
+    taxi = gymnasium.make("Taxi-v4")
+    masks = action_masks(taxi)
+    for seed in range(5):
+        state, info = taxi.reset(seed=seed)
+        assert np.array_equal(masks[state], info["action_mask"])
+    refused(
+        lambda: action_masks(Gates(moody=True), episodes=20, max_steps=10),
+        *("depend on the state", "state 1"),
+        kind=InvalidModel,
+    )
+
+
+def test_a_delivered_passenger_ends_in_the_second_half_of_a_state():
+    world = tacit.worlds.gymnasium("Taxi-v4", discount=0.99)
+    # Greedy for the values of the model, by hand: no solver is asked.
+    dense, values = world.mdp.dense(), np.zeros(504)
+    reward, _ = world.truth.tables(world.mdp)
+    for _ in range(60):
+        worth = np.where(world.mdp.choices, reward + 0.99 * dense @ values, -np.inf)
+        values = worth.max(axis=1)
+    seen = rollouts("Taxi-v4", lambda state: int(worth[state].argmax()), episodes=8, seed=0)
+    assert seen.ended.all()
+    assert (seen.final_states >= 500).all()
+    seen.check(world.mdp)
+    assert (dense[seen.states, seen.actions].max(axis=1) == 1).all()
+    bad = rollouts("Taxi-v4", lambda state: 4, episodes=1, max_steps=2)  # picks up nobody
+    refused(lambda: bad.check(world.mdp), "must be available", "action 4", "step 0")
+    bad.check(tacit.worlds.gymnasium("Taxi-v4", masks=False).mdp)
 
 
 @pytest.mark.parametrize("drawn", [0.0, np.nextafter(1.0, 0.0)])
@@ -213,8 +275,10 @@ def test_a_minari_dataset_is_read_as_it_was_collected(dataset):
             assert seen.final_states[episode] == states[-1]
             assert seen.ended[episode] == terminated
     assert 0 < seen.ended.sum() < seen.episodes  # both kinds are there
-    ends = from_minari(dataset.folder, sink=True).final_states
+    ends = from_minari(dataset.folder, ends=np.full(16, 16)).final_states
     assert np.array_equal(ends == 16, seen.ended)
+    own = from_minari(dataset.folder, ends=tacit.data.sources.terminal_states(LAKE))
+    assert np.array_equal(own.final_states, seen.final_states)
 
 
 def test_a_minari_folder_that_cannot_be_read(dataset, tmp_path):

@@ -434,47 +434,87 @@ def optimal_values(table, discount: float) -> np.ndarray:
     raise AssertionError("value iteration did not stop")
 
 
+def values_of(mdp, reward: np.ndarray) -> np.ndarray:
+    """[S] value iteration over the available actions; an end is worth what it pays."""
+    dense, values = mdp.dense(), np.zeros(mdp.states)
+    for _ in range(3000):
+        worth = np.where(mdp.choices, reward + mdp.discount * dense @ values, -np.inf).max(axis=1)
+        change, values = np.abs(worth - values).max(), worth
+        if change < 1e-12:
+            return values
+    raise AssertionError("value iteration did not stop")
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_values_are_those_of_the_table(gym, name):
+@pytest.mark.parametrize("masks", [True, False])
+def test_values_are_those_of_the_table(gym, name, masks):
     discount = 0.9
     table = gym.make(name).unwrapped.P
-    world = tacit.worlds.gymnasium(name, discount=discount)
+    world = tacit.worlds.gymnasium(name, discount=discount, masks=masks)
     reward, _ = world.truth.tables(world.mdp)
-    _, values, _ = oracles.best_policy(world.mdp, reward)
-    # Value iteration stops within discount / (1 - discount) of 1e-12.
-    np.testing.assert_allclose(values, np.append(optimal_values(table, discount), 0.0), atol=1e-9)
+    values, states = values_of(world.mdp, reward), len(table)
+    acting = ~world.mdp.ends[:states]
+    # Value iteration stops within discount / (1 - discount) of 1e-12. No mask rules out what pays.
+    expected = optimal_values(table, discount)
+    np.testing.assert_allclose(values[:states][acting], expected[acting], atol=1e-9)
+    assert (values[world.mdp.ends] == 0).all()
     assert_truth_is_made_of_features(world)
     assert_same_world(again(world), world)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_done_goes_to_the_sink_and_nothing_else_does(gym, name):
+def test_done_leads_to_ends_and_nothing_else_does(gym, name):
     source = gym.make(name).unwrapped
-    world = tacit.worlds.gymnasium(source)
-    states = len(source.P)
-    dense = world.mdp.dense()
+    world = tacit.worlds.gymnasium(source, masks=False)
+    mdp, states, dense = world.mdp, len(source.P), world.mdp.dense()
+    acting = np.flatnonzero(~mdp.ends[:states])
     done = np.array(
-        [
-            [sum(p for p, _, _, d in outs if d) for outs in source.P[s].values()]
-            for s in range(states)
-        ]
+        [[sum(p for p, _, _, d in outs if d) for outs in source.P[s].values()] for s in acting]
     )
-    np.testing.assert_allclose(dense[:states, :, states], done, atol=1e-12)
-    assert (dense[states, :, states] == 1).all()
-    assert world.mdp.absorbing[states]
-    assert (world.truth.reward[states] == 0).all()
-    np.testing.assert_allclose(world.mdp.initial[:states], source.initial_state_distrib, atol=1e-12)
+    np.testing.assert_allclose(dense[acting][:, :, mdp.ends].sum(axis=2), done, atol=1e-12)
+    assert mdp.available[acting].all()
+    assert (dense[mdp.ends] == 0).all()
+    reward, _ = world.truth.tables(mdp)
+    assert (reward[mdp.ends] == 0).all()
+    np.testing.assert_allclose(mdp.initial[:states], source.initial_state_distrib, atol=1e-12)
+    # Every end is the state where the table says it is over, or the second half of one.
+    ends = tacit.data.sources.terminal_states(source)
+    assert sorted(ends[ends >= 0]) == np.flatnonzero(mdp.ends).tolist()
 
 
-def test_an_episode_ends_in_the_sink(gym):
+def test_which_states_are_ends_and_which_are_split(gym):
+    lake, cliff, taxi = (tacit.worlds.gymnasium(name) for name in NAMES)
+    # Four holes and the goal; the goal, though its row of P leads on; four destinations, each of
+    # which a taxi also drives through with its passenger delivered.
+    assert np.flatnonzero(lake.mdp.ends).tolist() == [5, 7, 11, 12, 15]
+    assert (cliff.mdp.states, np.flatnonzero(cliff.mdp.ends).tolist()) == (48, [47])
+    assert (taxi.mdp.states, np.flatnonzero(taxi.mdp.ends).tolist()) == (504, [500, 501, 502, 503])
+    twins = np.flatnonzero(tacit.data.sources.terminal_states("Taxi-v4") >= 500)
+    assert [taxi.layout.state_name(500 + i) for i in range(4)] == [
+        f"the end of state {s}" for s in twins
+    ]
+    assert cliff.mdp.restricted
+    assert not taxi.mdp.available[:500].all()
+    for state in range(500):  # as the environment's own mask says
+        mask = gym.make("Taxi-v4").unwrapped.action_mask(state) if state % 97 == 0 else None
+        assert mask is None or np.array_equal(taxi.mdp.available[state], mask.astype(bool))
+
+
+def test_an_episode_ends_at_the_goal(gym):
     world = tacit.worlds.gymnasium("CliffWalking-v1")
     solution = tacit.solve(world.mdp, world.truth)
     walks = tacit.simulate(world.mdp, solution.policy, trajectories=3)
     # Eleven cells along the cliff, one up and one down: 13 steps at -1 each.
     assert walks.lengths.tolist() == [13, 13, 13]
     assert walks.ended.all()
-    assert (walks.final_states == 48).all()
+    assert (walks.final_states == 47).all()
     assert solution.value == pytest.approx(-(1 - 0.99**13) / 0.01)
+    assert tacit.solve(*_undiscounted("CliffWalking-v1")).value == pytest.approx(-13)
+
+
+def _undiscounted(name: str) -> tuple:
+    world = tacit.worlds.gymnasium(name, discount=1.0)
+    return world.mdp, world.truth
 
 
 def test_the_famous_value_of_the_frozen_lake(gym):
@@ -491,7 +531,6 @@ def test_grids_and_names(gym):
     assert cliff.action_name(1) == "right"
     assert taxi.action_name(5) == "drop off"
     assert lake.state_name(6) == "(1, 2)"
-    assert lake.state_name(16) == "the end"
     # The direction of each action is where the table says it leads, far from walls.
     table = gym.make("FrozenLake-v1", is_slippery=False).unwrapped.P
     for action, (down, right) in enumerate(lake.directions):
@@ -513,16 +552,35 @@ def test_a_table_by_hand_with_costs():
     world = tacit.worlds.gymnasium(
         two_rooms(), discount=0.5, costs=[[0.0, 3.0]], budgets=[1.0], initial=[0.5, 0.5]
     )
+    # State 1 is entered with `done` and without: its end is a state of its own, at the same cost.
+    assert world.mdp.ends.tolist() == [False, False, True]
     assert world.mdp.dense()[0, 1].tolist() == [0.0, 0.5, 0.5]
     assert world.truth.reward.tolist() == [[0.0, 4.0], [1.0, 0.0], [0.0, 0.0]]
-    assert world.truth.costs.tolist() == [[0.0, 3.0, 0.0]]
+    assert world.truth.costs.tolist() == [[0.0, 3.0, 3.0]]
     assert world.cost_weights[0].tolist() == [0.0, 3.0]
     assert world.mdp.initial.tolist() == [0.5, 0.5, 0.0]
+    assert world.layout.state_names == ("state 0", "state 1", "the end of state 1")
     by_action = tacit.worlds.gymnasium(two_rooms(), costs=[[[0.0, 1.0], [2.0, 0.0]]], budgets=[1.0])
     assert by_action.truth.costs.tolist() == [[[0.0, 1.0], [2.0, 0.0], [0.0, 0.0]]]
     assert by_action.mdp.initial.tolist() == [1.0, 0.0, 0.0]
     assert_truth_is_made_of_features(world)
     assert_truth_is_made_of_features(by_action)
+
+
+def test_a_state_that_only_an_end_would_leave_to_is_not_acted_in():
+    # 1 is entered with `done` alone; its own row, which leads on without, says nothing.
+    table = {
+        0: {0: [(1.0, 1, 1.0, True)]},
+        1: {0: [(1.0, 2, 5.0, False)]},
+        2: {0: [(1.0, 1, 0.0, False)]},
+    }
+    world = tacit.worlds.gymnasium(table, discount=0.5)
+    # Nothing but 2 enters 1 without an end, and 2 may be started in by nobody: but it may be acted
+    # in, as it is never entered with `done`. So 1 is split.
+    assert (world.mdp.states, np.flatnonzero(world.mdp.ends).tolist()) == (4, [3])
+    table[2] = {0: [(1.0, 1, 0.0, True)]}
+    world = tacit.worlds.gymnasium(table, discount=0.5)
+    assert (world.mdp.states, np.flatnonzero(world.mdp.ends).tolist()) == (3, [1])
 
 
 def test_a_list_of_lists_is_a_table_too():

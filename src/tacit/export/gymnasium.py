@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tacit.data.sources.episodes import where_over
+from tacit.data.sources.gymnasium import terminal_states
 from tacit.errors import InvalidModel
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
@@ -36,8 +38,14 @@ def environment(
     constraint and `info["cost"]` their sum, as safe reinforcement learning has it. Nothing is
     discounted: `unwrapped.discount` and `unwrapped.budgets` say what the objective asks for.
 
-    An episode terminates in a state that no action leaves and where nothing is paid or charged any
-    more; it is truncated after `max_steps`.
+    An episode terminates at an end, and in a state that no action leaves and where nothing is paid
+    or charged any more. What an end pays and charges comes with the step that leads there, times
+    the discount: it is due one step later, when nobody asks any more. An episode is truncated after
+    `max_steps`; one that starts at an end is over after one step, whatever is done.
+
+    `info["action_mask"]` [A] holds 1 for each action that is available in the new state, else 0. An
+    action that is not available changes nothing, pays the worst that there is (and not more than
+    0), charges the most, and sets `info["refused"]`.
 
     Args:
         mdp: the world.
@@ -74,9 +82,9 @@ def gymnasium_module() -> Any:
         ) from None
 
 
-def charges(costs: np.ndarray, state: int, action: int) -> Info:
-    """The entries `cost` and `costs` of an `info`, from the tables [K, S, A]."""
-    charged = np.array(costs[:, state, action])
+def charges(charged: np.ndarray) -> Info:
+    """The entries `cost` and `costs` of an `info`, from what each constraint is charged [K]."""
+    charged = np.array(charged)
     return {"cost": float(charged.sum()), "costs": charged}
 
 
@@ -100,7 +108,10 @@ def _environment_class() -> type:
             self.action_space = gymnasium.spaces.Discrete(mdp.actions)
             self.render_mode = "ansi"
             quiet = ~self.reward.any(axis=1) & ~self.costs.any(axis=(0, 2))
-            self._over = mdp.absorbing & quiet
+            self._over = mdp.ends | (mdp.absorbing & quiet)
+            # Never better than any action that is there, nor than an end.
+            self._worst = min(0.0, float(self.reward[mdp.choices].min()))
+            self._dearest = self.costs[:, mdp.choices].max(axis=1, initial=0.0)
             self._likely = np.cumsum(mdp.transitions.probabilities, axis=2)
             self._state, self._steps = 0, 0
 
@@ -116,22 +127,31 @@ def _environment_class() -> type:
             state, action = self._state, int(action)
             if not 0 <= action < self.mdp.actions:
                 raise InvalidModel(f"an action must be in 0..{self.mdp.actions - 1}; got {action}")
-            sums = self._likely[state, action]
-            # Scaled by the true last sum: rounding may leave it below 1.
-            place = np.searchsorted(sums, self.np_random.random() * sums[-1], side="right")
-            self._state = int(self.mdp.transitions.states[state, action, place])
+            reward, charged = self._worst, self._dearest
+            if taken := bool(self.mdp.available[state, action]):
+                sums = self._likely[state, action]
+                # Scaled by the true last sum: rounding may leave it below 1.
+                place = np.searchsorted(sums, self.np_random.random() * sums[-1], side="right")
+                self._state = int(self.mdp.transitions.states[state, action, place])
+                reward, charged = self.reward[state, action], self.costs[:, state, action]
+            if self.mdp.ends[self._state]:  # an end pays once; the same for all actions
+                if not taken:
+                    reward, charged = 0.0, np.zeros(len(self.costs))
+                weight = self.discount if taken else 1.0
+                reward = reward + weight * self.reward[self._state, 0]
+                charged = charged + weight * self.costs[:, self._state, 0]
             self._steps += 1
             truncated = self.max_steps is not None and self._steps >= self.max_steps
-            info = charges(self.costs, state, action)
-            info |= self._named() | {"action": self.layout.action_name(action)}
-            reward = float(self.reward[state, action])
-            return self._state, reward, bool(self._over[self._state]), truncated, info
+            info = charges(charged) | self._named() | {"action": self.layout.action_name(action)}
+            info |= {} if taken else {"refused": True}
+            return self._state, float(reward), bool(self._over[self._state]), truncated, info
 
         def render(self) -> str:
             return self.layout.state_name(self._state)
 
         def _named(self) -> Info:
-            return {"state": self.layout.state_name(self._state)}
+            mask = self.mdp.available[self._state].astype(np.int8)
+            return {"state": self.layout.state_name(self._state), "action_mask": mask}
 
     return TacitEnvironment
 
@@ -146,11 +166,14 @@ def wrapper(
     state_of: StateOf | None = None,
     action_of: StateOf | None = None,
     replace_reward: bool = True,
+    discount: float = 1.0,
+    ends: npt.ArrayLike | None = None,
 ) -> Env:
     """The environment, with the reward and the costs of the objective added to every step.
 
-    A step is paid by the state it was taken in and by its action. `info` gets `recovered_reward`,
-    `environment_reward`, `costs` [K] and their sum `cost`.
+    A step is paid by the state it was taken in and by its action. One that terminates the episode
+    also gets what its end pays and charges, once, times the discount. `info` gets
+    `recovered_reward`, `environment_reward`, `costs` [K] and their sum `cost`.
 
     Args:
         env: a Gymnasium environment.
@@ -159,6 +182,10 @@ def wrapper(
             observations are these numbers.
         action_of: the number of an action; None where actions are these numbers.
         replace_reward: whether the reward of a step is the recovered one, or stays as it is.
+        discount: of the model: what an end pays comes a step early, with the last one.
+        ends: [S] the state in which an episode is over, by the one that is observed as it
+            terminates; None for those of `tacit.data.sources.terminal_states` where the environment
+            has a table `P` and numbers its states, else for the state itself.
     """
     gymnasium = gymnasium_module()
     if not isinstance(env, gymnasium.Env):
@@ -179,7 +206,31 @@ def wrapper(
             raise InvalidModel(
                 f"the objective knows {count} numbers, from 0; got {space}: pass {name}"
             )
-    return _wrapper_class()(env, found, state_of, action_of, replace_reward)
+    over = where_over(*_terminals(env, found, ends, state_of is None))
+    if not 0.0 <= discount <= 1.0:
+        raise InvalidModel(f"discount must be in [0, 1]; got {discount!r:.60}")
+    return _wrapper_class()(env, found, (state_of, action_of), replace_reward, discount, over)
+
+
+def _terminals(
+    env: Env, objective: Objective, ends: npt.ArrayLike | None, plain: bool
+) -> tuple[npt.ArrayLike | None, int]:
+    """The states in which episodes are over, None for all as observed, and how many there are.
+
+    `plain` where observations are numbers of states.
+    """
+    known = len(objective.reward)
+    count = int(getattr(env.observation_space, "n", known)) if plain else known
+    if ends is None:
+        found = terminal_states(env) if plain else None
+        # An objective of fewer states was recovered without the ends that are split off.
+        fits = found is not None and len(found) == count and found.max() < known
+        return found if fits else None, count
+    if np.max(ends, initial=-1) >= known:
+        raise InvalidModel(
+            f"ends must be states of the objective, 0..{known - 1}; got {np.max(ends)}"
+        )
+    return ends, count
 
 
 def _actions(objective: Objective) -> int | None:
@@ -211,16 +262,18 @@ def _wrapper_class() -> type:
             self,
             env: Env,
             objective: Objective,
-            state_of: StateOf | None,
-            action_of: StateOf | None,
+            rules: tuple[StateOf | None, StateOf | None],
             replace_reward: bool,
+            discount: float,
+            ends: np.ndarray,
         ) -> None:
             super().__init__(env)
             actions = _actions(objective)
             states = objective.reward.shape[0]
             self.rewards, self.costs = objective.tables_of(states, actions or 1)
             self.budgets = objective.budgets
-            self._rules, self._by_action = (state_of, action_of), actions is not None
+            self._rules, self._by_action = rules, actions is not None
+            self._discount, self._ends = discount, ends
             self._replace = replace_reward
             self._state = 0
 
@@ -236,8 +289,19 @@ def _wrapper_class() -> type:
                 taken = _numbered(action, self._rules[1], self.rewards.shape[1], "action_of")
             observation, reward, terminated, truncated, info = self.env.step(action)
             self._see(observation)
-            paid = float(self.rewards[state, taken])
-            info = {**info, **charges(self.costs, state, taken)}
+            paid, charged = self.rewards[state, taken], self.costs[:, state, taken]
+            if terminated:
+                end = int(self._ends[self._state])
+                rows = np.concatenate([self.rewards[None, end], self.costs[:, end]])
+                if np.ptp(rows, axis=1).any():
+                    raise InvalidModel(
+                        "the objective must pay the same for all actions where an episode ends; "
+                        f"it does not in state {end}: pass `ends`"
+                    )
+                paid = paid + self._discount * rows[0, 0]
+                charged = charged + self._discount * rows[1:, 0]
+            paid = float(paid)
+            info = {**info, **charges(charged)}
             info |= {"recovered_reward": paid, "environment_reward": reward}
             return observation, paid if self._replace else reward, terminated, truncated, info
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.sources.gymnasium import made
+from tacit.data.sources.gymnasium import Outcomes, Table, action_masks, made
 from tacit.errors import InvalidModel
 from tacit.model.mdp import MDP, Successors
 from tacit.model.names import Layout
 from tacit.model.objective import Features
 from tacit.worlds.world import World, recipe
-
-# P[state][action]: (probability, next state, reward, done) of every outcome.
-Table = Mapping[int, Any] | Sequence[Any]
 
 # Action names and directions by the environment's class; its table does not tell them.
 _ACTIONS = {
@@ -33,14 +29,16 @@ def gymnasium(
     initial: npt.ArrayLike | None = None,
     costs: npt.ArrayLike | None = None,
     budgets: npt.ArrayLike | None = None,
+    masks: bool = True,
 ) -> World:
-    """The `World` of a toy-text environment: its S states and a sink, number S.
+    """The `World` of a toy-text environment: its S states, and further ones for some ends.
 
-    A transition marked `done` keeps its reward and leads to the sink, which nothing leaves and
-    where reward and costs are 0. (`done` sits on transitions, not on states: Taxi enters some
-    states both with and without it.) So a state that is only entered with `done`, a hole of the
-    frozen lake, is never occupied: what it should cost is charged to the actions that lead there.
-    The reward [S + 1, A] is the expected one of each action.
+    A transition marked `done` ends the episode where it leads. A state that is entered with `done`
+    alone, a hole of the frozen lake, is an end: it has no action, and what it costs it costs once,
+    on arrival. (`done` sits on transitions, not on states.) One that is also entered without, as
+    some of Taxi's, or started in, is split: its end is a state of its own, S or more, called "the
+    end of" the other; `tacit.data.sources.terminal_states` numbers them alike. The reward [S', A]
+    is the expected one of each action, 0 at ends.
 
     The features of the reward are one column, the environment's reward, of weight 1. A cost by
     state has one feature a state, so its weights are the costs themselves; a cost by state and
@@ -49,31 +47,42 @@ def gymnasium(
     Args:
         environment: a name such as "FrozenLake-v1", an environment, or the table `P` itself:
             `P[state][action]` is a list of (probability, next state, reward, done).
-        discount: of the model.
+        discount: of the model; 1 where every state can reach an end.
         initial: [S] distribution of the first state; None takes the environment's
             `initial_state_distrib`, or state 0 where there is none.
         costs: [K, S] or [K, S, A] what each constraint charges; None for no constraint.
         budgets: [K] largest expected discounted cost of each.
+        masks: whether actions that the environment's own `action_mask(state)` rules out, as in
+            `info["action_mask"]`, are not available. Taxi has masks: they leave out what would
+            change nothing.
     """
     table, source, name = _table(environment)
-    transitions, reward = _outcomes(table)
-    states, actions = len(table), len(table[0])
-    mdp = MDP(transitions, _initial(initial, source, states), discount)
-    cost_features, cost_weights = _cost_features(costs, states, actions)
+    outcomes = Outcomes.of(table)
+    states, actions = outcomes.shape
+    start = _initial(initial, source, states)
+    ends = outcomes.terminals(start)
+    twins = np.flatnonzero(ends >= states)
+    transitions, reward = _moves(outcomes, ends)
+    available = np.ones(reward.shape, bool)
+    if masks and callable(getattr(source, "action_mask", None)):
+        available[:states] = action_masks(source)
+    available[ends[ends >= 0]] = False
+    reward[~available.any(axis=1)] = 0.0
+    mdp = MDP(transitions, np.append(start, np.zeros(len(twins))), discount, available=available)
+    cost_features, cost_weights = _cost_features(costs, states, actions, twins)
     features = Features(reward[:, :, None], cost_features, reward_names=["reward"])
     truth = features.objective([1.0], cost_weights, [] if budgets is None else budgets)
-    asked = {"environment": name, "discount": mdp.discount}
+    asked = {"environment": name, "discount": mdp.discount, "masks": masks}
     # Only an environment known by its name can be written down as a call.
     plain = isinstance(environment, str) and initial is None and costs is None
-    shown = recipe("gymnasium", asked) if plain else ""
     return World(
         mdp=mdp,
         features=features,
         truth=truth,
         reward_weights=np.ones(1),
         cost_weights=cost_weights,
-        layout=_layout(source, states, actions),
-        recipe=shown,
+        layout=_layout(source, states, actions, twins),
+        recipe=recipe("gymnasium", asked, {"masks": True}) if plain else "",
     )
 
 
@@ -101,64 +110,30 @@ def _table(environment: Any) -> tuple[Table, object, str]:
     return table, source, name
 
 
-def _outcomes(table: Table) -> tuple[Successors, np.ndarray]:
-    """Transitions of S + 1 states, `done` ones sent to the last, and expected reward [S + 1, A]."""
-    states, actions = len(table), len(table[0])
-    rows = []
-    for s in range(states):
-        if len(table[s]) != actions:
-            raise InvalidModel(
-                f"every state of P must have the same {actions} actions; "
-                f"state {s} has {len(table[s])}"
-            )
-        for a in range(actions):
-            for outcome in _listed(table, s, a):
-                rows.append((s, a, *outcome))
-    columns = np.array(rows, dtype=np.float64)
-    _check_next_states(columns, states)
-    state, action, following = (columns[:, i].astype(np.int64) for i in (0, 1, 3))
-    done = columns[:, 5] != 0
+def _moves(outcomes: Outcomes, ends: np.ndarray) -> tuple[Successors, np.ndarray]:
+    """Transitions of all S' states, `done` ones to their ends, and expected reward [S', A]."""
+    states, actions = outcomes.shape
+    state, action, following = outcomes.moves.T
     row = state * actions + action
     count = np.bincount(row, minlength=states * actions)
     slot = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-    target = np.full(((states + 1) * actions, max(1, int(count.max()))), states, dtype=np.int64)
+    every = max(states, int(ends.max()) + 1)
+    target = np.zeros((every * actions, max(1, int(count.max()))), dtype=np.int64)
     probability = np.zeros(target.shape)
-    probability[states * actions :, 0] = 1.0  # the sink stays
-    target[row, slot] = np.where(done, states, following)
-    probability[row, slot] = columns[:, 2]
-    expected = np.bincount(row, weights=columns[:, 2] * columns[:, 4], minlength=len(target))
-    shape = (states + 1, actions, -1)
+    over = outcomes.done & (ends[following] >= 0)  # the rows of ends are not looked at
+    target[row, slot] = np.where(over, ends[following], following)
+    probability[row, slot] = outcomes.probabilities
+    paid = outcomes.probabilities * outcomes.rewards
+    expected = np.bincount(row, weights=paid, minlength=len(target))
+    shape = (every, actions, -1)
     return (
         Successors(target.reshape(shape), probability.reshape(shape)),
         expected.reshape(shape[:2]),
     )
 
 
-def _listed(table: Table, state: int, action: int) -> list[tuple[float, float, float, float]]:
-    """The outcomes (probability, next state, reward, done) of one action, as numbers."""
-    place = f"P[{state}][{action}]"
-    try:
-        outcomes = [(float(p), float(n), float(r), float(d)) for p, n, r, d in table[state][action]]
-    except (TypeError, ValueError, KeyError, IndexError):
-        raise InvalidModel(
-            f"{place} must be a list of (probability, next state, reward, done)"
-        ) from None
-    if not outcomes:
-        raise InvalidModel(f"{place} must list at least one outcome; got none")
-    return outcomes
-
-
-def _check_next_states(columns: np.ndarray, states: int) -> None:
-    inside = np.isin(columns[:, 3], np.arange(states))  # false for fractions and NaN too
-    if not inside.all():
-        s, a, _, following = columns[int(np.argmin(inside)), :4]
-        raise InvalidModel(
-            f"next states must be in 0..{states - 1}; P[{s:.0f}][{a:.0f}] has {following:g}"
-        )
-
-
 def _initial(given: npt.ArrayLike | None, source: object, states: int) -> np.ndarray:
-    """[S + 1] the distribution of the first state; never the sink."""
+    """[S] the distribution of the first state."""
     if given is None:
         given = getattr(source, "initial_state_distrib", None)
     if given is None:
@@ -166,13 +141,13 @@ def _initial(given: npt.ArrayLike | None, source: object, states: int) -> np.nda
     start = np.asarray(given, dtype=np.float64)
     if start.shape != (states,):
         raise InvalidModel(f"initial must have shape [S] = ({states},); got {start.shape}")
-    return np.append(start, 0.0)
+    return start
 
 
 def _cost_features(
-    costs: npt.ArrayLike | None, states: int, actions: int
+    costs: npt.ArrayLike | None, states: int, actions: int, twins: np.ndarray
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """One feature map and one weight vector per constraint, 0 in the sink."""
+    """One feature map and one weight vector per constraint; an end costs what its state does."""
     if costs is None:
         return [], []
     tables = np.asarray(costs, dtype=np.float64)
@@ -182,13 +157,13 @@ def _cost_features(
             f"got {tables.shape}"
         )
     if tables.ndim == 2:
-        one_hot = np.eye(states + 1, states)
+        one_hot = np.eye(states)[[*range(states), *twins]]
         return [one_hot] * len(tables), list(tables)
-    padded = np.pad(tables, ((0, 0), (0, 1), (0, 0)))
+    padded = np.pad(tables, ((0, 0), (0, len(twins)), (0, 0)))
     return [table[:, :, None] for table in padded], [np.ones(1)] * len(tables)
 
 
-def _layout(source: Any, states: int, actions: int) -> Layout:
+def _layout(source: Any, states: int, actions: int, twins: np.ndarray) -> Layout:
     """Rows and columns where the environment tells them, and the names its class is known by."""
     shape = getattr(source, "shape", None)
     if shape is None and hasattr(source, "nrow"):
@@ -202,4 +177,5 @@ def _layout(source: Any, states: int, actions: int) -> Layout:
     state_names = tuple(f"state {s}" for s in range(states))
     if rows:
         state_names = tuple(f"({s // columns}, {s % columns})" for s in range(states))
-    return Layout(rows, columns, directions if rows else (), (*state_names, "the end"), names)
+    state_names += tuple(f"the end of {state_names[s]}" for s in twins)
+    return Layout(rows, columns, directions if rows else (), state_names, names)

@@ -1,22 +1,23 @@
-"""The states and actions of Gymnasium's discrete spaces, as numbers from 0."""
+"""Gymnasium: discrete spaces as numbers from 0, tables `P`, and action masks."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.model.transitions import ROW_SUM_TOLERANCE
 
 MOST = 2**31 - 1
 
 # Spaces, their elements and environments: Gymnasium is not needed to import this.
 Foreign = Any
+# P[state][action]: (probability, next state, reward, done) of every outcome.
+Table = Mapping[int, Any] | Sequence[Any]
 
 
 def size(space: Foreign, what: str) -> int:
@@ -115,100 +116,157 @@ def made(name: str) -> Foreign:
         raise InvalidModel(f"Gymnasium cannot make {name!r}: {reason:.120}") from None
 
 
-def rollouts(
-    environment: Foreign,
-    policy: npt.ArrayLike | Callable[[int], int],
-    *,
-    episodes: int = 100,
-    seed: int = 0,
-    max_steps: int = 1000,
-    sink: bool = False,
-) -> Demonstrations:
-    """Demonstrations of a policy in a discrete environment.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Outcomes:
+    """The outcomes listed in a table `P`, one after the other, in M rows.
 
-    An episode that the environment terminates has `ended`; one that it truncates, or that is cut
-    after `max_steps`, has not. The same seed gives the same episodes, if the environment keeps to
-    its own seed. Nothing is closed.
+    Attributes:
+        shape: (S, A), how many states and actions there are.
+        moves: [M, 3] state, action and next state.
+        probabilities: [M] of each outcome.
+        rewards: [M] what it pays.
+        done: [M] bool, whether it ends the episode.
+    """
+
+    shape: tuple[int, int]
+    moves: np.ndarray
+    probabilities: np.ndarray
+    rewards: np.ndarray
+    done: np.ndarray
+
+    @classmethod
+    def of(cls, table: Table) -> Outcomes:
+        """The outcomes of a table, checked entry by entry."""
+        states, actions = len(table), len(table[0])
+        rows = []
+        for s in range(states):
+            if len(table[s]) != actions:
+                raise InvalidModel(
+                    f"every state of P must have the same {actions} actions; "
+                    f"state {s} has {len(table[s])}"
+                )
+            for a in range(actions):
+                rows += [(s, a, *outcome) for outcome in _listed(table, s, a)]
+        columns = np.array(rows, dtype=np.float64)
+        inside = np.isin(columns[:, 3], np.arange(states))  # false for fractions and NaN too
+        if not inside.all():
+            s, a, _, following = columns[int(np.argmin(inside)), :4]
+            raise InvalidModel(
+                f"next states must be in 0..{states - 1}; P[{s:.0f}][{a:.0f}] has {following:g}"
+            )
+        moves = columns[:, [0, 1, 3]].astype(np.int64)
+        return cls(
+            shape=(states, actions),
+            moves=moves,
+            probabilities=columns[:, 2],
+            rewards=columns[:, 4],
+            done=columns[:, 5] != 0,
+        )
+
+    def terminals(self, initial: np.ndarray) -> np.ndarray:
+        """[S] where an episode is over that is `done` in each state; -1 where none is.
+
+        `done` sits on outcomes, not on states. A state that nothing enters in another way is an end
+        itself: nobody acts there, whatever its rows say. One that is also entered without `done`,
+        or started in, is two: the end has a number of its own, S or more, in the order of states.
+
+        Args:
+            initial: [S] distribution of the first state.
+        """
+        begin, after, likely = self.moves[:, 0], self.moves[:, 2], self.probabilities > 0
+        acting = (initial > 0) | ~np.isin(np.arange(self.shape[0]), after[self.done & likely])
+        entered = acting
+        while True:  # each round lets another state act, or is the last
+            entered = entered.copy()
+            entered[after[~self.done & likely & acting[begin]]] = True
+            if (entered == acting).all():
+                break
+            acting = entered
+        over = np.zeros_like(acting)
+        over[after[self.done & likely & acting[begin]]] = True
+        places = np.where(acting, -1, np.arange(self.shape[0]))
+        places[acting & over] = self.shape[0] + np.arange(int((acting & over).sum()))
+        return places
+
+
+def _listed(table: Table, state: int, action: int) -> list[tuple[float, float, float, float]]:
+    """The outcomes (probability, next state, reward, done) of one action, as numbers."""
+    place = f"P[{state}][{action}]"
+    try:
+        outcomes = [(float(p), float(n), float(r), float(d)) for p, n, r, d in table[state][action]]
+    except (TypeError, ValueError, KeyError, IndexError):
+        raise InvalidModel(
+            f"{place} must be a list of (probability, next state, reward, done)"
+        ) from None
+    if not outcomes:
+        raise InvalidModel(f"{place} must list at least one outcome; got none")
+    return outcomes
+
+
+def terminal_states(environment: Foreign) -> np.ndarray | None:
+    """[S] where an episode is over that terminates in each state, -1 where none does.
+
+    None for an environment without a table `P`. The numbers are those of `tacit.worlds.gymnasium`:
+    a state that is also entered without an end has a second one for its end, number S or more.
 
     Args:
-        environment: a Gymnasium environment whose observations and actions are discrete, or its
-            name. Elements of compound spaces are numbered in row-major order.
-        policy: [S, A] one distribution over actions a state; a row S for the sink may follow. Or a
-            function from the number of a state to that of an action.
-        episodes: how many to collect.
-        seed: of the environment and of the choices.
-        max_steps: most steps of an episode.
-        sink: whether a terminated episode ends in an added state, number S, as the world of
-            `tacit.worlds.gymnasium` has it; else in the state that was observed last.
+        environment: a Gymnasium environment, or its name.
     """
-    environment = made(environment) if isinstance(environment, str) else environment
-    states = size(environment.observation_space, "observations")
-    actions = size(environment.action_space, "actions")
-    for name, value in (("episodes", episodes), ("max_steps", max_steps)):
-        if value < 1:
-            raise InvalidModel(f"{name} must be at least 1; got {value}")
-    choose = _chooser(policy, states, actions, np.random.default_rng(seed))
-    seen: list[int] = []
-    taken: list[int] = []
-    offsets, ended, final = [0], [], []
-    for episode in range(episodes):
-        observation, _ = environment.reset(seed=seed if episode == 0 else None)
-        terminated = truncated = False
+    source = made(environment) if isinstance(environment, str) else environment
+    source = getattr(source, "unwrapped", source)
+    table, start = getattr(source, "P", None), getattr(source, "initial_state_distrib", None)
+    if table is None:
+        return None
+    start = np.arange(len(table)) == 0 if start is None else np.asarray(start)
+    return Outcomes.of(table).terminals(start)
+
+
+def action_masks(
+    environment: Foreign, *, episodes: int = 100, max_steps: int = 1000, seed: int = 0
+) -> np.ndarray | None:
+    """[S, A] bool, the actions that `info["action_mask"]` allows; None where nothing is masked.
+
+    An environment that tells the mask of any state, by `action_mask(state)` as Taxi does, is asked
+    for all of them. Any other is walked at random by allowed actions; a state that is not met on
+    the way keeps all its actions.
+
+    Args:
+        environment: a Gymnasium environment whose observations and actions are discrete.
+        episodes: how many to walk.
+        max_steps: most steps of an episode.
+        seed: of the walk.
+    """
+    seen_by, taken_by = environment.observation_space, environment.action_space
+    shape = (size(seen_by, "observations"), size(taken_by, "actions"))
+    mask_of = getattr(environment.unwrapped, "action_mask", None)
+    if not callable(mask_of) and "action_mask" not in environment.reset(seed=seed)[1]:
+        return None
+    masks, told = np.ones(shape, bool), np.zeros(shape[0], bool)
+
+    def tell(state: int, given: npt.ArrayLike) -> None:
+        mask = np.asarray(given).astype(bool)
+        if mask.shape != shape[1:]:
+            raise InvalidModel(f"an action mask must have shape {shape[1:]}; got {mask.shape}")
+        if told[state] and not np.array_equal(mask, masks[state]):
+            raise InvalidModel(
+                f"an action mask must depend on the state; in state {state} it does not"
+            )
+        masks[state], told[state] = mask, True
+
+    if callable(mask_of):
+        for state in range(shape[0]):
+            tell(state, mask_of(state))
+        return masks
+    random = np.random.default_rng(seed)
+    for _ in range(episodes):
+        observation, info = environment.reset()
         for _ in range(max_steps):
-            state = int(number(environment.observation_space, observation, "observations"))
-            action = choose(state)
-            seen.append(state)
-            taken.append(action)
-            chosen = element(environment.action_space, action)
-            observation, _, terminated, truncated, _ = environment.step(chosen)
+            state = int(number(seen_by, observation, "observations"))
+            tell(state, info["action_mask"])
+            if not masks[state].any():
+                break
+            chosen = element(taken_by, int(random.choice(np.flatnonzero(masks[state]))))
+            observation, _, terminated, truncated, info = environment.step(chosen)
             if terminated or truncated:
                 break
-        offsets.append(len(seen))
-        ended.append(bool(terminated))
-        last = int(number(environment.observation_space, observation, "observations"))
-        final.append(states if sink and terminated else last)
-    return Demonstrations(
-        np.array(seen), np.array(taken), np.array(offsets), np.array(ended), np.array(final)
-    )
-
-
-def _chooser(
-    policy: npt.ArrayLike | Callable[[int], int],
-    states: int,
-    actions: int,
-    random: np.random.Generator,
-) -> Callable[[int], int]:
-    """A function from a state to an action: the given one, checked, or draws from a table."""
-    if callable(policy):
-
-        def ask(state: int) -> int:
-            action = np.asarray(policy(state))
-            if action.dtype.kind not in "iu" or action.ndim or not 0 <= action < actions:
-                raise InvalidModel(
-                    f"the policy must return an action from 0 to {actions - 1}; "
-                    f"got {action!s:.40} in state {state}"
-                )
-            return int(action)
-
-        return ask
-    table = np.asarray(policy, dtype=np.float64)
-    if table.shape not in ((states, actions), (states + 1, actions)):
-        raise InvalidModel(
-            f"the policy must be a function, or a table of shape {(states, actions)}; "
-            f"got shape {table.shape}"
-        )
-    odd = ~((table >= 0).all(axis=1) & (np.abs(table.sum(axis=1) - 1) <= ROW_SUM_TOLERANCE))
-    if odd.any():
-        state = int(np.argmax(odd))
-        raise InvalidModel(
-            f"the policy must be distributions over actions; state {state} has {table[state]}"
-        )
-    likely = np.cumsum(table, axis=1)
-    # Rounding must not choose an action beyond the last one that is possible.
-    last = actions - 1 - np.argmax(table[:, ::-1] > 0, axis=1)
-
-    def draw(state: int) -> int:
-        chosen = int(np.searchsorted(likely[state], random.random(), side="right"))
-        return min(chosen, int(last[state]))
-
-    return draw
+    return masks

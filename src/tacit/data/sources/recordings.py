@@ -7,20 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
+from tacit.data.sources.episodes import where_over
 from tacit.data.sources.gymnasium import Foreign, number, size
 from tacit.errors import InvalidDemonstrations, TacitError
 
 
-def from_minari(dataset: Foreign, *, sink: bool = False) -> Demonstrations:
+def from_minari(dataset: Foreign, *, ends: npt.ArrayLike | None = None) -> Demonstrations:
     """The demonstrations of a Minari dataset with discrete spaces, read without a network.
 
     Args:
         dataset: a `MinariDataset`, the folder of one (HDF5 or Arrow), or the name of one that is
             stored on this machine.
-        sink: whether a terminated episode ends in an added state, number S, as the world of
-            `tacit.worlds.gymnasium` has it; else in the state that was observed last.
+        ends: [S] where an episode is over that terminates in each state, as `terminal_states` of
+            its environment tells; None for the state itself.
     """
     source = dataset
     if hasattr(dataset, "iterate_episodes"):
@@ -29,6 +31,7 @@ def from_minari(dataset: Foreign, *, sink: bool = False) -> Demonstrations:
         dataset = _opened(dataset)
     states = size(dataset.observation_space, "observations")
     size(dataset.action_space, "actions")
+    over = where_over(ends, states)
     pairs, ended = [], []
     try:
         for episode in dataset.iterate_episodes():
@@ -36,8 +39,8 @@ def from_minari(dataset: Foreign, *, sink: bool = False) -> Demonstrations:
             seen = number(dataset.observation_space, episode.observations, what + "observations")
             taken = number(dataset.action_space, episode.actions, what + "actions")
             terminated = bool(len(taken)) and bool(episode.terminations[-1])
-            if sink and terminated:
-                seen = np.append(seen[: len(taken)], states)
+            if terminated:
+                seen = np.append(seen[: len(taken)], over[seen[len(taken)]])
             pairs.append((seen, taken))
             ended.append(terminated)
     except TacitError:
