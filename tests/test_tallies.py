@@ -445,3 +445,28 @@ def test_unavailable_steps_are_refused_by_episode_and_step(tmp_path):
     parts = tacit.data.PartitionedDemonstrations(folder, workers=1)
     with pytest.raises(InvalidDemonstrations, match=r"part-00001.parquet, row 3: every action"):
         parts.tally(mdp)
+
+
+def test_bounds_know_that_an_episode_could_have_been_longer():
+    from tacit.inverse.expectations import expectations
+
+    # A coin is tossed until it shows heads; every toss counts 1, the end nothing.
+    table = np.array([[[0.5, 0.5]], [[0.0, 0.0]]])
+    features = tacit.Features(np.array([[1.0], [0.0]]))
+    held, walks = 0, None
+    for seed in range(40):
+        mdp = tacit.MDP(table, [1, 0], 0.9, available=[[1], [0]])
+        lengths = np.random.default_rng(seed).geometric(0.5, size=10)
+        walks = Demonstrations.from_trajectories(
+            [([0] * n + [1], [0] * n) for n in lengths], ended=np.ones(10, bool)
+        )
+        seen = expectations(mdp, features, walks)
+        held += abs(seen.reward[0] - 1 / (1 - 0.45)) <= seen.hoeffding()[0][0]
+        # A tossing may go on for ever: its range is 1 / (1 - discount), whatever was seen.
+        assert seen.hoeffding()[0][0] == pytest.approx(10 * np.sqrt(np.log(2 / 0.05) / 20))
+    assert held == 40
+    endless = expectations(tacit.MDP(table, [1, 0], 1.0, available=[[1], [0]]), features, walks)
+    assert np.isinf(endless.hoeffding()[0]).all()
+    assert np.isinf(endless.bernstein()[0]).all()
+    assert endless.truncation[0].tolist() == [0.0]
+    assert endless.horizons.longest == walks.lengths.max() + 1

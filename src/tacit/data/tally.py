@@ -25,7 +25,8 @@ class Horizons:
     Attributes:
         number: E, how many trajectories there are.
         mean: of the steps covered.
-        square: mean of their squares.
+        square: mean of their squares, for bounds on sums: of an episode that is complete, of the
+            most that it could have taken. Infinite at discount 1, where nothing bounds that.
         longest: the most that one covers.
     """
 
@@ -161,7 +162,11 @@ class Tally:
         return float(self.cut[~known].sum() / self.trajectories)
 
     def horizons(self, known: np.ndarray) -> Horizons:
-        """How many discounted steps the trajectories cover, with the rest where it is known."""
+        """How many discounted steps the trajectories cover, with the rest where it is known.
+
+        `known` [S] bool are the states in which a trajectory is complete, ends among them: it could
+        have been longer, and a bound must know it.
+        """
         squares, longest, number = self.squares, self.longest, self.trajectories
         if self.discount < 1.0:
             full = 1.0 / (1.0 - self.discount)
@@ -171,7 +176,7 @@ class Tally:
         return Horizons(
             number=number,
             mean=(float(self.discounted.sum()) + rest) / number,
-            square=float(squares.sum() / number),
+            square=float(squares.sum() / number) if self.discount < 1.0 else np.inf,
             longest=float(longest.max()),
         )
 

@@ -68,20 +68,21 @@ class Expectations:
     def hoeffding(self, confidence: float = 0.95) -> Blocks:
         """([D], [D_1], ...) bounds on |means - their expectation|, all true at once.
 
-        Hoeffding's inequality over independent trajectories: it knows the ranges only.
+        Hoeffding's inequality over independent trajectories: it knows the ranges only. Infinite at
+        discount 1, where sums have none.
         """
         chances = np.log(2 * _count(self.means) / _risk(confidence))
-        spread = np.sqrt(self.horizons.square * chances / (2 * self.trajectories))
-        return tuple(spread * span for span in self.spans)
+        spread = float(np.sqrt(self.horizons.square * chances / (2 * self.trajectories)))
+        return tuple(_missed(spread, span) for span in self.spans)
 
     def bernstein(self, confidence: float = 0.95) -> Blocks:
         """([D], [D_1], ...) bounds on |means - their expectation|, all true at once.
 
         The empirical Bernstein inequality (Maurer and Pontil, 2009, theorem 4), both sides: it uses
-        the observed deviations. Infinite for a single trajectory.
+        the observed deviations. Infinite for a single trajectory, and at discount 1.
         """
         number = self.trajectories
-        if number < 2:
+        if number < 2 or np.isinf(self.horizons.square):
             return tuple(np.full(len(part), np.inf) for part in self.means)
         chances = np.log(4 * _count(self.means) / _risk(confidence))
         rest = 7.0 * self.horizons.longest * chances / (3.0 * (number - 1))
@@ -162,7 +163,7 @@ def expectations_from_start(
         deviations=tuple(np.split(deviations, ends[:-1])),
         truncation=tuple(_missed(missing, np.abs(_flat(table)).max(axis=0)) for table in maps),
         spans=tuple(_spans(mdp, table) for table in maps),
-        horizons=tally.horizons(known),
+        horizons=tally.horizons(known | mdp.ends),
         visitation=visits,
     )
 

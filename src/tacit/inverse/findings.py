@@ -242,6 +242,8 @@ def guarantee_findings(seen: Expectations, reached: Blocks) -> list[Finding]:
     hoeffding = seen.guarantee(reached, seen.hoeffding())
     bernstein = seen.guarantee(reached, seen.bernstein())
     bounds = [min(pair) for pair in zip(hoeffding, bernstein, strict=True)]
+    if not np.isfinite(bounds).all():  # without a discount sums have no range
+        return []
     parts = ["reward"] + [f"cost {k}" for k in range(len(bounds) - 1)]
     listed = "; ".join(f"{name} {bound:.3g}" for name, bound in zip(parts, bounds, strict=True))
     said = (
