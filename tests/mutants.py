@@ -482,7 +482,7 @@ MUTANTS = (
     mutant(
         "export: an episode ends where it is still paid",
         "export",
-        ("self._over = mdp.absorbing & quiet", "self._over = mdp.absorbing"),
+        ("mdp.ends | (mdp.absorbing & quiet)", "mdp.ends | mdp.absorbing"),
     ),
     mutant(
         "export: the policy is the visitation",
@@ -492,10 +492,13 @@ MUTANTS = (
     mutant(
         "export: costs of the state arrived in",
         "export",
-        (
-            "info = charges(self.costs, state, action)",
-            "info = charges(self.costs, self._state, action)",
-        ),
+        ("self.costs[:, state, action]", "self.costs[:, self._state, action]"),
+    ),
+    mutant(
+        "export: an end is never paid",
+        "export",
+        ("weight = self.discount if taken else 1.0", "weight = 0.0"),
+        ("paid = paid + self._discount * rows[0, 0]", "paid = paid + 0.0"),
     ),
     # Judges
     mutant(

@@ -480,3 +480,79 @@ def test_no_home_no_terminal_and_no_locale_are_enough(tmp_path):
     assert done.returncode == 2
     assert done.stderr.count(b"\n") >= 1
     assert b"Traceback" not in done.stderr
+
+
+STREETS = {
+    "problem.toml": """
+discount = 1
+initial = "home"
+[features]
+reward = ["length"]
+costs = [["toll"]]
+[truth]
+reward = [-1.0]
+costs = [[1.0]]
+budgets = [0.6]
+""",
+    "features.csv": "state,length,toll\nhome,1,0\nbridge,1,1\nford,3,0\nlane,2,0\nwork,0,0\n",
+    "transitions.csv": """state,action,next_state,probability
+home,left,bridge,1
+home,right,ford,1
+home,straight,lane,1
+bridge,straight,work,1
+ford,straight,work,1
+ford,left,lane,1
+lane,straight,work,1
+lane,left,bridge,1
+""",
+}
+
+
+@pytest.mark.parametrize("solver", ["column-generation", "occupancy-lp", "soft-dual"])
+def test_streets_that_end_are_solved_without_a_discount(solver, tmp_path, capsys):
+    (tmp_path / "p").mkdir()
+    for name, text in STREETS.items():
+        (tmp_path / "p" / name).write_text(text)
+    noise = ["--temperature", 0.01] if solver == "soft-dual" else []
+    words = ["solve", tmp_path / "p", "--solver", solver, *noise, "--out", tmp_path / "s"]
+    code, out, _ = tell(capsys, *words, "--json")
+    found = json.loads(out)
+    assert (code, found["status"]) == (0, "CONVERGED")
+    # Six in ten by the bridge, 2 long, and four by the lane, 3 long: a toll saves 1.
+    assert found["value"] == pytest.approx(-2.4, abs=1e-3)
+    assert found["spent"] == [pytest.approx(0.6, abs=1e-6)]
+    assert found["multipliers"] == [pytest.approx(1.0, abs=0.05)]
+    policy = read_arrays(tmp_path / "s" / "solution.npz")["policy"]
+    assert (policy[4] == 0).all()
+    assert policy[1].tolist() == [0, 0, 1]
+
+
+def test_check_and_recover_say_what_is_not_available(tmp_path, capsys):
+    (tmp_path / "p").mkdir()
+    for name, text in STREETS.items():
+        (tmp_path / "p" / name).write_text(text)
+    known = tacit.runs.Problem.load(tmp_path / "p")
+    soft = tacit.solve(known.mdp, known.truth, solver=tacit.SoftDual(temperature=1.0))
+    seen = tacit.simulate(known.mdp, soft.policy, trajectories=40, steps=20)
+    assert seen.ended.all()
+    tacit.runs.Problem(known.mdp, known.features, seen, None, known.layout).save(
+        tmp_path / "seen", text=True
+    )
+    code, out, _ = tell(capsys, "check", tmp_path / "seen", "--json")
+    told = json.loads(out)
+    assert (code, told["summary"]["ends"], told["summary"]["discount"]) == (0, 1, 1.0)
+    assert told["summary"]["states visited"] == len(set(seen.states)) + 1
+    kinds = [(one["kind"], one["about"].get("number")) for one in told["findings"]]
+    assert kinds[:2] == [("ASSUMED", 4), ("ASSUMED", 1)]
+    assert "left in bridge" in told["notes"][0]
+    assert "work" in told["notes"][1]
+    words = ["recover", tmp_path / "seen", "--out", tmp_path / "run", "--no-report", "--json"]
+    code, out, _ = tell(capsys, *words)
+    told = json.loads(out)
+    assert code == 0
+    assert "4 of 12 pairs" in told["notes"][-2]
+    assert ("ASSUMED", 4) in [(f["kind"], f["about"].get("number")) for f in told["findings"]]
+    cut = tacit.Demonstrations.from_trajectories([([0], [0]), ([0, 1, 4], [0, 2])])
+    tacit.runs.Problem(known.mdp, known.features, cut, None, known.layout).save(tmp_path / "cut")
+    _, out, _ = tell(capsys, "check", tmp_path / "cut", "--json")
+    assert any("1 of 2 trajectories do not reach an end" in w for w in json.loads(out)["warnings"])

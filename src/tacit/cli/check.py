@@ -74,6 +74,8 @@ class Check:
 
 
 def _summary(problem: Problem) -> list[tuple[str, Cell]]:
+    import numpy as np
+
     mdp, features, seen = problem.mdp, problem.features, problem.demonstrations
     rows: list[tuple[str, Cell]] = [
         ("states", mdp.states),
@@ -86,8 +88,9 @@ def _summary(problem: Problem) -> list[tuple[str, Cell]]:
     rows += [(f"cost {k} made of", ", ".join(names)) for k, names in enumerate(features.cost_names)]
     if seen is not None:
         rows += [("episodes", seen.episodes), ("steps", seen.steps)]
-        visited = int((seen.counts(mdp).sum(axis=1) > 0).sum())
-        rows.append(("states visited", visited))
+        visited = seen.counts(mdp).sum(axis=1) > 0
+        reached = np.isin(np.arange(mdp.states), seen.final_states) & mdp.ends
+        rows.append(("states visited", int((visited | reached).sum())))
         if seen.groups is not None:
             rows.append(("groups", ", ".join(sorted(set(seen.groups.tolist())))))
     rows.append(("truth", "given" if problem.truth is not None else "not given"))
