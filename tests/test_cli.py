@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -390,21 +391,30 @@ def test_the_console_command_is_the_module():
 SLEEPER = """
 import os, sys, time
 from dataclasses import dataclass
+from pathlib import Path
 from tacit import cli
+from tacit.engine.progress import Event
+from tacit.files.atomic import write_atomically
 
 @dataclass(frozen=True)
 class Sleep:
-    folder: str
+    folder: Path
+    tells: bool
 
     def run(self, terminal):
-        try:
-            open(self.folder + "/half-written", "w").close()
+        def write(file):
             print("ready", flush=True)
-            time.sleep(60)
+            with terminal.progress() as tell:
+                for step in range(1000):
+                    time.sleep(0.05)
+                    if self.tells:
+                        tell(Event("sleep", step))
+        try:
+            write_atomically(self.folder / "half-written", write)
         finally:
-            os.remove(self.folder + "/half-written")
+            (self.folder / "unwound").touch()
 
-sys.exit(cli.main(["sleep", sys.argv[1]], {"sleep": Sleep, "wake": Sleep}))
+sys.exit(cli.main(sys.argv[1:], {"sleep": Sleep, "wake": Sleep}))
 """
 
 
@@ -413,20 +423,81 @@ sys.exit(cli.main(["sleep", sys.argv[1]], {"sleep": Sleep, "wake": Sleep}))
     [(signal.SIGINT, 130), (signal.SIGTERM, 143)],
     ids=["interrupt", "terminate"],
 )
-def test_a_signal_unwinds_and_leaves_its_code(number, code, tmp_path):
+@pytest.mark.parametrize("way", ["events", "no event", "twice"])
+def test_a_signal_ends_it_and_leaves_its_code(number, code, way, tmp_path):
+    """At an event it unwinds; without one it ends after two seconds, asked twice at once."""
+    words = ["sleep", str(tmp_path), str(way == "events"), "--json"]
     process = subprocess.Popen(
-        [sys.executable, "-c", SLEEPER, str(tmp_path)],
+        [sys.executable, "-c", SLEEPER, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
+    start = time.monotonic()
     process.send_signal(number)
-    _, shown = process.communicate(timeout=10)
+    if way == "twice":
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+    out, shown = process.communicate(timeout=30)
+    took = time.monotonic() - start
     assert process.returncode == code
-    assert shown.count("\n") == 1
-    assert os.listdir(tmp_path) == []
+    word = "interrupted" if code == 130 else "terminated"
+    assert shown == f"tacit: {word}\n"
+    assert json.loads(out) == {"error": word, "code": code}
+    assert os.listdir(tmp_path) == (["unwound"] if way == "events" else [])
+    assert (took >= 1.9) == (way == "no event")
+
+
+SWALLOWER = """
+import gc, sys, time
+from dataclasses import dataclass
+from tacit import cli
+from tacit.engine.progress import Event
+
+@dataclass(frozen=True)
+class Swallow:
+    seconds: float
+
+    def run(self, terminal):
+        # Where Python calls back from C, as engines let it, an exception is told and dropped.
+        gc.callbacks.append(lambda phase, details: time.sleep(0.02))
+        print("ready", flush=True)
+        with terminal.progress() as tell:
+            for step in range(400):
+                gc.collect()
+                tell(Event("swallow", step))
+        return cli.Answer()
+
+sys.exit(cli.main(sys.argv[1:], {"swallow": Swallow, "wake": Swallow}))
+"""
+
+
+def test_a_signal_inside_a_callback_of_an_engine_is_not_lost():
+    for wait in (0.0, 0.013, 0.031):
+        process = subprocess.Popen(
+            [sys.executable, "-c", SWALLOWER, "swallow", "1"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.1 + wait)
+        process.send_signal(signal.SIGINT)
+        _, shown = process.communicate(timeout=30)
+        assert (process.returncode, shown) == (130, "tacit: interrupted\n")
+
+
+def test_handlers_of_the_process_come_back(verb):
+    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    assert cli.main(["thing", "3"], verb(told)) == 0
+    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
+    assert signal.set_wakeup_fd(-1) == -1
+    asked = lambda *_: os.kill(os.getpid(), signal.SIGTERM)  # noqa: E731 - with nothing after it
+    assert cli.main(["thing", "3"], verb(asked)) == 143
+    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 def test_a_closed_pipe_is_quiet():

@@ -188,14 +188,14 @@ def test_a_run_is_not_lost_by_mistake_and_not_mixed_up(tmp_path, asked, capsys):
     assert main([*asked, "--quiet"]) == 3
     page = (tmp_path / "run" / "run.json").read_bytes()
 
-    def refused(*words: str) -> str:
-        assert main([*asked, *words]) == 2
+    def refused(*words: str, code: int = 2) -> str:
+        assert main([*asked, *words]) == code
         assert (tmp_path / "run" / "run.json").read_bytes() == page
         said = capsys.readouterr().err
         assert said.count("\n") == 1
         return said
 
-    assert "--resume continues it, --overwrite begins again" in refused()
+    assert "--resume continues it, --overwrite begins again" in refused(code=4)
     assert "setting seed: 0 there, 1 now" in refused("--resume", "--seed", "1")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("tacit.folders.runs.versions", lambda: {"tacit": "0.0.9"})

@@ -196,7 +196,7 @@ def test_a_new_run_over_an_old_one_leaves_nothing_of_it(run, tmp_path):
 
 def test_a_recovery_saved_by_itself_is_not_lost_either(run, tmp_path):
     run.recovery.save(tmp_path)
-    with pytest.raises(tacit.TacitError, match="holds a run"), claimed(tmp_path, {"config": {}}):
+    with pytest.raises(FileExistsError, match="holds a run"), claimed(tmp_path, {"config": {}}):
         pass
 
 

@@ -106,3 +106,28 @@ def test_a_forked_child_has_threads_of_its_own():
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+CHAIN = """
+import hashlib
+import numpy as np
+from tacit.engine.kernels.chains import chain_values
+
+rng = np.random.default_rng(0)
+rows = np.sort(rng.integers(0, 1600, (1600, 5)), axis=1).astype(np.int32)
+weights, right, x = rng.dirichlet(np.ones(5), 1600), rng.normal(size=1600), np.zeros(1600)
+assert chain_values(rows, weights, 0.99, right, x, 1e-9)
+print(hashlib.sha256(x.tobytes()).hexdigest())
+"""
+
+
+def test_compiled_anew_or_found_compiled_the_bits_are_the_same(tmp_path):
+    """Functions are compiled within each other: which copy of one runs depends on the cache."""
+    surroundings = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", CHAIN]
+    told = [
+        subprocess.run(command, env=surroundings, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert any(tmp_path.rglob("*.nbi"))
+    assert told[0] == told[1]

@@ -6,12 +6,11 @@ at the top, so that help answers at once. Parsing, help and completion are tyro'
 
 import json
 import os
-import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, field, fields, make_dataclass
-from types import FrameType, UnionType
+from types import UnionType
 from typing import Annotated, ClassVar, Literal, Protocol, Union, get_args, get_origin
 
 import tyro
@@ -26,6 +25,7 @@ from tacit.cli.compare import Compare
 from tacit.cli.recover import Recover
 from tacit.cli.report import Report
 from tacit.cli.reproduce import Reproduce
+from tacit.cli.signals import CODES, Terminated, end_at_once
 from tacit.cli.simulate import Simulate
 from tacit.cli.solve import Solve
 from tacit.cli.terminal import Answer, Part, Terminal, to_json
@@ -78,10 +78,6 @@ class BadArguments(Exception):
     """The command line does not parse; the message is one line."""
 
 
-class Terminated(BaseException):
-    """SIGTERM came. Unwinds like an interrupt, so that half-written files are cleaned up."""
-
-
 def main(
     arguments: Sequence[str] | None = None, commands: Mapping[str, type[Command]] = COMMANDS
 ) -> int:
@@ -96,13 +92,21 @@ def _run(words: list[str], commands: Mapping[str, type[Command]]) -> int:
     """The exit code, after doing what is asked and printing what came out."""
     # Known before parsing: a refusal is told in the same way.
     machine, terminal = "--json" in words, Terminal(quiet="--quiet" in words)
+
+    def end(number: int) -> None:
+        code, word = _verdict(Terminated() if CODES[number] == TERMINATED else KeyboardInterrupt())
+        notes = [] if terminal.quiet else terminal.signals.notes
+        answer = json.dumps({"error": word, "code": code}) if machine else ""
+        end_at_once(code, [*notes, f"tacit: {word}"], answer)
+
     try:
-        with _terminable():
+        with terminal.signals.watched(end):
             if words == ["--version"]:
                 _print(f"tacit {__version__}")
                 return DONE
             command = parse(words, commands)
             answer = Answer() if command is None else command.run(terminal)
+            terminal.signals.check()
             if machine and answer.data:
                 _print(json.dumps(to_json(answer.data), ensure_ascii=False))
             elif not terminal.quiet:
@@ -293,22 +297,3 @@ def _open_streams() -> Iterator[None]:
             yield
         finally:
             sys.stdout, sys.stderr = before
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM raises `Terminated` once inside; a second one kills as usual."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        raise Terminated
-
-    try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not the main thread: signals are somebody else's business
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

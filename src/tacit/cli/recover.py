@@ -207,11 +207,14 @@ class Recover:
 @contextmanager
 def _resumable(arguments: Recover, terminal: Terminal) -> Iterator[None]:
     """An interrupted run says how to continue it."""
+    kept = f"{arguments.out} keeps what was done: --resume goes on with it"
     try:
-        yield
+        with terminal.signals.noting(kept):
+            yield
+            terminal.signals.check()
     except BaseException as error:
         if not isinstance(error, Exception):
-            terminal.note(f"{arguments.out} keeps what was done: --resume goes on with it")
+            terminal.note(kept)
         raise
 
 

@@ -24,7 +24,7 @@ class Report:
 
     def run(self, terminal: Terminal) -> Answer:
         """Writes the page of a run, and says where."""
-        from tacit.files.atomic import write_bytes
+        from tacit.files.atomic import check_folder, write_bytes
         from tacit.folders.runs import Run
         from tacit.show.document import figure_files
         from tacit.show.recovery.page import recovery_document
@@ -35,6 +35,7 @@ class Report:
         document = recovery_document(Run.load(self.folder))
         page = render(document).encode()
         figures = figure_files(document) if self.out is None else {}
+        check_folder(self.folder / FIGURES)
         if figures:
             (self.folder / FIGURES).mkdir(exist_ok=True)
         for name, image in figures.items():

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
+from tacit.cli.signals import Signals
 from tacit.engine.progress import Callback, Event
 
 if TYPE_CHECKING:
@@ -139,13 +140,28 @@ class Terminal:
 
     Attributes:
         quiet: whether `--quiet` was given, so that nothing is told.
+        signals: what this process was asked meanwhile.
     """
 
     quiet: bool = False
+    signals: Signals = field(default_factory=Signals)
 
     @contextmanager
     def progress(self) -> Iterator[Callback]:
-        """A callback that shows every `Event`: one living bar on a terminal, lines elsewhere."""
+        """A callback that shows every `Event`: one living bar on a terminal, lines elsewhere.
+
+        It ends the command where a signal asked for it.
+        """
+        with self._shown() as show:
+
+            def tell(event: Event) -> None:
+                self.signals.check()
+                show(event)
+
+            yield tell
+
+    @contextmanager
+    def _shown(self) -> Iterator[Callback]:
         if self.quiet:
             yield lambda event: None
         elif not sys.stderr.isatty():

@@ -13,40 +13,77 @@ import io
 import json
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from tacit.errors import TacitError
 
 # What a JSON file for people holds, by name.
 Page = dict[str, Any]
 # The ending of a file that is being written; what a killed process leaves has it, too.
 PART = ".part"
+# What this process is writing at the moment, and the locks that it holds.
+UNDER_WAY: set[Path] = set()
+
+
+def remove_unfinished() -> None:
+    """Removes what this process is writing: for one that ends at once, whatever else it does."""
+    for path in tuple(UNDER_WAY):
+        with contextlib.suppress(OSError):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+@contextmanager
+def unfinished(path: Path) -> Iterator[None]:
+    """Inside, the path is one that `remove_unfinished` removes."""
+    UNDER_WAY.add(path)
+    try:
+        yield
+    finally:
+        UNDER_WAY.discard(path)
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Writes the file so that a full disk or a crash never leaves half of it under its name."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{PART}")
+    """Writes the file so that a full disk or a crash never leaves half of it under its name.
+
+    What it is written to first is made anew, under a name that nobody can foresee: in a folder that
+    others write to, a link that waits there would be followed.
+    """
+    temporary, ours = beside_for_now(path), False
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, 0o666)
-        try:
-            with io.BufferedWriter(_Descriptor(descriptor), 1 << 20) as file:
-                write(file)  # type: ignore[arg-type]
-            os.fsync(descriptor)
-        finally:
-            # A full disk may show only here: it must stop the renaming too.
-            os.close(descriptor)
-        os.replace(temporary, path)
+        descriptor = os.open(temporary, _ANEW, 0o666)
+        ours = True
+        with unfinished(temporary):
+            try:
+                with io.BufferedWriter(_Descriptor(descriptor), 1 << 20) as file:
+                    write(file)  # type: ignore[arg-type]
+                os.fsync(descriptor)
+            finally:
+                # A full disk may show only here: it must stop the renaming too.
+                os.close(descriptor)
+            os.replace(temporary, path)
         sync_folder(path.parent)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            temporary.unlink()
+            if ours:
+                temporary.unlink()
         if not isinstance(error, OSError):
             raise
         # Say the name that was asked for: the error has the temporary one, or none.
         if error.errno is None:
             raise OSError(f"{path} cannot be written: {error}") from None
         raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def beside_for_now(path: Path) -> Path:
+    """A name for what will have this one when it is whole."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}{PART}")
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -69,7 +106,8 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-_BINARY = getattr(os, "O_BINARY", 0)
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_ANEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | getattr(os, "O_BINARY", 0)
 
 
 class _Descriptor(io.RawIOBase):
@@ -90,7 +128,12 @@ BLANK = "0" * 64
 
 
 def write_bundle(
-    folder: Path, page: str, content: Page, files: Mapping[str, Callable[[Path], object]]
+    folder: Path,
+    page: str,
+    content: Page,
+    files: Mapping[str, Callable[[Path], object]],
+    *,
+    known: Collection[str],
 ) -> None:
     """Writes files and the page that names them, all or nothing.
 
@@ -99,62 +142,111 @@ def write_bundle(
         page: the name of the page, a JSON file.
         content: what the page says beside the checksums of the files.
         files: name -> a function that writes the file at the path it is given.
+        known: all names that a file of such a bundle may have; nothing else is ever touched.
     """
+    assert {*files} <= {*known}, "a file of a bundle has another name"
     folder.mkdir(parents=True, exist_ok=True)
-    settle(folder, page, files)
+    settle(folder, page, known)
     sums: dict[str, str] = {}
-    before = _named(folder / page)
+    before = _named(folder / page, known)
     try:
         for name, write in files.items():
             write(_beside(folder / name))
-            sums[name] = hashlib.sha256(_beside(folder / name).read_bytes()).hexdigest()
+            sums[name] = _checksum(_beside(folder / name))
         write_page(folder / page, {**content, "files": sums})
     finally:
         # After a failure the page on the disk, whichever it is, says which files are right.
-        settle(folder, page, files)
+        settle(folder, page, known)
     for name in before.keys() - sums.keys():
         (folder / name).unlink(missing_ok=True)
 
 
-def settle(folder: Path, page: str, names: Iterable[str] = ()) -> None:
+def settle(folder: Path, page: str, known: Collection[str]) -> None:
     """Finishes what a writer left: names the files that the page means, removes what it does not.
+
+    `TacitError`, with nothing touched, where the page means files that are none of a bundle.
 
     Args:
         folder: of the bundle.
         page: the name of its page.
-        names: of files that a writer may have left, beside those of the page.
+        known: all names that a file of such a bundle may have.
     """
-    meant = _named(folder / page)
-    for name in {*meant, *names}:
+    meant = _named(folder / page, known)
+    for name in known:
+        for path in (folder / name, _beside(folder / name)):
+            check_plain(path)
+    for name in known:
         beside = _beside(folder / name)
         if not beside.exists():
             continue
-        if meant.get(name) == hashlib.sha256(beside.read_bytes()).hexdigest():
+        if meant.get(name) == _checksum(beside):
             os.replace(beside, folder / name)
         else:
             beside.unlink()
-    for name in {page, *meant, *names}:
+    for name in {page, *known}:
         for pattern in (f".{name}.*{PART}", f"..{name}{NEXT}.*{PART}"):
             for path in folder.glob(pattern):
                 path.unlink(missing_ok=True)
     sync_folder(folder)
 
 
+def check_plain(path: Path) -> None:
+    """Raises `TacitError` where the name is taken by a link, a folder or a device."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        kind = "a link" if stat.S_ISLNK(mode) else "a folder or a device"
+        raise TacitError(f"{path} must be a plain file; it is {kind}, and nothing was touched")
+
+
+def check_folder(path: Path) -> None:
+    """Raises `TacitError` where the name of a folder is taken by a link: it leads elsewhere."""
+    if path.is_symlink():
+        raise TacitError(f"{path} must be a folder; it is a link, and nothing was touched")
+
+
+def manifest(path: Path, page: Page, known: Collection[str]) -> dict[str, str]:
+    """Name -> checksum of the files that a page means; `TacitError` unless they may be its files.
+
+    Args:
+        path: of the page, for the message.
+        page: what it says.
+        known: all names that its files may have.
+    """
+    files = page.get("files")
+    if not isinstance(files, dict):
+        raise TacitError(f"{path} must list the files of the run; it does not")
+    for name, total in files.items():
+        if name not in known:
+            raise TacitError(
+                f"{path} may name {', '.join(known)}; it names {name!r:.60}, and nothing was "
+                "touched: choose another folder"
+            )
+        if not isinstance(total, str) or not re.fullmatch("[0-9a-f]{64}", total):
+            raise TacitError(f"{path} must hold the SHA-256 of {name}; it holds {total!r:.40}")
+    return files
+
+
 def member(folder: Path, page: Page, name: str) -> Path:
-    """Where the file that the page means lies, damaged or not; `OSError` if it is not there."""
-    beside = _beside(folder / name)
-    with contextlib.suppress(FileNotFoundError):
-        if hashlib.sha256(beside.read_bytes()).hexdigest() == page["files"].get(name):
-            return beside
-    if name not in page["files"]:
+    """Where the file that the page means lies; `OSError` if it is not there, or has changed."""
+    beside, total = _beside(folder / name), page["files"].get(name)
+    for path in (beside, folder / name):
+        check_plain(path)
+    if total is None:
         raise OSError(f"{folder} has no {name}")
-    return folder / name
-
-
-def verify(path: Path, page: Page, name: str) -> None:
-    """`OSError` unless the file holds what it held when the page was written."""
-    if hashlib.sha256(path.read_bytes()).hexdigest() != page["files"][name]:
+    with contextlib.suppress(FileNotFoundError):
+        if _checksum(beside) == total:
+            return beside
+    path = folder / name
+    if _checksum(path) != total:
         raise OSError(f"{path} is damaged or of another run: it has changed since saving")
+    return path
+
+
+def _checksum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def write_page(path: Path, content: Page) -> None:
@@ -171,7 +263,7 @@ def read_page(path: Path, *, form: int | None = None) -> Page:
     raw = path.read_bytes()
     try:
         page = json.loads(raw.decode("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OSError(f"{path} is no page of a run: {error}") from None
     if not isinstance(page, dict) or (form is not None and page.get("format") != form):
         raise OSError(f"{path} is no page of a run in format {form}")
@@ -184,11 +276,13 @@ def read_page(path: Path, *, form: int | None = None) -> Page:
     return page
 
 
-def _named(page: Path) -> dict[str, str]:
-    """Name -> checksum of the files that a page means; none if it cannot be read."""
-    with contextlib.suppress(OSError):
-        return read_page(page).get("files", {})
-    return {}
+def _named(page: Path, known: Collection[str]) -> dict[str, str]:
+    """What the page's `manifest` says; nothing if it cannot be read."""
+    try:
+        content = read_page(page)
+    except OSError:
+        return {}
+    return manifest(page, content, known) if "files" in content else {}
 
 
 def _beside(path: Path) -> Path:
@@ -201,15 +295,22 @@ PATIENCE = 0.1
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, *, broken: bool = False) -> Iterator[None]:
     """Inside, nobody else writes to the folder; `OSError` says in one line who does.
 
     The system drops the lock when its holder dies. Where the holder sits on another machine, whose
     locks may not be seen from here, the file itself is believed.
+
+    Args:
+        folder: to be written to.
+        broken: whether not to believe a holder on another machine: somebody knows that it is gone.
     """
     from filelock import FileLock, Timeout
 
     path = folder / LOCK
+    check_plain(path)
+    if broken and _holder(path)[1] not in ("", platform.node()):
+        path.unlink(missing_ok=True)
     lock = FileLock(path, timeout=PATIENCE, poll_interval=PATIENCE / 5, thread_local=False)
     try:
         lock.acquire()
@@ -219,9 +320,14 @@ def locked(folder: Path) -> Iterator[None]:
         process, host = _holder(path)
         if host not in ("", platform.node()):
             raise _taken(path, process, host)
-        path.write_text(f"{os.getpid()}\n{platform.node()}\n", encoding="utf-8")
         try:
-            yield
+            with unfinished(path):
+                descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | _NO_FOLLOW)
+                try:
+                    os.write(descriptor, f"{os.getpid()}\n{platform.node()}\n".encode())
+                finally:
+                    os.close(descriptor)
+                yield
         finally:
             # While still held: whoever opened the file before finds out that it is gone. Where it
             # cannot be removed, the next one finds that nobody holds it.
@@ -241,8 +347,8 @@ def _holder(path: Path) -> tuple[str, str]:
 
 
 def _taken(path: Path, process: str, host: str) -> OSError:
-    who = f"process {process} on {host}" if process else "another process"
+    who = f"process {process:.20} on {host:.60}" if process else "another process"
+    cure = "" if host in ("", platform.node()) else "; if it is surely gone, give --break-lock"
     return OSError(
-        f"{path.parent} is being written by {who}; wait for it, or choose another folder "
-        f"(if it is surely gone, delete {path})"
+        f"{path.parent} is being written by {who}: wait for it, or choose another folder{cure}"
     )

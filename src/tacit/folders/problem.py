@@ -15,7 +15,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.arrays import write_arrays
-from tacit.files.atomic import PART, sync_folder, write_bytes
+from tacit.files.atomic import beside_for_now, sync_folder, unfinished, write_bytes
 from tacit.files.tables import Progress, write_columns, write_csv
 from tacit.folders.archives import feature_arrays, model_arrays, truth_arrays
 from tacit.model.mdp import MDP
@@ -235,14 +235,17 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     refuse_taken(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     # A sibling, so that the last step is a rename within one file system.
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}{PART}")
+    temporary, ours = beside_for_now(folder), False
     try:
         temporary.mkdir()
-        write(temporary)
-        os.replace(temporary, folder)
+        ours = True
+        with unfinished(temporary):
+            write(temporary)
+            os.replace(temporary, folder)
         sync_folder(folder.parent)
     except BaseException as error:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if ours:
+            shutil.rmtree(temporary, ignore_errors=True)
         if isinstance(error, OSError) and error.errno is not None:
             # Say the name that was asked for, not the temporary one.
             told = str(error.filename or folder).replace(str(temporary), str(folder))

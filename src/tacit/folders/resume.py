@@ -22,8 +22,18 @@ import numpy as np
 from tacit.engine.progress import Event
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 from tacit.files.arrays import Tree, digest, pack, read_arrays, unpack, write_arrays
-from tacit.files.atomic import PART, Page, locked, read_page, settle, write_bundle, write_page
-from tacit.folders.runs import FORMAT, JOURNAL, PAGE, SETTINGS, Run, difference
+from tacit.files.atomic import (
+    PART,
+    Page,
+    check_folder,
+    check_plain,
+    locked,
+    read_page,
+    settle,
+    write_bundle,
+    write_page,
+)
+from tacit.folders.runs import FILES, FORMAT, JOURNAL, PAGE, SETTINGS, Run, difference
 
 CURRENT, HEAD = "current.npz", "head"
 # Seconds between two writes: what an interruption without warning may cost.
@@ -126,7 +136,7 @@ class Claim:
     def finish(self, run: Run) -> None:
         """Writes the run, all or nothing, and forgets the way to it."""
         page, files = run.contents()
-        write_bundle(self.folder, PAGE, {**page, "identity": self.identity}, files)
+        write_bundle(self.folder, PAGE, {**page, "identity": self.identity}, files, known=FILES)
         _forget(self.folder)
 
 
@@ -141,8 +151,8 @@ def claimed(
 ) -> Iterator[Claim]:
     """A `Claim` on the folder, held inside.
 
-    `OSError` if another process holds it, or something else than a run lies there; `TacitError` if
-    a run lies there that must not be lost, or one that cannot be gone on with. Input that turns
+    `OSError` if another process holds it, or if a run lies there that must not be lost, or
+    something else; `TacitError` if it is no run of the same kind. Input that turns
     out to be bad inside leaves no run behind: there would be nothing to go on with.
 
     Args:
@@ -174,6 +184,9 @@ def claimed(
 
 def _begun(folder: Path, identity: Page, resume: bool, overwrite: bool) -> bool:
     """Makes a folder ready for the run; whether a finished run of the same kind lies there."""
+    check_folder(folder / JOURNAL)
+    for path in (folder / PAGE, folder / JOURNAL / SETTINGS):
+        check_plain(path)
     if not (folder / PAGE).exists() and not (folder / JOURNAL / SETTINGS).exists():
         _refuse_others(folder)
     # Who begins again need not be able to read what was there.
@@ -181,10 +194,11 @@ def _begun(folder: Path, identity: Page, resume: bool, overwrite: bool) -> bool:
     held = finished if under_way is None else under_way
     if held is not None and not resume:
         what = "a run" if under_way is None else "an unfinished run"
-        raise TacitError(f"{folder} holds {what}: --resume continues it, --overwrite begins again")
+        cure = "--resume continues it, --overwrite begins again"
+        raise FileExistsError(errno.EEXIST, f"the folder holds {what} ({cure})", str(folder))
     if held is not None and (other := difference(folder, held, identity)) is not None:
         raise TacitError(other)
-    settle(folder, PAGE)
+    settle(folder, PAGE, FILES)  # before anything is removed: it refuses a page that lies
     if not resume or under_way is None:
         _forget(folder)
     if resume and finished is not None and under_way is None:
@@ -232,5 +246,5 @@ def _is_ours(path: Path) -> bool:
     return path.name == CURRENT or _STAGE.fullmatch(path.name) is not None
 
 
-# The stages of a run are numbered; a file under way has the name of its writer's process.
-_STAGE = re.compile(rf"[0-9A-Za-z-]+-\d+\.npz|\..+\.\d+{re.escape(PART)}")
+# The stages of a run are numbered; a file under way has a random part in its name.
+_STAGE = re.compile(rf"[0-9A-Za-z-]+-\d+\.npz|\..+\.[0-9a-f]+{re.escape(PART)}")

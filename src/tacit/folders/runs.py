@@ -24,7 +24,7 @@ import numpy as np
 from tacit import __version__
 from tacit.data.demonstrations import Demonstrations
 from tacit.files.arrays import Tree, digest, pack, read_arrays, unpack, write_arrays
-from tacit.files.atomic import Page, member, read_page, verify, write_bundle
+from tacit.files.atomic import Page, manifest, member, read_page, write_bundle
 from tacit.files.tables import read_columns, write_columns
 from tacit.model.mdp import MDP
 from tacit.model.names import Layout
@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # recoveries save themselves through this module, so it must 
 FORMAT = 3
 PAGE, ARRAYS, HISTORY = "run.json", "recovery.npz", "history.parquet"
 TRAJECTORIES, EXTRAS = "trajectories.parquet", "extras.npz"
+FILES = (ARRAYS, HISTORY, TRAJECTORIES, EXTRAS)
 # Within the folder of a run that is under way; settings say what its stages depend on.
 JOURNAL, SETTINGS = "journal", "settings.json"
 # Rooms whose classes a recovery may be made of.
@@ -57,7 +58,7 @@ Files = dict[str, Callable[[Path], None]]
 
 def save(result: AnyRecovery, folder: Path) -> None:
     """Writes the folder, all or nothing; an older run in it stays until the new one is whole."""
-    write_bundle(folder, PAGE, *contents(result))
+    write_bundle(folder, PAGE, *contents(result), known=FILES)
 
 
 def contents(result: AnyRecovery) -> tuple[Page, Files]:
@@ -85,13 +86,13 @@ def contents(result: AnyRecovery) -> tuple[Page, Files]:
 
 def load(folder: Path, kind: str) -> Any:
     """The recovery of this kind in a folder; `OSError` if a file is missing or damaged."""
-    page = read_page(folder / PAGE, form=FORMAT)
+    page = _page(folder)
     held = page.get("holds")
     if held != kind:
         what, loader = HELD.get(str(held), ("something else", "the tacit that wrote it"))
         raise OSError(f"{folder} holds {what}: load it by {loader}")
-    _checked(folder, page, HISTORY)
-    path = _checked(folder, page, ARRAYS)
+    member(folder, page, HISTORY)
+    path = member(folder, page, ARRAYS)
     try:
         found = unpack(read_arrays(path), _kind)
     except (LookupError, TypeError, ValueError, AttributeError, ImportError) as error:
@@ -135,11 +136,11 @@ def _table(history: History) -> dict[str, np.ndarray]:
     return flat
 
 
-def _checked(folder: Path, page: Page, name: str) -> Path:
-    """Where a file of the run lies; `OSError` if it has changed."""
-    path = member(folder, page, name)
-    verify(path, page, name)
-    return path
+def _page(folder: Path) -> Page:
+    """What the page of a run says; `OSError` if it is damaged, `TacitError` if it is none."""
+    page = read_page(folder / PAGE, form=FORMAT)
+    manifest(folder / PAGE, page, FILES)
+    return page
 
 
 def _readable(number: float) -> float | str:
@@ -257,7 +258,7 @@ class Run:
 
     def save(self, folder: str | Path) -> None:
         """Writes the folder, all or nothing; an older run in it stays until this one is whole."""
-        write_bundle(Path(folder), PAGE, *self.contents())
+        write_bundle(Path(folder), PAGE, *self.contents(), known=FILES)
 
     def contents(self) -> tuple[Page, Files]:
         """What the page says, and how to write the files."""
@@ -290,13 +291,13 @@ class Run:
             raise FileNotFoundError(
                 errno.ENOENT, "this is a problem, not a run; tacit recover makes one", str(folder)
             )
-        page = read_page(folder / PAGE, form=FORMAT)
+        page = _page(folder)
         recovery = load(folder, "Recovery")
         extras, trajectories = {}, {}
         if EXTRAS in page["files"]:
-            extras = unpack(read_arrays(_checked(folder, page, EXTRAS)))
+            extras = unpack(read_arrays(member(folder, page, EXTRAS)))
         if TRAJECTORIES in page["files"]:
-            trajectories = read_columns(_checked(folder, page, TRAJECTORIES))
+            trajectories = read_columns(member(folder, page, TRAJECTORIES))
         layout = dict(page.get("layout", {}))
         layout["directions"] = tuple(map(tuple, layout.get("directions", ())))
         for name in ("state_names", "action_names"):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.engine.compiled import compiled_as_written
+from tacit.engine.compiled import compiled
 
 BLOCK = 512
 # In place of a table of the actions that are not there, where all are.
@@ -33,7 +33,7 @@ LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 ROOT_HALF_BITS = 0x3FE6A09E667F3BCD
 
 
-@compiled_as_written
+@compiled
 def fused_backup(
     states, probabilities, discount, temperature, reward, values, missing, backed, policy, first,
     last,
@@ -66,7 +66,7 @@ def fused_backup(
                         policy[start + i, a] = 0.0
 
 
-@compiled_as_written
+@compiled
 def utilities(states, probabilities, discount, temperature, reward, values, table, start, count):
     """Puts (reward + discount * P values) / temperature of some states into table [A, BLOCK]."""
     _, actions, width = probabilities.shape
@@ -83,7 +83,7 @@ def utilities(states, probabilities, discount, temperature, reward, values, tabl
             table[a, i] = (reward[s, a] + discount * total) * scale
 
 
-@compiled_as_written
+@compiled
 def normalise(table, peak, mass, spare):
     """Makes table [A, BLOCK] its softmax down the columns, and `peak` [BLOCK] the logsumexp."""
     actions = len(table)
@@ -106,7 +106,7 @@ def normalise(table, peak, mass, spare):
         peak[i] += spare[i] + 0.0 * table[0, i]
 
 
-@compiled_as_written
+@compiled
 def exponentials(x, peak, mass, spare):
     """Replaces x by exp(x - peak) for x <= peak, never below exp(-708), and adds it to `mass`.
 
@@ -140,7 +140,7 @@ def exponentials(x, peak, mass, spare):
         mass[i] += x[i]
 
 
-@compiled_as_written
+@compiled
 def logarithms(x, out):
     """Puts log(x) into `out`, for x >= 1; x is used up.
 

@@ -1,0 +1,145 @@
+"""Signals: a flag that every event looks at, and an end at once where no event comes.
+
+An exception raised by a handler comes up wherever Python happens to be. Inside a callback of an
+engine it is swallowed, and the run goes on as if nobody had asked. So handlers raise nothing: they
+leave a mark, and the next event, which is ordinary code, raises. Where a long computation tells no
+event, or where somebody asks twice, a thread ends the process with what is kept by then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from tacit.files.atomic import remove_unfinished
+
+# Seconds that the code may go on without an event after somebody asked it to end.
+PATIENCE = 2.0
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+class Terminated(BaseException):
+    """SIGTERM came. Unwinds like an interrupt, so that half-written files are cleaned up."""
+
+
+class Signals:
+    """What the process was asked, and what it has to say if it must end at once.
+
+    Attributes:
+        asked: the number of the signal that came first; 0 for none.
+        notes: lines to be said at an end, by who is at work.
+    """
+
+    def __init__(self) -> None:
+        self.asked, self.notes = 0, list[str]()
+        self._heard = False
+
+    def check(self) -> None:
+        """Raises `KeyboardInterrupt` or `Terminated` where somebody asked for it."""
+        if self.asked:
+            self._heard = True
+            raise Terminated if self.asked == signal.SIGTERM else KeyboardInterrupt
+
+    @contextmanager
+    def noting(self, line: str) -> Iterator[None]:
+        """Inside, an end at once says this line."""
+        self.notes.append(line)
+        try:
+            yield
+        finally:
+            self.notes.remove(line)
+
+    @contextmanager
+    def watched(self, end: Callable[[int], object]) -> Iterator[None]:
+        """Inside, SIGINT and SIGTERM are asked of `check`; on the way out they are asked once more.
+
+        Args:
+            end: called, in another thread, with the number of a signal that nobody heard in time or
+                that came twice. It does not come back.
+        """
+        mine, its = socket.socketpair()
+        for one in (mine, its):
+            one.setblocking(False)
+        try:
+            # A signal that is ignored here, as in the background of a shell, stays so.
+            caught = [one for one in CODES if signal.getsignal(one) is not signal.SIG_IGN]
+            before = {one: signal.signal(one, self._mark) for one in caught}
+        except ValueError:  # not the main thread: signals are somebody else's business
+            mine.close(), its.close()
+            yield
+            return
+        outside = signal.set_wakeup_fd(mine.fileno(), warn_on_full_buffer=False)
+        watch = threading.Thread(target=self._wait, args=(its, end), daemon=True)
+        watch.start()
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(outside)
+            for one, handler in before.items():
+                signal.signal(one, handler)
+            mine.close()  # which ends the thread
+            watch.join(PATIENCE)
+            its.close()
+        self.check()
+
+    def _mark(self, number: int, frame: FrameType | None) -> None:
+        """The handler: Python runs it in the main thread between two of its steps."""
+        self.asked = self.asked or number
+
+    def _wait(self, told: socket.socket, end: Callable[[int], object]) -> None:
+        """Reads the numbers of signals, which come even while a long call lasts."""
+        first = 0
+        while True:
+            ready, _, _ = select.select([told], [], [], PATIENCE if first else None)
+            if not ready:
+                if self._heard:
+                    select.select([told], [], [])  # it is on its way out, until asked again
+                    continue
+                end(first)
+                return
+            came = _received(told)
+            if not came:  # closed: it is over
+                return
+            numbers = [number for number in came if number in CODES]
+            if len(numbers) + bool(first) > 1:
+                end(first or numbers[0])
+                return
+            first = first or next(iter(numbers), 0)
+
+
+def _received(told: socket.socket) -> bytes:
+    with contextlib.suppress(OSError):
+        return told.recv(64)
+    return b""
+
+
+def end_at_once(code: int, lines: list[str], answer: str = "") -> None:
+    """Ends this process and those that it started, half-written files removed; never comes back.
+
+    Args:
+        code: exit code.
+        lines: for standard error.
+        answer: for standard output.
+    """
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        # A bar that is being drawn has hidden the cursor.
+        cursor = "\x1b[?25h\n" if sys.stderr.isatty() else ""
+        if answer:
+            os.write(sys.stdout.fileno(), f"{answer}\n".encode())
+        os.write(sys.stderr.fileno(), (cursor + "".join(f"{one}\n" for one in lines)).encode())
+    if "multiprocessing.process" in sys.modules:
+        from multiprocessing import active_children
+
+        for child in active_children():
+            with contextlib.suppress(OSError, ValueError):
+                child.kill()
+    remove_unfinished()
+    os._exit(code)
