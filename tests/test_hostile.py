@@ -1,17 +1,29 @@
 """What comes from elsewhere does no harm: folders that lie, links that wait, names that act."""
 
 import hashlib
+import io
+import json
 import os
+import random
 import shutil
+import sys
+import time
+import tracemalloc
+import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tacit
 from tacit.cli import main
-from tacit.files.atomic import locked, read_page, write_bytes, write_page
+from tacit.files.arrays import read_arrays, write_arrays
+from tacit.files.atomic import BadFile, locked, read_page, write_bytes, write_page
+from tacit.files.formats import largest_allowed
 from tacit.folders.resume import claimed
 from tacit.folders.runs import Run
+from tacit.model.names import Layout
 from walks import problem
 
 
@@ -154,3 +166,200 @@ def test_figures_are_not_written_through_a_link(run, tmp_path, capsys):
     assert main(["report", str(run)]) == 2
     assert "it is a link" in capsys.readouterr().err
     assert not any((tmp_path / "elsewhere").iterdir())
+
+
+# --- sealed again, and malformed ------------------------------------------------------------------
+
+ODD = (None, True, -1, 1e300, "x", [], {}, [[]], {"a": 1}, [None], "x" * 400, 10**40)
+
+
+SEEDS = int(os.environ.get("TACIT_SEEDS", "60"))
+
+
+def mutated(tree: object, rng: random.Random) -> object:
+    """The tree of JSON with one part, however deep, replaced by something odd or left out."""
+    if isinstance(tree, dict | list) and tree and rng.random() < 0.85:
+        keys = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
+        key, copy = rng.choice(keys), tree.copy()
+        if rng.random() < 0.15:
+            copy.pop(key)
+        else:
+            copy[key] = mutated(copy[key], rng)
+        return copy
+    return rng.choice(ODD)
+
+
+def reseal(run: Path, rng: random.Random) -> None:
+    """Changes one thing in a run, so that every checksum still holds."""
+    page = read_page(run / "run.json")
+    if rng.random() < 0.4:
+        key = rng.choice(sorted(page))
+        write_page(run / "run.json", {**page, key: mutated(page[key], rng)})
+        return
+    path = run / ("recovery.npz" if rng.random() < 0.7 else "extras.npz")
+    arrays = read_arrays(path)
+    name = rng.choice(["skeleton", *arrays])
+    if name == "skeleton":
+        arrays[name] = np.array(json.dumps(mutated(json.loads(str(arrays[name])), rng)))
+    else:
+        odd = (np.zeros(0), np.array("x"), arrays[name][..., None], arrays[name].ravel()[:1])
+        arrays[name] = rng.choice((*odd, np.full(arrays[name].shape, np.nan)))
+    write_arrays(path, arrays)
+    page["files"][path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    write_page(run / "run.json", page)
+
+
+def test_a_malformed_run_is_bad_input_whatever_its_seal(place, tmp_path, capsys):
+    """Compared, and every tenth shown: never a bug of ours, and often refused."""
+    codes = []
+    for seed in range(SEEDS):
+        rng, run = random.Random(seed), tmp_path / str(seed)
+        shutil.copytree(place / "run", run)
+        reseal(run, rng)
+        if seed % 10 == 0:
+            codes.append(main(["report", str(run), "--out", str(tmp_path / "page.html")]))
+        else:
+            codes.append(main(["compare", str(run), str(place / "run"), "--quiet"]))
+        said = capsys.readouterr().err
+        assert codes[-1] in (0, 2, 4), (seed, said)
+        assert len(said) <= 301
+        assert said.count("\n") == (codes[-1] != 0)
+    assert codes.count(2) >= SEEDS // 3
+
+
+def test_a_malformed_journal_is_bad_input(place, tmp_path, capsys):
+    kept = tmp_path / "kept"
+    words = ["recover", str(place / "problem"), "--no-report", "--quiet", "--out"]
+    settings = read_page(place / "run" / "run.json")["identity"]
+    mdp, features, seen = (
+        getattr(problem("noisy"), n) for n in ("mdp", "features", "demonstrations")
+    )
+    with claimed(kept, settings, every=0.0) as claim:
+        tacit.recover(mdp, features, seen, seed=0, throw=False, callbacks=[claim.journal])
+    codes = []
+    for seed in range(12):
+        rng, run = random.Random(seed), tmp_path / str(seed)
+        shutil.copytree(kept, run)
+        path = rng.choice(sorted((run / "journal").glob("*.npz")))
+        arrays = read_arrays(path)
+        name = rng.choice(["head", "skeleton"])
+        arrays[name] = np.array(json.dumps(mutated(json.loads(str(arrays[name])), rng)))
+        write_arrays(path, arrays)
+        codes.append(main([*words, str(run), "--resume"]))
+        said = capsys.readouterr().err
+        assert codes[-1] in (0, 2, 3), (seed, said)
+    assert codes.count(2) >= 4
+    changed(kept / "journal" / "settings.json", hashes=[1])
+    assert main([*words, str(kept), "--resume"]) == 2
+
+
+# --- what grows when it is opened -----------------------------------------------------------------
+
+
+def seconds_to_refuse(folder: Path, capsys, word: str) -> float:
+    start = time.monotonic()
+    assert main(["check", str(folder), "--quiet"]) == 2
+    said = capsys.readouterr().err
+    assert word in said
+    assert max(map(len, said.splitlines())) <= 300
+    return time.monotonic() - start
+
+
+@pytest.fixture
+def small(place, tmp_path) -> Path:
+    """A copy of the problem that has a page of settings."""
+    problem("noisy").save(tmp_path / "small", text=True)
+    return tmp_path / "small"
+
+
+def test_an_archive_that_explodes_is_refused_before_it_does(tmp_path, monkeypatch):
+    path = tmp_path / "mdp.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("successors", "probabilities"):
+            array = np.lib.format.header_data_from_array_1_0(np.zeros(1)) | {"shape": (2**24,)}
+            head = io.BytesIO()
+            np.lib.format.write_array_header_1_0(head, array)
+            archive.writestr(f"{name}.npy", head.getvalue() + bytes(8 * 2**24))
+    assert path.stat().st_size < 2**20
+    monkeypatch.setattr("tacit.files.formats.SPARED", 2**20)
+    tracemalloc.start()
+    with pytest.raises(BadFile, match="set TACIT_LARGEST"):
+        read_arrays(path)
+    assert tracemalloc.get_traced_memory()[1] < 2**22
+    tracemalloc.stop()
+    with pytest.raises(BadFile, match="set TACIT_LARGEST"):
+        read_arrays(path, largest=2**20)
+    monkeypatch.setenv("TACIT_LARGEST", str(2**30))
+    assert len(read_arrays(path)["successors"]) == 2**24
+
+
+def test_the_limit_is_asked_of_the_environment_and_of_the_memory(monkeypatch):
+    monkeypatch.setenv("TACIT_LARGEST", "12345")
+    assert largest_allowed() == 12345
+    monkeypatch.delenv("TACIT_LARGEST")
+    assert largest_allowed() <= min(2**33, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+@pytest.mark.parametrize(
+    "text", ["a=" + "[" * 100_000, "a." * 20_000 + "b=1", "[a" + ".'a'" * 50_000 + "]\nx=1"]
+)
+def test_deep_settings_are_refused_in_seconds(small, capsys, text):
+    (small / "problem.toml").write_text(text)
+    assert seconds_to_refuse(small, capsys, "nested too deeply") < 5
+
+
+def test_a_million_columns_are_refused_in_seconds(small, capsys):
+    (small / "features.csv").write_text("s," + "a," * 500_000 + "b\n")
+    assert seconds_to_refuse(small, capsys, "at most 16384 columns") < 5
+    (small / "features.csv").write_text("s," + "abc," * 500_000 + "b\n")
+    assert seconds_to_refuse(small, capsys, "never ends") < 5
+
+
+def test_deep_pages_are_refused_in_seconds(run, capsys):
+    (run / "run.json").write_text("[" * 200_000)
+    start = time.monotonic()
+    assert main(["report", str(run)]) in (2, 4)
+    assert time.monotonic() - start < 5
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+# --- names that act -------------------------------------------------------------------------------
+
+ACTING = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil"
+
+
+def test_what_a_terminal_would_obey_is_shown_instead(tmp_path, capsys, monkeypatch):
+    from tacit.cli.terminal import Answer, Table, Terminal
+
+    class Say:
+        def run(self, terminal: Terminal) -> Answer:
+            terminal.note(ACTING)
+            table = Table([ACTING, "n"], [[ACTING, 1.0], ["a\nb", 2.0]], ACTING)
+            return Answer([ACTING, table], {"name": ACTING}, 2, [ACTING])
+
+    kind = dataclass(frozen=True)(type("Say", (Say,), {"__doc__": "Say."}))
+    for tty in (False, True):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda tty=tty: tty)
+        monkeypatch.setenv("NO_COLOR", "1")
+        monkeypatch.setenv("TERM", "dumb")
+        for more in ([], ["--json"]):
+            assert main(["say", *more], {"say": kind, "other": kind}) == 2
+            out, err = capsys.readouterr()
+            for text in (out, err):
+                assert not set(text) & set("\x07\x9b\u202e")
+                assert "\x1b]" not in text
+                assert "\x1b[2J" not in text
+            if more:
+                assert json.loads(out) == {"error": ACTING, "code": 2, "name": ACTING}
+    assert main([ACTING * 100]) == 2
+    said = capsys.readouterr().err
+    assert len(said) <= 301
+    assert "\x1b" not in said
+
+
+def test_cells_that_a_spreadsheet_would_run_are_shown_instead(tmp_path):
+    names = ("=1+1", "+1", "-1", "@SUM(A1)", "kitchen")
+    objective = tacit.Objective(np.zeros(5))
+    tacit.export.tables(objective, tmp_path / "t.csv", layout=Layout(state_names=names))
+    rows = [line.split(",")[1] for line in (tmp_path / "t.csv").read_text().splitlines()[1:]]
+    assert rows == ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "kitchen"]

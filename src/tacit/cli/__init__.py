@@ -28,7 +28,7 @@ from tacit.cli.reproduce import Reproduce
 from tacit.cli.signals import CODES, Terminated, end_at_once
 from tacit.cli.simulate import Simulate
 from tacit.cli.solve import Solve
-from tacit.cli.terminal import Answer, Part, Terminal, to_json
+from tacit.cli.terminal import Answer, Part, Terminal, error_line, harmless, to_json
 from tacit.engine.compiled import keep_compiled_code
 from tacit.errors import Infeasible, NotConverged, TacitError
 
@@ -108,11 +108,12 @@ def _run(words: list[str], commands: Mapping[str, type[Command]]) -> int:
             answer = Answer() if command is None else command.run(terminal)
             terminal.signals.check()
             if machine and answer.data:
-                _print(json.dumps(to_json(answer.data), ensure_ascii=False))
+                failed = {"error": answer.errors[0], "code": answer.code} if answer.errors else {}
+                _print(json.dumps(to_json({**failed, **answer.data}), ensure_ascii=False))
             elif not terminal.quiet:
                 _show(answer.parts)
             for line in answer.errors:
-                print(f"tacit: {line}", file=sys.stderr)
+                print(error_line(line), file=sys.stderr)
         return answer.code
     except (KeyboardInterrupt, Terminated, Exception) as error:
         if "--debug" in words:
@@ -126,7 +127,7 @@ def _run(words: list[str], commands: Mapping[str, type[Command]]) -> int:
             return code
         if machine:
             _print(json.dumps({"error": message, "code": code}, ensure_ascii=False))
-        print(f"tacit: {message}", file=sys.stderr)
+        print(error_line(message), file=sys.stderr)
         return code
 
 
@@ -259,9 +260,9 @@ def _show(parts: Sequence[Part]) -> None:
 
 
 def _print(text: str) -> None:
-    """Prints what the encoding of standard output can say, and escapes the rest."""
+    """Prints what the encoding can say and a terminal shows, and escapes the rest."""
     encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
+    print(harmless(text).encode(encoding, "backslashreplace").decode(encoding), flush=True)
 
 
 def _verdict(error: BaseException) -> tuple[int, str]:

@@ -33,10 +33,10 @@ class Compare:
 
     def run(self, terminal: Terminal) -> Answer:
         """Reads both folders and says where they agree."""
-        from tacit.folders.runs import Run
+        from tacit.folders.runs import PAGE, Run
 
         one = Run.load(self.first)
-        if not (self.second / "run.json").exists():
+        if not (self.second / PAGE).exists():
             return _against_truth(one, terminal.load_problem(self.second), self)
         return _against_run(one, Run.load(self.second), self)
 

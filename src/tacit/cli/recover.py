@@ -126,8 +126,8 @@ class Recover:
         Exit code 3 where it did not converge or, if that is asked, where the model does not fit.
         """
         from tacit.engine.progress import watching
-        from tacit.folders.resume import claimed
-        from tacit.folders.runs import Run, data_hashes, identity
+        from tacit.folders.resume import claimed, identity
+        from tacit.folders.runs import Run, data_hashes
 
         estimator = self.make_estimator()
         problem = terminal.load_problem(self.problem)

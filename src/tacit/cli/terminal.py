@@ -6,6 +6,7 @@ Drawn by rich on a terminal, plain text anywhere else, nothing with `--quiet`.
 from __future__ import annotations
 
 import math
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,7 +66,10 @@ class Table:
     title: str = ""
 
     def __str__(self) -> str:
-        cells = [list(self.headings), *([_cell_text(cell) for cell in row] for row in self.rows)]
+        cells = [
+            [harmless(one) for one in self.headings],
+            *([_cell_text(cell) for cell in row] for row in self.rows),
+        ]
         widths = [max(len(row[j]) for row in cells) for j in range(len(self.headings))]
         right = self._numeric()
         lines = [self.title] if self.title else []
@@ -82,10 +86,10 @@ class Table:
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        table = RichTable(box=SIMPLE_HEAD, title=Text(self.title) if self.title else None)
+        table = RichTable(box=SIMPLE_HEAD, title=Text(harmless(self.title)) if self.title else None)
         table.title_justify = "left"
         for heading, to_right in zip(self.headings, self._numeric(), strict=True):
-            table.add_column(Text(heading), justify="right" if to_right else "left")
+            table.add_column(Text(harmless(heading)), justify="right" if to_right else "left")
         for row in self.rows:
             table.add_row(*(Text(_cell_text(cell)) for cell in row))
         return table
@@ -99,7 +103,23 @@ class Table:
 def _cell_text(cell: Cell) -> str:
     if isinstance(cell, bool):
         return "yes" if cell else "no"
-    return f"{cell:.5g}" if isinstance(cell, float) else str(cell)
+    return f"{cell:.5g}" if isinstance(cell, float) else harmless(str(cell)).replace("\n", "\\n")
+
+
+# What a terminal would obey instead of showing: controls, and marks that turn the writing round.
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+LONGEST = 300
+
+
+def harmless(text: str) -> str:
+    """The text with everything that a terminal would obey written as an escape."""
+    return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def error_line(text: str) -> str:
+    """One harmless line for standard error, of at most 300 characters."""
+    line = f"tacit: {harmless(' '.join(text.split()))}"
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 85]} ... {line[-80:]}"
 
 
 def shown_default(text: str) -> object:
@@ -177,7 +197,7 @@ class Terminal:
     def note(self, line: str) -> None:
         """Writes a line on standard error."""
         if not self.quiet:
-            sys.stderr.write(f"{line}\n")
+            sys.stderr.write(f"{harmless(line)}\n")
 
     def load_problem(self, folder: Path) -> Problem:
         """The problem of a folder, telling how far the reading of demonstrations is."""

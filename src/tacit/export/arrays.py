@@ -40,6 +40,11 @@ def tables(given: Objective | Recovery, path: str | Path, layout: Layout | None 
         raise InvalidModel(f"tables are written as .csv, .parquet or .npz; got {path.name}")
 
 
+def shown(name: str) -> str:
+    """The name as a cell that a spreadsheet shows: one that begins like a formula gets a quote."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name
+
+
 def _columns(
     objective: Objective, recovery: Recovery | None, layout: Layout
 ) -> dict[str, np.ndarray]:
@@ -53,11 +58,11 @@ def _columns(
             raise InvalidModel(f"the layout must name all {count} {kind}; it names {len(names)}")
     width = actions or 1
     state = np.repeat(np.arange(states), width)
-    names = np.array([layout.state_name(s) for s in range(states)])
+    names = np.array([shown(layout.state_name(s)) for s in range(states)])
     found = {"state": state, "state_name": names[state]}
     if actions:
         action = np.tile(np.arange(actions), states)
-        called = np.array([layout.action_name(a) for a in range(actions)])
+        called = np.array([shown(layout.action_name(a)) for a in range(actions)])
         found |= {"action": action, "action_name": called[action]}
     found["reward"] = _spread(objective.reward, width)
     for k, table in enumerate(objective.costs):

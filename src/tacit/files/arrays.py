@@ -6,6 +6,7 @@ One flipped byte is silent in most formats: the checksums travel in the file its
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import json
@@ -19,13 +20,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.lib import format as npy
 
-from tacit.files.atomic import write_atomically
-from tacit.files.formats import LARGEST, check_size, known_format, read_head
+from tacit.files.atomic import BadFile, write_atomically
+from tacit.files.formats import LARGEST, check_unpacked, known_format, read_head
 
 SUMS = "checksums"
 
@@ -45,6 +47,19 @@ DAMAGE = (
     zlib.error,
     lzma.LZMAError,
     struct.error,
+)
+
+# What content raises that is sealed and is no such thing as it should be.
+BROKEN = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    AssertionError,
+    ArithmeticError,
+    ImportError,
+    RecursionError,
+    MemoryError,
 )
 
 
@@ -84,7 +99,7 @@ def read_arrays(path: Path, *, largest: int = LARGEST) -> dict[str, np.ndarray]:
             sizes = sum(entry.file_size for entry in archive.infolist())
         except DAMAGE as error:
             raise _unreadable(path, error) from None
-        check_size(path, sizes, largest)
+        check_unpacked(path, sizes, largest)
         try:
             arrays = {
                 entry.filename.removesuffix(".npy"): _array(archive.read(entry))
@@ -131,7 +146,7 @@ def _verified(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray
         return arrays
     try:
         expected = dict(json.loads(str(sums)))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise OSError(f"{path} is damaged: its checksums cannot be read") from None
     for name, value in expected.items():
         if name not in arrays or checksum(arrays[name]) != value:
@@ -171,7 +186,13 @@ def unpack(
         kinds: the classes that it may hold; or what gives the class of a name, None for any other.
     """
     find = kinds if callable(kinds) else {_kind_name(kind): kind for kind in kinds}.get
-    return _unpacked(json.loads(str(arrays[SKELETON])), arrays, find)
+    try:
+        return _unpacked(json.loads(str(arrays[SKELETON])), arrays, find)
+    except BadFile:
+        raise
+    except BROKEN as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BadFile(f"it holds nothing that can be read: {reason:.120}") from None
 
 
 def _kind_name(kind: type) -> str:
@@ -270,8 +291,56 @@ def _unpacked(
             if "member" in node:
                 return kind[node["member"]]  # type: ignore[index]
             if "text" not in node:
-                return kind(**all_of(node["fields"]))
+                parts = all_of(node["fields"])
+                _check_types(kind, parts)
+                return kind(**parts)
             text = str.__new__(kind, node["text"])  # type: ignore[type-var]
             vars(text).update(all_of(node["fields"]))
             return text
-    raise OSError(f"holds something that is not expected here: {node!r:.60}")
+    raise BadFile(f"it holds something that is not expected here: {node!r:.60}")
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, object]:
+    """Field -> type, as a class annotates them; none where they cannot be told."""
+    try:
+        return get_type_hints(kind)
+    except (NameError, TypeError):  # named for the type checker only
+        return {}
+
+
+def _check_types(kind: type, parts: Mapping[str, Tree]) -> None:
+    """Raises `BadFile` where a part is not of the type that the class annotates."""
+    for name, part in parts.items():
+        if not _fits(part, _hints(kind).get(name, Any)):
+            raise BadFile(f"{kind.__name__}.{name} cannot be {part!r:.40}")
+
+
+def _fits(value: Tree, hint: Any) -> bool:
+    """Whether a value may stand where this is annotated; True where that cannot be told."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in inner)
+    if hint is None or hint is type(None):
+        return value is None
+    if hint is float or hint is int:
+        plain = isinstance(value, int | np.integer) or (
+            hint is float and isinstance(value, float | np.floating)
+        )
+        return plain and not isinstance(value, bool | np.bool_)
+    if hint is bool:
+        return isinstance(value, bool | np.bool_)
+    if origin is tuple and Ellipsis not in inner:
+        return isinstance(value, tuple | list) and [*map(_fits, value, inner)] == [True] * len(
+            inner
+        )
+    if origin in (tuple, list, Sequence):
+        return isinstance(value, tuple | list) and all(_fits(one, inner[0]) for one in value)
+    if origin in (dict, Mapping):
+        return isinstance(value, dict) and all(_fits(one, inner[1]) for one in value.values())
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray)
+    try:
+        return isinstance(value, hint)
+    except TypeError:
+        return True

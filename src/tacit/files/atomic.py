@@ -24,6 +24,11 @@ from typing import Any, BinaryIO
 
 from tacit.errors import TacitError
 
+
+class BadFile(TacitError, OSError):
+    """A file that can be read and cannot be what it claims to be: bad input, not a failing disk."""
+
+
 # What a JSON file for people holds, by name.
 Page = dict[str, Any]
 # The ending of a file that is being written; what a killed process leaves has it, too.
@@ -164,7 +169,7 @@ def write_bundle(
 def settle(folder: Path, page: str, known: Collection[str]) -> None:
     """Finishes what a writer left: names the files that the page means, removes what it does not.
 
-    `TacitError`, with nothing touched, where the page means files that are none of a bundle.
+    `BadFile`, with nothing touched, where the page means files that are none of a bundle.
 
     Args:
         folder: of the bundle.
@@ -191,24 +196,24 @@ def settle(folder: Path, page: str, known: Collection[str]) -> None:
 
 
 def check_plain(path: Path) -> None:
-    """Raises `TacitError` where the name is taken by a link, a folder or a device."""
+    """Raises `BadFile` where the name is taken by a link, a folder or a device."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISREG(mode):
         kind = "a link" if stat.S_ISLNK(mode) else "a folder or a device"
-        raise TacitError(f"{path} must be a plain file; it is {kind}, and nothing was touched")
+        raise BadFile(f"{path} must be a plain file; it is {kind}, and nothing was touched")
 
 
 def check_folder(path: Path) -> None:
-    """Raises `TacitError` where the name of a folder is taken by a link: it leads elsewhere."""
+    """Raises `BadFile` where the name of a folder is taken by a link: it leads elsewhere."""
     if path.is_symlink():
-        raise TacitError(f"{path} must be a folder; it is a link, and nothing was touched")
+        raise BadFile(f"{path} must be a folder; it is a link, and nothing was touched")
 
 
 def manifest(path: Path, page: Page, known: Collection[str]) -> dict[str, str]:
-    """Name -> checksum of the files that a page means; `TacitError` unless they may be its files.
+    """Name -> checksum of the files that a page means; `BadFile` unless they may be its files.
 
     Args:
         path: of the page, for the message.
@@ -217,15 +222,15 @@ def manifest(path: Path, page: Page, known: Collection[str]) -> dict[str, str]:
     """
     files = page.get("files")
     if not isinstance(files, dict):
-        raise TacitError(f"{path} must list the files of the run; it does not")
+        raise BadFile(f"{path} must list the files of the run; it does not")
     for name, total in files.items():
         if name not in known:
-            raise TacitError(
+            raise BadFile(
                 f"{path} may name {', '.join(known)}; it names {name!r:.60}, and nothing was "
                 "touched: choose another folder"
             )
         if not isinstance(total, str) or not re.fullmatch("[0-9a-f]{64}", total):
-            raise TacitError(f"{path} must hold the SHA-256 of {name}; it holds {total!r:.40}")
+            raise BadFile(f"{path} must hold the SHA-256 of {name}; it holds {total!r:.40}")
     return files
 
 

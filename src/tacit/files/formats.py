@@ -15,6 +15,7 @@ import contextlib
 import difflib
 import hashlib
 import io
+import os
 import re
 import subprocess
 import sys
@@ -23,13 +24,31 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tacit.files.atomic import write_atomically
+from tacit.files.atomic import BadFile, write_atomically
 
 if TYPE_CHECKING:
     import polars
 
+# Names the variable of the environment that says how many bytes a file may take in memory.
+LIMIT = "TACIT_LARGEST"
+# Times its own size that a file may unpack to, where that is more than so many bytes: honest
+# tables stay far below, and what is made to fill the memory lies far above.
+PACKED, SPARED = 100, 2**28
+
+
+def largest_allowed() -> int:
+    """Most bytes that a file may take: what was asked for, or half of the memory, 8 GiB at most."""
+    asked = os.environ.get(LIMIT, "")
+    if asked.isdecimal():
+        return int(asked)
+    try:
+        return min(2**33, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+    except (AttributeError, ValueError, OSError):  # a system that does not tell
+        return 2**33
+
+
 # Files are read into memory: what would need more than this is refused unless asked for.
-LARGEST = 2**33
+LARGEST = largest_allowed()
 
 SIGNATURES = (
     (b"PAR1", "Parquet"),
@@ -83,11 +102,22 @@ def check_text(path: Path, wanted: str, *, largest: int = LARGEST) -> None:
 
 
 def check_size(path: Path, size: int, largest: int) -> None:
-    """Raises `OSError` where reading the file would take more bytes than allowed."""
+    """Raises `BadFile` where reading the file would take more bytes than allowed."""
     if size > largest:
-        raise OSError(
-            f"{path} would take {size:,} bytes of memory, more than the {largest:,} allowed; "
-            "raise `largest` if it is meant to be that large"
+        raise BadFile(
+            f"{path} would take {size:,} bytes of memory, more than the {largest:,} allowed: "
+            f"set {LIMIT} to more bytes if it is meant to be that large"
+        )
+
+
+def check_unpacked(path: Path, size: int, largest: int) -> None:
+    """Raises `BadFile` where a file declares more than is allowed, or than its size may hold."""
+    check_size(path, size, largest)
+    there = path.stat().st_size
+    if size > max(SPARED, PACKED * there) and not os.environ.get(LIMIT, "").isdecimal():
+        raise BadFile(
+            f"{path} has {there:,} bytes and declares {size:,}, more than {PACKED} times as many: "
+            f"set {LIMIT} to that many bytes if it is meant to be so"
         )
 
 
@@ -178,7 +208,7 @@ def check_parquet(path: Path, *, largest: int = LARGEST) -> tuple[tuple[str, ...
         names = tuple(scan.collect_schema())
         rows = int(scan.select(polars.len()).collect().item())
     # What a file declares may be thousands of times its own size: look before reading.
-    check_size(path, 8 * rows * len(names), largest)
+    check_unpacked(path, 8 * rows * len(names), largest)
     return names, rows
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.files.atomic import write_atomically
+from tacit.files.atomic import write_atomically, write_bytes
 from tacit.files.columns import Column, Growing, whole
 from tacit.files.formats import (
     LARGEST,
@@ -39,6 +40,7 @@ PARQUET = (".parquet", ".pq")
 SEPARATORS = ",;\t|"
 BOM = b"\xef\xbb\xbf"
 HEADER = 2**20  # most bytes of the first line
+COLUMNS = 2**14  # most columns of a table, which is what spreadsheets hold
 BLOCK = 2**23  # bytes of a text table that are in memory at once
 
 # Called with what is done and what there is to do, in bytes or rows.
@@ -77,6 +79,8 @@ class Table:
     header = 1  # line that names the columns
 
     def __init__(self, path: Path | str, error: type[TacitError], names: tuple[str, ...]) -> None:
+        if len(names) > COLUMNS:
+            raise error(f"{path} must have at most {COLUMNS} columns; it has {len(names)}")
         self.path, self.error, self.names = path, error, names
 
     def require(self, *needed: str, unique: Collection[str] | None = None) -> None:
@@ -94,8 +98,9 @@ class Table:
                     f"{self.path} must have the column {name!r}; it has {shown}"
                     f"{did_you_mean(name, others)}"
                 )
+        counts = Counter(self.names)
         for name in self.names if unique is None else unique:
-            if self.names.count(name) > 1:
+            if counts[name] > 1:
                 raise self.error(
                     f"{self.path}, line {self.header}: every column must be named once; "
                     f"{name!r} is twice"
@@ -380,8 +385,5 @@ def write_columns(path: Path, columns: Mapping[str, npt.ArrayLike]) -> None:
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Writes a table with a header; numbers keep every digit."""
     shown = io.StringIO()
-    table = csv.writer(shown, lineterminator="\n")
-    table.writerow(header)
-    table.writerows(rows)
-    content = shown.getvalue().encode()
-    write_atomically(path, lambda file: file.write(content))
+    csv.writer(shown, lineterminator="\n").writerows([header, *rows])
+    write_bytes(path, shown.getvalue().encode())

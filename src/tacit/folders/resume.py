@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import platform
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +22,10 @@ import numpy as np
 
 from tacit.engine.progress import Event
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
-from tacit.files.arrays import Tree, digest, pack, read_arrays, unpack, write_arrays
+from tacit.files.arrays import BROKEN, Tree, digest, pack, read_arrays, unpack, write_arrays
 from tacit.files.atomic import (
     PART,
+    BadFile,
     Page,
     check_folder,
     check_plain,
@@ -33,7 +35,7 @@ from tacit.files.atomic import (
     write_bundle,
     write_page,
 )
-from tacit.folders.runs import FILES, FORMAT, JOURNAL, PAGE, SETTINGS, Run, difference
+from tacit.folders.runs import FILES, FORMAT, JOURNAL, PAGE, SETTINGS, Run, versions
 
 CURRENT, HEAD = "current.npz", "head"
 # Seconds between two writes: what an interruption without warning may cost.
@@ -43,10 +45,16 @@ RARELY = 20.0
 
 
 class FolderJournal:
-    """A `tacit.progress.Journal` in a folder; also a callback, which asks for nothing."""
+    """A `tacit.progress.Journal` in a folder; also a callback, which asks for nothing.
+
+    Attributes:
+        folder: where the stages are.
+        every: seconds between two writes.
+        recalled: whether a stage was read back from it.
+    """
 
     def __init__(self, folder: Path, *, every: float = EVERY) -> None:
-        self.folder, self.every = folder, every
+        self.folder, self.every, self.recalled = folder, every, False
         self._digests: dict[str, str] = {}
         self._waiting: dict[str, tuple[dict[str, object], Tree]] = {}
         self._last, self._pause = time.monotonic(), every
@@ -67,13 +75,15 @@ class FolderJournal:
                 if head["stage"] != stage:
                     continue
                 state = unpack(arrays, kinds) if head["inputs"] == self._digests[stage] else None
-            except (ValueError, KeyError, TypeError) as error:
-                raise OSError(f"{path} is no record of a stage: {error}") from None
+            except (*BROKEN, BadFile) as error:
+                reason = " ".join(str(error).split())
+                raise BadFile(f"{path} is no record of a stage: {reason:.120}") from None
             if head["inputs"] != self._digests[stage]:
                 raise TacitError(
                     f"{path} was made from other data or settings than {stage} has now; "
                     "begin again with --overwrite"
                 )
+            self.recalled = True
             return state, bool(head["finished"])
         return None
 
@@ -115,6 +125,40 @@ def checkpoint(folder: str | Path, *, every: float = EVERY) -> FolderJournal:
 
 def _file(stage: str) -> str:
     return re.sub(r"[^0-9A-Za-z]+", "-", stage) + ".npz"
+
+
+def identity(config: Mapping[str, object], hashes: Mapping[str, str]) -> Page:
+    """All that must be the same for a run to be gone on with."""
+    here = {"system": platform.system(), "machine": platform.machine()}
+    whole = {"config": config, "hashes": hashes, "versions": {**versions(), **here}}
+    # Through JSON, so that a tuple and a list, a path and its text compare as they are read back.
+    return json.loads(json.dumps(whole, default=str))
+
+
+def difference(folder: Path, held: Page, wanted: Page) -> str | None:
+    """One line that says what of the run in the folder is not as asked; None if all is."""
+    told = []
+    for part, word in (("hashes", "data"), ("config", "setting"), ("versions", "version")):
+        old, new = held.get(part, {}), wanted.get(part, {})
+        if not isinstance(old, dict):
+            raise BadFile(f"{folder} holds no run that can be gone on with: its {part} are none")
+        for name in {**old, **new}:
+            if old.get(name) != new.get(name):
+                told.append(
+                    f"{word} {name}: {_short(old.get(name))} there, {_short(new.get(name))} now"
+                )
+    if not told:
+        return None
+    more = f" and {len(told) - 4} more" if len(told) > 4 else ""
+    return (
+        f"{folder} holds a run of another kind ({'; '.join(told[:4])}{more}): choose another "
+        "folder, or begin again with --overwrite"
+    )
+
+
+def _short(value: object) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= 24 else f"{text[:16]}..."
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,11 +214,20 @@ def claimed(
     try:
         with locked(folder):
             done = _begun(folder, identity, resume, overwrite)
+            journal = FolderJournal(folder / JOURNAL, every=every)
             try:
-                yield Claim(folder, FolderJournal(folder / JOURNAL, every=every), done, identity)
+                yield Claim(folder, journal, done, identity)
             except (InvalidModel, InvalidDemonstrations):
                 _forget(folder)
                 raise
+            except BROKEN as error:
+                if not journal.recalled or isinstance(error, TacitError):
+                    raise
+                # What was read back may be sealed and still be no state of this search.
+                raise BadFile(
+                    f"{folder} cannot be gone on with ({type(error).__name__}: {error!s:.80}): "
+                    "begin again with --overwrite"
+                ) from error
     except (InvalidModel, InvalidDemonstrations):
         if new:
             with contextlib.suppress(OSError):  # somebody else put something there meanwhile
@@ -213,6 +266,8 @@ def _held(folder: Path) -> tuple[Page | None, Page | None]:
     finished = under_way = None
     if (folder / PAGE).exists():
         finished = read_page(folder / PAGE, form=FORMAT).get("identity", {})
+        if not isinstance(finished, dict):
+            raise BadFile(f"{folder / PAGE} must say what its run depends on; it does not")
     if (folder / JOURNAL / SETTINGS).exists():
         under_way = read_page(folder / JOURNAL / SETTINGS)
     return finished, under_way

@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib.metadata
-import json
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from enum import Enum
 from importlib import import_module
@@ -23,8 +23,8 @@ import numpy as np
 
 from tacit import __version__
 from tacit.data.demonstrations import Demonstrations
-from tacit.files.arrays import Tree, digest, pack, read_arrays, unpack, write_arrays
-from tacit.files.atomic import Page, manifest, member, read_page, write_bundle
+from tacit.files.arrays import BROKEN, Tree, digest, pack, read_arrays, unpack, write_arrays
+from tacit.files.atomic import BadFile, Page, manifest, member, read_page, write_bundle
 from tacit.files.tables import read_columns, write_columns
 from tacit.model.mdp import MDP
 from tacit.model.names import Layout
@@ -93,13 +93,54 @@ def load(folder: Path, kind: str) -> Any:
         raise OSError(f"{folder} holds {what}: load it by {loader}")
     member(folder, page, HISTORY)
     path = member(folder, page, ARRAYS)
-    try:
-        found = unpack(read_arrays(path), _kind)
-    except (LookupError, TypeError, ValueError, AttributeError, ImportError) as error:
-        raise OSError(f"{path} holds no recovery that can be read: {error!r:.120}") from None
-    if type(found).__name__ != kind:
-        raise OSError(f"{path} holds no recovery that can be read")
+    arrays = read_arrays(path)
+    with sound(path, "a recovery that can be read"):
+        found = unpack(arrays, _kind)
+        if type(found).__name__ != kind:
+            raise BadFile(f"it holds a {type(found).__name__}")
+        for one in getattr(found, "recoveries", [found]):
+            _check_shapes(one)
     return found
+
+
+@contextmanager
+def sound(path: Path, wanted: str) -> Iterator[None]:
+    """Inside, what sealed but malformed content raises becomes one line of `BadFile`.
+
+    Args:
+        path: of the file or the folder that it came from.
+        wanted: what it should have held.
+    """
+    try:
+        yield
+    except BROKEN as error:
+        reason = " ".join(str(error).split()) or "nothing"
+        raise BadFile(f"{path} must hold {wanted}; {type(error).__name__}: {reason:.120}") from None
+    except BadFile as error:
+        raise BadFile(f"{path} must hold {wanted}; {error!s:.160}") from None
+
+
+def _check_shapes(found: Recovery) -> None:
+    """Raises `BadFile` where arrays of a recovery do not belong together."""
+    known, policy = found.identification, found.solution.policy
+    costs, rewards = len(found.multipliers), len(found.reward_weights)
+    wanted = {
+        "policy": (policy, (len(found.solution.value), policy.shape[-1])),
+        "visitation": (found.solution.visitation, policy.shape),
+        "reward weights": (found.reward_weights, (len(found.reward_names),)),
+        "reward intervals": (known.reward_intervals, (rewards, 2)),
+        "budgets": (found.budgets, (costs,)),
+        "names of costs": (np.zeros(len(found.cost_names)), (costs,)),
+        "active": (known.active, (costs,)),
+        "multiplier intervals": (known.multiplier_intervals, (costs, 2)),
+        "budget intervals": (known.budget_intervals, (costs, 2)),
+    }
+    for k, (weights, names) in enumerate(zip(found.cost_weights, found.cost_names, strict=True)):
+        wanted[f"weights of cost {k}"] = (weights, (len(names),))
+        wanted[f"intervals of cost {k}"] = (known.cost_intervals[k], (len(names), 2))
+    for name, (array, shape) in wanted.items():
+        if np.shape(array) != shape or np.asarray(array).dtype.kind not in "biuf":
+            raise BadFile(f"its {name} must be numbers {shape}; got {np.shape(array)}")
 
 
 def _kind(name: str) -> type | None:
@@ -173,33 +214,6 @@ def data_hashes(mdp: MDP, features: Features, demonstrations: Demonstrations) ->
     }
 
 
-def identity(config: Mapping[str, object], hashes: Mapping[str, str]) -> Page:
-    """All that must be the same for a run to be gone on with."""
-    here = {"system": platform.system(), "machine": platform.machine()}
-    whole = {"config": config, "hashes": hashes, "versions": {**versions(), **here}}
-    # Through JSON, so that a tuple and a list, a path and its text compare as they are read back.
-    return json.loads(json.dumps(whole, default=str))
-
-
-def difference(folder: Path, held: Page, wanted: Page) -> str | None:
-    """One line that says what of the run in the folder is not as asked; None if all is."""
-    told = []
-    for part, word in (("hashes", "data"), ("config", "setting"), ("versions", "version")):
-        old, new = held.get(part, {}), wanted.get(part, {})
-        for name in {**old, **new}:
-            if old.get(name) != new.get(name):
-                told.append(
-                    f"{word} {name}: {_short(old.get(name))} there, {_short(new.get(name))} now"
-                )
-    if not told:
-        return None
-    more = f" and {len(told) - 4} more" if len(told) > 4 else ""
-    return (
-        f"{folder} holds a run of another kind ({'; '.join(told[:4])}{more}): choose another "
-        "folder, or begin again with --overwrite"
-    )
-
-
 def data_summary(mdp: MDP, demonstrations: Demonstrations) -> Page:
     """What the demonstrations are, in numbers, for people."""
     lengths = np.diff(demonstrations.offsets)
@@ -221,11 +235,6 @@ def data_summary(mdp: MDP, demonstrations: Demonstrations) -> Page:
         names, sizes = np.unique(np.asarray(groups, dtype=str), return_counts=True)
         found["groups"] = dict(zip(names.tolist(), sizes.tolist(), strict=True))
     return found
-
-
-def _short(value: object) -> str:
-    text = "nothing" if value is None else str(value)
-    return text if len(text) <= 24 else f"{text[:16]}..."
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,6 +292,10 @@ class Run:
     def load(cls, folder: str | Path) -> Run:
         """The run of a folder, everything checked; a recovery saved by itself is one, too."""
         folder = Path(folder)
+        if not folder.is_dir():
+            raise FileNotFoundError(
+                errno.ENOENT, "there is no such folder; tacit recover makes one", str(folder)
+            )
         if not (folder / PAGE).exists() and (folder / JOURNAL / SETTINGS).exists():
             raise OSError(
                 f"{folder} holds a run that is not finished: tacit recover --resume continues it"
@@ -291,29 +304,57 @@ class Run:
             raise FileNotFoundError(
                 errno.ENOENT, "this is a problem, not a run; tacit recover makes one", str(folder)
             )
+        if not (folder / PAGE).exists():
+            said = f"the folder holds no run: {PAGE} is missing"
+            raise FileNotFoundError(errno.ENOENT, said, str(folder))
         page = _page(folder)
         recovery = load(folder, "Recovery")
         extras, trajectories = {}, {}
         if EXTRAS in page["files"]:
-            extras = unpack(read_arrays(member(folder, page, EXTRAS)))
+            with sound(path := member(folder, page, EXTRAS), "further results"):
+                extras = unpack(read_arrays(path))
+                if not (
+                    isinstance(extras, dict) and all(isinstance(e, dict) for e in extras.values())
+                ):
+                    raise BadFile("they must have names")
         if TRAJECTORIES in page["files"]:
             trajectories = read_columns(member(folder, page, TRAJECTORIES))
-        layout = dict(page.get("layout", {}))
-        layout["directions"] = tuple(map(tuple, layout.get("directions", ())))
-        for name in ("state_names", "action_names"):
-            layout[name] = tuple(layout.get(name, ()))
-        return cls(
-            recovery=recovery,
-            layout=Layout(**layout),
-            config=page.get("config", {}),
-            data=page.get("data", {}),
-            notes=tuple(page.get("notes", ())),
-            trajectories=trajectories,
-            extras=extras,
-            versions=page["versions"],
-            seed=page.get("seed"),
-            hashes=page.get("hashes", {}),
-        )
+        with sound(folder / PAGE, "the page of a run"):
+            return _assembled(page, recovery, extras, trajectories)
+
+
+def _assembled(
+    page: Page, recovery: Recovery, extras: dict[str, Tree], trajectories: dict[str, np.ndarray]
+) -> Run:
+    """The run of a page and its files."""
+    layout = dict(page.get("layout", {}))
+    layout["directions"] = tuple(map(tuple, layout.get("directions", ())))
+    for name in ("state_names", "action_names"):
+        layout[name] = tuple(layout.get(name, ()))
+    counts = {"state_names": recovery.solution.policy.shape[0]}
+    counts["action_names"] = recovery.solution.policy.shape[1]
+    for name, count in counts.items():
+        if not all(isinstance(one, str) for one in layout[name]) or len(layout[name]) not in (
+            0,
+            count,
+        ):
+            raise BadFile(f"its {name} must be {count} texts")
+    parts = {name: dict(page.get(name, {})) for name in ("config", "data", "versions", "hashes")}
+    notes = page.get("notes", [])
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise BadFile("its notes must be a list of texts")
+    seed = page.get("seed")
+    if not (seed is None or isinstance(seed, int)):
+        raise BadFile("its seed must be a whole number")
+    return Run(
+        recovery=recovery,
+        layout=Layout(**layout),
+        notes=tuple(notes),
+        trajectories=trajectories,
+        extras=extras,
+        seed=seed,
+        **parts,
+    )
 
 
 def plain(value: object, *, arrays: bool = False) -> Tree:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -69,6 +70,10 @@ class Settings:
     truth: dict[str, Any] = field(default_factory=dict)
 
 
+# A key of sixteen parts with dots between them.
+NESTED = re.compile(r"""(?:(?:[\w-]{1,64}|"[^"\n]{0,64}"|'[^'\n]{0,64}')[ \t]*\.[ \t]*){16}""")
+
+
 def read_settings(folder: Path) -> Settings:
     """The settings of a folder; all absent where it has no `problem.toml`."""
     path = folder / FILE
@@ -76,7 +81,11 @@ def read_settings(folder: Path) -> Settings:
         return Settings(path)
     check_text(path, "TOML text", largest=LARGEST)
     try:
-        given = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        text = path.read_bytes().decode("utf-8-sig")
+        # Keys of thousands of parts would take the parser hours.
+        if NESTED.search(text):
+            raise RecursionError
+        given = tomllib.loads(text)
     except UnicodeDecodeError as error:
         raise InvalidModel(f"{path} must be text in UTF-8; byte {error.start + 1} is not") from None
     except tomllib.TOMLDecodeError as error:
