@@ -319,6 +319,8 @@ def _check_types(kind: type, parts: Mapping[str, Tree]) -> None:
 def _fits(value: Tree, hint: Any) -> bool:
     """Whether a value may stand where this is annotated; True where that cannot be told."""
     origin, inner = get_origin(hint), get_args(hint)
+    if isinstance(value, np.ndarray) and value.ndim == 0 and hint in (float, int, bool):
+        value = value.item()  # a number is kept as an array without axes
     if origin in (Union, UnionType):
         return any(_fits(value, one) for one in inner)
     if hint is None or hint is type(None):

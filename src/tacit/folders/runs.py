@@ -125,7 +125,7 @@ def _check_shapes(found: Recovery) -> None:
     known, policy = found.identification, found.solution.policy
     costs, rewards = len(found.multipliers), len(found.reward_weights)
     wanted = {
-        "policy": (policy, (len(found.solution.value), policy.shape[-1])),
+        "policy": (policy, (len(found.objective.reward), policy.shape[-1])),
         "visitation": (found.solution.visitation, policy.shape),
         "reward weights": (found.reward_weights, (len(found.reward_names),)),
         "reward intervals": (known.reward_intervals, (rewards, 2)),
