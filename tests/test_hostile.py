@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import subprocess
 import sys
 import time
 import tracemalloc
@@ -18,6 +19,7 @@ import pytest
 
 import tacit
 from tacit.cli import main
+from tacit.engine.compiled import is_trusted
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import BadFile, locked, read_page, write_bytes, write_page
 from tacit.files.formats import largest_allowed
@@ -289,7 +291,7 @@ def test_an_archive_that_explodes_is_refused_before_it_does(tmp_path, monkeypatc
         read_arrays(path)
     assert tracemalloc.get_traced_memory()[1] < 2**22
     tracemalloc.stop()
-    with pytest.raises(BadFile, match="set TACIT_LARGEST"):
+    with pytest.raises(BadFile, match="or set TACIT_LARGEST"):
         read_arrays(path, largest=2**20)
     monkeypatch.setenv("TACIT_LARGEST", str(2**30))
     assert len(read_arrays(path)["successors"]) == 2**24
@@ -365,3 +367,50 @@ def test_cells_that_a_spreadsheet_would_run_are_shown_instead(tmp_path):
     tacit.export.tables(objective, tmp_path / "t.csv", layout=Layout(state_names=names))
     rows = [line.split(",")[1] for line in (tmp_path / "t.csv").read_text().splitlines()[1:]]
     assert rows == ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "kitchen"]
+
+
+# --- whose folder it is ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["recover", "reproduce"])
+def test_a_lock_of_a_dead_machine_says_how_to_break_it(place, tmp_path, capsys, command):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / ".lock").write_text("7\nelsewhere\n")
+    words = ["recover", str(place / "problem"), "--no-report"]
+    words = words if command == "recover" else ["reproduce", "--seeds", "1"]
+    assert main([*words, "--out", str(out)]) == 4
+    assert "process 7 on elsewhere" in (said := capsys.readouterr().err)
+    assert "--break-lock" in said
+    if command == "recover":
+        assert main([*words, "--out", str(out), "--break-lock", "--quiet"]) == 0
+        assert not (out / ".lock").exists()
+    held = pytest.raises(OSError, match="is being written")
+    with locked(tmp_path), held, locked(tmp_path, broken=True):
+        pytest.fail("the lock of a living process was broken")
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="other permissions")
+@pytest.mark.parametrize(("mode", "kept"), [(0o755, True), (0o775, False), (0o777, False)])
+def test_compiled_code_that_others_can_write_is_not_used(tmp_path, monkeypatch, mode, kept):
+    folder = tmp_path / "jax"
+    folder.mkdir()
+    folder.chmod(mode)
+    is_trusted.cache_clear()
+    assert is_trusted(folder) is kept
+    before = {name: os.environ.get(name) for name in os.environ if name.startswith("JAX_")}
+    code = (
+        "import sys; from tacit.engine.compiled import keep_compiled_code as keep\n"
+        "print(keep(sys.argv[1])); from tacit.engine.kernels import chains\n"
+        "print(type(chains.size_of._cache).__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder)],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    wanted = [str(folder), "FunctionCache"] if kept else ["None", "NullCache"]
+    assert done.stdout.split() == wanted
+    assert before == {name: os.environ.get(name) for name in before}

@@ -34,7 +34,11 @@ OPTIONS = (
     "temperature",
 )
 # Arguments that the result does not depend on.
+<<<<<<< HEAD
 ELSEWHERE = ("problem", "out", "resume", "overwrite", "strict", "no_report")
+=======
+ELSEWHERE = ("problem", "out", "resume", "overwrite", "break_lock", "no_report")
+>>>>>>> dd2894c (Break the locks of dead machines, trust no cache of others, count signals)
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ class Recover:
     """continue the run in the folder, or begin if there is none"""
     overwrite: bool = False
     """begin again; the older run stays until the new one is whole"""
+    break_lock: bool = False
+    """take the folder from a writer on another machine that is surely gone"""
     seed: int = 0
     """seed of everything random"""
     holdout: float = 0.0
@@ -140,7 +146,7 @@ class Recover:
         check_answerable(self, problem, seen)
         hashes = data_hashes(problem.mdp, problem.features, seen)
         depends = identity(self.config, hashes)
-        options = {"resume": self.resume, "overwrite": self.overwrite}
+        options = {name: getattr(self, name) for name in ("resume", "overwrite", "break_lock")}
         with claimed(self.out, depends, **options) as claim:
             if claim.done:
                 run = Run.load(self.out)
@@ -196,7 +202,7 @@ class Recover:
         words = ["tacit", "recover", str(self.problem)]
         for one in fields(self):
             value = getattr(self, one.name)
-            if one.name in ("problem", "resume", "overwrite") or value == one.default:
+            if one.name in ("problem", "resume", "overwrite", "break_lock") or value == one.default:
                 continue
             words.append("--" + one.name.replace("_", "-"))
             if value is not True:

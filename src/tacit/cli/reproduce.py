@@ -17,14 +17,19 @@ class Reproduce(Settings):
     interrupted run continues when it is started again with the same folder.
     """
 
+    break_lock: bool = False
+    """take the folder from a writer on another machine that is surely gone"""
+
     def run(self, terminal: Terminal) -> Answer:
         """Runs what is not done yet, and says what was found and where the report is."""
         from tacit.studies.conclusions import findings
         from tacit.studies.reproduce import load, reproduce
 
-        settings = Settings(**asdict(self))
+        options = asdict(self)
+        broken = options.pop("break_lock")
+        settings = Settings(**options)
         with terminal.progress() as tell:
-            report = reproduce(settings, callbacks=[tell])
+            report = reproduce(settings, callbacks=[tell], break_lock=broken)
         found = findings(load(settings))
         data = {
             "report": report,

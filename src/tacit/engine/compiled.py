@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import stat
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -38,7 +39,35 @@ def compiled(function: Function) -> Function:
         from numba import njit
     except ImportError:
         return function
-    return njit(cache=True, nogil=True)(function)  # pyright: ignore[reportReturnType]
+    kept = is_trusted(_numba_folder(inspect.getfile(function)), like=inspect.getfile(function))
+    return njit(cache=kept, nogil=True)(function)  # pyright: ignore[reportReturnType]
+
+
+@functools.cache
+def is_trusted(folder: str | Path, *, like: str | None = None) -> bool:
+    """Whether code kept in a folder may be run: nobody writes there who could not change ours.
+
+    Args:
+        folder: where compiled code is kept; one that is not there yet will be made by us.
+        like: a file of ours, whose owner and group may write there, too.
+    """
+    if not hasattr(os, "getuid"):  # a system of other permissions
+        return True
+    try:
+        found = os.stat(folder)
+        ours = None if like is None else os.stat(os.path.dirname(like) or ".")
+    except OSError:
+        return True
+    owners = {0, os.getuid()} | (set() if ours is None else {ours.st_uid})
+    groups = {ours.st_gid} if ours is not None and ours.st_mode & stat.S_IWGRP else set()
+    by_group = found.st_mode & stat.S_IWGRP and found.st_gid not in groups
+    return found.st_uid in owners and not by_group and not found.st_mode & stat.S_IWOTH
+
+
+def _numba_folder(file: str) -> str:
+    """Where numba keeps what it compiles from a file."""
+    beside = os.path.join(os.path.dirname(file), "__pycache__")
+    return os.environ.get("NUMBA_CACHE_DIR") or beside
 
 
 class Compiled(Protocol[Given, Found]):
@@ -109,11 +138,11 @@ def keep_compiled_code(folder: str | os.PathLike[str] | None = None) -> Path | N
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     place = Path(home) / "tacit" / "jax" if folder is None else Path(folder)
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
         return None  # no home, or a read-only one: compile anew each time
-    if not os.access(place, os.W_OK):
-        return None
+    if not os.access(place, os.W_OK) or not is_trusted(place):
+        return None  # what others put there would be run as ours
     # The default keeps only what took a second to compile; ours are many and small.
     settings = {
         "jax_compilation_cache_dir": str(place),

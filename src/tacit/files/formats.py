@@ -106,7 +106,7 @@ def check_size(path: Path, size: int, largest: int) -> None:
     if size > largest:
         raise BadFile(
             f"{path} would take {size:,} bytes of memory, more than the {largest:,} allowed: "
-            f"set {LIMIT} to more bytes if it is meant to be that large"
+            f"raise `largest`, or set {LIMIT} to more bytes, if it is meant to be that large"
         )
 
 

@@ -191,6 +191,7 @@ def claimed(
     *,
     resume: bool = False,
     overwrite: bool = False,
+    break_lock: bool = False,
     every: float = EVERY,
 ) -> Iterator[Claim]:
     """A `Claim` on the folder, held inside.
@@ -204,6 +205,7 @@ def claimed(
         identity: what the run depends on, from `tacit.folders.runs`.
         resume: go on with a run of the same kind that was interrupted; begin if there is none.
         overwrite: begin again; an older run stays until the new one is whole.
+        break_lock: take the folder from a writer on another machine that is surely gone.
         every: seconds between two writes of the journal.
     """
     folder = Path(folder)
@@ -212,7 +214,7 @@ def claimed(
     new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with locked(folder):
+        with locked(folder, broken=break_lock):
             done = _begun(folder, identity, resume, overwrite)
             journal = FolderJournal(folder / JOURNAL, every=every)
             try:

@@ -17,7 +17,7 @@ from tacit.engine.compiled import keep_compiled_code
 from tacit.engine.progress import Callback, Event
 from tacit.engine.workers import cluster_is_told, cores, each
 from tacit.errors import TacitError
-from tacit.files.atomic import write_bytes
+from tacit.files.atomic import check_folder, locked, write_bytes
 from tacit.studies.records import BINDING, FIGURE, FIGURES, PUBLISHED, Settings
 
 if TYPE_CHECKING:
@@ -49,21 +49,26 @@ class Task:
         return settings.out / UNITS / f"{kind}-{seed}.json"
 
 
-def reproduce(settings: Settings, *, callbacks: Sequence[Callback] = ()) -> Path:
+def reproduce(
+    settings: Settings, *, callbacks: Sequence[Callback] = (), break_lock: bool = False
+) -> Path:
     """The path of the report, after running what is not done yet.
 
     Args:
         settings: what to run, and the folder to write.
         callbacks: called with an `Event` after every unit.
+        break_lock: take the folder from a writer on another machine that is surely gone.
     """
-    _claim(settings)
-    todo = tasks(settings)
-    open_ = [task for task in todo if not task.file(settings).exists()]
-    done = len(todo) - len(open_)
-    for number, _ in enumerate(_work(settings, open_), done + 1):
-        for callback in callbacks:
-            callback(Event("units of work", number, {"of": len(todo)}))
-    return _write_report(settings)
+    settings.out.mkdir(parents=True, exist_ok=True)
+    with locked(settings.out, broken=break_lock):
+        _claim(settings)
+        todo = tasks(settings)
+        open_ = [task for task in todo if not task.file(settings).exists()]
+        done = len(todo) - len(open_)
+        for number, _ in enumerate(_work(settings, open_), done + 1):
+            for callback in callbacks:
+                callback(Event("units of work", number, {"of": len(todo)}))
+        return _write_report(settings)
 
 
 def tasks(settings: Settings) -> list[Task]:
@@ -111,6 +116,7 @@ def load(settings: Settings) -> Run:
 def _claim(settings: Settings) -> None:
     """Makes the folder this run's, or raises `TacitError` if it is another's."""
     for name in (UNITS, FIGURES):
+        check_folder(settings.out / name)
         (settings.out / name).mkdir(parents=True, exist_ok=True)
     page = settings.out / SETTINGS
     # Through JSON, so that a tuple and a list, 1 and 1.0 compare as they are read back.
