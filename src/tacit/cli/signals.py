@@ -23,7 +23,7 @@ from tacit.files.atomic import remove_unfinished
 
 # Seconds that the code may go on without an event after somebody asked it to end.
 PATIENCE = 2.0
-CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+CODES: dict[int, int] = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
 class Terminated(BaseException):
@@ -73,7 +73,8 @@ class Signals:
             caught = [one for one in CODES if signal.getsignal(one) is not signal.SIG_IGN]
             before = {one: signal.signal(one, self._mark) for one in caught}
         except ValueError:  # not the main thread: signals are somebody else's business
-            mine.close(), its.close()
+            mine.close()
+            its.close()
             yield
             return
         outside = signal.set_wakeup_fd(mine.fileno(), warn_on_full_buffer=False)
