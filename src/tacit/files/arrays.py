@@ -312,11 +312,11 @@ def _hints(kind: type) -> dict[str, object]:
 def _check_types(kind: type, parts: Mapping[str, Tree]) -> None:
     """Raises `BadFile` where a part is not of the type that the class annotates."""
     for name, part in parts.items():
-        if not _fits(part, _hints(kind).get(name, Any)):
+        if not _fits(part, _hints(kind).get(name, object)):
             raise BadFile(f"{kind.__name__}.{name} cannot be {part!r:.40}")
 
 
-def _fits(value: Tree, hint: Any) -> bool:
+def _fits(value: Tree, hint: object) -> bool:
     """Whether a value may stand where this is annotated; True where that cannot be told."""
     origin, inner = get_origin(hint), get_args(hint)
     if isinstance(value, np.ndarray) and value.ndim == 0 and hint in (float, int, bool):
@@ -343,6 +343,6 @@ def _fits(value: Tree, hint: Any) -> bool:
     if origin is np.ndarray:
         return isinstance(value, np.ndarray)
     try:
-        return isinstance(value, hint)
+        return isinstance(value, hint)  # pyright: ignore[reportArgumentType]
     except TypeError:
         return True
