@@ -34,11 +34,7 @@ OPTIONS = (
     "temperature",
 )
 # Arguments that the result does not depend on.
-<<<<<<< HEAD
-ELSEWHERE = ("problem", "out", "resume", "overwrite", "strict", "no_report")
-=======
-ELSEWHERE = ("problem", "out", "resume", "overwrite", "break_lock", "no_report")
->>>>>>> dd2894c (Break the locks of dead machines, trust no cache of others, count signals)
+ELSEWHERE = ("problem", "out", "resume", "overwrite", "break_lock", "strict", "no_report")
 
 
 @dataclass(frozen=True)
