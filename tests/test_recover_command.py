@@ -193,13 +193,14 @@ def test_further_questions_are_part_of_the_run(folder, capsys):
     assert run.data["groups"] == {"day": 10, "night": 10}
     numbers = run.trajectories["episode"]
     assert (run.trajectories["group"] == named[numbers]).all()
-    asked = ["--groups", "--discount-grid", "0.8", "0.9", "--overwrite"]
+    asked = ["--groups", "--discount-grid", "0.8", "0.9", "--diagnose", "--overwrite"]
     assert main([*words, *asked]) == 0
     run = Run.load(out)
-    assert list(run.extras) == ["discount_profile", "groups"]
+    assert list(run.extras) == ["discount_profile", "groups", "diagnose"]
     told = capsys.readouterr().out
     for result in run.extras.values():
         assert result["sentences"][0] in told
+    assert run.extras["diagnose"]["text"] in told
 
 
 def test_intervals_by_resampling(folder):

@@ -1,5 +1,6 @@
 """Questions after a fit: held-out data, other discounts, groups, doubt about dynamics, prices."""
 
+from tacit.checks.diagnose import Alternative, Diagnosis, diagnose
 from tacit.checks.discounts import DiscountProfile, discount_profile
 from tacit.checks.dynamics import DynamicsUncertainty, dynamics_uncertainty
 from tacit.checks.fits import TrajectoryFits, trajectory_fits
@@ -8,12 +9,15 @@ from tacit.checks.held_out import Holdout, holdout
 from tacit.checks.prices import PriceCurve, price_curve
 
 __all__ = [
+    "Alternative",
+    "Diagnosis",
     "DiscountProfile",
     "DynamicsUncertainty",
     "EqualWeightsTest",
     "Holdout",
     "PriceCurve",
     "TrajectoryFits",
+    "diagnose",
     "discount_profile",
     "dynamics_uncertainty",
     "equal_weights_test",

@@ -193,6 +193,8 @@ def discount_profile(
         from tacit.inverse.recover import choose
 
         estimator, _ = choose(mdp, features, demonstrations)
+    if isinstance(estimator, Likelihood):
+        estimator.check_no_lapses("the profile of discounts")
     counts = counts_of(mdp, demonstrations)
     recoveries, likelihood, optimal = [], [], []
     for world in worlds:

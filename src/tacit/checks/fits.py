@@ -123,7 +123,7 @@ def trajectory_fits(
 
 def log_policy(recovery: Recovery) -> np.ndarray:
     """[S, A] logarithm of the recovered policy; what underflowed counts as the smallest number."""
-    return np.log(np.maximum(recovery.solution.policy, np.finfo(np.float64).tiny))
+    return np.log(np.maximum(recovery.behaviour, np.finfo(np.float64).tiny))
 
 
 def optimal_actions(recovery: Recovery, mdp: MDP | None = None) -> np.ndarray:
@@ -144,7 +144,7 @@ def optimal_actions(recovery: Recovery, mdp: MDP | None = None) -> np.ndarray:
 
 def _tables(recovery: Recovery, mdp: MDP | None) -> list[np.ndarray]:
     """[S * A] each: log-likelihood, its mean, variance and third moment in that state, optimal."""
-    policy, logarithm = recovery.solution.policy, log_policy(recovery)
+    policy, logarithm = recovery.behaviour, log_policy(recovery)
     mean = (policy * logarithm).sum(axis=1, keepdims=True)
     moments = [(policy * (logarithm - mean) ** n).sum(axis=1, keepdims=True) for n in (2, 3)]
     best = optimal_actions(recovery, mdp).astype(np.float64)

@@ -139,6 +139,7 @@ def equal_weights_test(
     options = Likelihood() if estimator is None else estimator
     if not isinstance(options, Likelihood):
         raise InvalidModel(f"the test compares likelihoods: use Likelihood(); got {options!r:.60}")
+    options.check_no_lapses("the test of groups")
     if draws is not None and draws < 0:
         raise InvalidModel(f"draws must be at least 0; got {draws}")
     names, member = _members(demonstrations, groups)

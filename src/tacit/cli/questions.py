@@ -30,6 +30,8 @@ def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations)
             raise InvalidDemonstrations(
                 f"{arguments.problem}: --groups needs at least two groups; all are {found.pop()!r}"
             )
+    if arguments.diagnose:
+        _check_noisy(arguments, problem, seen)
     if seen.episodes < 2 and (arguments.holdout > 0 or arguments.bootstrap):
         option = "--holdout" if arguments.holdout > 0 else "--bootstrap"
         raise InvalidDemonstrations(
@@ -45,6 +47,21 @@ def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations)
                 f"{arguments.problem}: --bootstrap works with likelihood or convex. {reason} "
                 "Choose one by --estimator, or leave --bootstrap out"
             )
+
+
+def _check_noisy(arguments: Recover, problem: Problem, seen: Demonstrations) -> None:
+    """Raises where --diagnose has no likelihood to compare."""
+    told, optimal = f"the estimator is {arguments.estimator}", ("explanation", "alternating")
+    if arguments.estimator == "auto":
+        from tacit.inverse.optimal.explanation import Explanation
+        from tacit.inverse.recover import choose
+
+        picked, told = choose(problem.mdp, problem.features, seen)
+        optimal = ("auto",) if isinstance(picked, Explanation) else ()
+    if arguments.estimator in optimal:
+        raise InvalidDemonstrations(
+            f"{arguments.problem}: --diagnose compares likelihoods of a noisy demonstrator; {told}"
+        )
 
 
 def widen_intervals(
@@ -108,6 +125,9 @@ def further_results(
     if arguments.groups:
         chosen = estimator if isinstance(estimator, Likelihood) else None
         asked["groups"] = lambda: checks.equal_weights_test(*task, estimator=chosen, seed=seed)
+    if arguments.diagnose:
+        chosen = estimator if isinstance(estimator, Likelihood) else None
+        asked["diagnose"] = lambda: checks.diagnose(*task, recovery, estimator=chosen, seed=seed)
 
     def compute(name: str) -> object:
         with unwatched():

@@ -79,6 +79,8 @@ class Recover:
     """redraws of estimated transitions, which widen the intervals"""
     groups: bool = False
     """test whether the groups of the demonstrations share their weights"""
+    diagnose: bool = False
+    """give up each assumption in turn and say which one the demonstrations contradict"""
     free_reward: bool = False
     """likelihood, convex, explanation, reward-only: let reward weights be negative"""
     level: Annotated[Optional[float], shown_default("0.05")] = None
@@ -282,6 +284,7 @@ def _answer(arguments: Recover, run: Run, report: object) -> Answer:
     fits = goodness.sentence(layout.state_names, layout.action_names)
     parts: list[Part] = [summarise(recovery, layout), *(f"Note: {note}" for note in run.notes)]
     for result in run.extras.values():
+        parts += [f"{result['text']}\n"] if "text" in result else []
         parts += list(result.get("sentences", ()))
     parts.append(f"written: {arguments.out}" + (f", {report}" if report else ""))
     data = {

@@ -360,7 +360,7 @@ def _assembled(
 def plain(value: object, *, arrays: bool = False) -> Tree:
     """The value as dictionaries, lists, numbers and text: what a page and a report can hold.
 
-    Of a dataclass its fields, its `sentences` and its `columns`; recoveries in it are left out,
+    Of a dataclass its fields, its `sentences`, `columns` and `text`; recoveries in it are left out,
     being runs of their own.
 
     Args:
@@ -369,7 +369,7 @@ def plain(value: object, *, arrays: bool = False) -> Tree:
     """
     if is_dataclass(value) and not isinstance(value, type):
         parts = {part.name: getattr(value, part.name) for part in fields(value)}
-        for name in ("sentences", "columns"):
+        for name in ("sentences", "columns", "text"):
             if name not in parts and not callable(found := getattr(value, name, None)) and found:
                 parts[name] = found
         value = {k: v for k, v in parts.items() if not _holds_recovery(v)}

@@ -142,6 +142,21 @@ def schwarz(parameters: Parameters, log_likelihood: float, steps: int) -> float:
     return parameters.degrees * float(np.log(max(steps, 1))) - 2.0 * log_likelihood
 
 
+@dataclass(frozen=True)
+class Lapses:
+    """The share of steps taken at random, whatever was wanted.
+
+    Attributes:
+        share: of all steps.
+        interval: 95 % likelihood interval; the share twice where it was given.
+        p_value: of "there are no lapses"; NaN where the share was given.
+    """
+
+    share: float
+    interval: tuple[float, float]
+    p_value: float
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Recovery:
     """What a demonstrator wants and refuses, as far as the demonstrations tell.
@@ -169,6 +184,8 @@ class Recovery:
         null_log_likelihood: the same of actions at random.
         observed_steps: number of observed actions that the likelihoods are about.
         goodness: whether the model fits what was seen, and where it does not.
+        lapses: the share of random steps, where the estimator allows for them; the policy of
+            `solution` is that of the other steps.
     """
 
     reward_weights: np.ndarray
@@ -190,6 +207,7 @@ class Recovery:
     null_log_likelihood: float = np.nan
     observed_steps: int = 0
     goodness: Goodness = UNTESTED
+    lapses: Lapses | None = None
 
     def __post_init__(self) -> None:
         for name in ("reward_weights", "multipliers", "budgets"):
@@ -211,12 +229,30 @@ class Recovery:
     @property
     def aic(self) -> float:
         """Akaike's criterion."""
-        return akaike(self.parameters, self.log_likelihood)
+        return akaike(self.parameters, self.log_likelihood) + 2.0 * self._lapse_degrees
 
     @property
     def bic(self) -> float:
         """Schwarz's criterion."""
-        return schwarz(self.parameters, self.log_likelihood, self.observed_steps)
+        price = float(np.log(max(self.observed_steps, 1)))
+        plain = schwarz(self.parameters, self.log_likelihood, self.observed_steps)
+        return plain + price * self._lapse_degrees
+
+    @property
+    def _lapse_degrees(self) -> int:
+        """1 where a share of lapses was estimated, else 0."""
+        return int(self.lapses is not None and not np.isnan(self.lapses.p_value))
+
+    @property
+    def behaviour(self) -> np.ndarray:
+        """[S, A] the policy that was seen: that of `solution`, and its lapses."""
+        policy = self.solution.policy
+        if self.lapses is None:
+            return policy
+        there = policy > 0  # an action that is not available has chance 0 and is no lapse either
+        return (1.0 - self.lapses.share) * policy + self.lapses.share * there / there.sum(
+            axis=1, keepdims=True
+        ).clip(1)
 
     def summary(self) -> str:
         """The page a person reads first, as plain text."""

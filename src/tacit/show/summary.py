@@ -39,6 +39,9 @@ def summarise(recovery: Recovery, layout: Layout | None = None) -> str:
         parts += ["", f"It errs with temperature {recovery.temperature:.4g} (rewards above = 1)."]
     elif recovery.temperature > 0:
         parts += ["", "It errs; without a reward its noise is the unit of the price."]
+    if recovery.lapses is not None:
+        ends = _interval(np.array(recovery.lapses.interval))
+        parts += [f"Beside that {recovery.lapses.share:.4f}{ends} of its steps are lapses."]
     coefficients = coefficient_table(recovery)
     parts += ["", *coefficients] if coefficients else []
     parts += ["", "How sure", *_certificate(recovery)]

@@ -71,7 +71,9 @@ def bootstrap(
     check_replicates(replicates)
     if not 0.0 < level < 1.0:
         raise InvalidModel(f"level must be in (0, 1); got {level}")
-    if not isinstance(estimator, Likelihood):
+    if isinstance(estimator, Likelihood):
+        estimator.check_no_lapses("the bootstrap")
+    else:
         demonstrations = demonstrations.select(~demonstrations.partial)
     if demonstrations.episodes < 2:
         raise InvalidDemonstrations("resampling needs at least two trajectories; got one")

@@ -144,6 +144,8 @@ def recover_many(
         raise InvalidModel(
             f"recover_many works with Convex or Likelihood; got {type(estimator).__name__}"
         )
+    if isinstance(estimator, Likelihood):
+        estimator.check_no_lapses("recover_many")
     if not isinstance(demonstrations, Sequence | np.ndarray):
         raise InvalidDemonstrations(
             "recover_many needs a list of demonstrations, one a problem, or [N, S, A] tables; "

@@ -103,6 +103,7 @@ def _check(tasks: tuple[Task, ...], options: SharedLikelihood) -> None:
     for e, task in enumerate(tasks):
         if not isinstance(task, Task):
             raise InvalidModel(f"tasks must be Task objects; task {e} is {type(task).__name__}")
+    options.likelihood.check_no_lapses("the fit of several tasks")
     if options.share_temperature and not options.share_reward:
         raise InvalidModel("tasks that share the temperature must share the reward")
     first = tasks[0].features

@@ -6,7 +6,7 @@ from the convex fit, and the recovery says so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -264,6 +264,7 @@ class Likelihood:
         tolerance: projected gradient to reach, relative to the number of steps.
         max_steps: most evaluations of the loss.
         seed: of the simulated laws.
+        lapses: let a share of the steps be random: True to estimate it, or the share itself.
     """
 
     free_reward: bool = False
@@ -271,6 +272,7 @@ class Likelihood:
     tolerance: float = 1e-9
     max_steps: int = 300
     seed: int = 0
+    lapses: bool | float = field(default=False, repr=False, kw_only=True)
 
     def check(self) -> None:
         """Raises `InvalidModel` unless the options make sense."""
@@ -278,6 +280,17 @@ class Likelihood:
             raise InvalidModel(
                 "level must be in (0, 1], tolerance positive, max_steps at least 1; "
                 f"got {self.level}, {self.tolerance}, {self.max_steps}"
+            )
+        if not isinstance(self.lapses, bool) and not 0.0 < self.lapses < 1.0:
+            raise InvalidModel(
+                f"lapses must be True, False or a share in (0, 1); got {self.lapses!r:.60}"
+            )
+
+    def check_no_lapses(self, what: str) -> None:
+        """Raises `InvalidModel` where lapses were asked for and `what` does not know them."""
+        if self.lapses is not False:
+            raise InvalidModel(
+                f"{what} does not allow for lapses: leave lapses out; got lapses={self.lapses}"
             )
 
     def fit(
@@ -312,6 +325,10 @@ def maximise(
         first: the coefficient of the first feature, where it is known beforehand.
     """
     steps = Steps.of(mdp, coordinates(mdp, features), demonstrations)
+    if options.lapses is not False:
+        from tacit.inverse.noisy.lapses import maximise_with_lapses
+
+        return maximise_with_lapses(options, features, demonstrations, steps)
     full = steps.fit(options)
     if first is not None:  # begins where an unknown one would lead
         lower, upper = full.problem.lower.copy(), full.problem.upper.copy()

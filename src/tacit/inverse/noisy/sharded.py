@@ -88,6 +88,8 @@ def recover_sharded(
         raise InvalidModel(
             f"a sharded model is recovered by Likelihood() or Convex(); got {chosen!r:.60}"
         )
+    if isinstance(chosen, Likelihood):
+        chosen.check_no_lapses("a sharded model")
     if not callable(features) or not callable(seen):
         raise InvalidModel(
             "features and demonstrations of a sharded model must be functions of (start, stop); "

@@ -33,6 +33,7 @@ TITLES = {
     "discounts": "If the discount were another",
     "discount_profile": "If the discount were another",
     "groups": "Do the groups differ?",
+    "diagnose": "Which assumption do the demonstrations contradict?",
 }
 MEANING = {
     "assumed": "discount assumed",

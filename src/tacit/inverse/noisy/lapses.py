@@ -1,0 +1,249 @@
+"""Lapses: a demonstrator who means what it does, but in a share of its steps acts at random.
+
+The policy is (1 - e) softmax + e / number of available actions. Whether a step was a lapse is not
+seen: EM weighs every step by the chance that it was none, so that the fit is an ordinary one on
+weighted counts. The errors count that lapses are not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tacit.inverse.findings import Finding, Kind, chance
+from tacit.inverse.noisy.boltzmann import Fit
+from tacit.inverse.noisy.em import Search
+from tacit.inverse.noisy.inference import advantages, information
+from tacit.inverse.noisy.steps import Steps, activity_p_value, prune
+from tacit.inverse.parameters import TWO_SIDED
+from tacit.inverse.recovery import Lapses
+
+if TYPE_CHECKING:
+    from tacit.data.observed import Observed
+    from tacit.inverse.noisy.likelihood import Likelihood
+    from tacit.inverse.recovery import Recovery
+    from tacit.model.objective import Features
+
+# Most rounds of EM, and the gain (nats) still to come that ends it; where it is only compared.
+ROUNDS, TOLERANCE, COMPARED = 500, 1e-6, 1e-3
+# Shares looked at: between a lapse in a billion steps and nearly nothing else.
+LEAST, MOST = 1e-9, 0.999
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Lapsed:
+    """Where EM stands.
+
+    Attributes:
+        share: of lapses.
+        fitted: the fit of the steps that were none.
+        weights: [S, A] chance that a step was none, under this fit.
+        log_likelihood: of all actions.
+        converged: whether the gain was down to the tolerance.
+    """
+
+    share: float
+    fitted: Fit
+    weights: np.ndarray
+    log_likelihood: float
+    converged: bool
+
+
+def random_policy(steps: Steps) -> np.ndarray:
+    """[S, A] every available action as likely."""
+    choices = steps.mdp.choices
+    return choices / choices.sum(axis=1, keepdims=True)
+
+
+def expectation(steps: Steps, fitted: Fit, share: float) -> tuple[np.ndarray, float]:
+    """[S, A] chance that a step was no lapse, and the log-likelihood of all actions."""
+    meant = (1.0 - share) * np.asarray(fitted.point.policy)
+    mixed = np.maximum(meant + share * random_policy(steps), np.finfo(np.float64).tiny)
+    return meant / mixed, float((steps.counts * np.log(mixed)).sum())
+
+
+def climb(
+    steps: Steps,
+    options: Search,
+    near: Fit,
+    share: float,
+    *,
+    given: bool = False,
+    upper: np.ndarray | None = None,
+    tolerance: float = TOLERANCE,
+) -> Lapsed:
+    """The likeliest parameters and share of lapses, by EM.
+
+    Args:
+        steps: what was seen.
+        options: of the fit.
+        near: a fit to begin from.
+        share: of lapses to begin from.
+        given: whether it stays.
+        upper: [D] the largest parameters allowed; none by default.
+        tolerance: gain (nats) still to come, by the rate of the last rounds, that ends the search.
+    """
+    weights, _ = expectation(steps, near, share)
+    # Bounds may not hold at the fit nearby: its own likelihood is nothing to compare with.
+    fitted, likely, before, converged = near, -np.inf, np.inf, False
+    for _ in range(ROUNDS):
+        kept = steps.counts * weights
+        if not given:
+            share = float(np.clip(1.0 - kept.sum() / steps.counts.sum(), 0.0, MOST))
+        fitted = steps.reweighted(kept).fit(options, near=fitted, upper=upper)
+        weights, now = expectation(steps, fitted, share)
+        gain, likely = now - likely, now
+        rest = gain * gain / (before - gain) if before > gain else np.inf
+        if max(gain, rest) <= tolerance:
+            converged = True
+            break
+        before = gain
+    return Lapsed(
+        share=share, fitted=fitted, weights=weights, log_likelihood=likely, converged=converged
+    )
+
+
+def share_interval(steps: Steps, options: Search, found: Lapsed) -> tuple[float, float]:
+    """95 % likelihood interval of the share of lapses, everything else refitted."""
+
+    def likely(share: float) -> float:
+        return climb(
+            steps, options, found.fitted, share, given=True, tolerance=COMPARED
+        ).log_likelihood
+
+    return likelihood_interval(likely, found.share, found.log_likelihood, LEAST, MOST)
+
+
+def likelihood_interval(
+    likely: Callable[[float], float], best: float, top: float, least: float, most: float
+) -> tuple[float, float]:
+    """Where a profile falls by what 95 % allow: the ends `least` and `most` where it never does.
+
+    Args:
+        likely: the log-likelihood at a value, everything else refitted.
+        best: where it is largest.
+        top: its largest value.
+        least: smallest value looked at; 0 is said where it is inside.
+        most: largest value looked at.
+    """
+    from scipy.optimize import brentq
+
+    def excess(value: float) -> float:
+        return float(np.sqrt(max(2.0 * (top - likely(value)), 0.0))) - TWO_SIDED
+
+    ends = []
+    for end, said in ((least, 0.0), (most, most)):
+        inside = abs(best - end) < 1e-9 or excess(end) <= 0
+        ends.append(said if inside else float(np.asarray(brentq(excess, best, end, xtol=1e-4))))
+    return ends[0], ends[1]
+
+
+def lost_information(steps: Steps, found: Lapsed) -> np.ndarray:
+    """[D, D] information that not knowing which steps were lapses takes, and how many."""
+    scores = advantages(steps.mdp, steps.space, found.fitted)
+    policy, uniform = np.asarray(found.fitted.point.policy), random_policy(steps)
+    mixed = np.maximum((1.0 - found.share) * policy + found.share * uniform, 1e-300)
+    of_share = np.where(steps.mdp.choices, (uniform - policy) / mixed, 0.0)
+    both = np.concatenate([scores * found.weights, of_share[None]])
+    full = information(both, mixed, steps.visits)
+    size = len(scores)
+    row = full[:size, size]
+    left = full[:size, :size] - np.outer(row, row) / max(float(full[size, size]), 1e-300)
+    kept = steps.reweighted(steps.counts * found.weights)
+    return information(scores, policy, kept.visits) - left
+
+
+def maximise_with_lapses(
+    options: Likelihood, features: Features, demonstrations: Observed, steps: Steps
+) -> Recovery:
+    """The recovery of the likeliest parameters of a demonstrator with lapses."""
+    from tacit.inverse.noisy.likelihood import report
+
+    how = Search(options.free_reward, options.tolerance)
+    plain = steps.fit(replace(how, max_steps=options.max_steps))
+    given = options.lapses is not True
+    begin = float(options.lapses) if given else 0.1
+    full = climb(steps, how, plain, begin, given=given)
+    kept, p_values = _active(options, steps, how, full, given)
+    lapses = _lapses(steps, how, kept, plain, given)
+    weighted = replace(
+        steps.reweighted(steps.counts * kept.weights),
+        tally=steps.tally,
+        lost=lost_information(steps, kept),
+    )
+    assert steps.tally is not None  # these are demonstrations
+    fits = [
+        weighted.fit(replace(how, max_steps=options.max_steps), near=one, upper=one.problem.upper)
+        for one in (full.fitted, kept.fitted)
+    ]
+    found = report(
+        options, features, steps.tally, weighted, full=fits[0], kept=fits[1], p_values=p_values
+    )
+    known = found.identification
+    findings = [_finding(lapses), *known.findings]
+    if not kept.converged:
+        said = "EM for the lapses stopped before its tolerance was met."
+        findings.append(Finding(said, Kind.NOT_CONVERGED))
+    return replace(
+        found,
+        lapses=lapses,
+        log_likelihood=kept.log_likelihood,
+        observed_steps=int(steps.counts.sum()),
+        identification=replace(known, findings=tuple(findings)),
+        estimator=repr(options)[:-1] + f", lapses={options.lapses})",
+    )
+
+
+def _lapses(steps: Steps, how: Search, kept: Lapsed, plain: Fit, given: bool) -> Lapses:
+    from scipy.stats import chi2
+
+    if given:
+        return Lapses(kept.share, (kept.share, kept.share), np.nan)
+    ratio = max(2.0 * (kept.log_likelihood + float(plain.point.loss)), 0.0)
+    # No lapses are a point on the border: half of the law is at 0.
+    p_value = 0.5 * float(chi2.sf(ratio, 1)) if ratio > 0 else 1.0
+    return Lapses(kept.share, share_interval(steps, how, kept), p_value)
+
+
+def _finding(lapses: Lapses) -> Finding:
+    if np.isnan(lapses.p_value):
+        said = f"{lapses.share:.1%} of the steps were taken for lapses, as given."
+    else:
+        low, high = lapses.interval
+        said = (
+            f"{lapses.share:.1%} of the steps are lapses (95 % interval {low:.1%} to {high:.1%}; "
+            f"{chance(lapses.p_value)} if there were none)."
+        )
+    return Finding(said, Kind.ASSUMED, number=lapses.share)
+
+
+def _active(
+    options: Likelihood, steps: Steps, how: Search, full: Lapsed, given: bool
+) -> tuple[Lapsed, np.ndarray]:
+    """The fit with only the constraints shown to be active, and [K] the p-values of all."""
+    space = steps.space
+
+    def test(state: Lapsed, k: int) -> tuple[float, Lapsed]:
+        tested = np.zeros(space.size, bool)
+        tested[space.blocks[1 + k]] = True
+        upper = np.where(tested, 0.0, state.fitted.problem.upper)
+        less = climb(steps, how, state.fitted, state.share, given=given, upper=upper)
+        if not (state.fitted.point.x[tested] > 0).any():
+            return 1.0, less
+        scores = advantages(steps.mdp, space, less.fitted)
+        visits = (steps.counts * less.weights).sum(axis=1)
+        fisher = information(scores, less.fitted.point.policy, visits)
+        fisher = fisher - lost_information(steps, less)
+        held = (upper > less.fitted.problem.lower) & ~less.fitted.free
+        ratio = 2.0 * (state.log_likelihood - less.log_likelihood)
+        p = activity_p_value(ratio, fisher, tested, less.fitted.free, held, seed=options.seed)
+        return p, less
+
+    every = range(space.constraints if full.converged else 0)
+    kept, _, found = prune(full, every, test, options.level)
+    p_values = np.ones(space.constraints)
+    p_values[list(found)] = list(found.values())
+    return kept, p_values

@@ -1,0 +1,188 @@
+"""Lapses, and which assumption the demonstrations contradict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+import experts
+import tacit
+from kinds import told
+from tacit import Kind, checks
+from tacit.checks.diagnose import trajectory_p_value
+from tacit.inverse.noisy import lapses
+from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy.em import Search, Trajectories
+from tacit.inverse.noisy.steps import Steps
+
+THETA = np.array([2.5, 1.0, 0.5])
+
+
+@cache
+def world(constraints: int = 0) -> tacit.worlds.World:
+    return tacit.worlds.random(52, states=12, actions=3, constraints=constraints, features=3)
+
+
+def policy(theta, discount: float = 0.9) -> np.ndarray:
+    place = world()
+    mdp = replace(place.mdp, discount=discount)
+    return experts.policy_of(mdp, place.features, [np.asarray(theta)])
+
+
+def seen(*policies, trajectories: int = 60, seed: int = 0, groups: bool = False):
+    each = trajectories // len(policies)
+    drawn = [
+        tacit.simulate(world().mdp, one, trajectories=each, steps=50, seed=7 * seed + k)
+        for k, one in enumerate(policies)
+    ]
+    names = np.repeat([f"group {k}" for k in range(len(policies))], each) if groups else None
+    rows = [one.trajectory(e) for one in drawn for e in range(each)]
+    return tacit.Demonstrations.from_trajectories(rows, groups=names)
+
+
+def diagnosis(*policies, **options) -> checks.Diagnosis:
+    return checks.diagnose(world().mdp, world().features, seen(*policies, **options))
+
+
+@cache
+def lapsing():
+    return seen(0.8 * policy(6 * THETA) + 0.2 / 3)
+
+
+def steps_of(demonstrations) -> Steps:
+    place = world()
+    return Steps.of(place.mdp, coordinates(place.mdp, place.features), demonstrations)
+
+
+def test_a_share_of_lapses_is_estimated_with_its_interval():
+    place, data = world(), lapsing()
+    found = tacit.Likelihood(lapses=True).fit(place.mdp, place.features, data)
+    low, high = found.lapses.interval
+    assert low <= 0.2 <= high
+    assert high - low < 0.1
+    assert found.lapses.p_value < 1e-6
+    plain = tacit.Likelihood().fit(place.mdp, place.features, data)
+    assert found.bic < plain.bic - 20
+    assert found.log_likelihood > plain.log_likelihood
+    ends = found.parameters.at(0.999).intervals
+    assert ((ends[:, 0] <= 6 * THETA) & (ends[:, 1] >= 6 * THETA)).all()
+    assert not (plain.parameters.at(0.999).intervals[0, 1] > 6 * THETA[0])  # what it mends
+    assert told(found.identification.findings, Kind.ASSUMED, number=found.lapses.share)
+    assert "lapses=True" in found.estimator
+    likely = (steps_of(data).counts * np.log(found.behaviour)).sum()
+    assert found.log_likelihood == pytest.approx(likely, abs=1e-3)
+
+
+def test_the_profile_of_the_share_ends_where_it_fell_by_the_quantile():
+    steps, how = steps_of(lapsing()), Search()
+    found = lapses.climb(steps, how, steps.fit(how), 0.1)
+    for end in lapses.share_interval(steps, how, found):
+        at = lapses.climb(steps, how, found.fitted, end, given=True)
+        assert 2.0 * (found.log_likelihood - at.log_likelihood) == pytest.approx(3.84, abs=0.05)
+    assert all(
+        lapses.climb(steps, how, found.fitted, e, given=True).log_likelihood < found.log_likelihood
+        for e in (found.share - 0.02, found.share + 0.02)
+    )
+
+
+def test_information_with_lapses_is_that_of_the_scores():
+    """Two ways: what is left after the loss is the covariance block of a finite-difference sum."""
+    place, steps, how = world(), steps_of(lapsing()), Search()
+    found = lapses.climb(steps, how, steps.fit(how), 0.1, tolerance=1e-9)
+    scales = steps.space.scales
+
+    def log_mixed(z):
+        soft = experts.policy_of(place.mdp, place.features, [z[:3] / scales])
+        return np.log((1 - z[3]) * soft + z[3] / 3)
+
+    at, slopes = np.append(found.fitted.point.x, found.share), []
+    for j in range(4):
+        step = np.zeros(4)
+        step[j] = 1e-5
+        slopes.append((log_mixed(at + step) - log_mixed(at - step)) / 2e-5)
+    weights = steps.visits[:, None] * np.exp(log_mixed(at))
+    full = np.einsum("isa,jsa,sa->ij", slopes, slopes, weights)
+    left = np.linalg.inv(np.linalg.inv(full)[:3, :3])
+    from tacit.inverse.noisy.inference import advantages, information
+
+    kept = (steps.counts * found.weights).sum(axis=1)
+    scores = advantages(place.mdp, steps.space, found.fitted)
+    complete = information(scores, found.fitted.point.policy, kept)
+    # Finite differences: six digits.
+    ours = complete - lapses.lost_information(steps, found)
+    np.testing.assert_allclose(ours, left, rtol=1e-4, atol=1e-3)
+
+
+def test_without_lapses_none_are_found_and_a_given_share_stays():
+    place, data = world(), seen(policy(THETA))
+    found = tacit.Likelihood(lapses=True).fit(place.mdp, place.features, data)
+    assert found.lapses.interval[0] == 0.0
+    assert found.lapses.p_value > 0.01
+    given = tacit.Likelihood(lapses=0.1).fit(place.mdp, place.features, data)
+    assert given.lapses.share == 0.1
+    assert np.isnan(given.lapses.p_value)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1])
+def test_a_share_of_lapses_is_checked(share):
+    with pytest.raises(tacit.InvalidModel, match="lapses"):
+        tacit.Likelihood(lapses=share).fit(world().mdp, world().features, lapsing())
+
+
+def test_who_does_not_know_lapses_says_so():
+    place, data, options = world(), lapsing(), tacit.Likelihood(lapses=True)
+    task = (place.mdp, place.features, data)
+    with pytest.raises(tacit.InvalidModel, match="lapses"):
+        tacit.recover(*task, estimator=options, bootstrap=20)
+    with pytest.raises(tacit.InvalidModel, match="lapses"):
+        checks.discount_profile(*task, [0.8, 0.9], estimator=options)
+
+
+def test_nothing_is_contradicted_where_the_model_is_right():
+    found = diagnosis(policy(THETA))
+    assert not found.contradicted
+    assert [one.kind for one in found.sentences] == [Kind.NOTE]
+    assert [row.bic for row in found.rows] == sorted(row.bic for row in found.rows)
+    assert all(row.gain >= 0 for row in found.rows)
+
+
+@pytest.mark.parametrize(
+    ("alternative", "policies", "groups"),
+    [
+        ("lapses", lambda: [0.8 * policy(6 * THETA) + 0.2 / 3], False),
+        ("another discount", lambda: [policy(2 * THETA, 0.3)], False),
+        ("two types", lambda: [policy(1.2 * THETA), policy(1.2 * THETA[::-1])], False),
+        ("two levels of noise", lambda: [policy(0.4 * THETA), policy(2.5 * THETA)], False),
+        ("a noise by group", lambda: [policy(0.4 * THETA), policy(2.5 * THETA)], True),
+    ],
+)
+def test_the_assumption_that_is_wrong_is_named(alternative, policies, groups):
+    found = diagnosis(*policies(), groups=groups)
+    assert found.contradicted[0].alternative == alternative
+    assert found.sentences[0].kind is Kind.MISFIT
+    assert alternative in found.text
+
+
+def test_trajectories_of_one_type_scatter_by_chance_only():
+    place = world()
+    space = coordinates(place.mdp, place.features)
+    p_values = []
+    for seed in range(8):
+        rows = Trajectories.of(place.mdp, space, seen(policy(THETA), trajectories=20, seed=seed))
+        p_values.append(trajectory_p_value(rows, rows.whole.fit(Search(max_steps=300))))
+    assert min(p_values) > 0.005  # the smallest of eight uniform numbers
+    assert max(p_values) > 0.3
+    mixed = Trajectories.of(place.mdp, space, seen(policy(THETA), policy(THETA[::-1])))
+    assert trajectory_p_value(mixed, mixed.whole.fit(Search(max_steps=300))) == 1 / 200
+
+
+def test_an_expert_without_noise_is_refused():
+    place = world()
+    solution = tacit.solve(place.mdp, tacit.Objective(place.truth.reward))
+    data = tacit.simulate(place.mdp, solution.policy, trajectories=10, steps=20, seed=0)
+    optimal = tacit.recover(place.mdp, place.features, data, estimator=tacit.Explanation())
+    with pytest.raises(tacit.InvalidModel, match="likelihood"):
+        checks.diagnose(place.mdp, place.features, data, optimal)
