@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -17,13 +17,11 @@ from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.em import Search
 from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.steps import Steps, activity_p_value, prune
+from tacit.inverse.noisy.steps import Options, Steps, activity_p_value, prune
 from tacit.inverse.parameters import TWO_SIDED
 from tacit.inverse.recovery import Lapses
 
 if TYPE_CHECKING:
-    from tacit.data.observed import Observed
-    from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.recovery import Recovery
     from tacit.model.objective import Features
 
@@ -31,6 +29,25 @@ if TYPE_CHECKING:
 ROUNDS, TOLERANCE, COMPARED = 500, 1e-6, 1e-3
 # Shares looked at: between a lapse in a billion steps and nearly nothing else.
 LEAST, MOST = 1e-9, 0.999
+
+
+class LapseOptions(Options, Protocol):
+    """What a `Likelihood` with lapses is told."""
+
+    @property
+    def level(self) -> float:
+        """Of the test whether a constraint is active."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Of the simulated laws."""
+        ...
+
+    @property
+    def lapses(self) -> bool | float:
+        """True to estimate their share, or the share itself."""
+        ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -157,11 +174,16 @@ def lost_information(steps: Steps, found: Lapsed) -> np.ndarray:
 
 
 def maximise_with_lapses(
-    options: Likelihood, features: Features, demonstrations: Observed, steps: Steps
+    options: LapseOptions, features: Features, steps: Steps, report: Callable[..., Recovery]
 ) -> Recovery:
-    """The recovery of the likeliest parameters of a demonstrator with lapses."""
-    from tacit.inverse.noisy.likelihood import report
+    """The recovery of the likeliest parameters of a demonstrator with lapses.
 
+    Args:
+        options: of the `Likelihood`.
+        features: what reward and costs may be made of.
+        steps: what was seen.
+        report: makes the recovery of a fit.
+    """
     how = Search(options.free_reward, options.tolerance)
     plain = steps.fit(replace(how, max_steps=options.max_steps))
     given = options.lapses is not True
@@ -221,7 +243,7 @@ def _finding(lapses: Lapses) -> Finding:
 
 
 def _active(
-    options: Likelihood, steps: Steps, how: Search, full: Lapsed, given: bool
+    options: LapseOptions, steps: Steps, how: Search, full: Lapsed, given: bool
 ) -> tuple[Lapsed, np.ndarray]:
     """The fit with only the constraints shown to be active, and [K] the p-values of all."""
     space = steps.space

@@ -35,6 +35,7 @@ from tacit.inverse.noisy.inference import (
     silent,
 )
 from tacit.inverse.noisy.intervals import Numbers, intervals
+from tacit.inverse.noisy.lapses import maximise_with_lapses
 from tacit.inverse.noisy.steps import Steps, active_constraints, choices
 from tacit.inverse.parameters import Parameters, coefficient_names
 from tacit.inverse.recovery import (
@@ -326,9 +327,7 @@ def maximise(
     """
     steps = Steps.of(mdp, coordinates(mdp, features), demonstrations)
     if options.lapses is not False:
-        from tacit.inverse.noisy.lapses import maximise_with_lapses
-
-        return maximise_with_lapses(options, features, demonstrations, steps)
+        return maximise_with_lapses(options, features, steps, report)
     full = steps.fit(options)
     if first is not None:  # begins where an unknown one would lead
         lower, upper = full.problem.lower.copy(), full.problem.upper.copy()
