@@ -14,14 +14,18 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from tacit.inverse.findings import Finding, Kind, chance
+from tacit.inverse.goodness import Goodness, untested
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.em import Search
+from tacit.inverse.noisy.evidence import evidence_of
+from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.steps import Options, Steps, activity_p_value, prune
+from tacit.inverse.noisy.steps import Options, Steps, activity_p_value, choices, prune
 from tacit.inverse.parameters import TWO_SIDED
 from tacit.inverse.recovery import Lapses
 
 if TYPE_CHECKING:
+    from tacit.data.observed import Observed
     from tacit.inverse.recovery import Recovery
     from tacit.model.objective import Features
 
@@ -158,30 +162,40 @@ def likelihood_interval(
     return ends[0], ends[1]
 
 
-def lost_information(steps: Steps, found: Lapsed) -> np.ndarray:
-    """[D, D] information that not knowing which steps were lapses takes, and how many."""
-    scores = advantages(steps.mdp, steps.space, found.fitted)
+def observed_scores(steps: Steps, found: Lapsed) -> tuple[np.ndarray, np.ndarray]:
+    """[D + 1, S, A] scores of the observed steps, that of the share last, and [S, A] the policy."""
     policy, uniform = np.asarray(found.fitted.point.policy), random_policy(steps)
     mixed = np.maximum((1.0 - found.share) * policy + found.share * uniform, 1e-300)
     of_share = np.where(steps.mdp.choices, (uniform - policy) / mixed, 0.0)
-    both = np.concatenate([scores * found.weights, of_share[None]])
-    full = information(both, mixed, steps.visits)
-    size = len(scores)
+    scores = advantages(steps.mdp, steps.space, found.fitted) * found.weights
+    return np.concatenate([scores, of_share[None]]), mixed
+
+
+def lost_information(steps: Steps, found: Lapsed) -> np.ndarray:
+    """[D, D] information that not knowing which steps were lapses takes, and how many."""
+    both, mixed = observed_scores(steps, found)
+    full, size = information(both, mixed, steps.visits), steps.space.size
     row = full[:size, size]
     left = full[:size, :size] - np.outer(row, row) / max(float(full[size, size]), 1e-300)
     kept = steps.reweighted(steps.counts * found.weights)
-    return information(scores, policy, kept.visits) - left
+    scores = advantages(steps.mdp, steps.space, found.fitted)
+    return information(scores, found.fitted.point.policy, kept.visits) - left
 
 
 def maximise_with_lapses(
-    options: LapseOptions, features: Features, steps: Steps, report: Callable[..., Recovery]
+    options: LapseOptions,
+    features: Features,
+    demonstrations: Observed,
+    steps: Steps,
+    report: Callable[..., Recovery],
 ) -> Recovery:
     """The recovery of the likeliest parameters of a demonstrator with lapses.
 
     Args:
         options: of the `Likelihood`.
         features: what reward and costs may be made of.
-        steps: what was seen.
+        demonstrations: what was seen.
+        steps: the same as a likelihood.
         report: makes the recovery of a fit.
     """
     how = Search(options.free_reward, options.tolerance)
@@ -202,7 +216,14 @@ def maximise_with_lapses(
         for one in (full.fitted, kept.fitted)
     ]
     found = report(
-        options, features, steps.tally, weighted, full=fits[0], kept=fits[1], p_values=p_values
+        options,
+        features,
+        steps.tally,
+        weighted,
+        wide=evidence_of(steps.tally, weighted, fits[0], options.max_steps),
+        kept=fits[1],
+        p_values=p_values,
+        goodness=_goodness(options, demonstrations, steps, full, given),
     )
     known = found.identification
     findings = [_finding(lapses), *known.findings]
@@ -216,6 +237,25 @@ def maximise_with_lapses(
         observed_steps=int(steps.counts.sum()),
         identification=replace(known, findings=tuple(findings)),
         estimator=repr(options)[:-1] + f", lapses={options.lapses})",
+    )
+
+
+def _goodness(
+    options: LapseOptions, demonstrations: Observed, steps: Steps, full: Lapsed, given: bool
+) -> Goodness:
+    """Whether the model with its lapses fits what was seen."""
+    if not full.converged:
+        return untested("the search did not converge")
+    scores, mixed = observed_scores(steps, full)
+    return noisy_goodness(
+        demonstrations,
+        counts=steps.counts,
+        policy=mixed * steps.mdp.choices,
+        scores=scores,
+        free=np.append(full.fitted.free, not given),
+        choices=choices(steps.mdp),
+        level=options.level,
+        seed=options.seed,
     )
 
 

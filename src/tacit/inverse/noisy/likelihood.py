@@ -327,7 +327,7 @@ def maximise(
     """
     steps = Steps.of(mdp, coordinates(mdp, features), demonstrations)
     if options.lapses is not False:
-        return maximise_with_lapses(options, features, steps, report)
+        return maximise_with_lapses(options, features, demonstrations, steps, report)
     full = steps.fit(options)
     if first is not None:  # begins where an unknown one would lead
         lower, upper = full.problem.lower.copy(), full.problem.upper.copy()
