@@ -14,6 +14,7 @@ import tacit
 from strategies import examples
 from tacit.forward.policies import policy_values, soft_values, visitation
 from tacit.forward.solution import Status, certify
+from tacit.forward.undiscounted import lift
 
 ColumnGeneration, OccupancyLP, SoftDual = (
     tacit.ColumnGeneration,
@@ -335,6 +336,31 @@ def test_compiled_loops_and_arrays_agree():
         assert_allclose(policy, found[0][1], atol=1e-9)
 
 
+@pytest.mark.parametrize("discount", [0.9, 1.0])
+def test_a_model_split_over_devices_has_the_same_answer(discount):
+    mdp, objective = chain(300, discount)
+    apart, _ = chain(300, discount)
+    whole = tacit.solve(mdp, objective, solver=SoftDual(temperature=0.5))
+    with tacit.scale.sharded():
+        split = tacit.solve(apart, objective, solver=SoftDual(temperature=0.5), throw=False)
+    assert_allclose(split.values, whole.values, rtol=1e-8)
+    assert_allclose(split.policy, whole.policy, atol=1e-8)
+
+
+def test_a_model_held_in_parts_says_that_it_knows_no_ends():
+
+    mdp, _ = chain(20, 0.9)
+
+    def rows(start, stop):
+        lists = mdp.transitions
+        return tacit.Successors(lists.states[start:stop], lists.probabilities[start:stop])
+
+    with pytest.raises(tacit.InvalidModel, match="neither unavailable actions nor ends"):
+        tacit.scale.ShardedMDP.from_rows(rows, 0, states=20, discount=0.9)
+    with pytest.raises(tacit.InvalidModel, match=r"discount must be in \[0, 1\); got 1"):
+        tacit.scale.ShardedMDP.from_rows(rows, 0, states=20, discount=1.0)
+
+
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.1]))
 @examples(20)
 def test_the_bound_holds_for_any_values_at_discount_one(seed, temperature):
@@ -353,6 +379,25 @@ def test_the_bound_holds_for_any_values_at_discount_one(seed, temperature):
         gap = certify(mdp, objective, poor, values, np.zeros(0), temperature=temperature)
         primal = np.vdot(poor, objective.reward)
         assert gap.duality_gap * max(1, abs(primal)) >= top - primal - 1e-9
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.1])
+def test_lifted_values_exceed_their_backup(temperature):
+    found = 0
+    for seed, size in itertools.product(range(40), (1e-8, 1e-3, 0.3)):
+        mdp, objective = world(seed, 1.0)
+        best = tacit.solve(mdp, objective, solver=SoftDual(0.1) if temperature else None)
+        reward = np.where(mdp.choices, objective.reward, 0.0)
+        values = best.values + size * np.random.default_rng(seed).normal(size=mdp.states)
+        more = lift(mdp, reward, values, temperature)
+        if more is None:
+            continue
+        found += 1
+        utility = reward + mdp.dense() @ (values + more)
+        utility = np.where(mdp.choices, utility, -np.inf)
+        backed = soft_values(utility, temperature) if temperature else utility.max(axis=1)
+        assert (backed <= values + more + 1e-12 * (1 + np.abs(values + more))).all()
+    assert found > 30
 
 
 @pytest.mark.parametrize("discount", [0.9, 1.0])

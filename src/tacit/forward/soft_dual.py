@@ -14,7 +14,7 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
-from tacit.forward.policies import largest_entry
+from tacit.forward.policies import deterministic_values, largest_entry
 from tacit.forward.solution import Solution, Status, conclude, delivered, status_of
 from tacit.model.ends import inside_table
 from tacit.model.mdp import MDP
@@ -100,6 +100,9 @@ class SoftDual:
         prices, values = np.zeros(int(bounded.sum())), np.zeros(mdp.states)
         if guess is not None:
             values, prices = guess.values, guess.multipliers[bounded]
+        elif mdp.discount == 1.0:  # from below: from 0 a policy may take ages to end
+            every, walk = np.arange(mdp.states), mdp.walk[0]
+            values = deterministic_values(mdp, walk, reward[every, walk])
         costs, budgets = costs[bounded], objective.budgets[bounded]
         dearest = np.array([largest_entry(cost) for cost in costs])
         largest = largest_entry(reward) + self.temperature * np.log(mdp.actions + 1.0)

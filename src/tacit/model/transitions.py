@@ -17,6 +17,8 @@ from tacit.errors import InvalidModel
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+MISSING = ": where the action is not there, say so in `available`"
+MISSING_PART = ": a model held in parts knows neither unavailable actions nor ends"
 # A row that was normalised in float32, or written with seven digits, must still count as a row.
 ROW_SUM_TOLERANCE = 1e-6
 
@@ -65,7 +67,8 @@ def successor_lists(
     there = None if available is None else available((states.shape[0], states.shape[1]))
     if there is not None and not there.all():
         probabilities = np.where(there[:, :, None], probabilities, 0.0)
-    _check_rows(states, probabilities, there)
+    whole = reached is None
+    _check_rows(states, probabilities, there, MISSING if whole else MISSING_PART)
     return Successors(*_merged(states, probabilities, reached))
 
 
@@ -142,7 +145,9 @@ def _from_dense(table: object) -> tuple[np.ndarray, np.ndarray]:
     return order.astype(np.int32), np.take_along_axis(dense, order, axis=2)
 
 
-def _check_rows(states: np.ndarray, probabilities: np.ndarray, there: np.ndarray | None) -> None:
+def _check_rows(
+    states: np.ndarray, probabilities: np.ndarray, there: np.ndarray | None, empty: str
+) -> None:
     bad = ~(probabilities >= 0)  # also catches NaN
     if bad.any():
         s, a, b = (int(i) for i in np.argwhere(bad)[0])
@@ -156,10 +161,9 @@ def _check_rows(states: np.ndarray, probabilities: np.ndarray, there: np.ndarray
         error[~there] = 0.0
     s, a = (int(i) for i in np.unravel_index(np.argmax(error), error.shape))
     if error[s, a] > ROW_SUM_TOLERANCE:
-        hint = ": where the action is not there, say so in `available`" if sums[s, a] == 0 else ""
         raise InvalidModel(
             "transitions must be distributions over the next state; "
-            f"row (state {s}, action {a}) sums to {sums[s, a]:.10g}{hint}"
+            f"row (state {s}, action {a}) sums to {sums[s, a]:.10g}{'' if sums[s, a] else empty}"
         )
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.engine.backends.protocol import Array, State, limits
+from tacit.engine.backends import limits
+from tacit.engine.backends.protocol import Array, State
 from tacit.engine.kernels.chains import DIRECT_LIMIT, eliminate, krylov, size_of, substitute
 from tacit.engine.kernels.soft_backup import NOTHING, fused_backup
 from tacit.engine.workers import row_blocks, side_by_side

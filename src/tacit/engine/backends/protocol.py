@@ -10,12 +10,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-import numpy as np
-
 if TYPE_CHECKING:
     from jax.sharding import Mesh
-
-    from tacit.model.mdp import MDP
 
 # A NumPy or a JAX array, or a number in place of one.
 Array: TypeAlias = Any
@@ -23,18 +19,6 @@ State = TypeVar("State")
 
 # The devices that large models are split over (`tacit.scale.sharded`), a `jax.sharding.Mesh`.
 MESH: ContextVar[Mesh | None] = ContextVar("tacit_mesh", default=None)
-
-
-def limits(mdp: MDP) -> tuple[np.ndarray | None, np.ndarray | None, float | None]:
-    """What a backend holds of the actions that are not there, and of the way to an end.
-
-    [S, A] bool, None where all actions are there; [S, A] the shortest walk as a policy and the
-    states that it passes on average, at most, None below discount 1.
-    """
-    missing = ~mdp.choices if mdp.restricted else None
-    if mdp.discount < 1.0:
-        return missing, None, None
-    return missing, np.eye(mdp.actions)[mdp.walk[0]], mdp.horizon
 
 
 class Backend(Protocol):
