@@ -73,9 +73,9 @@ class Dense(Traced):
     """
 
     matrix: Array
-    missing: Array = None
-    walk: Array = None
-    length: Array = None
+    missing: Array = field(default=None, kw_only=True)
+    walk: Array = field(default=None, kw_only=True)
+    length: Array = field(default=None, kw_only=True)
     many: bool = field(default=False, metadata={"static": True})
 
     direct = True
@@ -161,9 +161,9 @@ class Sparse(Lists):
     states: Array
     probabilities: Array
     predecessors: Array
-    missing: Array = None
-    walk: Array = None
-    length: Array = None
+    missing: Array = field(default=None, kw_only=True)
+    walk: Array = field(default=None, kw_only=True)
+    length: Array = field(default=None, kw_only=True)
 
     def expected_next(self, values: Array) -> Array:
         """[..., S, A] expected value of the next state, for values [..., S]."""
@@ -232,11 +232,12 @@ class Sparse(Lists):
 def dense(mdp: MDP) -> Dense:
     """The model as one dense array."""
     with jax.enable_x64(True):
-        return Dense(jnp.asarray(mdp.dense()), *(_placed(part) for part in limits(mdp)))
+        return Dense(jnp.asarray(mdp.dense()), **_limits(mdp))
 
 
-def _placed(part: np.ndarray | float | None) -> Array:
-    return None if part is None else jnp.asarray(part)
+def _limits(mdp: MDP) -> dict[str, Array]:
+    parts = zip(("missing", "walk", "length"), limits(mdp), strict=True)
+    return {name: None if part is None else jnp.asarray(part) for name, part in parts}
 
 
 def sparse(mdp: MDP) -> Sparse:
@@ -262,5 +263,5 @@ def sparse(mdp: MDP) -> Sparse:
             jnp.asarray(packed.states),
             jnp.asarray(packed.probabilities),
             jnp.asarray(predecessors),
-            *(_placed(part) for part in limits(mdp)),
+            **_limits(mdp),
         )

@@ -152,9 +152,9 @@ class Sharded(Lists):
     count: int = field(metadata={"static": True})
     border: int = field(metadata={"static": True})
     gathered: bool = field(default=True, metadata={"static": True})
-    missing: Array = None
-    walk: Array = None
-    length: Array = None
+    missing: Array = field(default=None, kw_only=True)
+    walk: Array = field(default=None, kw_only=True)
+    length: Array = field(default=None, kw_only=True)
 
     def expected_next(self, values: Array) -> Array:
         """[..., N, A] expected value of the next state, for values [..., N]."""
