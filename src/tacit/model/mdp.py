@@ -220,6 +220,18 @@ class MDP:
         actions, lengths = shortest_walk(self)
         return read_only(actions), read_only(lengths)
 
+    @property
+    def limits(self) -> tuple[np.ndarray | None, np.ndarray | None, float | None]:
+        """What an engine holds of the actions that are not there, and of the way to an end.
+
+        [S, A] bool, None where all actions are there; [S, A] the shortest walk as a policy and the
+        states that it passes on average, at most, None below discount 1.
+        """
+        missing = ~self.choices if self.restricted else None
+        if self.discount < 1.0:
+            return missing, None, None
+        return missing, np.eye(self.actions)[self.walk[0]], self.horizon
+
     @cached_property
     def packed(self) -> Successors:
         """The same transitions, with the next states shared between actions where that is smaller.

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tacit.engine.backends.protocol import MESH, Array, Backend
 
 if TYPE_CHECKING:
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
 
     from tacit.model.mdp import MDP
 
-__all__ = ["DENSE_LIMIT", "Array", "Backend", "backend_of", "limits"]
+__all__ = ["DENSE_LIMIT", "Array", "Backend", "backend_of"]
 
 # Up to this many states one dense factorisation beats any number of sparse products.
 DENSE_LIMIT = 256
@@ -49,15 +47,3 @@ def _build(mdp: MDP, mesh: Mesh | None) -> Backend:
 
         return sharded_backend(mdp, mesh)
     return Host(mdp) if jax.default_backend() == "cpu" else sparse(mdp)
-
-
-def limits(mdp: MDP) -> tuple[np.ndarray | None, np.ndarray | None, float | None]:
-    """What a backend holds of the actions that are not there, and of the way to an end.
-
-    [S, A] bool, None where all actions are there; [S, A] the shortest walk as a policy and the
-    states that it passes on average, at most, None below discount 1.
-    """
-    missing = ~mdp.choices if mdp.restricted else None
-    if mdp.discount < 1.0:
-        return missing, None, None
-    return missing, np.eye(mdp.actions)[mdp.walk[0]], mdp.horizon

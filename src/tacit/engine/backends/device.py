@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tacit.engine.backends import limits
 from tacit.engine.backends.linear_systems import bicgstab, eliminated, for_each, solve_chain, total
 from tacit.engine.backends.protocol import Array, State
 
@@ -236,7 +235,7 @@ def dense(mdp: MDP) -> Dense:
 
 
 def _limits(mdp: MDP) -> dict[str, Array]:
-    parts = zip(("missing", "walk", "length"), limits(mdp), strict=True)
+    parts = zip(("missing", "walk", "length"), mdp.limits, strict=True)
     return {name: None if part is None else jnp.asarray(part) for name, part in parts}
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.engine.backends import limits
 from tacit.engine.backends.protocol import Array, State
 from tacit.engine.kernels.chains import DIRECT_LIMIT, eliminate, krylov, size_of, substitute
 from tacit.engine.kernels.soft_backup import NOTHING, fused_backup
@@ -85,7 +84,7 @@ class Host:
 
     def __init__(self, mdp: MDP) -> None:
         self._mdp = mdp
-        self.missing, self.walk, self.length = limits(mdp)
+        self.missing, self.walk, self.length = mdp.limits
         self._masked = NOTHING if self.missing is None else self.missing
 
     def leak(self, discount: Array) -> Array:

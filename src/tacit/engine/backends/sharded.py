@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from tacit.engine.backends import limits
 from tacit.engine.backends.device import Lists
 from tacit.engine.backends.linear_systems import bicgstab, eliminated, for_each, total
 from tacit.engine.backends.protocol import MESH, Array
@@ -287,7 +286,7 @@ class Sharded(Lists):
 def sharded_backend(mdp: MDP, mesh: Mesh) -> Sharded:
     """The model split over the devices of the mesh."""
     packed = mdp.packed
-    missing, walk, length = limits(mdp)
+    missing, walk, length = mdp.limits
     every = np.arange(mdp.states, dtype=np.int32)[:, None, None]
     states = at_home(packed.states, packed.probabilities, every)
     border = border_of(mesh, mdp.states, int(np.abs(states - every).max()))
