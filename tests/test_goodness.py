@@ -259,3 +259,11 @@ def test_strict_ends_with_code_3(tmp_path, capsys):
     assert answer["goodness"]["adequate"] is False
     assert answer["findings"][0]["kind"] == "MISFIT"
     assert main([*line, "--out", str(tmp_path / "b"), "--strict"]) == 3
+
+
+def test_the_reward_alone_says_its_misfit_first_and_answers_questions():
+    # Judged by the reward alone, who is held back by a price does not fit.
+    found = tacit.families.RewardOnly().fit(grid().mdp, grid().features, walks(lapsing()))
+    assert found.identification.findings[0].kind is Kind.MISFIT
+    low, high = found.identification.interval([1.0, 0.0], [np.zeros(4)])
+    assert low <= found.reward_weights[0] <= high

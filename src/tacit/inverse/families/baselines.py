@@ -62,7 +62,7 @@ class RewardOnly:
             Finding(f"Constraint {k} {said}", Kind.INACTIVE, constraint=k)
             for k in range(features.constraints)
         ]
-        known = found.identification
+        known, misfit = found.identification, found.goodness.findings()
         blank = unidentified(np.empty(0), empty, active=np.zeros(len(empty), bool))
         own, size = found.parameters, features.reward.shape[-1]
         extra = sum(len(weights) for weights in empty)
@@ -77,7 +77,9 @@ class RewardOnly:
                 blank,
                 reward_intervals=known.reward_intervals,
                 reward_standard_errors=known.reward_standard_errors,
-                findings=(*left_out, *known.findings),
+                # Constraints that were left out have no price: directions of theirs add nothing.
+                answer=known.answer,
+                findings=(*misfit, *left_out, *known.findings[len(misfit) :]),
             ),
             estimator=repr(self),
         )
@@ -147,7 +149,8 @@ class ConstraintOnly:
         options.check()
         scale = None if self.temperature is None else np.abs(given).sum() / self.temperature
         found = maximise(options, mdp, one, demonstrations, first=scale)
-        known = found.identification
+        known, misfit = found.identification, found.goodness.findings()
+        said = Finding("The reward weights were given.")
         own = found.parameters if self.temperature is None else found.parameters.given(0)
         rows = np.eye(size - 1 + len(own))[:, size - 1 :]
         rows[:size] = 0.0
@@ -163,7 +166,7 @@ class ConstraintOnly:
                 known,
                 reward_intervals=np.stack([weights, weights], axis=1),
                 reward_standard_errors=np.zeros(size),
-                findings=(Finding("The reward weights were given."), *known.findings),
+                findings=(*misfit, said, *known.findings[len(misfit) :]),
             ),
             estimator=repr(self),
         )
