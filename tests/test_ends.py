@@ -448,3 +448,24 @@ def test_faults_are_one_line():
     with pytest.raises(tacit.InvalidModel, match="initial gives state 6"):
         tacit.simulate(started, tacit.solve(mdp, objective).policy)
     assert list(itertools.chain(soft_values(np.array([[0.0, -np.inf]]), 0.1))) == [0.0]
+
+
+def test_rounding_is_no_difference_between_the_actions_of_an_end():
+    """Equal rows of features, summed in different orders by the library of linear algebra."""
+    rng = np.random.default_rng(0)
+    table = np.zeros((100, 7, 100))
+    table[:, :, 0] = 1.0
+    mdp = tacit.MDP(
+        table, np.eye(100)[5], 0.9, available=np.repeat(np.arange(100)[:, None] % 3 > 0, 7, axis=1)
+    )
+    maps = rng.normal(size=(100, 7, 13))
+    maps[mdp.ends] = maps[mdp.ends, :1]
+    weights = rng.normal(size=13)
+    objective = tacit.Features(maps).objective(weights)
+    rounded = np.array(objective.reward)
+    rounded[mdp.ends] = np.nextafter(rounded[mdp.ends], rng.choice([-9, 9], (34, 7)))
+    for one in (objective, tacit.Objective(rounded)):
+        assert tacit.solve(mdp, one).status is Status.CONVERGED
+    rounded[0, 3] += 1e-6
+    with pytest.raises(tacit.InvalidModel, match="state 0 has"):
+        tacit.solve(mdp, tacit.Objective(rounded))

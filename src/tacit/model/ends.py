@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 # Policies tried for the shortest walk: any of them is one, the last ones are only shorter.
 TRIES = 100
+# Differences this small, relative to the largest entry of a table, are rounding of a sum of
+# features: libraries add up equal rows in different orders.
+ROUNDING = 1e-10
 
 
 def check_ends_are_reached(mdp: MDP) -> None:
@@ -100,12 +103,15 @@ def shortest_walk(mdp: MDP) -> tuple[np.ndarray, np.ndarray]:
 def alike_at_ends(mdp: MDP, table: np.ndarray, name: str) -> None:
     """`InvalidModel` unless `table` [..., S, A] pays the same for all actions of an end.
 
-    Nothing is done there: what an end pays it pays once, on arrival.
+    Nothing is done there: what an end pays it pays once, on arrival. Rounding is no difference.
     """
     if not mdp.ends.any():
         return
     rows = table[..., mdp.ends, :]
-    uneven = (rows != rows[..., :1]).any(axis=-1)
+    apart = np.abs(rows - rows[..., :1]).max(axis=-1)
+    uneven = apart > 0.0
+    if uneven.any():
+        uneven = apart > ROUNDING * np.abs(table).max(axis=(-2, -1))[..., None]
     if uneven.any():
         where = np.argwhere(uneven)[0]
         state = int(np.flatnonzero(mdp.ends)[where[-1]])
