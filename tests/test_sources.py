@@ -339,3 +339,11 @@ def test_bad_imitation_trajectories(trajectory, words):
 
 def test_no_trajectories():
     refused(lambda: from_imitation([]), "at least one trajectory")
+
+
+def test_a_state_that_is_started_in_is_split_from_its_end():
+    # State 0 is entered with `done` alone, but episodes begin there.
+    table = {0: {0: [(1.0, 1, 0.0, False)]}, 1: {0: [(1.0, 0, 1.0, True)]}}
+    world = tacit.worlds.gymnasium(table, discount=1.0)
+    assert (world.mdp.states, np.flatnonzero(world.mdp.ends).tolist()) == (3, [2])
+    assert world.layout.state_name(2) == "the end of state 0"
