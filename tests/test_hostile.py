@@ -26,6 +26,7 @@ from tacit.files.formats import largest_allowed
 from tacit.folders.resume import claimed
 from tacit.folders.runs import Run
 from tacit.model.names import Layout
+from tacit.show.recovery.page import recovery_document
 from walks import problem
 
 
@@ -229,6 +230,47 @@ def test_a_malformed_run_is_bad_input_whatever_its_seal(place, tmp_path, capsys)
         assert said.count("\n") == (codes[-1] != 0)
     assert codes.count(2) >= SEEDS // 5
     assert codes.count(0) >= SEEDS // 10  # what a change did not break is taken
+
+
+def test_whatever_array_is_odd_is_refused_while_it_is_read(place, tmp_path):
+    """Or does no harm: nothing that is left for a report to stumble over is let in."""
+    arrays, refused = read_arrays(place / "run" / "recovery.npz"), 0
+    page = read_page(place / "run" / "run.json")
+    for name in arrays.keys() - {"skeleton"}:
+        run = Path(shutil.copytree(place / "run", tmp_path / name.replace("/", "-")))
+        write_arrays(run / "recovery.npz", {**arrays, name: np.full(arrays[name].shape, "x")})
+        total = hashlib.sha256((run / "recovery.npz").read_bytes()).hexdigest()
+        write_page(run / "run.json", {**page, "files": {**page["files"], "recovery.npz": total}})
+        try:
+            shown = recovery_document(Run.load(run))
+        except BadFile:
+            refused += 1
+        else:
+            assert shown.sections
+    assert refused >= len(arrays) / 2
+
+
+def test_a_bug_in_drawing_is_ours_and_no_bad_input(run, monkeypatch, capsys):
+    def draw(run):
+        raise ValueError("no such colour")
+
+    monkeypatch.setattr("tacit.show.recovery.page.recovery_document", draw)
+    assert main(["report", str(run)]) == 1
+    assert "a bug in tacit, ValueError: no such colour" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["report"], ["check"]])
+def test_what_is_not_there_is_one_line_and_one_object(tmp_path, capsys, words):
+    place = tmp_path / "nothere"
+    assert main([*words, str(place)]) == 4
+    out, said = capsys.readouterr()
+    assert (out, said.count("\n")) == ("", 1)
+    assert str(place) in said
+    assert main([*words, str(place), "--json"]) == 4
+    told = json.loads(capsys.readouterr().out)
+    assert told["code"] == 4
+    assert str(place) in told["error"]
+    assert not place.exists()
 
 
 def test_a_malformed_journal_is_bad_input(place, tmp_path, capsys):

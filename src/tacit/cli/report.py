@@ -25,7 +25,7 @@ class Report:
     def run(self, terminal: Terminal) -> Answer:
         """Writes the page of a run, and says where."""
         from tacit.files.atomic import check_folder, write_bytes
-        from tacit.folders.runs import Run, sound
+        from tacit.folders.runs import Run
         from tacit.show.document import figure_files
         from tacit.show.recovery.page import recovery_document
         from tacit.show.report import render
@@ -33,10 +33,9 @@ class Report:
         out = self.folder / PAGE if self.out is None else self.out
         _check_name(out, given=self.out is not None)
         run = Run.load(self.folder)
-        with sound(self.folder, "a run that can be shown"):
-            document = recovery_document(run)
-            page = render(document).encode()
-            figures = figure_files(document) if self.out is None else {}
+        document = recovery_document(run)
+        page = render(document).encode()
+        figures = figure_files(document) if self.out is None else {}
         check_folder(self.folder / FIGURES)
         if figures:
             (self.folder / FIGURES).mkdir(exist_ok=True)

@@ -11,8 +11,7 @@ import contextlib
 import errno
 import importlib.metadata
 import platform
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from enum import Enum
 from importlib import import_module
@@ -23,9 +22,10 @@ import numpy as np
 
 from tacit import __version__
 from tacit.data.demonstrations import Demonstrations
-from tacit.files.arrays import BROKEN, Tree, digest, pack, read_arrays, unpack, write_arrays
+from tacit.files.arrays import Tree, digest, pack, read_arrays, unpack, write_arrays
 from tacit.files.atomic import BadFile, Page, manifest, member, read_page, write_bundle
 from tacit.files.tables import read_columns, write_columns
+from tacit.folders.soundness import check_extras, check_recovery, layout_of, sound
 from tacit.model.mdp import MDP
 from tacit.model.names import Layout
 from tacit.model.objective import Features
@@ -99,48 +99,8 @@ def load(folder: Path, kind: str) -> Any:
             raise BadFile(f"it holds a {type(found).__name__}")
         for one in getattr(found, "recoveries", [found]):
             if type(one).__name__ == "Recovery":
-                _check_shapes(one)
+                check_recovery(one)
     return found
-
-
-@contextmanager
-def sound(path: Path, wanted: str) -> Iterator[None]:
-    """Inside, what sealed but malformed content raises becomes one line of `BadFile`.
-
-    Args:
-        path: of the file or the folder that it came from.
-        wanted: what it should have held.
-    """
-    try:
-        yield
-    except BROKEN as error:
-        reason = " ".join(str(error).split()) or "nothing"
-        raise BadFile(f"{path} must hold {wanted}; {type(error).__name__}: {reason:.120}") from None
-    except BadFile as error:
-        raise BadFile(f"{path} must hold {wanted}; {error!s:.160}") from None
-
-
-def _check_shapes(found: Recovery) -> None:
-    """Raises `BadFile` where arrays of a recovery do not belong together."""
-    known, policy = found.identification, found.solution.policy
-    costs, rewards = len(found.multipliers), len(found.reward_weights)
-    wanted = {
-        "policy": (policy, (len(found.objective.reward), policy.shape[-1])),
-        "visitation": (found.solution.visitation, policy.shape),
-        "reward weights": (found.reward_weights, (len(found.reward_names),)),
-        "reward intervals": (known.reward_intervals, (rewards, 2)),
-        "budgets": (found.budgets, (costs,)),
-        "names of costs": (np.zeros(len(found.cost_names)), (costs,)),
-        "active": (known.active, (costs,)),
-        "multiplier intervals": (known.multiplier_intervals, (costs, 2)),
-        "budget intervals": (known.budget_intervals, (costs, 2)),
-    }
-    for k, (weights, names) in enumerate(zip(found.cost_weights, found.cost_names, strict=True)):
-        wanted[f"weights of cost {k}"] = (weights, (len(names),))
-        wanted[f"intervals of cost {k}"] = (known.cost_intervals[k], (len(names), 2))
-    for name, (array, shape) in wanted.items():
-        if np.shape(array) != shape or np.asarray(array).dtype.kind not in "biuf":
-            raise BadFile(f"its {name} must be numbers {shape}; got {np.shape(array)}")
 
 
 def _kind(name: str) -> type | None:
@@ -313,10 +273,7 @@ class Run:
         if EXTRAS in page["files"]:
             with sound(path := member(folder, page, EXTRAS), "further results"):
                 extras = unpack(read_arrays(path))
-                if not (
-                    isinstance(extras, dict) and all(isinstance(e, dict) for e in extras.values())
-                ):
-                    raise BadFile("they must have names")
+                check_extras(extras)
         if TRAJECTORIES in page["files"]:
             trajectories = read_columns(member(folder, page, TRAJECTORIES))
         with sound(folder / PAGE, "the page of a run"):
@@ -327,18 +284,6 @@ def _assembled(
     page: Page, recovery: Recovery, extras: dict[str, Tree], trajectories: dict[str, np.ndarray]
 ) -> Run:
     """The run of a page and its files."""
-    layout = dict(page.get("layout", {}))
-    layout["directions"] = tuple(map(tuple, layout.get("directions", ())))
-    for name in ("state_names", "action_names"):
-        layout[name] = tuple(layout.get(name, ()))
-    counts = {"state_names": recovery.solution.policy.shape[0]}
-    counts["action_names"] = recovery.solution.policy.shape[1]
-    for name, count in counts.items():
-        if not all(isinstance(one, str) for one in layout[name]) or len(layout[name]) not in (
-            0,
-            count,
-        ):
-            raise BadFile(f"its {name} must be {count} texts")
     parts = {name: dict(page.get(name, {})) for name in ("config", "data", "versions", "hashes")}
     notes = page.get("notes", [])
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
@@ -348,7 +293,7 @@ def _assembled(
         raise BadFile("its seed must be a whole number")
     return Run(
         recovery=recovery,
-        layout=Layout(**layout),
+        layout=layout_of(page, recovery),
         notes=tuple(notes),
         trajectories=trajectories,
         extras=extras,
