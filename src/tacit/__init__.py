@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tacit.inverse.findings import Finding, Kind
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.joint.tasks import Task
+    from tacit.inverse.joint.trips import Trips
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.noisy.mixture import Mixture

@@ -22,6 +22,7 @@ from tacit.model.objective import Features
 if TYPE_CHECKING:
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.joint.tasks import SharedLikelihood, Task
+    from tacit.inverse.joint.trips import Trips, TripsRecovery
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.noisy.mixture import Mixture, MixtureRecovery
@@ -124,6 +125,16 @@ def recover(
 
 @overload
 def recover(
+    mdp: Trips,
+    *,
+    estimator: Likelihood | None = None,
+    callbacks: Sequence[Callback] = (),
+    throw: bool = True,
+) -> TripsRecovery: ...
+
+
+@overload
+def recover(
     mdp: Iterable[Task],
     *,
     estimator: Estimator | SharedLikelihood | None = None,
@@ -149,10 +160,10 @@ def recover(
 
     Args:
         mdp: the known world; or a list of tasks that share cost weights, and nothing else then; or
-            a `tacit.scale.ShardedMDP`, of which no process holds the whole. Features and
-            demonstrations are then functions (start, stop) of a range of states: its `Features`,
-            and [stop - start, A] how often each action was taken there (`Convex`: its mean
-            discounted visits).
+            `Trips`, each to a goal of its own, likewise; or a `tacit.scale.ShardedMDP`, of which
+            no process holds the whole. Features and demonstrations are then functions
+            (start, stop) of a range of states: its `Features`, and [stop - start, A] how often
+            each action was taken there (`Convex`: its mean discounted visits).
         features: what reward and costs may be made of; one cost map per constraint.
         demonstrations: what was seen: in memory, as `PartitionedDemonstrations` in files, or as a
             `Tally` of their sums.
@@ -179,6 +190,15 @@ def recover(
 
         check_replicates(bootstrap)  # now: the recovery itself may take an hour
     with watching(callbacks) if callbacks else nullcontext():
+        if hasattr(mdp, "unended"):
+            from tacit.inverse.joint.trips import recover_trips
+
+            if features is not None or demonstrations is not None:
+                raise InvalidModel("trips hold their own features and demonstrations")
+            if bootstrap or share_reward:
+                raise InvalidModel("trips are recovered without share_reward and bootstrap")
+            travelled = recover_trips(mdp, estimator=estimator, throw=False)
+            return delivered(_say_if_stopped(travelled), throw)
         if isinstance(mdp, Iterable) and not isinstance(mdp, MDP):
             from tacit.inverse.joint.tasks import recover_tasks
 

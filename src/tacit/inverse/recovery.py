@@ -277,7 +277,7 @@ class Recovery:
         """The recovery saved in this folder, every array checked against its checksum."""
         from tacit.folders.runs import load
 
-        return load(Path(folder), "Recovery")
+        return load(Path(folder), cls.__name__)
 
     def __repr__(self) -> str:
         weights = np.array2string(self.reward_weights, precision=4, threshold=6)

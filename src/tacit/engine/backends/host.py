@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tacit.engine.backends.protocol import Array, State
-from tacit.engine.kernels.chains import DIRECT_LIMIT, eliminate, krylov, size_of, substitute
+from tacit.engine.kernels.chains import (
+    DIRECT_LIMIT,
+    eliminate,
+    krylov,
+    size_of,
+    substitute,
+    substitute_rows,
+)
 from tacit.engine.kernels.soft_backup import NOTHING, fused_backup
 from tacit.engine.workers import row_blocks, side_by_side
 
 if TYPE_CHECKING:
+    from scipy.sparse import csc_array
+
     from tacit.model.mdp import MDP
+
+
+# Entries times right sides below which SciPy's own substitution does not wait for a compiler.
+SMALL = 5_000_000
 
 
 def deterministic_chain(mdp: MDP, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -179,3 +193,38 @@ class Host:
 
         solved = side_by_side(one, range(len(right)))
         return np.stack(solved) if solved else np.empty(right.shape)
+
+
+class Factors:
+    """A sparse factorisation of I - M, M not negative, and its solves for many right sides.
+
+    SciPy's own substitution takes the right sides one by one.
+    """
+
+    def __init__(self, matrix: csc_array) -> None:
+        from scipy.sparse.linalg import splu
+
+        # Without pivots: where the values are finite no sum below has terms of two signs, so that
+        # even the smallest z has all its digits.
+        self._factors = splu(matrix, permc_spec="COLAMD", diag_pivot_thresh=0.0)
+        self._lower, self._upper = self._factors.L, self._factors.U
+        self.size = self._lower.nnz + self._upper.nnz
+
+    @cached_property
+    def _rows(self) -> tuple:
+        return self._lower.tocsr(), self._upper.tocsr()
+
+    def solve(self, right: np.ndarray, *, transposed: bool = False) -> np.ndarray:
+        """[S, n] the solutions for right sides [S, n], of the transposed system if asked."""
+        first, last = self._factors.perm_r, self._factors.perm_c
+        if self.size * right.shape[1] < SMALL:
+            return self._factors.solve(right, trans="T" if transposed else "N")
+        lower, upper = self._rows
+        if transposed:  # columns of one triangle are rows of the other, transposed
+            first, last = last, first
+            lower, upper = self._upper, self._lower
+        x = np.empty_like(right)
+        x[first] = right
+        substitute_rows(lower.indptr, lower.indices, lower.data, False, x)
+        substitute_rows(upper.indptr, upper.indices, upper.data, True, x)
+        return x[last]

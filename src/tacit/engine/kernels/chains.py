@@ -271,3 +271,27 @@ def chain_values(rows, weights, discount, right, x, aim):
         substitute(eliminate(rows, weights, discount, False), right, x)
         return True
     return krylov(rows, weights, discount, False, right, x, aim, 2000)
+
+
+@compiled
+def substitute_rows(starts, columns, entries, downward, x):
+    """Solves a triangular system for many right sides at once, in place: x [S, n].
+
+    The rows lie one after the other, those of `starts`; each holds its diagonal. Upper triangles
+    are solved from the last row down, `downward`. One entry serves all sides while it is at hand.
+    """
+    count, sides = x.shape
+    for step in range(count):
+        row = count - 1 - step if downward else step
+        own = x[row]
+        diagonal = 1.0
+        for k in range(starts[row], starts[row + 1]):
+            entry = entries[k]
+            if columns[k] == row:
+                diagonal = entry
+                continue
+            other = x[columns[k]]
+            for c in range(sides):
+                own[c] -= entry * other[c]
+        for c in range(sides):
+            own[c] /= diagonal

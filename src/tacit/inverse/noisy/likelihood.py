@@ -70,14 +70,14 @@ def report(
     if kept is not wide.asked:
         evidence = evidence_of(demonstrations, steps, kept, estimator.max_steps, robust=wide.robust)
     gauge, fitted = evidence.gauge, evidence.fitted
-    numbers = _numbers(steps, wide).reported(gauge)
+    numbers = numbers_of(steps, wide).reported(gauge)
     seen = expectations_from_start(mdp, features, demonstrations, steps.tally)
     reached = pull_back(features, evidence.reached)
     weights, clustered = numbers.ends[: space.size], wide.found.clustered
     findings = (
         *goodness.findings(),
-        *_constraint_findings(evidence, p_values),
-        *_parameter_findings(steps, evidence),
+        *constraint_findings(evidence, p_values),
+        *parameter_findings(steps, evidence),
         *feature_findings(features, mdp),
         *data_findings(mdp, demonstrations),
         *_method_findings(steps, wide),
@@ -117,7 +117,7 @@ def report(
         estimator=repr(estimator),
         reward_names=features.reward_names,
         cost_names=features.cost_names,
-        parameters=_parameters(steps, features, wide, fitted),
+        parameters=coefficients_of(steps, features, wide, fitted),
         log_likelihood=likely,
         null_log_likelihood=null,
         observed_steps=int(steps.counts.sum()),
@@ -144,7 +144,7 @@ def _goodness(
     )
 
 
-def _numbers(steps: Steps, evidence: Evidence) -> Numbers:
+def numbers_of(steps: Steps, evidence: Evidence) -> Numbers:
     e = evidence
     ends, spread = intervals(steps.space, e.fitted, e.gauge, e.found, e.fisher, e.limits)
     if e.absence:
@@ -152,7 +152,7 @@ def _numbers(steps: Steps, evidence: Evidence) -> Numbers:
     return Numbers(e.gauge, ends, spread)
 
 
-def _parameters(steps: Steps, features: Features, evidence: Evidence, kept: Fit) -> Parameters:
+def coefficients_of(steps: Steps, features: Features, evidence: Evidence, kept: Fit) -> Parameters:
     """The coefficients of the fit `kept`, with the standard errors of the one with all."""
     space, fitted, found = steps.space, evidence.fitted, evidence.found
     names = coefficient_names(features.reward_names, features.cost_names)
@@ -179,7 +179,7 @@ def _parameters(steps: Steps, features: Features, evidence: Evidence, kept: Fit)
     )
 
 
-def _constraint_findings(evidence: Evidence, p_values: np.ndarray) -> list[Finding]:
+def constraint_findings(evidence: Evidence, p_values: np.ndarray) -> list[Finding]:
     """Which constraints were shown to restrain the demonstrator."""
     findings = []
     for k, (price, p) in enumerate(zip(evidence.gauge.multipliers, p_values.tolist(), strict=True)):
@@ -206,7 +206,7 @@ def _constraint_findings(evidence: Evidence, p_values: np.ndarray) -> list[Findi
     return findings
 
 
-def _parameter_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
+def parameter_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
     """Costs without an upper limit, and what the demonstrations say nothing about."""
     names, limits, findings = steps.space.names, evidence.limits, []
     for j in np.flatnonzero(np.isfinite(limits)):

@@ -1,0 +1,330 @@
+"""The maximum of the likelihood of trips: where it is, whether it is the only one, how sure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from tacit.data.tally import Scatter
+from tacit.engine.newton_search import newton_step
+from tacit.engine.progress import pursue
+from tacit.engine.smooth_dual import Dual, Point
+from tacit.errors import InvalidModel
+from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.joint.flows import TOGETHER, Journeys, Network, Sums, Worlds, added
+from tacit.inverse.noisy.boltzmann import LARGEST, RESCUE, Fit
+from tacit.inverse.noisy.coordinates import split
+from tacit.inverse.noisy.existence import NOWHERE, finite_start
+from tacit.inverse.noisy.inference import CLUSTERS, FLAT, SUSPICIOUS, Errors, bisected, undecided
+from tacit.inverse.noisy.likelihood import VISIBLE, Evidence, Likelihood
+from tacit.inverse.noisy.steps import DRAWS, activity_p_value, prune
+from tacit.inverse.parameters import ONE_SIDED, inverse_information
+
+# Tolerance of a fit to some of the goals, from which that of all begins.
+ROUGH = 1e-4
+# What newton_step asks of a backend.
+PLAIN = SimpleNamespace(arrays=np, linear_solve=np.linalg.solve)
+
+
+def _repeated(going: Any, step: Any, state: Any) -> Any:
+    while going(state):
+        state = step(state)
+    return state
+
+
+PLAIN.while_loop = _repeated
+
+
+class Stand(NamedTuple):
+    """Where a search stands."""
+
+    x: np.ndarray
+    sums: Sums
+    length: float
+    steps: int
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A minimum of minus the log-likelihood, and the sums there."""
+
+    fitted: Fit
+    sums: Sums
+
+
+class Likelihoods:
+    """Minus the log-likelihood of the trips to any of the goals, and its minima."""
+
+    def __init__(self, journeys: Journeys, options: Likelihood) -> None:
+        self.journeys, self._options = journeys, options
+        self.all = np.arange(len(journeys.goals))
+        self.worlds = Worlds(journeys, options.tolerance)
+        certain = journeys.successors is not None and journeys.goals[0] >= 0
+        self.network = Network(journeys) if certain and journeys.discount == 1.0 else None
+
+    @property
+    def convex(self) -> bool:
+        """Whether it is convex for certain, so that its minimum is the global one."""
+        certain = self.journeys.successors is not None and self.journeys.goals[0] >= 0
+        return certain or all(self.worlds.convex(i) for i in self.all.tolist())
+
+    def at(self, x: np.ndarray, chosen: np.ndarray, ridge: float = 0.0) -> Sums:
+        """The `Sums` at x [D], with what is linear in x; the loss is infinite if a value is."""
+        parts, rest = [], chosen
+        if self.network is not None:
+            known, rest = self.network.evaluate(x, chosen)
+            parts.append(known)
+        if len(rest) and np.isfinite(sum(part.loss for part in parts)):
+            parts.append(self.worlds.evaluate(x, rest))
+        whole, target = added(parts, len(x)), self.journeys.targets[chosen].sum(axis=0)
+        return whole._replace(
+            loss=whole.loss - x @ target + 0.5 * ridge * x @ x,
+            gradient=whole.gradient - target + ridge * x,
+            curvature=whole.curvature + ridge * np.eye(len(x)),
+        )
+
+    def minimum(
+        self,
+        x: np.ndarray,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        *,
+        chosen: np.ndarray | None = None,
+        tolerance: float | None = None,
+        ridge: float = 0.0,
+    ) -> Found:
+        """The minimum within the bounds, sought from x [D] or from where the loss is finite."""
+        chosen = self.all if chosen is None else chosen
+        tolerance = self._options.tolerance if tolerance is None else tolerance
+        most, steps = self._options.max_steps, int(np.isin(self.all, chosen) @ self._numbers)
+        ones = np.ones(len(x))
+        problem = Dual(
+            start=None,
+            discount=self.journeys.discount,
+            temperature=1.0,
+            base=None,
+            tables=None,
+            target=ones,
+            lower=lower,
+            upper=upper,
+            ridge=ridge * ones,
+            unit=ones,
+            scale=steps * ones,
+            information=np.array([float(steps)]),
+        )
+
+        def point(x: np.ndarray, sums: Sums) -> Point:
+            return Point(
+                x, sums.loss, sums.gradient, sums.curvature, np.zeros(1), None, None, None, 0.0
+            )
+
+        def going(at: Stand) -> bool:
+            fitted = Fit(problem, point(at.x, at.sums), at.steps, tolerance)
+            return fitted.projected_gradient > 0.1 * tolerance and at.length > 1e-12
+
+        def ahead(at: Stand, until: int | None) -> Stand:
+            limit = most if until is None else min(most, until)
+            while at.steps < limit and going(at):
+                way = newton_step(cast("Any", PLAIN), problem, point(at.x, at.sums))
+                trial = np.clip(at.x + at.length * way, lower, upper)
+                fresh = self.at(trial, chosen, ridge)
+                slope = min(float(at.sums.gradient @ (trial - at.x)), 0.0)
+                rounding = 1e-12 * (abs(at.sums.loss) + steps)
+                if fresh.loss <= at.sums.loss + 1e-4 * slope + rounding:
+                    at = Stand(trial, fresh, 1.0, at.steps + 1)
+                else:  # too far, or beyond where values are finite
+                    at = at._replace(length=0.25 * at.length, steps=at.steps + 1)
+            return at
+
+        begun = self._finite(x, lower, upper, chosen, ridge)
+        end = begun
+        if np.isfinite(begun.sums.loss):
+            end = pursue(
+                "trips",
+                begun,
+                ahead,
+                step=lambda at: at.steps,
+                numbers=lambda at: {"loss": float(at.sums.loss)},
+                inputs=(x, lower, upper, chosen, tolerance, self.journeys.targets),
+                kinds=(Stand, Sums),
+            )
+        return Found(Fit(problem, point(end.x, end.sums), end.steps, tolerance), end.sums)
+
+    @property
+    def _numbers(self) -> np.ndarray:
+        """[G] steps to each goal."""
+        return np.diff(self.journeys.steps)
+
+    def _finite(
+        self,
+        x: np.ndarray,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        chosen: np.ndarray,
+        ridge: float,
+    ) -> Stand:
+        """A start of finite loss: x, else a little of what every step pays, else a program's."""
+        j = self.journeys
+        trial = np.clip(x, lower, upper)
+        found = Stand(trial, self.at(trial, chosen, ridge), 1.0, 1)
+        if np.isfinite(found.sums.loss) or j.discount < 1.0:
+            return found
+        paid = -np.sign(j.space.tables[:, j.mdp.available].mean(axis=1))
+
+        def starts() -> Iterable[np.ndarray]:
+            for size in 0.25 * 2.0 ** np.arange(8):
+                yield size * paid
+            world, problem = self.worlds.posed(int(chosen[0]))
+            problem = problem._replace(lower=lower, upper=np.minimum(upper, LARGEST))
+            begun = finite_start(world, problem, trial, self._options.tolerance)
+            for size in () if begun is None else (1.0, 2.0, 4.0, 8.0):
+                yield size * begun[0]
+
+        for start in starts():
+            start = np.clip(start, lower, upper)
+            sums = self.at(start, chosen, ridge)
+            if np.isfinite(sums.loss):
+                return Stand(start, sums, 1.0, 1)
+        return found
+
+    def best(self) -> Found:
+        """The minimum over all goals, from one over some of them where they are many."""
+        space, x = self.journeys.space, np.zeros(self.journeys.space.size)
+        lower = space.lower(free_reward=self._options.free_reward)
+        upper = np.full(space.size, LARGEST)
+        count = len(self.all)
+        if count > 4 * TOGETHER:
+            some = self.all[:: count // (2 * TOGETHER)]
+            x = self.minimum(x, lower, upper, chosen=some, tolerance=ROUGH).fitted.point.x
+        found = self.minimum(x, lower, upper)
+        if not np.isfinite(found.sums.loss):
+            raise InvalidModel(NOWHERE)
+        return found
+
+    def again(self, found: Found, **changes: Any) -> Found:
+        """The minimum under other bounds or a ridge, sought from this one."""
+        problem, x = found.fitted.problem, found.fitted.point.x
+        bounds = {"lower": problem.lower, "upper": problem.upper} | changes
+        return self.minimum(np.clip(x, bounds["lower"], bounds["upper"]), **bounds)
+
+    def boundless(self, found: Found) -> bool:
+        """Whether twice the parameters explain the trips as well: no noise is seen."""
+        x = found.fitted.point.x
+        # Doubling costs half of this where the loss is a parabola: no need to look.
+        if not np.abs(x).max(initial=0.0) > 1.0 or x @ found.sums.curvature @ x > 1.0:
+            return False
+        return self.at(2.0 * x, self.all).loss - found.sums.loss < VISIBLE
+
+    def limits(self, found: Found) -> np.ndarray:
+        """[D] lower limits of the parameters of costs that have no upper one; NaN elsewhere."""
+        x, best = found.fitted.point.x, found.sums.loss
+        limits = np.full(len(x), np.nan)
+        ceiling = best + 0.5 * ONE_SIDED**2
+        for j in np.flatnonzero((self.journeys.space.signs < 0) & (x > SUSPICIOUS)):
+            mine = np.arange(len(x)) == j
+            if x[j] ** 2 * found.sums.curvature[j, j] > 4.0:
+                continue  # well determined: its loss is curved on the scale of the parameter
+            if self.at(np.where(mine, LARGEST, x), self.all).loss - best > FLAT:
+                continue
+
+            def fails(value: float, mine: np.ndarray = mine) -> bool:
+                problem = found.fitted.problem
+                lower = np.where(mine, value, problem.lower)
+                upper = np.where(mine, value, problem.upper)
+                return self.again(found, lower=lower, upper=upper).sums.loss > ceiling
+
+            limits[j] = bisected(fails, float(x[j]), 12)
+        return limits
+
+    def active(self, full: Found) -> tuple[Found, np.ndarray]:
+        """The fit with only the constraints shown to be active, and [K] the p-values of all."""
+        space, options = self.journeys.space, self._options
+
+        def test(found: Found, k: int) -> tuple[float, Found]:
+            tested = np.zeros(space.size, bool)
+            tested[space.blocks[1 + k]] = True
+            problem = found.fitted.problem
+            lower = np.where(tested, 0.0, problem.lower)
+            upper = np.where(tested, 0.0, problem.upper)
+            less = self.again(found, lower=lower, upper=upper)
+            if not np.isfinite(less.sums.loss):
+                return 1.0 / (1 + DRAWS), less  # without it nothing has a finite value
+            if not (found.fitted.point.x[tested] > 0).any():
+                return 1.0, less
+            held = (upper > lower) & ~less.fitted.free
+            ratio = 2.0 * (less.sums.loss - found.sums.loss)
+            p_value = activity_p_value(
+                ratio, less.sums.fisher, tested, less.fitted.free, held, seed=options.seed
+            )
+            return p_value, less
+
+        constraints = range(space.constraints if full.fitted.converged else 0)
+        kept, _, found = prune(full, constraints, test, options.level)
+        p_values = np.ones(space.constraints)
+        p_values[list(found)] = list(found.values())
+        return kept, p_values
+
+
+def evidence_of(likelihoods: Likelihoods, kept: Found) -> Evidence:
+    """What the trips say about the parameters, made finite by a ridge where they are not."""
+    journeys, boundless = likelihoods.journeys, likelihoods.boundless(kept)
+    found = likelihoods.again(kept, ridge=RESCUE) if boundless else kept
+    fitted, sums, size = found.fitted, found.sums, journeys.space.size
+    limits = np.full(size, np.nan) if boundless else likelihoods.limits(found)
+    shut = np.isfinite(limits)
+    free = undecided(fitted, sums.fisher, fitted.free & ~shut) & ~shut
+    # The score of a trip is the sum of those of its steps.
+    trips, own = np.unique(journeys.trips[sums.rows], return_inverse=True)
+    whole = np.stack([np.bincount(own, weights=score) for score in sums.scores.T])
+    inverse, blind = inverse_information(sums.fisher, free)
+    many, clusters = len(trips), Scatter(len(trips), whole @ whole.T)
+    clustered = many >= CLUSTERS * max(int(free.sum()), 1)
+    scatter = clusters.products * (many / (many - 1.0)) if clustered else None
+    covariance = inverse if scatter is None else inverse @ scatter @ inverse
+    spent, reaction = sums.spent / many, sums.reaction / many
+    return Evidence(
+        fitted=fitted,
+        gauge=split(journeys.space, fitted.point.x, spent, reaction, forbidden=shut),
+        found=Errors(covariance, blind, clustered, scatter, clusters),
+        fisher=sums.fisher,
+        outer=sums.scores.T @ sums.scores,
+        free=free,
+        reached=np.zeros((0, 0)),
+        limits=limits,
+        boundless=boundless,
+    )
+
+
+def method_findings(likelihoods: Likelihoods, evidence: Evidence, convex: bool) -> list[Finding]:
+    """What the optimum and the error bars rest on."""
+    journeys = likelihoods.journeys
+    many, goals = len(journeys.origins), len(journeys.goals)
+    said = (
+        f"These {many} trips to {goals} goals are complete and their moves certain: the likelihood "
+        "is convex, and this is its one global maximum."
+    )
+    local = (
+        "The likelihood of these trips is not certain to be convex: moves are random, or trips "
+        "were cut off. The optimum is a local one."
+    )
+    first = Finding(said, number=goals) if convex else Finding(local, Kind.LOCAL_OPTIMUM)
+    findings = [first]
+    if evidence.boundless:
+        said = (
+            "The traveller looks deterministic to the likelihood: it has no maximum, since larger "
+            f"parameters are always likelier. A ridge of {RESCUE:g} on scaled features was added, "
+            "on which the scale of the answer depends. No intervals are given."
+        )
+        return [*findings, Finding(said, Kind.DETERMINISTIC, number=RESCUE)]
+    if not evidence.fitted.converged:
+        said = (
+            "The search stopped before its tolerance was met, or where a step further no value is "
+            "finite: no error bars are given."
+        )
+        return [*findings, Finding(said, Kind.NOT_CONVERGED)]
+    units = "trips" if evidence.found.clustered else "steps"
+    return [*findings, Finding(f"Standard errors treat {units} as independent.", Kind.ERRORS)]

@@ -1,0 +1,400 @@
+"""Trips: a goal for every trajectory, one likelihood for all of them."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+import networks
+import tacit
+from tacit import MDP, Demonstrations, Features, InvalidDemonstrations, InvalidModel, Kind
+from tacit.engine.backends import host
+from tacit.inverse.joint.flows import Sums, at_ends, goal_world, trimmed
+from tacit.inverse.joint.maximum import Likelihoods
+
+FREE = tacit.Likelihood(free_reward=True)
+
+
+def streets(side: int = 4, slip: float = 0.0, discount: float = 0.9) -> MDP:
+    """A square of streets without an end; a step goes astray with chance `slip`."""
+    town = networks.town(side, 0.5, slip)
+    moves, there = town.dense(), town.available.copy()
+    last = side * side - 1
+    for action, reached in ((0, last - 1), (2, last - side)):
+        moves[last, action, reached], there[last, action] = 1.0, True
+    return MDP(moves, np.full(side * side, 1 / side**2), discount, available=there)
+
+
+def lengths(mdp: MDP, size: int = 3, seed: int = 0, *, costs: int = 0) -> Features:
+    """[S, A, D] attributes of links, of which the first is at least 1."""
+    table = np.random.default_rng(seed).random((mdp.states, mdp.actions, size + costs))
+    table[..., 0] += 1.0
+    return Features(table[..., :size], [table[..., size:]] if costs else ())
+
+
+def travelled(mdp, table, number, goals, *, discount=1.0, seed=0) -> Demonstrations:
+    """Trips of a noisy traveller, whose policies are found by value iteration."""
+    rng, dense, policies, trips = np.random.default_rng(seed), mdp.dense(), {}, []
+    while len(trips) < number:
+        goal, at = int(rng.choice(goals)), int(rng.integers(mdp.states))
+        if goal not in policies:
+            world = goal_world(mdp, goal, mdp.initial, discount)
+            policies[goal] = networks.soft_values(world, at_ends(mdp, world, table[None])[0])[1]
+        if at == goal or not trimmed(mdp, goal)[at].any():
+            continue
+        states, actions = [at], []
+        while at != goal:
+            row = policies[goal][at]
+            actions.append(int(rng.choice(mdp.actions, p=row / row.sum())))
+            at = int(rng.choice(mdp.states, p=dense[at, actions[-1]]))
+            states.append(at)
+        trips.append((states, actions))
+    return Demonstrations.from_trajectories(trips, ended=np.ones(number, bool))
+
+
+TRUTH = np.array([-1.5, -0.7, 0.4])
+GOALS = [3, 5, 12, 15]
+
+
+@pytest.fixture(scope="module")
+def town():
+    mdp = streets()
+    features = lengths(mdp)
+    return tacit.Trips(
+        mdp, features, travelled(mdp, features.reward @ TRUTH, 150, GOALS), discount=1.0
+    )
+
+
+def likelihoods(trips, options=FREE) -> Likelihoods:
+    return Likelihoods(trips.journeys()[0], options)
+
+
+# --- independent answers -------------------------------------------------------------------------
+
+
+def ways(mdp, start, goal):
+    """All paths from a state to a goal of a network without loops, as lists of (state, action)."""
+    if start == goal:
+        return [[]]
+    dense, found = mdp.dense(), []
+    for action in np.flatnonzero(mdp.available[start]):
+        reached = int(dense[start, action].argmax())
+        found += [[(start, int(action)), *rest] for rest in ways(mdp, reached, goal)]
+    return found
+
+
+def test_equals_the_enumeration_of_all_paths():
+    mdp = networks.fork()  # ends in 5 and 6; 4 is a goal too, and a state on the way of others
+    features = networks.attributes(mdp, 2, seed=3)
+    rng, trips = np.random.default_rng(1), []
+    truth = np.array([1.0, 2.0])
+    for start, goal in itertools.islice(itertools.cycle([(0, 4), (0, 5), (1, 6), (0, 6)]), 80):
+        paths = ways(mdp, start, goal)
+        worth = np.array([sum(features.reward[s, a] @ truth for s, a in path) for path in paths])
+        path = paths[rng.choice(len(paths), p=np.exp(worth - logsumexp(worth)))]
+        trips.append(([s for s, _ in path] + [goal], [a for _, a in path]))
+    seen = Demonstrations.from_trajectories(trips, ended=np.ones(80, bool))
+
+    def loss(theta):
+        total = 0.0
+        for states, actions in trips:
+            paths = ways(mdp, states[0], states[-1])
+            sums = [sum(features.reward[s, a] for s, a in path) @ theta for path in paths]
+            own = sum(features.reward[s, a] for s, a in zip(states, actions, strict=False))
+            total += logsumexp(sums) - own @ theta
+        return total
+
+    best = minimize(loss, np.zeros(2), tol=1e-12)
+    recovery = tacit.recover(tacit.Trips(mdp, features, seen), estimator=FREE)
+    # The oracle's own search ends at a gradient of about 1e-5.
+    np.testing.assert_allclose(recovery.parameters.estimates, best.x, atol=1e-4)
+    assert recovery.log_likelihood == pytest.approx(-best.fun, abs=1e-7)
+    assert recovery.log_likelihood == pytest.approx(-loss(recovery.parameters.estimates), abs=1e-9)
+    assert recovery.status is tacit.RecoveryStatus.CONVERGED
+    # Actions that lead only to other ends are not there: from 3 to 4 there is one way.
+    counted = [len([a for a in range(3) if trimmed(mdp, t[0][-1])[s, a]]) for t in trips
+               for s in t[0][:-1]]  # fmt: skip
+    assert recovery.null_log_likelihood == pytest.approx(-np.log(counted).sum())
+
+
+@pytest.mark.parametrize(("slip", "discount"), [(0.0, 1.0), (0.2, 1.0), (0.0, 0.9), (0.2, 0.9)])
+@pytest.mark.parametrize("costs", [0, 1])
+def test_one_goal_is_a_plain_likelihood_with_an_end(slip, discount, costs):
+    mdp = networks.town(4, discount, slip)
+    features = networks.attributes(mdp, 2, seed=1, costs=costs)
+    table = features.reward @ [1.0, 0.5] - (features.costs[0][..., 0] if costs else 0.0)
+    seen = networks.travel(mdp, networks.soft_values(mdp, table)[1], 200, seed=4)
+    plain = tacit.recover(mdp, features, seen, estimator=tacit.Likelihood())
+    trips = tacit.recover(tacit.Trips(mdp, features, seen), estimator=tacit.Likelihood())
+    # Both searches end at 1e-9 of their scale.
+    np.testing.assert_allclose(trips.parameters.estimates, plain.parameters.estimates, rtol=1e-6)
+    for kind in ("fisher", "outer", "sandwich", "clustered"):
+        np.testing.assert_allclose(
+            trips.parameters.with_errors(kind).standard_errors,
+            plain.parameters.with_errors(kind).standard_errors,
+            rtol=1e-5,
+        )
+    assert trips.parameters.errors == plain.parameters.errors
+    assert trips.log_likelihood == pytest.approx(plain.log_likelihood, rel=1e-10)
+    assert trips.null_log_likelihood == pytest.approx(plain.null_log_likelihood, rel=1e-12)
+    np.testing.assert_allclose(trips.reward_weights, plain.reward_weights, rtol=1e-6)
+    np.testing.assert_allclose(trips.multipliers, plain.multipliers, rtol=1e-6)
+    np.testing.assert_allclose(
+        trips.identification.reward_intervals, plain.identification.reward_intervals, rtol=1e-4
+    )
+    assert trips.status is plain.status
+    local = any(f.kind is Kind.LOCAL_OPTIMUM for f in trips.identification.findings)
+    assert local == (slip > 0)
+    if costs:
+        # Per trip: from where the trips began, not from the start of the network.
+        spent = trips.solve(15).spent
+        np.testing.assert_allclose(trips.budgets, spent, rtol=1e-6)
+        np.testing.assert_allclose(trips.cost_weights[0], [1.0])
+
+
+def test_one_factorisation_equals_world_by_world(town):
+    both = likelihoods(town)
+    x = np.array([-3.0, -1.0, 0.3])
+    fast, (_, small) = both.at(x, both.all), both.network.evaluate(x, both.all)
+    assert len(small) == 0
+    both.network = None
+    slow = both.at(x, both.all)
+    for name in Sums._fields:  # sums of 1e3 numbers
+        np.testing.assert_allclose(
+            getattr(fast, name), getattr(slow, name), rtol=1e-9, atol=1e-9, err_msg=name
+        )
+
+
+def test_values_too_small_for_numbers_are_sought_in_logarithms(town):
+    both = likelihoods(town)
+    x = np.array([-2000.0, -1.0, 0.3])  # a trip collects about -5000
+    whole, small = both.network.evaluate(x, both.all)
+    assert len(small) > 0
+    assert np.isfinite(whole.loss)
+    found = both.at(x, both.all)
+    both.network = None
+    slow = both.at(x, both.all)
+    assert found.loss == pytest.approx(slow.loss, rel=1e-12)
+    np.testing.assert_allclose(found.gradient, slow.gradient, rtol=1e-9, atol=1e-6)
+
+
+def test_the_compiled_substitution_equals_scipys(town, monkeypatch):
+    both = likelihoods(town)
+    x = np.array([-3.0, -1.0, 0.3])
+    plain = both.at(x, both.all)
+    monkeypatch.setattr(host, "SMALL", 0)
+    compiled = both.at(x, both.all)
+    np.testing.assert_allclose(compiled.gradient, plain.gradient, rtol=1e-12, atol=1e-10)
+    np.testing.assert_allclose(compiled.curvature, plain.curvature, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("slip", "discount"), [(0.0, 1.0), (0.3, 1.0), (0.0, 0.95)])
+def test_derivatives_are_those_of_finite_differences(slip, discount):
+    mdp = streets(slip=slip)
+    features = lengths(mdp)
+    seen = travelled(mdp, features.reward @ TRUTH, 40, GOALS, discount=discount)
+    both = likelihoods(tacit.Trips(mdp, features, seen, discount=discount))
+    x, width = np.array([-3.0, -1.0, 0.3]), 1e-5
+    here = both.at(x, both.all)
+    ahead = [both.at(x + width * e, both.all) for e in np.eye(3)]
+    behind = [both.at(x - width * e, both.all) for e in np.eye(3)]
+    slope = [(a.loss - b.loss) / (2 * width) for a, b in zip(ahead, behind, strict=True)]
+    np.testing.assert_allclose(here.gradient, slope, rtol=1e-6, atol=1e-5)
+    if slip == 0.0:  # elsewhere the curvature is that of the information where it may be negative
+        bend = [(a.gradient - b.gradient) / (2 * width) for a, b in zip(ahead, behind, strict=True)]
+        np.testing.assert_allclose(here.curvature, bend, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(here.curvature, here.curvature.T)
+    spend = [(a.spent - b.spent) / (2 * width) for a, b in zip(ahead, behind, strict=True)]
+    np.testing.assert_allclose(here.reaction, spend, rtol=1e-5, atol=1e-5)
+    assert np.linalg.eigvalsh(here.fisher).min() > 0
+
+
+def test_known_coefficients_lie_within_three_standard_errors():
+    mdp = streets(8)  # 224 links
+    features = lengths(mdp, 4, seed=5)
+    truth = np.array([-1.2, -0.8, 0.5, -0.3])
+    seen = travelled(mdp, features.reward @ truth, 600, np.arange(0, 64, 5), seed=2)
+    recovery = tacit.recover(tacit.Trips(mdp, features, seen, discount=1.0))
+    found = recovery.parameters
+    for kind in ("fisher", "clustered"):
+        z = (found.estimates - truth) / found.with_errors(kind).standard_errors
+        assert np.abs(z).max() < 3.0
+    assert np.linalg.norm(z) > 0.1  # not by errors that are far too large
+    # One global optimum, and the certificate that says so.
+    assert recovery.status is tacit.RecoveryStatus.CONVERGED
+    assert recovery.certificate.objective_gap < 1e-9
+    assert recovery.solution is None
+    assert recovery.log_likelihood > recovery.null_log_likelihood
+
+
+def test_many_goals_begin_from_a_fit_to_some_of_them(town, monkeypatch):
+    whole = likelihoods(town).best()
+    monkeypatch.setattr("tacit.inverse.joint.maximum.SOME", 2)
+    parts = likelihoods(town).best()
+    np.testing.assert_allclose(parts.fitted.point.x, whole.fitted.point.x, rtol=1e-8)
+
+
+def test_discount_1_is_the_limit_of_discounts(town):
+    at_one = tacit.recover(town).parameters.estimates
+    near = tacit.Trips(town.mdp, town.features, town.demonstrations, discount=1 - 1e-6)
+    np.testing.assert_allclose(tacit.recover(near).parameters.estimates, at_one, atol=1e-3)
+
+
+# --- where values are not finite -----------------------------------------------------------------
+
+
+def test_no_finite_value_is_an_infinite_loss_on_both_ways(town):
+    both = likelihoods(town)
+    for x in (np.zeros(3), np.array([0.5, 0.0, 0.0])):  # walking in circles is free, or pays
+        assert both.at(x, both.all).loss == np.inf
+    both.network = None
+    assert both.at(np.zeros(3), both.all[:1]).loss == np.inf
+
+
+def test_no_weights_within_their_signs_are_an_error(town):
+    with pytest.raises(InvalidModel, match="free_reward=True"):
+        tacit.recover(town, estimator=tacit.Likelihood())
+
+
+# --- goals and ways ------------------------------------------------------------------------------
+
+
+def test_pairs_without_a_sure_way_are_trimmed_until_nothing_changes():
+    # 0 -> 1 or 2; 2 may slip into the dead end 4, so that 2 has no sure way, nor has 0 by it.
+    links = [(0, 0, 1), (0, 1, 2), (1, 0, 3), (1, 1, {3: 0.5, 4: 0.5}), (2, 0, {3: 0.9, 4: 0.1})]
+    mdp = networks.model([*links, (3, 0, 0)], 5, 2, discount=0.9)
+    expected = np.zeros((5, 2), bool)
+    expected[0, 0] = expected[1, 0] = True
+    np.testing.assert_array_equal(trimmed(mdp, 3), expected)
+    features = Features(np.ones((5, 1)))
+    seen = Demonstrations.from_trajectories([([0, 2, 3], [1, 0])], ended=[True])
+    with pytest.raises(InvalidDemonstrations, match="trajectory 0 has goal 3"):
+        tacit.recover(tacit.Trips(mdp, features, seen, discount=1.0))
+
+
+def seen_again(town, trips, **options):
+    seen = Demonstrations.from_trajectories(trips, **options)
+    return tacit.Trips(town.mdp, town.features, seen, discount=1.0)
+
+
+def test_bad_trips_are_named(town):
+    good = ([0, 1, 2, 3], [1, 1, 1])
+    for trips, options, words in (
+        ([good, ([0, 1, 0, 1], [1, 0, 1])], {}, "trajectory 1 passes its goal, state 1"),
+        ([good, ([1, 0, 1], [0, 1])], {}, "trajectory 1 passes its goal, state 1"),
+        ([good, ([0, 1, 2], [1, 1])], {"ended": [True, False]}, "trajectory 1 did not end"),
+        ([good, ([0, 1, 7], [1, 1])], {}, "trajectory 1 goes from state 1 by action 1 to state 7"),
+    ):
+        with pytest.raises(InvalidDemonstrations, match=words):
+            tacit.recover(seen_again(town, trips, **options))
+    # 5 is a dead end of the fork: nothing leads from there to 6.
+    mdp = networks.fork()
+    lost = Demonstrations.from_trajectories([([0, 3, 6], [2, 2]), ([0, 2, 5, 6], [1, 2, 0])])
+    features = networks.attributes(mdp, 1)
+    with pytest.raises(InvalidDemonstrations, match="state 5"):
+        tacit.recover(tacit.Trips(mdp, features, lost))
+    jumped = Demonstrations.from_trajectories([([0, 3, 6], [2, 2]), ([3, 0], [1])])
+    with pytest.raises(InvalidDemonstrations, match=r"trajectory 1 has goal 0.*there is none"):
+        tacit.recover(tacit.Trips(mdp, features, jumped))
+
+
+def test_the_last_state_is_known_where_moves_are_certain(town):
+    seen = town.demonstrations
+    bare = Demonstrations(seen.states, seen.actions, seen.offsets)
+    recovery = tacit.recover(tacit.Trips(town.mdp, town.features, bare, discount=1.0))
+    told = tacit.recover(town)
+    np.testing.assert_array_equal(recovery.parameters.estimates, told.parameters.estimates)
+    assert Kind.ASSUMED in {f.kind for f in recovery.identification.findings}
+    assert Kind.ASSUMED not in {f.kind for f in told.identification.findings}
+    slippery = tacit.Trips(streets(slip=0.2), town.features, bare, discount=1.0)
+    with pytest.raises(InvalidDemonstrations, match="trajectory 0 is not recorded"):
+        tacit.recover(slippery)
+
+
+def test_trajectories_that_did_not_end_are_dropped_or_kept_if_asked():
+    mdp = networks.town(4)
+    features = networks.attributes(mdp, 2, seed=1)
+    policy = networks.soft_values(mdp, features.reward @ [1.0, 0.5])[1]
+    whole = networks.travel(mdp, policy, 200, seed=4)
+    cut = whole.truncate(4)
+    assert 0 < cut.ended.sum() < 200
+    dropped = tacit.recover(tacit.Trips(mdp, features, cut, unended="drop"), estimator=FREE)
+    left = tacit.recover(mdp, features, cut.select(cut.ended), estimator=FREE)
+    np.testing.assert_allclose(dropped.parameters.estimates, left.parameters.estimates, rtol=1e-6)
+    # All ends are the network's own one here: without their goals the steps say the same.
+    kept = tacit.recover(tacit.Trips(mdp, features, cut, unended="keep"), estimator=FREE)
+    plain = tacit.recover(mdp, features, cut, estimator=FREE)
+    np.testing.assert_allclose(kept.parameters.estimates, plain.parameters.estimates, rtol=1e-5)
+    for recovery in (dropped, kept):
+        (told,) = [f for f in recovery.identification.findings if f.kind is Kind.TRUNCATED]
+        assert told.about.number == (~cut.ended).sum()
+    with pytest.raises(InvalidModel, match="unended must be one of"):
+        tacit.Trips(mdp, features, cut, unended="guess")
+    endless = tacit.Trips(streets(), features, cut, discount=1.0, unended="keep")
+    with pytest.raises(InvalidModel, match="end where the network does"):
+        tacit.recover(endless)
+
+
+# --- the answer ----------------------------------------------------------------------------------
+
+
+def test_one_goal_is_solved_if_asked(town):
+    recovery = tacit.recover(town)
+    table = town.features.reward @ recovery.parameters.estimates
+    for goal in (3, 0):  # nobody went to 0
+        solution = recovery.solve(goal)
+        assert solution.status is tacit.Status.CONVERGED
+        world = goal_world(town.mdp, goal, town.mdp.initial, 1.0)
+        values, policy = networks.soft_values(world, at_ends(town.mdp, world, table[None])[0])
+        np.testing.assert_allclose(solution.policy, policy, atol=1e-7)
+        np.testing.assert_allclose(
+            solution.values / recovery.temperature, values, rtol=1e-7, atol=1e-7
+        )
+    with pytest.raises(InvalidModel, match="goal must be a state"):
+        recovery.solve(99)
+
+
+def test_a_shared_price_is_found_and_an_idle_one_is_not():
+    mdp = streets()
+    features = lengths(mdp, 2, costs=2)
+    features = Features(-features.reward, [features.costs[0][..., :1], features.costs[0][..., 1:]])
+    table = features.reward @ [1.5, 0.5] - 1.2 * features.costs[0][..., 0]
+    seen = travelled(mdp, table, 300, GOALS, seed=3)
+    recovery = tacit.recover(
+        tacit.Trips(mdp, features, seen, discount=1.0), estimator=tacit.Likelihood()
+    )
+    kinds = {f.kind: f.about.constraint for f in recovery.identification.findings}
+    assert kinds[Kind.ACTIVE] == 0
+    assert kinds[Kind.INACTIVE] == 1
+    np.testing.assert_array_equal(recovery.identification.active, [True, False])
+    found = recovery.parameters
+    z = (found.estimates[:3] - [1.5, 0.5, 1.2]) / found.standard_errors[:3]
+    assert np.abs(z).max() < 3.0
+    spent = [recovery.solve(g).spent[0] for g in recovery.destinations]
+    assert np.mean(spent) == pytest.approx(recovery.budgets[0], rel=1e-6)
+    assert recovery.budgets[1] == np.inf
+
+
+def test_a_summary_a_folder_and_other_estimators(town, tmp_path):
+    recovery = tacit.recover(town)
+    assert "trips to 4 goals" in recovery.summary()
+    recovery.save(tmp_path / "run")
+    again = type(recovery).load(tmp_path / "run")
+    np.testing.assert_array_equal(again.parameters.estimates, recovery.parameters.estimates)
+    np.testing.assert_allclose(again.solve(3).policy, recovery.solve(3).policy, rtol=1e-12)
+    with pytest.raises(InvalidModel, match="trips are recovered by Likelihood"):
+        tacit.recover(town, estimator=tacit.Convex())
+    with pytest.raises(InvalidModel, match="their own features"):
+        tacit.recover(town, town.features)
+    with pytest.raises(InvalidModel, match="without share_reward and bootstrap"):
+        tacit.recover(town, bootstrap=100)
+
+
+def test_a_search_can_be_watched_and_stopped(town):
+    seen = []
+    tacit.recover(town, callbacks=[lambda event: seen.append(event.step)])
+    assert len(seen) >= 2
+    stopped = tacit.recover(town, callbacks=[lambda event: True], throw=False)
+    assert stopped.status is tacit.RecoveryStatus.NOT_CONVERGED
