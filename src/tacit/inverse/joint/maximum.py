@@ -15,7 +15,7 @@ from tacit.engine.progress import pursue
 from tacit.engine.smooth_dual import Dual, Point
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.joint.flows import TOGETHER, Journeys, Network, Sums, Worlds, added
+from tacit.inverse.joint.flows import Journeys, Network, Sums, Worlds, added
 from tacit.inverse.noisy.boltzmann import LARGEST, RESCUE, Fit
 from tacit.inverse.noisy.coordinates import split
 from tacit.inverse.noisy.existence import NOWHERE, finite_start
@@ -24,8 +24,8 @@ from tacit.inverse.noisy.likelihood import VISIBLE, Evidence, Likelihood
 from tacit.inverse.noisy.steps import DRAWS, activity_p_value, prune
 from tacit.inverse.parameters import ONE_SIDED, inverse_information
 
-# Tolerance of a fit to some of the goals, from which that of all begins.
-ROUGH = 1e-4
+# Goals of a rough fit from which that of all begins, and its tolerance.
+SOME, ROUGH = 64, 1e-4
 # What newton_step asks of a backend.
 PLAIN = SimpleNamespace(arrays=np, linear_solve=np.linalg.solve)
 
@@ -197,8 +197,8 @@ class Likelihoods:
         lower = space.lower(free_reward=self._options.free_reward)
         upper = np.full(space.size, LARGEST)
         count = len(self.all)
-        if count > 4 * TOGETHER:
-            some = self.all[:: count // (2 * TOGETHER)]
+        if count >= 2 * SOME:
+            some = self.all[:: count // SOME]
             x = self.minimum(x, lower, upper, chosen=some, tolerance=ROUGH).fitted.point.x
         found = self.minimum(x, lower, upper)
         if not np.isfinite(found.sums.loss):
