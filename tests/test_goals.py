@@ -13,6 +13,9 @@ from tacit import MDP, Demonstrations, Features, InvalidDemonstrations, InvalidM
 from tacit.engine.backends import host
 from tacit.inverse.joint.flows import Sums, at_ends, goal_world, trimmed
 from tacit.inverse.joint.maximum import Likelihoods
+from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy.evidence import evidence_of
+from tacit.inverse.noisy.steps import Steps
 
 FREE = tacit.Likelihood(free_reward=True)
 
@@ -97,14 +100,18 @@ def test_equals_the_enumeration_of_all_paths():
         trips.append(([s for s, _ in path] + [goal], [a for _, a in path]))
     seen = Demonstrations.from_trajectories(trips, ended=np.ones(80, bool))
 
+    def collected(path):
+        return sum(features.reward[s, a] for s, a in path)
+
+    every = {}
+    for states, _ in trips:
+        ends = (states[0], states[-1])
+        every[ends] = np.array([collected(path) for path in ways(mdp, *ends)])
+    own = sum(collected(zip(*trip, strict=False)) for trip in trips)
+
     def loss(theta):
-        total = 0.0
-        for states, actions in trips:
-            paths = ways(mdp, states[0], states[-1])
-            sums = [sum(features.reward[s, a] for s, a in path) @ theta for path in paths]
-            own = sum(features.reward[s, a] for s, a in zip(states, actions, strict=False))
-            total += logsumexp(sums) - own @ theta
-        return total
+        totals = {ends: logsumexp(sums @ theta) for ends, sums in every.items()}
+        return sum(totals[states[0], states[-1]] for states, _ in trips) - own @ theta
 
     best = minimize(loss, np.zeros(2), tol=1e-12)
     recovery = tacit.recover(tacit.Trips(mdp, features, seen), estimator=FREE)
@@ -130,23 +137,25 @@ def test_one_goal_is_a_plain_likelihood_with_an_end(slip, discount, costs):
     trips = tacit.recover(tacit.Trips(mdp, features, seen), estimator=tacit.Likelihood())
     # Both searches end at 1e-9 of their scale.
     np.testing.assert_allclose(trips.parameters.estimates, plain.parameters.estimates, rtol=1e-6)
-    for kind in ("fisher", "outer", "sandwich", "clustered"):
-        np.testing.assert_allclose(
-            trips.parameters.with_errors(kind).standard_errors,
-            plain.parameters.with_errors(kind).standard_errors,
-            rtol=1e-5,
-        )
-    assert trips.parameters.errors == plain.parameters.errors
+    steps = Steps.of(mdp, coordinates(mdp, features), seen)
+    evidence = evidence_of(seen, steps, steps.fit(tacit.Likelihood()), 300)
+    told, clusters = trips.parameters, evidence.found.clusters
+    np.testing.assert_allclose(told.information, evidence.fisher, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(told.outer, evidence.outer, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(told.scatter, clusters.products, rtol=1e-5, atol=1e-6)
+    assert told.errors == "clustered"
+    assert told.trajectories == seen.episodes
     assert trips.log_likelihood == pytest.approx(plain.log_likelihood, rel=1e-10)
     assert trips.null_log_likelihood == pytest.approx(plain.null_log_likelihood, rel=1e-12)
     np.testing.assert_allclose(trips.reward_weights, plain.reward_weights, rtol=1e-6)
     np.testing.assert_allclose(trips.multipliers, plain.multipliers, rtol=1e-6)
-    np.testing.assert_allclose(
-        trips.identification.reward_intervals, plain.identification.reward_intervals, rtol=1e-4
-    )
+    if plain.goodness.adequate:  # else they are about a best approximation
+        ends = plain.identification.reward_intervals
+        np.testing.assert_allclose(trips.identification.reward_intervals, ends, rtol=1e-4)
     assert trips.status is plain.status
     local = any(f.kind is Kind.LOCAL_OPTIMUM for f in trips.identification.findings)
-    assert local == (slip > 0)
+    assert local == (plain.status is tacit.RecoveryStatus.LOCAL_OPTIMUM)
+    assert slip > 0 or not local
     if costs:
         # Per trip: from where the trips began, not from the start of the network.
         spent = trips.solve(15).spent

@@ -18,9 +18,10 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.flows import Journeys, Network, Sums, Worlds, added
 from tacit.inverse.noisy.boltzmann import LARGEST, RESCUE, Fit
 from tacit.inverse.noisy.coordinates import split
+from tacit.inverse.noisy.evidence import VISIBLE, Evidence
 from tacit.inverse.noisy.existence import NOWHERE, finite_start
 from tacit.inverse.noisy.inference import CLUSTERS, FLAT, SUSPICIOUS, Errors, bisected, undecided
-from tacit.inverse.noisy.likelihood import VISIBLE, Evidence, Likelihood
+from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import DRAWS, activity_p_value, prune
 from tacit.inverse.parameters import ONE_SIDED, inverse_information
 
@@ -287,6 +288,7 @@ def evidence_of(likelihoods: Likelihoods, kept: Found) -> Evidence:
     covariance = inverse if scatter is None else inverse @ scatter @ inverse
     spent, reaction = sums.spent / many, sums.reaction / many
     return Evidence(
+        asked=kept.fitted,
         fitted=fitted,
         gauge=split(journeys.space, fitted.point.x, spent, reaction, forbidden=shut),
         found=Errors(covariance, blind, clustered, scatter, clusters),

@@ -203,7 +203,7 @@ class TripsRecovery(Recovery):
     discount: float
     origins: np.ndarray
     destinations: np.ndarray
-    solution: Solution = None  # pyright: ignore[reportAssignmentType]
+    solution: Solution | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -258,6 +258,7 @@ def recover_trips(
         raise InvalidModel(f"trips are recovered by Likelihood; got {estimator!r:.60}")
     options = Likelihood(free_reward=True) if estimator is None else estimator
     options.check()
+    options.check_no_lapses("a recovery of trips")
     found, findings = trips.journeys()
     if estimator is None:
         said = "Likelihood was picked for these trips, with reward weights of either sign."
@@ -272,26 +273,24 @@ def _report(
     likelihoods, features, space = Likelihoods(found, options), trips.features, found.space
     full = likelihoods.best()
     kept, p_values = likelihoods.active(full)
-    evidence = evidence_of(likelihoods, kept)
+    # Errors and intervals are those of the fit with every constraint: what is left out was chosen
+    # by the same data.
+    wide = evidence_of(likelihoods, full)
+    evidence = wide if kept is full else evidence_of(likelihoods, kept)
     fitted, gauge, convex = evidence.fitted, evidence.gauge, likelihoods.convex
     counts = np.zeros(trips.mdp.available.shape)
     np.add.at(counts, (found.states, found.actions), 1.0)
     # As the steps of one world, of which nobody asks for values.
     nowhere, target = np.zeros(trips.mdp.states), found.targets.sum(axis=0)
     steps = Steps(trips.mdp, space, counts, nowhere, target, None)
-    numbers = numbers_of(steps, evidence)
-    if (gauge.multipliers == 0).any():
-        # How large a price may be that was not shown to be paid: ask the fit that has it.
-        numbers = numbers.completed(numbers_of(steps, evidence_of(likelihoods, full)))
-    weights, clustered = numbers.ends[: space.size], evidence.found.clustered
+    numbers = numbers_of(steps, wide).reported(gauge)
+    weights, clustered = numbers.ends[: space.size], wide.found.clustered
     findings += constraint_findings(evidence, p_values)
     findings += parameter_findings(steps, evidence)
     findings += feature_findings(features, _ending(trips.mdp, found.goals))
-    findings += method_findings(likelihoods, evidence, convex)
+    findings += method_findings(likelihoods, wide, convex)
     findings += more_data_findings(list(space.names), weights, trips.demonstrations, clustered)
-    answer = DeltaMethod.of(
-        space, fitted.point.x, gauge, evidence.found.covariance, evidence.found.blind
-    )
+    answer = DeltaMethod.of(space, fitted.point.x, gauge, wide.found.covariance, wide.found.blind)
     costs = [w if np.isfinite(w).all() else np.zeros(len(w)) for w in gauge.cost_weights]
     loss = float(fitted.point.loss) - 0.5 * float(fitted.problem.ridge @ fitted.point.x**2)
     return TripsRecovery(
@@ -318,7 +317,7 @@ def _report(
         estimator=f"{options!r} of trips to {len(found.goals)} goals",
         reward_names=features.reward_names,
         cost_names=features.cost_names,
-        parameters=coefficients_of(steps, features, evidence),
+        parameters=coefficients_of(steps, features, wide, fitted),
         log_likelihood=-loss,
         null_log_likelihood=-float(np.log(found.choices.sum(axis=1)).sum()),
         observed_steps=len(found.states),

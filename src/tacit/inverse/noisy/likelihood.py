@@ -145,6 +145,7 @@ def _goodness(
 
 
 def numbers_of(steps: Steps, evidence: Evidence) -> Numbers:
+    """The expert in the gauge, with its intervals where the evidence has any."""
     e = evidence
     ends, spread = intervals(steps.space, e.fitted, e.gauge, e.found, e.fisher, e.limits)
     if e.absence:
