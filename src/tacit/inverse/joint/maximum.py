@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from tacit.data.tally import Scatter
+from tacit.engine.backends import Array, Backend
+from tacit.engine.backends.protocol import State
 from tacit.engine.newton_search import newton_step
 from tacit.engine.progress import pursue
 from tacit.engine.smooth_dual import Dual, Point
@@ -27,17 +28,22 @@ from tacit.inverse.parameters import ONE_SIDED, inverse_information
 
 # Goals of a rough fit from which that of all begins, and its tolerance.
 SOME, ROUGH = 64, 1e-4
-# What newton_step asks of a backend.
-PLAIN = SimpleNamespace(arrays=np, linear_solve=np.linalg.solve)
 
 
-def _repeated(going: Any, step: Any, state: Any) -> Any:
-    while going(state):
-        state = step(state)
-    return state
+class Plain:
+    """What a Newton step asks of a backend."""
 
+    arrays = np
+    linear_solve = staticmethod(np.linalg.solve)
 
-PLAIN.while_loop = _repeated
+    @staticmethod
+    def while_loop(
+        going: Callable[[State], Array], step: Callable[[State], State], state: State
+    ) -> State:
+        """The state after repeating `step` while `going`."""
+        while going(state):
+            state = step(state)
+        return state
 
 
 class Stand(NamedTuple):
@@ -130,7 +136,7 @@ class Likelihoods:
         def ahead(at: Stand, until: int | None) -> Stand:
             limit = most if until is None else min(most, until)
             while at.steps < limit and going(at):
-                way = newton_step(cast("Any", PLAIN), problem, point(at.x, at.sums))
+                way = newton_step(cast("Backend", Plain()), problem, point(at.x, at.sums))
                 trial = np.clip(at.x + at.length * way, lower, upper)
                 fresh = self.at(trial, chosen, ridge)
                 slope = min(float(at.sums.gradient @ (trial - at.x)), 0.0)
@@ -206,11 +212,19 @@ class Likelihoods:
             raise InvalidModel(NOWHERE)
         return found
 
-    def again(self, found: Found, **changes: Any) -> Found:
+    def again(
+        self,
+        found: Found,
+        *,
+        lower: np.ndarray | None = None,
+        upper: np.ndarray | None = None,
+        ridge: float = 0.0,
+    ) -> Found:
         """The minimum under other bounds or a ridge, sought from this one."""
-        problem, x = found.fitted.problem, found.fitted.point.x
-        bounds = {"lower": problem.lower, "upper": problem.upper} | changes
-        return self.minimum(np.clip(x, bounds["lower"], bounds["upper"]), **bounds)
+        problem = found.fitted.problem
+        low = problem.lower if lower is None else lower
+        high = problem.upper if upper is None else upper
+        return self.minimum(np.clip(found.fitted.point.x, low, high), low, high, ridge=ridge)
 
     def boundless(self, found: Found) -> bool:
         """Whether twice the parameters explain the trips as well: no noise is seen."""
