@@ -25,6 +25,7 @@ from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.boltzmann import loss_of
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.optimal.gauge import expectation_ranges
 from tacit.inverse.recovery import RecoveryStatus
 
 # Sums of a few hundred terms of order one.
@@ -263,6 +264,49 @@ def test_a_demonstrator_who_only_circles_is_at_the_border():
     assert found.status is RecoveryStatus.NOT_CONVERGED
     said = [one for one in found.identification.findings if one.kind is Kind.NOT_CONVERGED]
     assert any("No finite value" in one for one in said)
+
+
+def round_and_round() -> Demonstrations:
+    """Cut off on the way between two streets of the small town, and never out of it."""
+    return Demonstrations.from_trajectories([([0, 1, 0, 1, 0], [1, 0, 1, 0])] * 5)
+
+
+def test_what_only_rounding_makes_finite_is_not_finite():
+    """Values of 1e9 can repeat themselves under a policy that never ends: no likelihood there."""
+    mdp = town(3)
+    found = tacit.recover(
+        mdp, attributes(mdp, 2), round_and_round(), estimator=Likelihood(), throw=False
+    )
+    assert found.status is RecoveryStatus.NOT_CONVERGED
+    # The values near the border are those of lengths that floats can tell: log(1e12) is 28.
+    assert np.abs(found.solution.values).max() < 50.0
+    assert np.isfinite(found.solution.visitation).all()
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_an_optimal_demonstrator_may_be_cut_off_where_it_goes_round(free):
+    mdp = town(3)
+    features = attributes(mdp, 2, costs=2)
+    estimator = Explanation(free_reward=free)
+    found = tacit.recover(mdp, features, round_and_round(), estimator=estimator, throw=False)
+    assert np.isfinite(found.solution.visitation).all()
+    assert found.solution.visitation.sum(axis=1)[mdp.ends] == pytest.approx(1.0)
+
+
+def test_budgets_have_no_upper_end_where_policies_may_go_round():
+    """Costs of where nobody went: endless if it can be come to, no matter if it cannot."""
+    mdp = town(3)
+    features = attributes(mdp, 2, costs=2)
+    path = np.zeros((9, 4), bool)
+    path[[0, 1, 2], 1] = path[[2, 5], 3] = True
+    (anywhere,) = expectation_ranges(mdp, features, path, None)
+    assert (anywhere[:, 1] == np.inf).all()
+    assert (anywhere[:, 0] > 0).all()
+    corner = MDP(mdp.transitions, np.eye(9)[0], 1.0, available=mdp.available)
+    path[2, 1] = False
+    (along,) = expectation_ranges(corner, features, path, None)
+    by_hand = sum(features.costs[0][s, a] for s, a in [(0, 1), (1, 1), (2, 3), (5, 3), (8, 0)])
+    assert_allclose(along, np.stack([by_hand, by_hand], axis=1))
 
 
 def test_single_choices_do_not_look_deterministic():

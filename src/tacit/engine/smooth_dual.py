@@ -205,6 +205,8 @@ FINITE = 1e-9
 DIVERGED = 1e9
 # Newton's next step would move finite values by less than this share of them.
 STEADY = 1e-6
+# Longer episodes than this are no longer told from those that never end: rounding in a length.
+LONGEST = 1e12
 
 
 def undiscounted_fixed_point(
@@ -225,9 +227,15 @@ def undiscounted_fixed_point(
         close = error <= xp.maximum(1e3 * target, FINITE * (largest + unit))  # not where it is NaN
         # At the very border of finite values the residual vanishes and Newton's steps do not.
         backed, _ = backend.soft_backup(1.0, temperature, reward, values)
-        step = backend.solve(policy, 1.0, backed - values, 1e-3 * target)
+        asked = xp.stack([backed - values, xp.ones_like(values)])
+        aims = xp.stack([1e-3 * target, xp.asarray(1e-3)])
+        step, lengths = backend.solve(policy, 1.0, asked, aims)
         steady = xp.abs(step).max() <= STEADY * (largest + unit)
-        return close & steady & (largest <= DIVERGED * unit)
+        # Values far beyond all payments can repeat themselves by rounding alone, under a policy
+        # that never ends. No lengths meet their equation there, in no norm below 1.
+        later = (policy * backend.expected_next(lengths)).sum(axis=1)
+        ends = (xp.abs(1.0 + later - lengths).max() <= 0.5) & (xp.abs(lengths).max() <= LONGEST)
+        return close & steady & ends & (largest <= DIVERGED * unit)
 
     values, policy, error = soft_fixed_point(backend, 1.0, temperature, reward, guess, target)
     good = settled(values, policy, error)

@@ -69,6 +69,24 @@ def _steps(mdp: MDP, states: np.ndarray, following: np.ndarray) -> np.ndarray:
     return dijkstra(graph, unweighted=True, indices=mdp.states)[: mdp.states] - 1.0
 
 
+def led_to_an_end(mdp: MDP, counts: np.ndarray) -> np.ndarray:
+    """[S, A] these counts of `choices`, with one step of the walk where they come to no end.
+
+    The frequencies of trajectories that were cut off may go round for ever, which at discount 1 is
+    no policy that anything can be said of.
+    """
+    if mdp.discount < 1.0:
+        return counts
+    from scipy.sparse import csr_array
+
+    at, taken = np.nonzero(counts)
+    rows = csr_array((np.ones(len(at)), (at, at * mdp.actions + taken)), (mdp.states, counts.size))
+    lost = never_ending(mdp, csr_array(rows @ mdp.sparse()))
+    led = np.array(counts, float)
+    led[lost, mdp.walk[0][lost]] += 1.0
+    return led
+
+
 def shortest_walk(mdp: MDP) -> tuple[np.ndarray, np.ndarray]:
     """[S] actions that lead to an end, and [S] how many states they pass on average, ends included.
 

@@ -20,12 +20,14 @@ Actions that are not there give no inequality. An end counts as visited: its val
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tacit.forward.pricing import Column, best_column
+from tacit.forward.undiscounted import Unbounded
 from tacit.model.mdp import MDP
 from tacit.model.transitions import Successors
 
@@ -164,9 +166,15 @@ def _with_gains(block: Matrix, gains: np.ndarray) -> Matrix:
 
 
 def most_worth(mdp: MDP, tables: np.ndarray) -> np.ndarray:
-    """[S, C] the optimal values of each column by itself: together they bound those of any sum."""
-    found = [best_column(mdp, table[None], np.ones(1)).values[0] for table in tables]
-    return np.array(found).reshape(len(tables), mdp.states).T
+    """[S, C] the optimal values of each column by itself: together they bound those of any sum.
+
+    Infinite where, at discount 1, going round for ever gains.
+    """
+    found = np.full((len(tables), mdp.states), np.inf)
+    for j, table in enumerate(tables):
+        with suppress(Unbounded):
+            found[j] = best_column(mdp, table[None], np.ones(1)).values[0]
+    return found.T
 
 
 def _forms(

@@ -17,8 +17,9 @@ from tacit.data.observed import Observed, counts_of
 from tacit.engine.progress import once
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
+from tacit.forward.solution import Status
 from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
-from tacit.inverse.findings import Finding, data_findings, feature_findings
+from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
 from tacit.inverse.goodness import STEPS, Goodness, Part, Worst
 from tacit.inverse.identification import unidentified
 from tacit.inverse.optimal.columns import columns_of
@@ -226,7 +227,15 @@ def _recovery(
     if evidence.seen is not None:
         gap = evidence.seen.gap(pull_back(evidence.features, solution.visitation))
         noise, truncation = evidence.seen.noise, evidence.seen.relative_truncation
-    fine = violation <= BROKEN
+    endless = solution.status is Status.UNBOUNDED
+    if endless:
+        said = (
+            "No finite value at these weights: they are at the border where walking in circles "
+            "begins to pay, and no policy is the best. A step cost among the features, or a "
+            "discount below 1, would mend it."
+        )
+        findings = [*findings, Finding(said, Kind.NOT_CONVERGED)]
+    fine = violation <= BROKEN and not endless
     return Recovery(
         reward_weights=parts.reward_weights,
         cost_weights=parts.cost_weights,

@@ -19,13 +19,14 @@ from tacit.data.observed import Observed, counts_of
 from tacit.forward.policies import visitation
 from tacit.forward.pricing import best_column
 from tacit.forward.solution import costs_of
+from tacit.forward.undiscounted import Unbounded
 from tacit.inverse.expectations import Expectations
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.optimal.columns import Columns
 from tacit.inverse.optimal.cone import Cone, cone
 from tacit.inverse.optimal.program import least
 from tacit.inverse.optimal.questions import NOTHING, Questions
-from tacit.model.ends import outside_policy
+from tacit.model.ends import led_to_an_end, outside_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import Successors
@@ -155,9 +156,11 @@ def expectation_ranges(
     """One [D_k, 2] per constraint: between what the expectation of each feature must lie.
 
     Within reach of policies that take demonstrated actions in visited states and any elsewhere;
-    and near the demonstrations' own expectations, where these are known.
+    and near the demonstrations' own expectations, where these are known. Infinite where, at
+    discount 1, such a policy can go round for ever.
     """
     allowed = mdp.choices & (observed | ~observed.any(axis=1, keepdims=True))
+    allowed = led_to_an_end(mdp, allowed) > 0
     narrow, chosen = _restrict(mdp, allowed)
     every = np.arange(mdp.states)[:, None]
     ranges = []
@@ -167,11 +170,19 @@ def expectation_ranges(
         for j in range(full.shape[-1]):
             table = np.ascontiguousarray(full[every, chosen, j])[None]
             for end, sign in enumerate((-1.0, 1.0)):
-                ends[j, end] = best_column(narrow, table, np.array([sign])).totals[0]
+                ends[j, end] = _farthest(narrow, table, sign)
         if seen is not None:
             ends = _intersect(ends, seen, k)
         ranges.append(ends)
     return ranges
+
+
+def _farthest(mdp: MDP, table: np.ndarray, sign: float) -> float:
+    """The largest sum of a table [1, S, A], for a sign of -1 the least; infinite without one."""
+    try:
+        return float(best_column(mdp, table, np.array([sign])).totals[0])
+    except Unbounded:
+        return sign * np.inf
 
 
 def _intersect(ends: np.ndarray, seen: Expectations, k: int) -> np.ndarray:
@@ -201,6 +212,7 @@ def calibrate(
     unseen = counts.sum(axis=1) == 0
     taken = counts.copy()
     taken[unseen, fallback[unseen]] = 1.0
+    taken = led_to_an_end(mdp, taken)
     policy = taken / taken.sum(axis=1, keepdims=True)
     spent = costs_of(costs, visitation(mdp, outside_policy(mdp, policy)))
     kept = np.zeros(len(spent), bool)
@@ -242,7 +254,10 @@ def _restrict(mdp: MDP, allowed: np.ndarray) -> tuple[MDP, np.ndarray]:
     Where some are not there anyway, the others are not there either.
     """
     if mdp.restricted:
-        narrow = MDP(mdp.transitions, mdp.initial, mdp.discount, available=allowed & mdp.available)
+        there = allowed & mdp.available
+        if mdp.discount == 1.0:  # what nobody comes to must not be endless
+            there &= _reached(mdp, there)[:, None]
+        narrow = MDP(mdp.transitions, mdp.initial, mdp.discount, available=there)
         return narrow, np.tile(np.arange(mdp.actions), (mdp.states, 1))
     first = allowed.argmax(axis=1)
     chosen = np.where(allowed, np.arange(mdp.actions), first[:, None])
@@ -250,6 +265,15 @@ def _restrict(mdp: MDP, allowed: np.ndarray) -> tuple[MDP, np.ndarray]:
     lists = mdp.transitions
     narrow = Successors(lists.states[every, chosen], lists.probabilities[every, chosen])
     return MDP(narrow, mdp.initial, mdp.discount), chosen
+
+
+def _reached(mdp: MDP, allowed: np.ndarray) -> np.ndarray:
+    """[S] bool, the states that some policy of `allowed` [S, A] actions comes to."""
+    reached, more = mdp.initial > 0.0, True
+    while more:
+        wider = reached | (mdp.inflow(1.0 * (allowed & reached[:, None])) > 0.0)
+        more, reached = bool((wider != reached).any()), wider
+    return reached
 
 
 @dataclass(frozen=True, eq=False)

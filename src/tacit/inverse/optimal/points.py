@@ -14,6 +14,7 @@ import numpy as np
 
 from tacit.forward.policies import visitation
 from tacit.forward.pricing import Column, best_column
+from tacit.forward.undiscounted import Unbounded
 from tacit.inverse.optimal.cone import (
     Cone,
     Matrix,
@@ -27,7 +28,8 @@ from tacit.inverse.optimal.cone import (
 )
 from tacit.inverse.optimal.program import Program, least
 from tacit.inverse.optimal.questions import NOTHING, Questions
-from tacit.model.ends import outside_policy
+from tacit.model.ends import led_to_an_end, outside_policy
+from tacit.model.mdp import MDP
 
 # Slack below this, amounts summing to one, is called a tie: ten times the broken inequalities.
 TIE = 1e-8
@@ -127,7 +129,19 @@ def _settled(program: Program, corner: np.ndarray) -> tuple[np.ndarray, float]:
 def _best(cone: Cone, x: np.ndarray) -> Column:
     """The optimal policy for the amounts in x, with its values."""
     table = np.tensordot(x[: cone.width], cone.tables, 1)
-    return best_column(cone.mdp, table[None], np.ones(1))
+    return _optimal(cone.mdp, table)
+
+
+def _optimal(mdp: MDP, table: np.ndarray) -> Column:
+    """The optimal policy for a table [S, A] that a program allows, with its values.
+
+    At discount 1 the program's rounding may let rounds gain that gain nothing: each step is charged
+    for it then.
+    """
+    try:
+        return best_column(mdp, table[None], np.ones(1))
+    except Unbounded:
+        return best_column(mdp, (table - TIE * mdp.available)[None], np.ones(1))
 
 
 def _with_reward(questions: Questions, x: np.ndarray) -> tuple[np.ndarray, float]:
@@ -181,7 +195,7 @@ def nearest(cone: Cone, counts: np.ndarray) -> Nearest:
     size = float(amounts.sum()) or 1.0
     amounts, level = amounts / size, found[width:] / size
     table = np.tensordot(amounts, cone.tables, 1)
-    best = best_column(mdp, table[None], np.ones(1)).values[0]
+    best = _optimal(mdp, table).values[0]
     left = shortfall(mdp, table, best)
     broken = float(max(0.0, -shortfall(mdp, table, level).min()))
     return Nearest(amounts, best, np.maximum(left, 0.0), broken)
@@ -225,6 +239,7 @@ def _gains(cone: Cone, counts: np.ndarray) -> np.ndarray:
     """
     mdp = cone.mdp
     taken = np.where(cone.visited[:, None], shown_counts(mdp, counts), 1.0 * mdp.choices)
+    taken = led_to_an_end(mdp, taken)
     policy = taken / taken.sum(axis=1, keepdims=True)
     visits = visitation(mdp, outside_policy(mdp, policy))
     gains = np.tensordot(cone.tables, visits, 2)

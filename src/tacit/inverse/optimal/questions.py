@@ -310,8 +310,8 @@ def _answered(questions: Questions, listed: list[Number]) -> Asked:
             ends = asked.ends.copy()
             first = asked.groups * GROUP
             for i, number in enumerate(listed[first : first + GROUP], start=first):
-                ends[i, 0] = 0.0 - own.most(-number.low, number.norm)
-                ends[i, 1] = own.most(number.high, number.norm)
+                ends[i, 0] = 0.0 - _most(own, -number.low, number.norm)
+                ends[i, 1] = _most(own, number.high, number.norm)
             asked = Asked(asked.groups + 1, ends, asked.programs + own.program.solved)
         return asked
 
@@ -325,6 +325,16 @@ def _answered(questions: Questions, listed: list[Number]) -> Asked:
         inputs=(cone.mdp.transitions, cone.tables, cone.observed, questions.tolerance, listed),
         kinds=(Asked,),
     )
+
+
+def _most(questions: Questions, asks: np.ndarray, norm: np.ndarray) -> float:
+    """The largest asks . amounts over norm . amounts, where some of `asks` [C] may be infinite."""
+    endless = np.isposinf(asks)
+    if endless.any():
+        if questions.most(endless.astype(float), norm) > NOTHING:
+            return np.inf
+        asks = np.where(endless, 0.0, asks)
+    return questions.most(asks, norm)
 
 
 def _weights(questions: Questions) -> list[Number]:
