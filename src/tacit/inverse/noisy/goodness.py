@@ -173,7 +173,7 @@ class Episodes:
         traces: [E] their expected squared length: the trace of the episode's information.
         squares: [E] trace of that information squared.
         rests: [E] fourth cumulants of the squared length.
-        late: [S, A] places of the steps in their episodes, from -1 to 1, added up.
+        late: [S, A] places of the steps in their episodes, added up.
         spent: [S] their squares.
     """
 
@@ -233,9 +233,13 @@ def _spread(policy: np.ndarray, whitened: np.ndarray) -> np.ndarray:
 
 
 def _places(demonstrations: Demonstrations) -> np.ndarray:
-    """[N] place of every step in its episode, from -1 for the first to 1 for the last."""
-    last = np.repeat(demonstrations.lengths - 1, demonstrations.lengths)
-    return np.where(last > 0, 2.0 * demonstrations.step / np.maximum(last, 1) - 1.0, 0.0)
+    """[N] place of every step in its episode, the root of its number: known before it is taken.
+
+    A place relative to the episode's length would not be: where choices decide when an episode
+    ends, the last step is not a choice like the others, and the right model would seem to drift.
+    The root keeps a few long episodes from deciding alone.
+    """
+    return np.sqrt(demonstrations.step)
 
 
 def _trajectory_parts(
