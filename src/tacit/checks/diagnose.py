@@ -250,7 +250,7 @@ def fitted_discount(
     seen: Trajectories, options: Search, base: Fit
 ) -> tuple[float, tuple[float, float], float]:
     """The likeliest discount, its 95 % likelihood interval, and the log-likelihood there."""
-    from scipy.optimize import minimize_scalar
+    from scipy.optimize import OptimizeResult, minimize_scalar
 
     whole = seen.whole
 
@@ -262,11 +262,12 @@ def fitted_discount(
     own = whole.mdp.discount
     top, best = -float(base.point.loss), own
     for low, high in ((0.0, own), (own, HIGHEST)):
-        found = minimize_scalar(
+        found: OptimizeResult = minimize_scalar(  # type: ignore[assignment]
             lambda d: -likely(d), bounds=(low, high), method="bounded", options={"xatol": 1e-3}
         )
-        if -found.fun > top:
-            top, best = -float(found.fun), float(found.x)
+        value, place = -float(found["fun"]), float(found["x"])
+        if value > top:
+            top, best = value, place
     return best, lapses.likelihood_interval(likely, best, top, 0.0, HIGHEST), top
 
 

@@ -48,7 +48,7 @@ def rollouts(
         if value < 1:
             raise InvalidModel(f"{name} must be at least 1; got {value}")
     found = terminal_states(environment) if ends is None else ends
-    if ends is None and found is not None and len(found) != states:
+    if ends is None and found is not None and np.shape(found) != (states,):
         found = None  # what is observed is not what the table numbers
     over = where_over(found, states)
     choose = _chooser(policy, states, actions, np.random.default_rng(seed))

@@ -255,7 +255,7 @@ def action_masks(
 
     if callable(mask_of):
         for state in range(shape[0]):
-            tell(state, mask_of(state))
+            tell(state, np.asarray(mask_of(state)))
         return masks
     random = np.random.default_rng(seed)
     for _ in range(episodes):

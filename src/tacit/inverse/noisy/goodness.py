@@ -263,6 +263,7 @@ def _trajectory_parts(
     if isinstance(demonstrations, Demonstrations):
         found = Episodes.of(policy, whitened, demonstrations)
     else:
+        assert isinstance(demonstrations, PartitionedDemonstrations)
         found = demonstrations.reduce(partial(Episodes.of, policy, whitened))
     size = len(whitened)
     shares = found.traces / size

@@ -6,6 +6,7 @@ from the convex fit, and the recovery says so.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -334,15 +335,17 @@ def maximise(
         lower, upper = full.problem.lower.copy(), full.problem.upper.copy()
         lower[0] = upper[0] = first * steps.space.scales[0]
         full = refit(mdp, full, max_steps=options.max_steps, lower=lower, upper=upper)
-    wide, scatter = evidence_of(demonstrations, steps, full, options.max_steps), None
+    wide = evidence_of(demonstrations, steps, full, options.max_steps)
+    scatter: Callable[[np.ndarray], np.ndarray] | None = None
     goodness = _goodness(options, demonstrations, steps, wide)
     if not goodness.adequate:
         wide = evidence_of(demonstrations, steps, full, options.max_steps, robust=True)
         size = int(full.free.sum())
 
-        def scatter(scores: np.ndarray) -> np.ndarray:
+        def scatter_of(scores: np.ndarray) -> np.ndarray:
             return score_scatter(scores, steps.counts, size, demonstrations)[1]
 
+        scatter = scatter_of
     kept, p_values = active_constraints(
         steps,
         full,
