@@ -13,8 +13,8 @@ from gymnasium import spaces
 import tacit
 from tacit import InvalidDemonstrations, InvalidModel
 from tacit.data.sources import action_masks, from_imitation, from_minari, rollouts
-from tacit.data.sources.episodes import _chooser
 from tacit.data.sources.gymnasium import element, number, size
+from tacit.data.sources.recordings import _chooser
 
 LAKE = "FrozenLake-v1"
 

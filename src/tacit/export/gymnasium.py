@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.sources.episodes import where_over
 from tacit.data.sources.gymnasium import terminal_states
+from tacit.data.sources.recordings import where_over
 from tacit.errors import InvalidModel
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP

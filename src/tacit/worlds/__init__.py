@@ -2,9 +2,8 @@
 
 from tacit.model.names import Layout
 from tacit.worlds.hills import Hill, PublishedFigure, hill_grid, published_figure, published_values
-from tacit.worlds.random_models import random
 from tacit.worlds.toy_text import gymnasium
-from tacit.worlds.world import World
+from tacit.worlds.world import World, random
 
 __all__ = [
     "Hill",

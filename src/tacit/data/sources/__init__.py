@@ -1,9 +1,8 @@
 """Demonstrations from anywhere."""
 
 from tacit.data.sources.discretise import Discretiser
-from tacit.data.sources.episodes import rollouts
 from tacit.data.sources.gymnasium import action_masks, terminal_states
-from tacit.data.sources.recordings import from_imitation, from_minari
+from tacit.data.sources.recordings import from_imitation, from_minari, rollouts
 
 __all__ = [
     "Discretiser",

@@ -1,8 +1,8 @@
-"""Demonstrations from Minari datasets and from trajectories as `imitation` keeps them."""
+"""Demonstrations from Gymnasium environments, Minari datasets, and as `imitation` keeps them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +10,130 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.sources.episodes import where_over
-from tacit.data.sources.gymnasium import Foreign, number, size
-from tacit.errors import InvalidDemonstrations, TacitError
+from tacit.data.sources.gymnasium import Foreign, element, made, number, size, terminal_states
+from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
+from tacit.model.transitions import ROW_SUM_TOLERANCE
+
+
+def rollouts(
+    environment: Foreign,
+    policy: npt.ArrayLike | Callable[[int], int],
+    *,
+    episodes: int = 100,
+    seed: int = 0,
+    max_steps: int = 1000,
+    ends: npt.ArrayLike | None = None,
+) -> Demonstrations:
+    """Demonstrations of a policy in a discrete environment.
+
+    An episode that the environment terminates has `ended`, and the end is its final state; one that
+    it truncates, or that is cut after `max_steps`, has not. The same seed gives the same episodes,
+    if the environment keeps to its own seed. Nothing is closed.
+
+    Args:
+        environment: a Gymnasium environment whose observations and actions are discrete, or its
+            name. Elements of compound spaces are numbered in row-major order.
+        policy: [S, A] one distribution over actions a state; rows of ends, which are 0, and of
+            further states may be there. Or a function from the number of a state to that of an
+            action.
+        episodes: how many to collect.
+        seed: of the environment and of the choices.
+        max_steps: most steps of an episode.
+        ends: [S] where an episode is over that terminates in each state; None for those of
+            `terminal_states`, as the world of `tacit.worlds.gymnasium` has them, and of an
+            environment without a table `P` for the state itself.
+    """
+    environment = made(environment) if isinstance(environment, str) else environment
+    states = size(environment.observation_space, "observations")
+    actions = size(environment.action_space, "actions")
+    for name, value in (("episodes", episodes), ("max_steps", max_steps)):
+        if value < 1:
+            raise InvalidModel(f"{name} must be at least 1; got {value}")
+    found = terminal_states(environment) if ends is None else ends
+    if ends is None and found is not None and np.shape(found) != (states,):
+        found = None  # what is observed is not what the table numbers
+    over = where_over(found, states)
+    choose = _chooser(policy, states, actions, np.random.default_rng(seed))
+    seen: list[int] = []
+    taken: list[int] = []
+    offsets, ended, final = [0], [], []
+    for episode in range(episodes):
+        observation, _ = environment.reset(seed=seed if episode == 0 else None)
+        terminated = truncated = False
+        for _ in range(max_steps):
+            state = int(number(environment.observation_space, observation, "observations"))
+            action = choose(state)
+            seen.append(state)
+            taken.append(action)
+            chosen = element(environment.action_space, action)
+            observation, _, terminated, truncated, _ = environment.step(chosen)
+            if terminated or truncated:
+                break
+        offsets.append(len(seen))
+        ended.append(bool(terminated))
+        last = int(number(environment.observation_space, observation, "observations"))
+        final.append(int(over[last]) if terminated else last)
+    return Demonstrations(
+        np.array(seen), np.array(taken), np.array(offsets), np.array(ended), np.array(final)
+    )
+
+
+def where_over(given: npt.ArrayLike | None, states: int) -> np.ndarray:
+    """[S] where an episode is over that terminates in each state: as given, or the state itself."""
+    ends = np.full(states, -1) if given is None else np.asarray(given)
+    if ends.shape != (states,) or ends.dtype.kind not in "iu":
+        raise InvalidModel(
+            f"ends must hold the number of a state for each of {states}; got {ends.dtype} of "
+            f"shape {ends.shape}"
+        )
+    return np.where(ends < 0, np.arange(states), ends)
+
+
+def _chooser(
+    policy: npt.ArrayLike | Callable[[int], int],
+    states: int,
+    actions: int,
+    random: np.random.Generator,
+) -> Callable[[int], int]:
+    """A function from a state to an action: the given one, checked, or draws from a table."""
+    if callable(policy):
+
+        def ask(state: int) -> int:
+            action = np.asarray(policy(state))
+            if action.dtype.kind not in "iu" or action.ndim or not 0 <= action < actions:
+                raise InvalidModel(
+                    f"the policy must return an action from 0 to {actions - 1}; "
+                    f"got {action!s:.40} in state {state}"
+                )
+            return int(action)
+
+        return ask
+    table = np.asarray(policy, dtype=np.float64)
+    if table.ndim != 2 or len(table) < states or table.shape[1] != actions:
+        raise InvalidModel(
+            f"the policy must be a function, or a table of shape {(states, actions)}; "
+            f"got shape {table.shape}"
+        )
+    sums = table.sum(axis=1)
+    odd = ~((table >= 0).all(axis=1) & ((np.abs(sums - 1) <= ROW_SUM_TOLERANCE) | (sums == 0)))
+    if odd.any():
+        state = int(np.argmax(odd))
+        raise InvalidModel(
+            f"the policy must be distributions over actions; state {state} has {table[state]}"
+        )
+    likely = np.cumsum(table, axis=1)
+    # Rounding must not choose an action beyond the last one that is possible.
+    last = actions - 1 - np.argmax(table[:, ::-1] > 0, axis=1)
+
+    def draw(state: int) -> int:
+        if sums[state] == 0:
+            raise InvalidModel(
+                f"the policy has no action in state {state}, and the environment goes on there"
+            )
+        chosen = int(np.searchsorted(likely[state], random.random(), side="right"))
+        return min(chosen, int(last[state]))
+
+    return draw
 
 
 def from_minari(dataset: Foreign, *, ends: npt.ArrayLike | None = None) -> Demonstrations:
