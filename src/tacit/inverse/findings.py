@@ -31,7 +31,7 @@ class Kind(Enum):
     ACTIVE = auto()  # a constraint restrains the demonstrator
     INACTIVE = auto()  # it was not shown to
     SLACK = auto()  # a budget is not used up
-    FORBIDDEN = auto()  # a cost without an upper limit
+    FORBIDDEN = auto()  # something that is never done, or a cost without an upper limit
     ASSUMED = auto()  # something that was not seen had to be assumed
     TRUNCATED = auto()  # trajectories were cut off
     ERRORS = auto()  # what the error bars rest on

@@ -157,6 +157,25 @@ class Lapses:
     p_value: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class HardConstraint:
+    """Something that a demonstrator never does.
+
+    Attributes:
+        kind: "state", "action", "pair", "feature" or "group".
+        index: its number; of a pair (state, action); of a feature among reward and cost features.
+        name: what it is called.
+        p_value: of "it is allowed"; NaN where that was not tested.
+        more: demonstrations that would decide it; 0 where it is decided, infinite where none would.
+    """
+
+    kind: str
+    index: int | tuple[int, int]
+    name: str
+    p_value: float = np.nan
+    more: float = np.nan
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Recovery:
     """What a demonstrator wants and refuses, as far as the demonstrations tell.
@@ -186,6 +205,10 @@ class Recovery:
         goodness: whether the model fits what was seen, and where it does not.
         lapses: the share of random steps, where the estimator allows for them; the policy of
             `solution` is that of the other steps.
+        forbidden: what the demonstrator never does although its reward would have it done.
+        undecided: what no demonstration does, and may or may not be forbidden.
+        available: [S, A] bool, the actions of the world without what is forbidden, that of
+            `solution`; None where no hard constraint was sought.
     """
 
     reward_weights: np.ndarray
@@ -208,6 +231,9 @@ class Recovery:
     observed_steps: int = 0
     goodness: Goodness = UNTESTED
     lapses: Lapses | None = None
+    forbidden: tuple[HardConstraint, ...] = ()
+    undecided: tuple[HardConstraint, ...] = ()
+    available: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         for name in ("reward_weights", "multipliers", "budgets"):

@@ -40,6 +40,7 @@ from tacit.inverse.noisy.lapses import maximise_with_lapses
 from tacit.inverse.noisy.steps import Steps, active_constraints, choices
 from tacit.inverse.parameters import Parameters, coefficient_names
 from tacit.inverse.recovery import (
+    HardConstraint,
     History,
     Recovery,
     RecoveryCertificate,
@@ -123,7 +124,18 @@ def report(
         null_log_likelihood=null,
         observed_steps=int(steps.counts.sum()),
         goodness=goodness,
+        forbidden=_never_incurred(steps, evidence, pulled=True),
+        undecided=_never_incurred(steps, evidence, pulled=False),
     )
+
+
+def _never_incurred(
+    steps: Steps, evidence: Evidence, *, pulled: bool
+) -> tuple[HardConstraint, ...]:
+    """Costs without an upper limit: those where the reward pulls there, or the others."""
+    names, limits = steps.space.names, evidence.limits
+    chosen = np.flatnonzero(np.isfinite(limits) & ((limits > 0) == pulled))
+    return tuple(HardConstraint(kind="feature", index=int(j), name=names[j]) for j in chosen)
 
 
 def _goodness(

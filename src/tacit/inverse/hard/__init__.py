@@ -1,0 +1,1 @@
+"""Hard constraints: what a demonstrator never does, though its reward would have it done."""

@@ -1,0 +1,317 @@
+"""Hard constraints: what nobody with this reward would have left undone by chance.
+
+The p-values and the selection are in `selection.py`, what may be forbidden in `candidates.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tacit.data.demonstrations import Demonstrations
+from tacit.data.observed import Observed
+from tacit.errors import InvalidModel
+from tacit.forward.soft_dual import SoftDual
+from tacit.forward.solution import Status
+from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
+from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly
+from tacit.inverse.findings import Finding, Kind, chance, data_findings, listed
+from tacit.inverse.hard.candidates import (
+    KINDS,
+    Candidate,
+    Members,
+    Seen,
+    candidates_of,
+    close,
+    first_breach,
+)
+from tacit.inverse.hard.selection import MOST, Selection
+from tacit.inverse.identification import unidentified
+from tacit.inverse.noisy.goodness import noisy_goodness
+from tacit.inverse.noisy.steps import choices
+from tacit.inverse.recovery import (
+    HardConstraint,
+    History,
+    Recovery,
+    RecoveryCertificate,
+    action_log_likelihoods,
+    delivered,
+    status_of,
+)
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features
+from tacit.model.transitions import numbers, read_only
+
+# Candidates named in the sentence on what is undecided.
+NAMED = 5
+
+
+@dataclass(frozen=True)
+class Forbidden:
+    """What a demonstrator never does although its reward would have it done, with p-values.
+
+    Attributes:
+        reward: [D] weights of the reward features where they are known; None to recover them, of
+            either sign, in the world without what is forbidden.
+        temperature: the demonstrator's noise, in units of the known reward; None to estimate it.
+        candidates: what may be forbidden: "states", "actions", "features" (their values or level
+            sets) and "pairs".
+        groups: further candidates: name -> states, or pairs (state, action).
+        level: chance of a false finding.
+        tolerance: of the expert's values, and of the fits.
+        max_steps: most evaluations of a loss.
+    """
+
+    reward: Sequence[float] | None = None
+    temperature: float | None = None
+    candidates: Sequence[str] = ("states", "actions", "features")
+    groups: Mapping[str, Sequence[int] | Sequence[tuple[int, int]]] = field(default_factory=dict)
+    level: float = 0.05
+    tolerance: float = 1e-9
+    max_steps: int = 300
+
+    def __post_init__(self) -> None:
+        kinds = (self.candidates,) if isinstance(self.candidates, str) else tuple(self.candidates)
+        unknown = [kind for kind in kinds if kind not in KINDS]
+        if unknown:
+            raise InvalidModel(f"candidates must be of {', '.join(KINDS)}; got {unknown[0]!r:.60}")
+        object.__setattr__(self, "candidates", kinds)
+        object.__setattr__(self, "groups", {str(n): _members(n, g) for n, g in self.groups.items()})
+        if not kinds and not self.groups:
+            raise InvalidModel("there must be something that may be forbidden; got no candidates")
+        if not 0.0 < self.level < 1.0 or not self.tolerance > 0 or self.max_steps < 1:
+            raise InvalidModel(
+                "level must be in (0, 1), tolerance positive, max_steps at least 1; "
+                f"got {self.level}, {self.tolerance}, {self.max_steps}"
+            )
+        if self.reward is None:
+            if self.temperature is not None:
+                raise InvalidModel(
+                    "a temperature is in units of a known reward: give `reward`, or leave "
+                    f"`temperature` out; got temperature {self.temperature}"
+                )
+            return
+        self._known()  # checks both
+        weights = np.atleast_1d(numbers(self.reward, "reward"))
+        object.__setattr__(self, "reward", tuple(weights.tolist()))
+
+    def _known(self) -> ConstraintOnly:
+        """The fit of what is not known beside the reward: the temperature, if anything."""
+        assert self.reward is not None
+        return ConstraintOnly(
+            self.reward, self.temperature, tolerance=self.tolerance, max_steps=self.max_steps
+        )
+
+    def expert(self, mdp: MDP, features: Features, demonstrations: Demonstrations) -> Recovery:
+        """The recovery of what is not known of the expert in a world without hard constraints.
+
+        Features are those of the reward alone.
+        """
+        if self.reward is not None and self.temperature is not None:
+            return _known_expert(self, mdp, features, demonstrations)
+        if self.reward is not None:
+            return self._known().fit(mdp, features, demonstrations, throw=False)
+        only = RewardOnly(free_reward=True, tolerance=self.tolerance, max_steps=self.max_steps)
+        return only.fit(mdp, features, demonstrations, throw=False)
+
+    def policy(self, mdp: MDP, features: Features, demonstrations: Demonstrations) -> np.ndarray:
+        """[S, A] what the demonstrator would do in a world, 0 in the rows of ends."""
+        if self.reward is None or self.temperature is None:
+            return self.expert(mdp, features, demonstrations).solution.policy
+        solver = SoftDual(self.temperature, self.tolerance, self.max_steps)
+        return solver.solve(mdp, features.objective(self.reward)).policy
+
+    def fit(
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
+    ) -> Recovery:
+        """The recovery in the world without what is forbidden: `forbidden`, `undecided`, findings.
+
+        Cost features only make candidates: the recovery has a reward and hard constraints.
+        """
+        check_task(mdp, features, demonstrations, in_memory=True)
+        assert isinstance(demonstrations, Demonstrations)
+        alone = Features(features.reward, reward_names=features.reward_names)
+        if self.reward is not None and len(self.reward) != features.reward.shape[-1]:
+            raise InvalidModel(
+                f"reward must have shape ({features.reward.shape[-1]},); got ({len(self.reward)},)"
+            )
+        groups = [(name, tuple(members)) for name, members in self.groups.items()]
+        found = candidates_of(mdp, features, self.candidates, groups)  # type: ignore[arg-type]
+        seen = Seen.of(mdp, demonstrations)
+        _check_left(mdp, demonstrations, found, seen)
+        search = Selection(
+            mdp=mdp,
+            candidates=found,
+            seen=seen,
+            policy=lambda world: self.policy(world, alone, demonstrations),
+            level=self.level,
+        )
+        chosen = search.select()
+        recovery = self.expert(search.world(chosen).mdp, alone, demonstrations)
+        return delivered(_reported(self, search, chosen, recovery), throw)
+
+
+def _known_expert(
+    options: Forbidden, mdp: MDP, features: Features, demonstrations: Demonstrations
+) -> Recovery:
+    """The recovery of an expert of whom all is known but what is forbidden, tested for its fit."""
+    given = np.array(options.reward)
+    size = float(np.abs(given).sum())
+    weights, noise = given / size, options.temperature / size  # type: ignore[operator]
+    objective = features.objective(weights)
+    solver = SoftDual(noise, options.tolerance, options.max_steps)
+    solution = solver.solve(mdp, objective, throw=False)
+    counts = demonstrations.counts(mdp)
+    likely, null = action_log_likelihoods(counts, solution.policy, mdp.choices)
+    goodness = noisy_goodness(
+        demonstrations,
+        counts=counts,
+        policy=solution.policy,
+        scores=np.zeros((1, *counts.shape)),  # nothing was fitted
+        free=np.zeros(1, bool),
+        choices=choices(mdp),
+        level=options.level,
+    )
+    said = (
+        *goodness.findings(),
+        Finding("Reward weights and temperature were given."),
+        *data_findings(mdp, demonstrations),
+    )
+    blank = unidentified(weights, [], active=[], findings=said)
+    return Recovery(
+        reward_weights=weights,
+        cost_weights=[],
+        multipliers=np.zeros(0),
+        budgets=np.zeros(0),
+        temperature=noise,
+        objective=objective,
+        solution=solution,
+        status=status_of(converged=solution.status is Status.CONVERGED),
+        certificate=RecoveryCertificate.of(
+            expectations_from_start(mdp, features, demonstrations),
+            pull_back(features, solution.visitation),
+        ),
+        history=History({"loss": [-likely]}),
+        identification=replace(
+            blank,
+            reward_intervals=np.stack([weights, weights], axis=1),
+            reward_standard_errors=np.zeros(len(weights)),
+        ),
+        reward_names=features.reward_names,
+        log_likelihood=likely,
+        null_log_likelihood=null,
+        observed_steps=demonstrations.steps,
+        goodness=goodness,
+    )
+
+
+def _members(name: str, given: Sequence[int] | Sequence[tuple[int, int]]) -> Members:
+    """A group as plain numbers, states or pairs."""
+    table = np.array(given)
+    plain = table.ndim == 1 or (table.ndim == 2 and table.shape[1] == 2)
+    if not plain or (table.size and table.dtype.kind not in "iu"):
+        raise InvalidModel(
+            f"a group must hold states or pairs (state, action), as whole numbers; group {name!r} "
+            f"is {given!r:.60}"
+        )
+    return tuple(table.tolist() if table.ndim == 1 else map(tuple, table.tolist()))
+
+
+def _check_left(
+    mdp: MDP, demonstrations: Demonstrations, found: list[Candidate], seen: Seen
+) -> None:
+    """`InvalidModel` where a demonstration takes a given group, or where none is left to test."""
+    closure = close(mdp, [[one] for one in found])
+    broken = closure.broken_by(seen)
+    for k, one in enumerate(found):
+        if broken[k] and one.kind == "group":
+            breach = first_breach(demonstrations, mdp.actions, closure.one(k))
+            raise InvalidModel(
+                f"a group that may be forbidden must not be taken by a demonstration; {one.name!r} "
+                f"is: {breach}. Leave the group or the episode out"
+            )
+    if broken.all():
+        raise InvalidModel(
+            f"there must be something that no demonstration takes; all {len(found)} candidates "
+            'are: add others ("pairs", or groups), or nothing can be forbidden here'
+        )
+
+
+def _reported(
+    options: Forbidden, search: Selection, chosen: list[int], recovery: Recovery
+) -> Recovery:
+    """The recovery with what is forbidden, what is undecided, and both in words."""
+    world, episodes = search.world(chosen), len(search.seen.starts)
+
+    def record(k: int, p: float, more: float = 0.0) -> HardConstraint:
+        one = search.candidates[k]
+        return HardConstraint(kind=one.kind, index=one.index, name=one.name, p_value=p, more=more)
+
+    forbidden = [record(k, p) for k, p in zip(chosen, search.p_values(chosen), strict=True)]
+    left = np.flatnonzero(~world.broken & ~world.idle)
+    left = left[np.argsort(world.logs[left], kind="stable")]
+    undecided = []
+    for k in left.tolist():
+        needed = world.demonstrations_needed(k, episodes, options.level)
+        undecided.append(record(k, float(np.exp(world.logs[k])), max(needed - episodes, 0.0)))
+    said = [
+        *_forbidden_findings(forbidden),
+        *_open_findings(undecided, len(search.candidates), options),
+    ]
+    known = recovery.identification
+    return replace(
+        recovery,
+        identification=replace(known, findings=(*said, *known.findings)),
+        estimator=repr(options),
+        forbidden=tuple(forbidden),
+        undecided=tuple(undecided),
+        available=read_only(world.mdp.available),
+    )
+
+
+def _about(one: HardConstraint) -> dict[str, int | str]:
+    """The fields of `About` for a hard constraint."""
+    if isinstance(one.index, tuple):
+        return {"state": one.index[0], "action": one.index[1]}
+    known = {"state": one.index, "action": one.index}
+    return {one.kind: known[one.kind]} if one.kind in known else {"feature": one.name}
+
+
+def _forbidden_findings(forbidden: Sequence[HardConstraint]) -> list[Finding]:
+    findings = []
+    for one in forbidden:
+        said = (
+            f"{one.name} is forbidden: no demonstration takes it, which would be chance if it were "
+            f"allowed with {chance(one.p_value)}."
+        )
+        said = said[0].upper() + said[1:]
+        findings.append(Finding(said, Kind.FORBIDDEN, **_about(one), number=one.p_value))
+    return findings
+
+
+def _open_findings(
+    undecided: Sequence[HardConstraint], tested: int, options: Forbidden
+) -> list[Finding]:
+    findings = []
+    if undecided:
+        named = [
+            f"{one.name} ({chance(one.p_value)}; "
+            + (f"{one.more:.0f} more demonstrations would tell)" if one.more < MOST else "never)")
+            for one in undecided[:NAMED]
+        ]
+        named += [f"{len(undecided) - NAMED} more"] if len(undecided) > NAMED else []
+        verb = "is" if len(undecided) == 1 else "are"
+        said = (
+            f"Whether {listed(named)} {verb} forbidden cannot be told: the demonstrator would "
+            "hardly have gone there anyway."
+        )
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=len(undecided)))
+    said = (
+        f"{tested} candidates were tested together at the level {options.level:g}, each given what "
+        "was found before it"
+    )
+    if options.reward is None or options.temperature is None:
+        said += "; p-values take the recovered reward and noise for the true ones"
+    return [*findings, Finding(f"{said}.", Kind.ERRORS, number=tested)]

@@ -1,0 +1,353 @@
+"""Hard constraints: p-values against enumeration and likelihoods, and what is found with them."""
+
+import json
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.errors import InvalidModel
+from tacit.inverse.findings import Kind
+from tacit.inverse.hard.candidates import Seen, candidates_of, close
+from tacit.inverse.hard.selection import avoidance
+
+MOVES = [(0, -1), (0, 1), (1, 0), (-1, 0), (1, -1), (1, 1), (-1, -1), (-1, 1)]
+
+
+def grid(size, goal, *, moves=8, slip=0.0, discount=1.0):
+    """A grid that ends at the goal; moves off it are not there, and some slip to the next one."""
+    states = size * size
+    aims = np.full((states, moves), -1)
+    for s in range(states):
+        for a, (down, right) in enumerate(MOVES[:moves]):
+            row, column = s // size + down, s % size + right
+            if s != goal and 0 <= row < size and 0 <= column < size:
+                aims[s, a] = row * size + column
+    available = aims >= 0
+    table = np.zeros((states, moves, states))
+    for s, a in np.argwhere(available):
+        other = aims[s, np.flatnonzero(available[s])]
+        table[s, a, aims[s, a]] += 1.0 - slip
+        for there in other:
+            table[s, a, there] += slip / len(other)
+    return tacit.MDP(table, np.eye(states)[0], discount, available=available)
+
+
+def walking(mdp, goal, extra=()):
+    """Features: every step, the goal, and costs of state sets."""
+    at_goal = np.eye(mdp.states)[goal]
+    sets = np.zeros((mdp.states, len(extra)))
+    for j, members in enumerate(extra):
+        sets[list(members), j] = 1.0
+    costs = [sets] if extra else []
+    names = [[f"set {j}" for j in range(len(extra))]] if extra else []
+    return tacit.Features(np.stack([1.0 - at_goal, at_goal], 1), costs, ["step", "goal"], names)
+
+
+def without(mdp, states=(), actions=()):
+    """The same world, nothing leading into these states and none of these actions."""
+    available = mdp.available.copy()
+    available[:, list(actions)] = False
+    into = mdp.dense()[:, :, list(states)].sum(axis=2) > 0
+    return replace(mdp, available=available & ~into)
+
+
+def expert(mdp, features, weights, temperature=1.0):
+    solver = tacit.SoftDual(temperature, 1e-12)
+    return tacit.solve(
+        mdp,
+        features.objective(
+            weights,
+            [np.zeros(t.shape[-1]) for t in features.costs],
+            np.full(features.constraints, np.inf),
+        ),
+        solver=solver,
+    )
+
+
+def avoided(mdp, policy, start, pairs, states, *, steps=None, least=1e-12):
+    """Chance of no forbidden pair or state on the way: every path is walked, but for the rarest."""
+    dense = mdp.dense()
+
+    def onward(state, chance, left):
+        if state in states or chance < least:
+            return 0.0
+        if left == 0 or mdp.ends[state]:
+            return chance
+        total = 0.0
+        for action in np.flatnonzero(mdp.available[state]):
+            if (state, action) in pairs:
+                continue
+            for after in np.flatnonzero(dense[state, action]):
+                odds = policy[state, action] * dense[state, action, after]
+                total += onward(int(after), chance * odds, -1 if left < 0 else left - 1)
+        return total
+
+    return onward(start, 1.0, -1 if steps is None else steps)
+
+
+def risky(mdp, states):
+    """The pairs outside that may lead into the states."""
+    into = mdp.dense()[:, :, list(states)].sum(axis=2) > 0
+    return {(s, a) for s, a in np.argwhere(into).tolist() if s not in states}
+
+
+@pytest.mark.parametrize(("slip", "steps"), [(0.0, None), (0.2, None), (0.2, 4)])
+def test_p_values_are_the_chances_of_all_paths(slip, steps):
+    mdp = grid(2, 3, moves=4, slip=slip)
+    features = walking(mdp, 3)
+    policy = expert(mdp, features, [-4.0, 1.0]).policy
+    found = candidates_of(mdp, features, ("states", "actions", "pairs"), [])
+    starts = np.array([0, 2])
+    seen = Seen(np.zeros(0), np.zeros(0), starts, np.full(2, steps or 0))
+    closure = close(mdp, [[one] for one in found])
+    logs = avoidance(mdp, policy, closure, seen)
+    assert len(found) > 10
+    least = 1e-7 if slip and not steps else 1e-12
+    for one, log in zip(found, logs, strict=True):
+        k = found.index(one)
+        pairs = {divmod(p, 4) for p in np.flatnonzero(closure.removed[:, k]).tolist()}
+        dead = set(np.flatnonzero(closure.dead[:, k]).tolist())
+        by_hand = np.prod(
+            [avoided(mdp, policy, s, pairs, dead, steps=steps, least=least) for s in starts]
+        )
+        # Chances of the rarest paths are left out, some thousands of them.
+        assert np.exp(log) == pytest.approx(by_hand, abs=1e-9 if not slip or steps else 1e-4)
+        if one.kind == "state" and 3 not in dead and not slip:
+            assert pairs == risky(mdp, [one.index])
+
+
+def test_the_p_value_of_complete_trips_without_chance_is_the_likelihood_gained():
+    mdp = grid(4, 15)
+    features = walking(mdp, 15)
+    weights = np.array([-3.0, 2.0])
+    whole = expert(mdp, features, weights, 0.8)
+    found = candidates_of(mdp, features, ("states", "actions"), [])
+    seen = Seen(np.zeros(0), np.zeros(0), np.array([0, 0, 5]), np.zeros(3, int))
+    closure = close(mdp, [[one] for one in found])
+    logs = avoidance(mdp, whole.policy, closure, seen)
+    origins = np.bincount(seen.starts, minlength=16)
+    tried = 0
+    for k, _ in enumerate(found):
+        if closure.dead[seen.starts, k].any():
+            assert logs[k] == -np.inf
+            continue
+        there = mdp.available & ~closure.removed[:, k].reshape(16, 8)
+        less = expert(replace(mdp, available=there), features, weights, 0.8)
+        gain = origins @ (whole.values - less.values) / 0.8
+        assert np.exp(logs[k]) == pytest.approx(np.exp(-gain), rel=1e-9, abs=1e-12)
+        tried += 1
+    assert tried > 15
+
+
+def test_a_corridor_that_leads_nowhere_is_closed_as_well():
+    chain = np.zeros((5, 2, 5))
+    # 0 -> 1 -> 2 -> 4 and 0 -> 3 -> 4; without state 2, state 1 is a dead end.
+    for s, a, after in [(0, 0, 1), (1, 0, 2), (2, 0, 4), (0, 1, 3), (3, 0, 4)]:
+        chain[s, a, after] = 1.0
+    mdp = tacit.MDP(chain, np.eye(5)[0], 1.0, available=chain.any(axis=2))
+    features = tacit.Features(np.ones((5, 1)) - np.eye(5)[:, [4]])
+    state = [one for one in candidates_of(mdp, features, ("states",), []) if one.index == 2]
+    closure = close(mdp, [state])
+    assert closure.dead[:, 0].tolist() == [False, True, True, False, False]
+    assert np.flatnonzero(closure.removed[:, 0]).tolist() == [0]
+    masked = mdp.available & ~closure.removed.reshape(5, 2)
+    replace(mdp, available=masked)  # a world in which every state still reaches the end
+
+
+@cache
+def forbidding():
+    """A 5 x 5 grid where the middle and one diagonal are forbidden, seen 60 times."""
+    mdp = grid(5, 24)
+    features = walking(mdp, 24, extra=[(12, 11)])
+    weights = np.array([-2.0, 3.0])
+    policy = expert(without(mdp, states=(11, 12, 7), actions=(7,)), features, weights).policy
+    seen = tacit.simulate(mdp, policy, trajectories=60, steps=400, seed=3)
+    assert seen.ended.all()
+    return mdp, features, weights, seen
+
+
+@pytest.mark.parametrize("known", ["all", "weights", "nothing"])
+def test_what_is_forbidden_is_found_and_nothing_else(known):
+    mdp, features, weights, seen = forbidding()
+    reward = None if known == "nothing" else weights
+    estimator = tacit.Forbidden(reward=reward, temperature=1.0 if known == "all" else None)
+    recovery = estimator.fit(mdp, features, seen, throw=False)
+    names = {one.name for one in recovery.forbidden}
+    assert {"set 0 = 1", "state 7"} <= names <= {"set 0 = 1", "state 7", "action 7"}
+    assert all(one.p_value <= 0.05 and one.more == 0 for one in recovery.forbidden)
+    told = [f for f in recovery.identification.findings if f.kind is Kind.FORBIDDEN]
+    assert len(told) == len(names)
+    assert {f.about.state for f in told} >= {7}
+    # The mask is that of the recovered world, and no demonstration contradicts it.
+    entering = mdp.dense()[:, :, [7, 11, 12]].sum(axis=2) > 0
+    entering[[7, 11, 12]] = False
+    assert not recovery.available[entering].any()
+    assert recovery.available[seen.states, seen.actions].all()
+    assert not recovery.solution.policy[~recovery.available].any()
+    # All trips reach the goal: only the cost of a step is told.
+    assert recovery.reward_weights[0] / recovery.temperature == pytest.approx(-2.0, abs=0.5)
+    assert recovery.goodness.adequate
+    open_names = {one.name for one in recovery.undecided}
+    assert not open_names & names
+    assert not open_names & {"state 11", "state 12"}  # settled by their set
+    assert [one.p_value for one in recovery.undecided] == sorted(
+        one.p_value for one in recovery.undecided
+    )
+
+
+def test_more_demonstrations_decide_what_few_leave_open():
+    mdp, features, weights, seen = forbidding()
+    estimator = tacit.Forbidden(reward=weights, temperature=1.0, candidates=("states",))
+    few = estimator.fit(mdp, features, seen.select([0]))
+    open_ones = {one.name: one for one in few.undecided}
+    one = open_ones["state 7"]
+    assert one.p_value > 0.05
+    assert 0 < one.more < np.inf
+    assert any(f.kind is Kind.NOT_IDENTIFIED for f in few.identification.findings)
+    many = estimator.fit(mdp, features, seen)
+    assert "state 7" in {one.name for one in many.forbidden}
+    assert 1 + one.more <= 60
+
+
+def test_nothing_forbidden_is_nothing_found():
+    mdp, features, weights, _ = forbidding()
+    policy = expert(mdp, features, weights).policy
+    wrong = 0
+    for seed in range(20):
+        seen = tacit.simulate(mdp, policy, trajectories=5, steps=400, seed=seed)
+        estimator = tacit.Forbidden(reward=weights, temperature=1.0)
+        wrong += bool(estimator.fit(mdp, features, seen).forbidden)
+    assert wrong <= 3  # of 20 at the level .05: more has a chance of .016
+
+
+def test_trajectories_of_a_discounted_world_that_were_cut_off():
+    mdp = grid(3, 8, moves=4, slip=0.05, discount=0.9)
+    features = walking(mdp, 8)
+    weights, pair = np.array([-1.0, 4.0]), (0, 1)
+    there = mdp.available.copy()
+    there[pair] = False
+    policy = expert(replace(mdp, available=there), features, weights, 0.5).policy
+    seen = tacit.simulate(mdp, policy, trajectories=40, steps=3, seed=1)
+    assert not seen.ended.all()
+    estimator = tacit.Forbidden(reward=weights, temperature=0.5, candidates=("pairs",))
+    recovery = estimator.fit(mdp, features, seen)
+    assert [one.index for one in recovery.forbidden] == [pair]
+    told = [f.about for f in recovery.identification.findings if f.kind is Kind.FORBIDDEN]
+    assert [(about.state, about.action) for about in told] == [pair]
+
+
+def test_a_recovery_with_hard_constraints_comes_back_from_its_folder(tmp_path):
+    mdp, features, weights, seen = forbidding()
+    saved = tacit.Forbidden(reward=weights, temperature=1.0).fit(mdp, features, seen)
+    saved.save(tmp_path / "run")
+    loaded = tacit.Recovery.load(tmp_path / "run")
+    assert loaded.forbidden == saved.forbidden
+    assert loaded.undecided == saved.undecided
+    np.testing.assert_array_equal(loaded.available, saved.available)
+    assert "forbidden" in loaded.summary()
+
+
+def test_likelihood_fills_the_same_fields_by_its_separation():
+    mdp = grid(4, 15)
+    features = walking(mdp, 15, extra=[(5, 6)])
+    policy = expert(without(mdp, states=(5, 6)), features, [-2.0, 3.0]).policy
+    seen = tacit.simulate(mdp, policy, trajectories=80, steps=400, seed=0)
+    recovery = tacit.Likelihood(free_reward=True).fit(mdp, features, seen, throw=False)
+    told = [f for f in recovery.identification.findings if f.kind is Kind.FORBIDDEN]
+    assert [f.about.feature for f in told] == ["set 0"]
+    assert [one.name for one in (*recovery.forbidden, *recovery.undecided)] == ["set 0"]
+    assert recovery.available is None
+
+
+def test_bad_input_is_one_clear_line():
+    mdp, features, weights, seen = forbidding()
+    for options, said in (
+        ({"candidates": ("state",)}, "candidates must be of"),
+        ({"candidates": ()}, "no candidates"),
+        ({"level": 1.0}, "level must be in"),
+        ({"temperature": 1.0}, "units of a known reward"),
+        ({"reward": [0.0, 0.0]}, "not all 0"),
+        ({"reward": weights, "temperature": -1.0}, "positive number"),
+        ({"groups": {"a": [0.5]}}, "whole numbers"),
+    ):
+        with pytest.raises(InvalidModel, match=said):
+            tacit.Forbidden(**options)
+    for options, said in (
+        ({"reward": [1.0]}, r"shape \(2,\)"),
+        ({"groups": {"a": [25]}}, "group 'a' has 25"),
+        ({"groups": {"a": []}}, "holds none"),
+        ({"groups": {"a": [11], "b": [12, 11]}}, "'a' and 'b' both hold state 11"),
+        ({"groups": {"a": [(11, 0)], "b": [11]}}, "both hold state 11"),
+        ({"groups": {"a": [0]}}, "episode 0, step 0 takes action"),
+        ({"groups": {"a": [24]}}, r"episode 0, step \d+ takes action"),
+    ):
+        with pytest.raises(InvalidModel, match=said):
+            tacit.Forbidden(**{"reward": weights, "temperature": 1.0} | options).fit(
+                mdp, features, seen
+            )
+    taken = tacit.Forbidden(reward=weights, temperature=1.0, candidates=("actions",))
+    chain = grid(2, 3, moves=4)
+    policy = expert(chain, walking(chain, 3), weights).policy
+    walks = tacit.simulate(chain, policy, trajectories=200, steps=400, seed=0)
+    with pytest.raises(InvalidModel, match="no demonstration takes; all 4"):
+        taken.fit(chain, walking(chain, 3), walks)
+    with pytest.raises(tacit.InvalidDemonstrations):
+        tacit.Forbidden(reward=weights).fit(mdp, features, "nothing")
+
+
+TRUE = {f"state {s}" for s in (31, 39, 41, 47, 51)} | {"action 4", "action 5", "blue", "green"}
+# Sets of demonstrations, and the recall that the data allow.
+SETS = {1: (10, 0.55), 20: (2, 7 / 9), 100: (2, 7 / 9)}
+
+
+def scobee(data):
+    """Scobee and Sastry's grid: (world, features, ten sets of (states, actions))."""
+    path = data / "scobee" / "scobee_example_trajectories.json"
+    if not path.exists():
+        pytest.skip("TACIT_DATA does not hold Scobee and Sastry's trajectories")
+    sets = json.loads(path.read_text())[0]["trajs"]
+    mdp = grid(9, 8)
+    return (
+        mdp,
+        walking(mdp, 8),
+        [list(zip(one["state_seq"], one["action_seq"], strict=True)) for one in sets],
+    )
+
+
+COLOURS = {"blue": [4, 13, 22], "green": [58, 67, 76]}
+
+
+def test_the_nine_by_nine_grid_of_scobee_and_sastry(data):
+    mdp, features, sets = scobee(data)
+    estimator = tacit.Forbidden(
+        reward=[-4.0, 10.0], temperature=1.0, candidates=("states", "actions"), groups=COLOURS
+    )
+    for n, (many, recall) in SETS.items():
+        wrong, found = [], []
+        for trips in sets[:many]:
+            seen = tacit.Demonstrations.from_trajectories(trips[:n], ended=[True] * n)
+            recovery = estimator.fit(mdp, features, seen)
+            names = {one.name for one in recovery.forbidden}
+            wrong.append(len(names - TRUE) / max(len(names), 1))
+            found.append(len(names & TRUE) / 9)
+            assert {"state 51", "green"} <= {one.name for one in recovery.undecided}
+            assert n < 100 or recovery.goodness.adequate
+        assert np.mean(wrong) <= (0.05 if n == 1 else 0.0)
+        assert np.mean(found) >= recall - 1e-12
+
+
+def test_wrong_step_costs_on_that_grid_do_not_fit(data):
+    mdp, _, sets = scobee(data)
+    step = np.zeros((81, 8, 2))
+    step[:, :, 0] = np.where(np.arange(8) < 4, 1.0, np.sqrt(2.0))
+    step[8, :, 0], step[8, :, 1] = 0.0, 1.0
+    estimator = tacit.Forbidden(
+        reward=[-4.0, 10.0], temperature=1.0, candidates=("states", "actions"), groups=COLOURS
+    )
+    seen = tacit.Demonstrations.from_trajectories(sets[0], ended=[True] * 100)
+    recovery = estimator.fit(mdp, tacit.Features(step), seen)
+    assert not recovery.goodness.adequate
+    assert any(f.kind is Kind.MISFIT for f in recovery.identification.findings)
