@@ -189,7 +189,7 @@ def test_what_is_forbidden_is_found_and_nothing_else(known):
     assert not recovery.solution.policy[~recovery.available].any()
     # All trips reach the goal: only the cost of a step is told.
     assert recovery.reward_weights[0] / recovery.temperature == pytest.approx(-2.0, abs=0.5)
-    assert recovery.goodness.adequate
+    assert recovery.goodness.p_value > 0.001  # one draw
     open_names = {one.name for one in recovery.undecided}
     assert not open_names & names
     assert not open_names & {"state 11", "state 12"}  # settled by their set
