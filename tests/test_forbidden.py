@@ -10,8 +10,7 @@ import pytest
 import tacit
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import Kind
-from tacit.inverse.hard.candidates import Seen, candidates_of, close
-from tacit.inverse.hard.selection import avoidance
+from tacit.inverse.hard.candidates import Seen, avoidance, candidates_of, close
 
 MOVES = [(0, -1), (0, 1), (1, 0), (-1, 0), (1, -1), (1, 1), (-1, -1), (-1, 1)]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tacit.engine.kernels.policies import bracket, iterate, search
 from tacit.engine.kernels.soft_backup import NOTHING
-from tacit.engine.linear_program import LinearProgram
+from tacit.forward.occupancy_lp import LinearProgram
 from tacit.forward.solution import Infeasibility
 from tacit.forward.undiscounted import Column, undiscounted_column
 from tacit.model.mdp import MDP

@@ -3,6 +3,11 @@
 A candidate is a set of pairs (state, action) that are not taken and of states that are not entered.
 In a world without it, what leads for certain into a forbidden state or into a dead end is not there
 either: `Closure` finds all of that.
+
+If a set C is allowed, the chance that a trajectory avoids it is h(start), with
+h(s) = sum over a not in C of pi(a|s) sum p h and h(end) = 1; a trajectory that was cut off after T
+steps needs T products instead. The p-value of "C is allowed" is the product over trajectories. For
+complete trips in a world without chance it equals exp(-gain in log-likelihood) by forbidding C.
 """
 
 from __future__ import annotations
@@ -26,6 +31,13 @@ KINDS = ("states", "actions", "features", "pairs")
 VALUES = 6
 # Shares of the pairs below and above which the level sets of a feature lie.
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+# Entries of the arrays of one block of candidates.
+AT_ONCE = 4_000_000
+# States up to which chains are dense.
+DENSE = 300
+# A chain that cannot leave some states leaves them so often, which makes its system regular.
+LEAK = 1e-14
 
 # A named group: states, or pairs of state and action.
 Members = tuple[int, ...] | tuple[tuple[int, int], ...]
@@ -277,3 +289,84 @@ def first_breach(demonstrations: Demonstrations, actions: int, closure: Closure)
         f"episode {demonstrations.episode[row]}, step {demonstrations.step[row]} takes action "
         f"{demonstrations.actions[row]} in state {demonstrations.states[row]}"
     )
+
+
+def avoidance(mdp: MDP, policy: np.ndarray, closure: Closure, seen: Seen) -> np.ndarray:
+    """[K] log-probabilities that the seen starts, under a policy, avoid what each closure removes.
+
+    Args:
+        mdp: the model.
+        policy: [S, A] of the expert to whom all of it is allowed; 0 in the rows of ends.
+        closure: of K worlds.
+        seen: where the trajectories start, and how long they are.
+    """
+    worlds = closure.dead.shape[1]
+    total = np.zeros(worlds)
+    size = mdp.states * max(mdp.actions, mdp.states if mdp.states <= DENSE else 1)
+    block = max(1, AT_ONCE // size)
+    for begin in range(0, worlds, block):
+        part = slice(begin, begin + block)
+        weights = policy.reshape(-1, 1) * ~closure.removed[:, part]
+        total[part] = _complete(mdp, policy, weights, closure.dead[:, part], seen)
+        total[part] += _cut_off(mdp, weights, closure.dead[:, part], seen)
+    return total
+
+
+def _complete(
+    mdp: MDP, policy: np.ndarray, weights: np.ndarray, dead: np.ndarray, seen: Seen
+) -> np.ndarray:
+    """[K] the part of `avoidance` of trajectories that came to their end; weights are [S * A, K].
+
+    Given that they came there, which in a world without a discount they do for certain.
+    """
+    starts = seen.starts[seen.lengths == 0]
+    if not len(starts):
+        return np.zeros(dead.shape[1])
+    stop = mdp.ends | mdp.absorbing
+    every = np.zeros((mdp.states, 1), bool)
+    ending = _solved(mdp, policy.reshape(-1, 1), every, stop)
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.minimum(_solved(mdp, weights, dead, stop) / ending, 1.0))
+    return logs[starts].sum(axis=0)
+
+
+def _solved(mdp: MDP, weights: np.ndarray, dead: np.ndarray, stop: np.ndarray) -> np.ndarray:
+    """[S, K] chances to come to a stop [S] by weights [S * A, K], past what is dead [S, K]."""
+    from scipy.sparse import csr_array, eye_array
+    from scipy.sparse.linalg import splu
+
+    worlds, shape = dead.shape[1], (mdp.states, mdp.actions)
+    target = (stop[:, None] & ~dead).astype(np.float64)
+    going = ~(stop[:, None] | dead)
+    if mdp.states <= DENSE:
+        table = (weights.reshape(*shape, worlds) * going[:, None]).transpose(2, 0, 1)
+        chains = np.einsum("ksa,sat->kst", table, mdp.dense(), optimize=True)
+        systems = np.eye(mdp.states) - (1.0 - LEAK) * chains
+        return np.linalg.solve(systems, target.T[:, :, None])[:, :, 0].T.clip(0.0)
+    found, moves = np.empty((mdp.states, worlds)), mdp.sparse()
+    rows = np.repeat(np.arange(mdp.states), mdp.actions)
+    for k in range(worlds):
+        own = weights[:, k] * np.repeat(going[:, k], mdp.actions)
+        choose = csr_array((own, (rows, np.arange(len(own)))), (mdp.states, len(own)))
+        system = eye_array(mdp.states) - (1.0 - LEAK) * (choose @ moves)
+        found[:, k] = splu(system.tocsc()).solve(target[:, k])
+    return found.clip(0.0)
+
+
+def _cut_off(mdp: MDP, weights: np.ndarray, dead: np.ndarray, seen: Seen) -> np.ndarray:
+    """[K] the part of `avoidance` of trajectories that were cut off: as many steps as they have."""
+    total = np.zeros(dead.shape[1])
+    longest = int(seen.lengths.max(initial=0))
+    if longest == 0:
+        return total
+    moves, shape = mdp.sparse(), (mdp.states, mdp.actions, dead.shape[1])
+    h = (~dead).astype(np.float64)
+    for step in range(1, longest + 1):
+        h_next = (weights * (moves @ h)).reshape(shape).sum(axis=1)
+        h_next[mdp.ends] = 1.0
+        h = np.where(dead, 0.0, h_next)
+        starts = seen.starts[seen.lengths == step]
+        if len(starts):
+            with np.errstate(divide="ignore"):
+                total += np.log(np.minimum(h, 1.0))[starts].sum(axis=0)
+    return total

@@ -1,11 +1,14 @@
 """Hard constraints: what nobody with this reward would have left undone by chance.
 
-The p-values and the selection are in `selection.py`, what may be forbidden in `candidates.py`.
+The p-value of a candidate is the chance h to avoid it where no demonstration takes it and 1
+otherwise, and h is known beforehand: testing only the candidates with the smallest h, as long as
+these add up to at most the level, errs with at most that chance. Every candidate counts, whether it
+was taken or not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,38 +17,152 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import SoftDual
-from tacit.forward.solution import Status
-from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
-from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly
-from tacit.inverse.findings import Finding, Kind, chance, data_findings, listed
+from tacit.inverse.expectations import check_task
+from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly, known_expert
+from tacit.inverse.findings import Finding, Kind, chance, listed
 from tacit.inverse.hard.candidates import (
     KINDS,
     Candidate,
+    Closure,
     Members,
     Seen,
+    avoidance,
     candidates_of,
     close,
     first_breach,
 )
-from tacit.inverse.hard.selection import MOST, Selection
-from tacit.inverse.identification import unidentified
-from tacit.inverse.noisy.goodness import noisy_goodness
-from tacit.inverse.noisy.steps import choices
-from tacit.inverse.recovery import (
-    HardConstraint,
-    History,
-    Recovery,
-    RecoveryCertificate,
-    action_log_likelihoods,
-    delivered,
-    status_of,
-)
+from tacit.inverse.recovery import HardConstraint, Recovery, delivered
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import numbers, read_only
 
 # Candidates named in the sentence on what is undecided.
 NAMED = 5
+# Demonstrations beyond which nobody will wait for a decision.
+MOST = 10**9
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class World:
+    """One world without the chosen candidates, and what it says of all.
+
+    Attributes:
+        mdp: the world, with the mask.
+        own: what is gone in it.
+        closure: what would be gone without each candidate, too.
+        logs: [K] log p-values of "this candidate is allowed", given that the chosen are not.
+        broken: [K] bool, whether a demonstration contradicts the candidate.
+        idle: [K] bool, whether nothing more is gone without the candidate.
+    """
+
+    mdp: MDP
+    own: Closure
+    closure: Closure
+    logs: np.ndarray
+    broken: np.ndarray
+    idle: np.ndarray
+
+    def tested(self, level: float) -> np.ndarray:
+        """[K] bool, the candidates whose p-values, the smallest first, add up to at most level."""
+        order = np.argsort(self.logs, kind="stable")
+        tested = np.zeros(len(order), bool)
+        tested[order] = np.cumsum(np.exp(self.logs[order])) <= level
+        return tested & (self.logs < 0.0)
+
+    def demonstrations_needed(self, k: int, episodes: int, level: float) -> float:
+        """Demonstrations like these after which candidate k would be tested; infinite if never."""
+        rates = self.logs / episodes
+        others = rates[rates <= rates[k]]
+        if not others.max() < -np.log(2.0) / MOST:
+            return np.inf
+        low, high = 0, 1
+        while np.exp(high * others).sum() > level:
+            low, high = high, 2 * high
+            if high > MOST:
+                return np.inf
+        while high - low > 1:
+            middle = (low + high) // 2
+            if np.exp(middle * others).sum() > level:
+                low = middle
+            else:
+                high = middle
+        return float(high)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Selection:
+    """Forward selection among candidates.
+
+    Attributes:
+        mdp: the model, with everything allowed.
+        candidates: K of them.
+        seen: what the demonstrations did.
+        policy: (world) -> [S, A] what the demonstrator would do there, 0 in the rows of ends.
+        level: of the tests.
+        worlds: those met so far, by the numbers of the candidates that they are without.
+    """
+
+    mdp: MDP
+    candidates: list[Candidate]
+    seen: Seen
+    policy: Callable[[MDP], np.ndarray]
+    level: float
+    worlds: dict[frozenset[int], World] = field(default_factory=dict)
+
+    def world(self, chosen: Sequence[int]) -> World:
+        """The world without the chosen candidates."""
+        key = frozenset(chosen)
+        if key not in self.worlds:
+            base = [self.candidates[k] for k in sorted(key)]
+            own = close(self.mdp, [base])
+            closure = close(self.mdp, [[*base, one] for one in self.candidates])
+            there = self.mdp.available & ~own.removed.reshape(self.mdp.available.shape)
+            mdp = replace(self.mdp, available=there) if own.removed.any() else self.mdp
+            policy = self.policy(mdp)
+            self.worlds[key] = World(
+                mdp=mdp,
+                own=own,
+                closure=closure,
+                logs=avoidance(mdp, policy, closure, self.seen),
+                broken=closure.broken_by(self.seen),
+                idle=closure.within(own),
+            )
+        return self.worlds[key]
+
+    def select(self) -> list[int]:
+        """The forbidden candidates, in the order in which they were found."""
+        chosen: list[int] = []
+        while (best := self._best(chosen)) is not None:
+            chosen.append(best)
+        while len(chosen) > 1:
+            p_values = self.p_values(chosen)
+            worst = int(np.argmax(p_values))
+            if p_values[worst] <= self.level:
+                break
+            chosen.pop(worst)
+        return chosen
+
+    def _best(self, chosen: list[int]) -> int | None:
+        """The next candidate: the smallest set that explains what the least likely one does."""
+        world, level = self.world(chosen), self.level
+        found = np.flatnonzero(world.tested(level) & ~world.broken & ~world.idle)
+        if not len(found):
+            return None
+        found = found[np.argsort(world.logs[found], kind="stable")]
+        best = int(found[0])
+        for k in found[1:].tolist():
+            # All that is gone without the smaller one is gone without the larger, too.
+            nested = bool(world.closure.one(k).within(world.closure.one(best))[0])
+            if nested and not self.world([*chosen, k]).tested(level)[best]:
+                best = k
+        return best
+
+    def p_values(self, chosen: Sequence[int]) -> list[float]:
+        """Of "this one is allowed", given that the other chosen ones are not."""
+        return [
+            float(np.exp(self.world([other for other in chosen if other != k]).logs[k]))
+            for k in chosen
+        ]
 
 
 @dataclass(frozen=True)
@@ -110,7 +227,14 @@ class Forbidden:
         Features are those of the reward alone.
         """
         if self.reward is not None and self.temperature is not None:
-            return _known_expert(self, mdp, features, demonstrations)
+            return known_expert(
+                mdp,
+                features,
+                demonstrations,
+                reward_weights=self.reward,
+                solver=SoftDual(self.temperature, self.tolerance, self.max_steps),
+                level=self.level,
+            )
         if self.reward is not None:
             return self._known().fit(mdp, features, demonstrations, throw=False)
         only = RewardOnly(free_reward=True, tolerance=self.tolerance, max_steps=self.max_steps)
@@ -151,60 +275,6 @@ class Forbidden:
         chosen = search.select()
         recovery = self.expert(search.world(chosen).mdp, alone, demonstrations)
         return delivered(_reported(self, search, chosen, recovery), throw)
-
-
-def _known_expert(
-    options: Forbidden, mdp: MDP, features: Features, demonstrations: Demonstrations
-) -> Recovery:
-    """The recovery of an expert of whom all is known but what is forbidden, tested for its fit."""
-    given = np.array(options.reward)
-    size = float(np.abs(given).sum())
-    weights, noise = given / size, options.temperature / size  # type: ignore[operator]
-    objective = features.objective(weights)
-    solver = SoftDual(noise, options.tolerance, options.max_steps)
-    solution = solver.solve(mdp, objective, throw=False)
-    counts = demonstrations.counts(mdp)
-    likely, null = action_log_likelihoods(counts, solution.policy, mdp.choices)
-    goodness = noisy_goodness(
-        demonstrations,
-        counts=counts,
-        policy=solution.policy,
-        scores=np.zeros((1, *counts.shape)),  # nothing was fitted
-        free=np.zeros(1, bool),
-        choices=choices(mdp),
-        level=options.level,
-    )
-    said = (
-        *goodness.findings(),
-        Finding("Reward weights and temperature were given."),
-        *data_findings(mdp, demonstrations),
-    )
-    blank = unidentified(weights, [], active=[], findings=said)
-    return Recovery(
-        reward_weights=weights,
-        cost_weights=[],
-        multipliers=np.zeros(0),
-        budgets=np.zeros(0),
-        temperature=noise,
-        objective=objective,
-        solution=solution,
-        status=status_of(converged=solution.status is Status.CONVERGED),
-        certificate=RecoveryCertificate.of(
-            expectations_from_start(mdp, features, demonstrations),
-            pull_back(features, solution.visitation),
-        ),
-        history=History({"loss": [-likely]}),
-        identification=replace(
-            blank,
-            reward_intervals=np.stack([weights, weights], axis=1),
-            reward_standard_errors=np.zeros(len(weights)),
-        ),
-        reward_names=features.reward_names,
-        log_likelihood=likely,
-        null_log_likelihood=null,
-        observed_steps=demonstrations.steps,
-        goodness=goodness,
-    )
 
 
 def _members(name: str, given: Sequence[int] | Sequence[tuple[int, int]]) -> Members:

@@ -17,10 +17,9 @@ from tacit.engine.smooth_dual import Dual, Point
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.flows import Journeys, Network, Sums, Worlds, added
-from tacit.inverse.noisy.boltzmann import LARGEST, RESCUE, Fit
+from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, Fit, finite_start
 from tacit.inverse.noisy.coordinates import split
 from tacit.inverse.noisy.evidence import VISIBLE, Evidence
-from tacit.inverse.noisy.existence import NOWHERE, finite_start
 from tacit.inverse.noisy.inference import CLUSTERS, FLAT, SUSPICIOUS, Errors, bisected, undecided
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import DRAWS, activity_p_value, prune

@@ -212,6 +212,10 @@ class TripsRecovery(Recovery):
         goodness: whether the model fits what was seen, and where it does not.
         lapses: the share of random steps, where the estimator allows for them; the policy of
             `solution` is that of the other steps.
+        forbidden: what the demonstrator never does although its reward would have it done.
+        undecided: what no demonstration does, and may or may not be forbidden.
+        available: [S, A] bool, the actions of the world without what is forbidden; None where no
+            hard constraint was sought.
         network: the model of the trips.
         features: what reward and costs are made of.
         discount: of the trips.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tacit.engine.linear_program import new_highs, run
+from tacit.forward.occupancy_lp import new_highs, run
 from tacit.forward.pricing import Column
 from tacit.inverse.optimal.cone import Cone, Matrix, full_forms, rows, slack, total, values
 
