@@ -74,7 +74,20 @@ def test_impossible_moves_are_told_with_the_worst_first(tmp_path, capsys):
     problem = tacit.runs.Problem.load(place)
     moves = impossible_moves(problem.mdp, problem.demonstrations, problem.layout)
     assert moves == [("hall", "wait", "sun room", 6), ("hall", "wait", "Küche", 3)]
-    code, out, _ = check(capsys, place)
+    code, out, errors = check(capsys, place)
+    assert (code, len(errors)) == (2, 1)
+    assert "9 observed moves have probability 0 (hall by wait to sun room, 6 times" in errors[0]
+    assert "--allow-impossible" in errors[0]
+    assert "ok: the problem" not in out
+    words = ["recover", str(place), "--out", str(tmp_path / "run"), "--no-report", "--quiet"]
+    assert cli.main(words) == 2
+    assert "9 observed moves have probability 0" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+    assert cli.main([*words, "--allow-impossible", "--holdout", "0.3"]) == 0
+    findings = tacit.Recovery.load(tmp_path / "run").identification.findings
+    assert [one.about.number for one in findings if one.about.trajectory == 0] == [9]
+    capsys.readouterr()
+    code, out, _ = check(capsys, place, "--allow-impossible")
     assert code == 0
     assert "9 observed moves have probability 0" in out
     assert "hall by wait to sun room, 6 times; hall by wait to Küche, 3 times" in out

@@ -81,7 +81,17 @@ def test_moves_that_cannot_happen_are_found_with_their_place():
     mdp = tacit.MDP(transitions, [1.0, 0.0, 0.0], 0.9)
     features = tacit.Features(np.eye(3))
     seen = tacit.Demonstrations.from_trajectories([([0, 1], [0, 0]), ([0, 2, 0], [0, 1, 0])])
-    found = tacit.recover(mdp, features, seen, estimator=tacit.Likelihood(), throw=False)
+    likelihood = tacit.Likelihood()
+    for tasks in ((mdp, features, seen), ([tacit.Task(mdp, features, seen)],)):
+        with pytest.raises(
+            tacit.InvalidDemonstrations, match="2 have none, the first in episode 1"
+        ):
+            tacit.recover(*tasks, estimator=likelihood)
+    with pytest.raises(tacit.InvalidDemonstrations, match="from state 0 by action 0 to state 2"):
+        tacit.many.recover_each([tacit.Task(mdp, features, seen)], workers=1)
+    found = tacit.recover(
+        mdp, features, seen, estimator=likelihood, allow_impossible=True, throw=False
+    )
     said = finding(found, Kind.MISFIT, trajectory=1, state=0, action=0)
     assert said.about.number == 2
     assert "step 0" in said
@@ -89,6 +99,21 @@ def test_moves_that_cannot_happen_are_found_with_their_place():
     odd = tacit.Demonstrations.from_trajectories([([1, 1], [0, 1]), ([0, 1], [0, 0])])
     found = tacit.recover(mdp, features, odd, estimator=tacit.Likelihood(), throw=False)
     assert finding(found, Kind.MISFIT, trajectory=0, state=1, action=None).about.number == 1
+
+
+def test_the_last_move_counts_and_estimated_dynamics_may_be_wrong():
+    counts = np.zeros((2, 2, 2))
+    counts[0, :, 0] = counts[1, :, 1] = 5
+    given = tacit.MDP(counts / 5, [1.0, 0.0], 0.9)
+    features = tacit.Features(np.eye(2))
+    seen = tacit.Demonstrations.from_trajectories([([0, 0, 1], [0, 1])])
+    with pytest.raises(tacit.InvalidDemonstrations, match="step 1: from state 0 by action 1 to"):
+        tacit.recover(given, features, seen)
+    guessed = tacit.MDP.from_transitions(
+        [0, 0, 1, 1], [0, 1, 0, 1], [0, 0, 1, 1], initial=[1.0, 0.0], discount=0.9, prior=0.0
+    )
+    found = tacit.recover(guessed, features, seen, throw=False)
+    assert finding(found, Kind.MISFIT, trajectory=0, state=0, action=1).about.number == 1
 
 
 def test_what_is_no_estimator_or_solver_is_refused_in_one_line(watched):

@@ -209,6 +209,8 @@ def test_blocks_of_any_size_give_the_same_rows_and_lines(tmp_path, monkeypatch):
     path = written(tmp_path, HEAD + rows)
     assert Demonstrations.load(path).episodes == 22
     path = written(tmp_path, HEAD + rows + "007,0,1,0\n")
+    refused(lambda: Demonstrations.load(path), "'007': write 7", "line 68")
+    path = written(tmp_path, HEAD + rows + "7,0,1,0\n")
     refused(lambda: Demonstrations.load(path), "episode 7 goes from step 0 to 0", "line 68")
 
 
@@ -313,6 +315,20 @@ FAULTS = [
     (b"PK\x03\x04" + b"x" * 40, ["text table", "zip"]),
     (pickle.dumps({"state": [1]}), ["pickle", "never loaded"]),
     (HEAD + "0,0,1,0\n\x1f\x8b\x08\x00\n", ["line 3"]),
+    (HEAD + "0,0,1,0\n00,0,1,0\n", ["line 3", "episode", "plainly", "'00'", "write 0"]),
+    (HEAD + "00,0,1,0\n0,1,1,0\n", ["line 2", "episode", "plainly", "'00'"]),
+    (HEAD + "100,0,1,0\n007,0,1,0\n", ["line 3", "episode", "'007'", "write 7"]),
+    (HEAD + "1,0,1,0\n+1,1,1,0\n", ["line 3", "episode", "'+1'", "write 1"]),
+    (HEAD + "0,0,1,0\n-0,1,1,0\n", ["line 3", "episode", "'-0'"]),
+    (HEAD + 'x,0,1,0\n"00",0,1,0\n', ["line 3", "episode", "'00'"]),
+    ("episode,st\x00ep,state,action\n0,0,1,1\n", ["line 1", "name the columns", "damaged"]),
+    ("\x1b[1mepisode,step,state,action\n0,0,1,1\n", ["line 1", "name the columns"]),
+    ("episode,step,state,action,\ufffd\n0,0,1,1,1\n", ["line 1", "name the columns"]),
+    ('episode,"step,state,action\n0,0,1,1\n', ["line 1", "name the columns", "quote"]),
+    ("episode,step\rstate,action\n0,0,1,1\n", ["line 1", "name the columns"]),
+    (HEAD + "0,0,1,0\n0,1,1\r2,0\n", ["line 3", "carriage return"]),
+    (HEAD + "0,0,1,0\r\n0,1\r,1,0\r\n", ["line 3", "carriage return"]),
+    (HEAD + '0,0,1,0\n"a\r\nb",1,1,0\n', ["line 3", "episode", "carriage return"]),
 ]
 
 
@@ -407,6 +423,29 @@ def test_small_whole_numbers_of_any_width_are_read_from_parquet(tmp_path, truste
     seen = Demonstrations.load(path)
     assert columns(seen) == ([1, 2], [0, 1], [0, 2])
     assert seen.ended.tolist() == [True]
+
+
+def test_texts_of_parquet_are_held_to_the_same(tmp_path, trusted):
+    path, good = tmp_path / "rows.parquet", {"state": [1, 2], "action": [0, 0]}
+    for episode, words in (["0", "00"], "plainly"), (["a", "a\rb"], "carriage return"):
+        pl.DataFrame({"episode": episode, **good}).write_parquet(path)
+        refused(lambda: Demonstrations.load(path), str(path), "row 2", "episode", words)
+
+
+def test_large_files_made_elsewhere_are_tried_out_too(tmp_path, capfd):
+    """Damage in the middle of 3 MiB is met by another process, and no panic is shown."""
+    path = tmp_path / "rows.parquet"
+    rng = np.random.default_rng(0)
+    rows = {"episode": np.arange(200_000) // 10, "state": rng.integers(0, 2**31, 200_000)}
+    frame = pl.DataFrame({**rows, "action": rng.integers(0, 2**31, 200_000)})
+    frame.write_parquet(path, compression="uncompressed", row_group_size=50_000)
+    content = path.read_bytes()
+    assert len(content) > 2**21
+    assert Demonstrations.load(path).steps == 200_000
+    for at in (4, len(content) - 400):  # the head of a page, and the footer
+        path.write_bytes(content[:at] + b"\xff" * 48 + content[at + 48 :])
+        refused(lambda: Demonstrations.load(path), str(path), "read", kind=OSError)
+    assert capfd.readouterr().err == ""
 
 
 def test_every_flipped_byte_of_our_own_parquet_is_noticed(tmp_path, trusted):

@@ -198,7 +198,7 @@ def test_a_run_is_not_lost_by_mistake_and_not_mixed_up(tmp_path, asked, capsys):
     assert "--resume continues it, --overwrite begins again" in refused(code=4)
     assert "setting seed: 0 there, 1 now" in refused("--resume", "--seed", "1")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tacit.folders.runs.versions", lambda: {"tacit": "0.0.9"})
+        patched.setattr("tacit.folders.resume.versions", lambda: {"tacit": "0.0.9"})
         assert "version tacit: 0.1.0 there, 0.0.9 now" in refused("--resume")
     seen = problem("exact").demonstrations
     (tmp_path / "problem" / "demonstrations.parquet").unlink()

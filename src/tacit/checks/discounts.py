@@ -198,7 +198,14 @@ def discount_profile(
     counts = counts_of(mdp, demonstrations)
     recoveries, likelihood, optimal = [], [], []
     for world in worlds:
-        found = recover(world, features, demonstrations, estimator=estimator, throw=False)
+        found = recover(
+            world,
+            features,
+            demonstrations,
+            estimator=estimator,
+            allow_impossible=True,  # or it was refused when this question was not asked yet
+            throw=False,
+        )
         recoveries.append(found)
         likelihood.append(
             _log_likelihood(world, features, demonstrations, estimator, found, counts)

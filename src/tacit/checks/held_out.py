@@ -152,15 +152,15 @@ def holdout(
     held[np.random.default_rng(seed).choice(count, number, replace=False)] = True
     rest, new = demonstrations.select(~held), demonstrations.select(held)
 
-    fitted = recover(mdp, features, rest, estimator=estimator, seed=seed, throw=False)
+    # What must not be was said, or allowed, when everything was recovered.
+    options = {"estimator": estimator, "seed": seed, "allow_impossible": True, "throw": False}
+    fitted = recover(mdp, features, rest, **options)
     baseline = fitted
     if features.constraints:
-        options = RewardOnly(free_reward=getattr(estimator, "free_reward", False))
-        baseline = options.fit(mdp, features, rest, throw=False)
+        plain = RewardOnly(free_reward=getattr(estimator, "free_reward", False))
+        baseline = plain.fit(mdp, features, rest, throw=False)
     if recovery is None:
-        recovery = recover(
-            mdp, features, demonstrations, estimator=estimator, seed=seed, throw=False
-        )
+        recovery = recover(mdp, features, demonstrations, **options)
     ours, reward_only, everything = (
         _by_episode(mdp, one, new) for one in (fitted, baseline, recovery)
     )

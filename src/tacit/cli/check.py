@@ -26,6 +26,8 @@ class Check:
 
     problem: Path
     """folder of the problem"""
+    allow_impossible: bool = False
+    """take observed moves of probability 0 for a warning, as tacit recover then does"""
 
     def run(self, terminal: Terminal) -> Answer:
         """Reads the folder and says everything that there is to say about it."""
@@ -36,17 +38,24 @@ class Check:
 
             found = faults(self.problem, error)
             return Answer((), {"problem": self.problem, "ok": False, "errors": found}, 2, found)
-        from tacit.folders.check import check_problem, estimate, impossible_moves
+        from tacit.folders.check import (
+            check_problem,
+            estimate,
+            impossible_moves,
+            impossible_sentence,
+        )
         from tacit.folders.reading import availability
 
         notes = (*problem.notes, *availability(problem.mdp, problem.layout, self.problem))
         warnings, cost, seen = check_problem(problem), estimate(problem), problem.demonstrations
         moves = [] if seen is None else impossible_moves(problem.mdp, seen, problem.layout)
+        said = "" if seen is None or self.allow_impossible else impossible_sentence(problem, seen)
+        refused = [f"{self.problem}: {said}"] if said else []
         heads = ("state", "action", "next_state", "count")
         data: dict[str, object] = {
             "problem": self.problem,
-            "ok": True,
-            "errors": [],
+            "ok": not refused,
+            "errors": refused,
             "warnings": warnings,
             "notes": notes,
             "findings": [finding_data(note) for note in (*notes, *warnings)],
@@ -69,6 +78,8 @@ class Check:
             }
             parts.append(cost.sentence)
         count = f"{len(warnings)} warning{'' if len(warnings) == 1 else 's'}"
+        if refused:
+            return Answer(parts, data, 2, refused)
         parts.append(f"ok: the problem can be used ({count if warnings else 'no warnings'})")
         return Answer(parts, data)
 

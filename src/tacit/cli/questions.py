@@ -19,7 +19,12 @@ DRAWS, SMALL = 20, 5000
 
 
 def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations) -> None:
-    """Raises, before any long fit, where these data cannot answer what is asked afterwards."""
+    """Raises, before any long fit, where these data cannot answer what is asked."""
+    if not arguments.allow_impossible:
+        from tacit.folders.check import impossible_sentence
+
+        if said := impossible_sentence(problem, seen):
+            raise InvalidDemonstrations(f"{arguments.problem}: {said}")
     if arguments.groups:
         if seen.groups is None:
             raise InvalidDemonstrations(

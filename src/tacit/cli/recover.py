@@ -34,7 +34,16 @@ OPTIONS = (
     "temperature",
 )
 # Arguments that the result does not depend on.
-ELSEWHERE = ("problem", "out", "resume", "overwrite", "break_lock", "strict", "no_report")
+ELSEWHERE = (
+    "problem",
+    "out",
+    "resume",
+    "overwrite",
+    "break_lock",
+    "allow_impossible",
+    "strict",
+    "no_report",
+)
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,8 @@ class Recover:
     """test whether the groups of the demonstrations share their weights"""
     diagnose: bool = False
     """give up each assumption in turn and say which one the demonstrations contradict"""
+    allow_impossible: bool = False
+    """let observed moves of probability 0 pass, with a finding, instead of refusing them"""
     free_reward: bool = False
     """likelihood, convex, explanation, reward-only: let reward weights be negative"""
     level: Annotated[Optional[float], shown_default("0.05")] = None
@@ -242,6 +253,7 @@ def _fit(
         estimator=estimator,
         bootstrap=arguments.bootstrap,
         seed=arguments.seed,
+        allow_impossible=True,  # refused already, by name, where it is not allowed
         throw=False,
     )
     recovery = widen_intervals(arguments, problem, seen, recovery, estimator)

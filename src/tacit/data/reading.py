@@ -121,6 +121,7 @@ def _read_table(path: Path, reading: Reading) -> Episodes:
     columns = table.read(
         [name for name in known if name in table.names],
         texts=[*texts, *(["action"] if actions.only else [])],
+        plain=["episode"],
         progress=reading.progress,
     )
     episode = columns["episode"]

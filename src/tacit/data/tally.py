@@ -339,20 +339,22 @@ class Moves:
         """The impossible moves and misplaced starts of demonstrations in this world."""
         states, actions = demonstrations.states, demonstrations.actions
         step = demonstrations.step
-        inside = np.flatnonzero(step[1:] > 0)  # rows followed by a row of the same episode
+        after = np.append(states[1:], -1)
+        after[demonstrations.offsets[1:] - 1] = demonstrations.final_states
+        inside = np.flatnonzero(after >= 0)  # rows of which the next state is known
         bad, first = 0, -1
         for rows in np.array_split(inside, max(1, len(inside) // AT_ONCE)):
             lists = mdp.transitions.states[states[rows], actions[rows]]
             chances = mdp.transitions.probabilities[states[rows], actions[rows]]
-            met = ((lists == states[rows + 1][:, None]) & (chances > 0)).any(axis=1)
+            met = ((lists == after[rows][:, None]) & (chances > 0)).any(axis=1)
             if not met.all():
                 first = int(rows[~met][0]) if first < 0 else first
                 bad += int((~met).sum())
         move = None
         if bad:
             episode = int(np.searchsorted(demonstrations.offsets, first, side="right")) - 1
-            here, after = int(states[first]), int(states[first + 1])
-            move = (episode, int(step[first]), here, int(actions[first]), after)
+            here, there = int(states[first]), int(after[first])
+            move = (episode, int(step[first]), here, int(actions[first]), there)
         begins = states[demonstrations.offsets[:-1]]
         odd = np.flatnonzero((mdp.initial[begins] == 0) & ~demonstrations.partial)
         start = (int(odd[0]), int(begins[odd[0]])) if len(odd) else None

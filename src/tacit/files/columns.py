@@ -5,7 +5,9 @@ Text is looked at once a distinct value, never once a row, so names cost little 
 
 from __future__ import annotations
 
+import csv
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -140,19 +142,63 @@ def _real(text: str) -> float:
         return np.nan
 
 
+def header_names(text: str, separator: str) -> tuple[str, ...]:
+    """The names of columns in the first line of a text table; () where it cannot be split."""
+    try:
+        fields = next(csv.reader([text], delimiter=separator), [])
+    except csv.Error:
+        return ()
+    return tuple(" ".join(name.split()) for name in fields)
+
+
+def is_garbled(header: str) -> bool:
+    """Whether a line cannot be meant to name columns: controls, lost letters, an open quote."""
+    lost = any(
+        unicodedata.category(letter) in ("Cc", "Cn", "Co", "Cs") and letter != "\t"
+        for letter in header
+    )
+    return lost or "\ufffd" in header or header.count('"') % 2 == 1
+
+
+def _oddly_spelled(content: bytes) -> bool:
+    """Whether some number in a text may have a sign, or zeros that it does not need."""
+    if b"+" in content or b"-0" in content or re.match(rb"0[0-9]", content):
+        return True
+    codes = np.frombuffer(content, np.uint8)
+    digits = codes - ord("0") <= 9
+    odd = codes[1:-1] == ord("0")
+    odd &= digits[2:]
+    odd &= ~digits[:-2]
+    odd &= codes[:-2] != ord(".")
+    return bool(odd.any())
+
+
+def lone_return(content: bytes) -> int:
+    """Where a carriage return stands that ends no line; -1 where none does."""
+    if b"\r" not in content:
+        return -1
+    found = re.search(rb"\r(?!\n)", content)
+    return -1 if found is None else found.start()
+
+
 class Growing:
     """A column that grows batch by batch, each a Polars series.
 
     Attributes:
         name: of the column.
         is_text: whether its cells are texts: some batch was not all numbers, or it was asked for.
+        is_plain: whether numbers must be spelled plainly, so that 0 and 00 are not taken for one.
     """
 
-    def __init__(self, name: str, *, is_text: bool = False) -> None:
-        self.name, self.is_text = name, is_text
+    def __init__(self, name: str, *, is_text: bool = False, is_plain: bool = False) -> None:
+        self.name, self.is_text, self.is_plain = name, is_text, is_plain
         self._keep = is_text  # whether "007" and "7" are two texts
         self._parts: list[np.ndarray] = []
         self._places: dict[str, int] = {}
+
+    def reads_numbers(self, content: bytes) -> bool:
+        """Whether the column of this text may be read as numbers, without a look at its cells."""
+        return not (self.is_text or (self.is_plain and _oddly_spelled(content)))
 
     def add(self, series: polars.Series) -> tuple[int, str] | None:
         """Appends a batch; (row, what is wrong) where a column cannot hold it."""
@@ -164,8 +210,8 @@ class Growing:
         ):
             series = series.cast(polars.String)
         if series.dtype == polars.String:
-            self._add_texts(series)
-        elif kind.is_integer() or (not self._keep and (kind.is_float() or kind == polars.Boolean)):
+            return self._add_texts(series)
+        if kind.is_integer() or (not self._keep and (kind.is_float() or kind == polars.Boolean)):
             self._add_numbers(series.to_numpy())
         elif len(series):
             return (
@@ -174,17 +220,30 @@ class Growing:
             )
         return None
 
-    def _add_texts(self, series: polars.Series) -> None:
+    def _add_texts(self, series: polars.Series) -> tuple[int, str] | None:
         import polars
 
         series = series.fill_null("") if series.null_count() else series
         distinct = series.unique(maintain_order=True)
         codes = series.cast(polars.Enum(distinct)).to_physical().to_numpy()
+        broken = distinct.str.contains("\r", literal=True)
+        if broken.any():
+            at = int(np.argmax(broken.to_numpy()[codes]))
+            return at, f"{self.name} must hold no carriage return; got {series[at]!r:.60}"
         texts = [text.strip() for text in distinct.to_list()]
         numbers = [None if self._keep else whole(text) for text in texts]
+        if self.is_plain:
+            odd = [n is not None and str(n) != t for t, n in zip(texts, numbers, strict=True)]
+            if any(odd):
+                at = int(np.argmax(np.array(odd)[codes]))
+                text, number = texts[codes[at]], numbers[codes[at]]
+                return at, (
+                    f"{self.name} must be integers spelled plainly, or names; got {text!r}: "
+                    f"write {number}, or add a letter if it is a name"
+                )
         if texts and None not in numbers:
             self._add_numbers(np.array(numbers, np.int64)[codes])
-            return
+            return None
         if not self.is_text:  # numbers so far
             self.is_text = True
             earlier, self._parts = self._parts, []
@@ -192,6 +251,7 @@ class Growing:
                 self._add_numbers(part)
         pairs = zip(texts, numbers, strict=True)
         self._append([text if number is None else str(number) for text, number in pairs], codes)
+        return None
 
     def _add_numbers(self, values: np.ndarray) -> None:
         if self.is_text:

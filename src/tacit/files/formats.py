@@ -4,9 +4,8 @@ A wrong file is named before anything tries to read it.
 
 A flipped byte is silent in Parquet at best. At worst the engine panics with pages of text, or ends
 the whole process over an absurd allocation. So every file written here carries the SHA-256 of all
-its bytes, looked at before the engine sees any; a file without it is decoded once in a process of
-its own, which may fail as it likes. That takes a fifth of a second, so large files, where the time
-counts, are left to the engine's own checks.
+its bytes, looked at before the engine sees any; a file without it, of whatever size, is decoded
+once in a process of its own, which may fail as it likes.
 """
 
 from __future__ import annotations
@@ -152,7 +151,6 @@ SEAL = "tacit.sha256"
 SEALED = re.compile(re.escape(SEAL.encode()) + rb"\x18\x40(.{64})", re.DOTALL)
 CHUNK = 2**22
 ROWS = 2**20  # of one slice
-TRIED = 2**21  # bytes up to which a file made elsewhere is tried out
 
 # Where the engine cannot be imported there is nothing to try; a size that will be refused anyway
 # is not decoded.
@@ -201,7 +199,7 @@ def check_parquet(path: Path, *, largest: int = LARGEST) -> tuple[tuple[str, ...
         words = "it is cut off or damaged" if found == "Parquet" else f"it is {found}"
         raise OSError(f"{path} is no table that can be read: expected Parquet; {words}")
     footer = min(int.from_bytes(tail[:4], "little") + 8, size)
-    if not _seal_holds(path, size - footer) and size <= TRIED:
+    if not _seal_holds(path, size - footer):
         _try_out(path, largest)
     with readable(path):
         scan = polars.scan_parquet(path, glob=False)

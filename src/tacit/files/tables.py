@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tacit.errors import TacitError
 from tacit.files.atomic import write_atomically, write_bytes
-from tacit.files.columns import Column, Growing, whole
+from tacit.files.columns import Column, Growing, header_names, is_garbled, lone_return, whole
 from tacit.files.formats import (
     LARGEST,
     ROWS,
@@ -111,6 +111,7 @@ class Table:
         names: Iterable[str] | None = None,
         *,
         texts: Collection[str] = (),
+        plain: Collection[str] = (),
         progress: Progress | None = None,
     ) -> dict[str, Column]:
         """The columns by name.
@@ -118,10 +119,11 @@ class Table:
         Args:
             names: of the columns to read; None for all. A row in which all are empty is skipped.
             texts: names of columns that are texts even where every cell is a number.
+            plain: names of columns whose numbers must be spelled plainly.
             progress: called now and then with what is done and what there is to do.
         """
         growing = {
-            name: Growing(name, is_text=name in texts)
+            name: Growing(name, is_text=name in texts, is_plain=name in plain)
             for name in (self.names if names is None else names)
         }
         rows = 0
@@ -208,7 +210,10 @@ class TextTable(Table):
                 f"{path}, line {self.line - 1} must be UTF-8 text that names the columns; "
                 f"got {first[:20]!r}"
             ) from None
-        splits = {separator: _header(text, separator) for separator in SEPARATORS}
+        if is_garbled(text):
+            words = f"got {text[:60]!r}: is it damaged, or a quote left open?"
+            raise error(f"{path}, line {self.line - 1} must name the columns; {words}")
+        splits = {separator: header_names(text, separator) for separator in SEPARATORS}
         # The separator that gives the most expected names; then the one that gives the most names.
         self.separator = max(
             splits, key=lambda one: (len({*splits[one]} & {*expected}), len(splits[one]))
@@ -255,13 +260,16 @@ class TextTable(Table):
         """The frame of a block without its blank rows."""
         import polars
 
+        if (at := lone_return(body)) >= 0:
+            line += body.count(b"\n", 0, at)
+            raise self.error(f"{self.path}, line {line}: a cell must hold no carriage return")
         # Columns go by their place: those that are not read may have any name, even the same.
         places = {str(self.names.index(name)): name for name in columns}
         text = {str(at): polars.String for at in range(len(self.names))}
-        numbers = {at: polars.Int64 for at, name in places.items() if not columns[name].is_text}
+        plain = [at for at, name in places.items() if columns[name].reads_numbers(body)]
         failures = (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError)
         # Numbers are read as such at once where nothing else stands in their column.
-        for schema in (text | numbers, text):
+        for schema in (text | dict.fromkeys(plain, polars.Int64), text):
             if known_format(body):
                 break  # Polars would unpack what looks compressed
             try:
@@ -329,14 +337,6 @@ class TextTable(Table):
         line, fields = self._record(row)
         uneven = fields and len(fields) != len(self.names)
         return self.error(f"{self.path}, line {line}: {self._uneven(fields) if uneven else words}")
-
-
-def _header(text: str, separator: str) -> tuple[str, ...]:
-    try:
-        fields = next(csv.reader([text], delimiter=separator), [])
-    except csv.Error:
-        return ()
-    return tuple(" ".join(name.split()) for name in fields)
 
 
 def _without_blank_rows(frame: polars.DataFrame) -> polars.DataFrame:

@@ -53,16 +53,10 @@ def check_problem(problem: Problem) -> tuple[str, ...]:
 def _of_demonstrations(problem: Problem, seen: Demonstrations) -> list[str]:
     mdp, layout = problem.mdp, problem.layout
     found = []
-    moves = impossible_moves(mdp, seen, layout)
-    if moves:
-        worst = "; ".join(
-            f"{state} by {action} to {following}, {count} times"
-            for state, action, following, count in moves[:NAMED]
-        )
-        total = sum(move[3] for move in moves)
+    if moves := impossible_moves(mdp, seen, layout):
+        worst, total = _worst(moves)
         found.append(
-            f"{total} observed moves have probability 0 in this world ({worst}): "
-            "correct the transitions or the data."
+            f"{total} probability 0 in this world ({worst}): correct the transitions or the data."
         )
     begins = seen.states[seen.offsets[:-1]]
     odd = (mdp.initial[begins] == 0) & ~seen.partial
@@ -144,6 +138,32 @@ def misspelt_actions(counts: np.ndarray, layout: Layout) -> list[str]:
                 "in [names] of problem.toml lists those that there are."
             )
     return found
+
+
+def impossible_sentence(problem: Problem, seen: Demonstrations) -> str:
+    """What is wrong where known dynamics never make a move that was observed; "" where nothing is.
+
+    Estimated dynamics may well be wrong there: that is a warning only.
+    """
+    known = problem.mdp.evidence is None
+    moves = impossible_moves(problem.mdp, seen, problem.layout) if known else []
+    if not moves:
+        return ""
+    worst, total = _worst(moves)
+    return (
+        f"observed moves must have a probability above 0 in this world; {total} probability 0 "
+        f"({worst}): correct the transitions or the data, or give --allow-impossible"
+    )
+
+
+def _worst(moves: list[Move]) -> tuple[str, str]:
+    """(the most frequent of these moves, how many there are), in words."""
+    worst = "; ".join(
+        f"{state} by {action} to {following}, {'once' if count == 1 else f'{count} times'}"
+        for state, action, following, count in moves[:NAMED]
+    )
+    total = sum(move[3] for move in moves)
+    return worst, f"{total} observed {'move has' if total == 1 else 'moves have'}"
 
 
 def impossible_moves(mdp: MDP, seen: Demonstrations, layout: Layout) -> list[Move]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tacit.data.observed import Observed, counts_of, moves_of
+from tacit.errors import InvalidDemonstrations
 from tacit.inverse.expectations import Blocks, Expectations
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -171,6 +172,28 @@ def impossible_moves(mdp: MDP, demonstrations: Observed) -> list[Finding]:
         where = {"trajectory": episode, "state": state}
         findings.append(Finding(said, Kind.MISFIT, **where, number=found.misplaced))
     return findings
+
+
+def check_possible(mdp: MDP, demonstrations: Observed, where: str = "") -> None:
+    """Raises `InvalidDemonstrations` where somebody moved as a known world never does.
+
+    Estimated dynamics may well be wrong there: then it stays a finding.
+
+    Args:
+        mdp: the world.
+        demonstrations: what was seen in it.
+        where: whose demonstrations they are, for the message.
+    """
+    found = None if mdp.evidence is not None else moves_of(mdp, demonstrations)
+    if found is not None and found.move is not None:
+        episode, step, state, action, after = found.move
+        have = "1 has" if found.impossible == 1 else f"{found.impossible} have"
+        raise InvalidDemonstrations(
+            f"{where}every observed move must have a probability above 0 in this world; {have} "
+            f"none, the first in episode {episode}, step {step}: from state {state} by action "
+            f"{action} to state {after}. Correct the transitions or the data, or give "
+            "allow_impossible=True"
+        )
 
 
 def single_minded(counts: np.ndarray, options: np.ndarray | None = None) -> float:

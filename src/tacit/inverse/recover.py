@@ -14,7 +14,7 @@ from tacit.data.observed import Observed, tally_of
 from tacit.engine.progress import Callback, stopped, watching
 from tacit.errors import InvalidModel
 from tacit.inverse.expectations import check_task
-from tacit.inverse.findings import ENOUGH, Finding, Kind, single_minded
+from tacit.inverse.findings import ENOUGH, Finding, Kind, check_possible, single_minded
 from tacit.inverse.recovery import Recovery, delivered, status_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -97,6 +97,7 @@ def recover(
     bootstrap: int = 0,
     seed: int = 0,
     callbacks: Sequence[Callback] = (),
+    allow_impossible: bool = False,
     throw: bool = True,
 ) -> Recovery: ...
 
@@ -108,6 +109,7 @@ def recover(
     demonstrations: Observed,
     *,
     estimator: Mixture,
+    allow_impossible: bool = False,
     throw: bool = True,
 ) -> MixtureRecovery: ...
 
@@ -140,6 +142,7 @@ def recover(
     estimator: Estimator | SharedLikelihood | None = None,
     share_reward: bool = False,
     callbacks: Sequence[Callback] = (),
+    allow_impossible: bool = False,
     throw: bool = True,
 ) -> JointRecovery: ...
 
@@ -154,6 +157,7 @@ def recover(
     bootstrap: int = 0,
     seed: int = 0,
     callbacks: Sequence[Callback] = (),
+    allow_impossible: bool = False,
     throw: bool = True,
 ) -> Recovery | JointRecovery | MixtureRecovery | ShardedRecovery:
     """The `Recovery` of what the demonstrator wants and refuses; of a list of `Task`s, the joint.
@@ -175,6 +179,8 @@ def recover(
         seed: of the resampling, and of the estimator where it is picked.
         callbacks: called with a `tacit.progress.Event` on every step; one that returns True or
             raises `tacit.progress.StopEarly` ends the search, and the recovery says so.
+        allow_impossible: let moves pass to which a known world gives probability 0, as a finding;
+            otherwise they are refused. Where the dynamics are estimated they always pass.
         throw: raise `NotConverged` instead of returning a recovery that says so.
     """
     if hasattr(mdp, "backend"):  # JAX is loaded: a sharded model is made of its arrays
@@ -206,6 +212,10 @@ def recover(
                 raise InvalidModel("several tasks hold their own features and demonstrations")
             if bootstrap:
                 raise InvalidModel("bootstrap works with Convex or Likelihood on one task")
+            mdp = tuple(mdp)
+            for number, task in enumerate(mdp):
+                if hasattr(task, "demonstrations") and not allow_impossible:
+                    check_possible(task.mdp, task.demonstrations, f"task {number}: ")
             joint = recover_tasks(mdp, estimator=estimator, share_reward=share_reward, throw=False)
             return delivered(_say_if_stopped(joint), throw)
         if share_reward:
@@ -215,6 +225,8 @@ def recover(
             raise InvalidModel(
                 f"estimator must be one like Likelihood() or Explanation(); got {estimator!r:.60}"
             )
+        if not allow_impossible:
+            check_possible(mdp, demonstrations)
         findings = []
         if estimator is None:
             estimator, reason = choose(mdp, features, demonstrations)

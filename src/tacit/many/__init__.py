@@ -19,6 +19,7 @@ def recover_each(
     estimator: Estimator | Sequence[Estimator] | None = None,
     workers: int | None = None,
     callbacks: Sequence[Callback] = (),
+    allow_impossible: bool = False,
 ) -> list[Recovery]:
     """The `Recovery` of every task, in their order; each says by its status how it ended.
 
@@ -32,6 +33,7 @@ def recover_each(
             decides by itself.
         callbacks: called with a `tacit.progress.Event` whenever one more is done, in the order of
             the tasks.
+        allow_impossible: let moves of probability 0 pass as findings, as `recover` does.
     """
     tasks = list(tasks)
     for task in tasks:
@@ -43,15 +45,24 @@ def recover_each(
             f"there must be one estimator, or one a task ({len(tasks)}); got {len(estimators)}"
         )
     found: list[Recovery] = []
-    for recovery in each(_recovered, zip(tasks, estimators, strict=True), workers=workers):
+    allowed = [allow_impossible] * len(tasks)
+    pieces = zip(tasks, estimators, allowed, strict=True)
+    for recovery in each(_recovered, pieces, workers=workers):
         found.append(recovery)
         for callback in callbacks:
             callback(Event("tasks", len(found), {"of": float(len(tasks))}))
     return found
 
 
-def _recovered(task: Task, estimator: Estimator | None) -> Recovery:
-    return recover(task.mdp, task.features, task.demonstrations, estimator=estimator, throw=False)
+def _recovered(task: Task, estimator: Estimator | None, allow_impossible: bool) -> Recovery:
+    return recover(
+        task.mdp,
+        task.features,
+        task.demonstrations,
+        estimator=estimator,
+        allow_impossible=allow_impossible,
+        throw=False,
+    )
 
 
 __all__ = ["Batch", "recover_each", "recover_many"]
