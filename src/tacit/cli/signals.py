@@ -24,6 +24,7 @@ from tacit.files.atomic import remove_unfinished
 # Seconds that the code may go on without an event after somebody asked it to end.
 PATIENCE = 2.0
 CODES: dict[int, int] = {signal.SIGINT: 130, signal.SIGTERM: 143}
+KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 class Terminated(BaseException):
@@ -122,6 +123,19 @@ def _received(told: socket.socket) -> bytes:
     return b""
 
 
+def _give_back() -> None:
+    """Has the semaphores of workers removed; else a process that watches them complains later."""
+    from multiprocessing.util import _run_finalizers
+
+    def tidy() -> None:
+        with contextlib.suppress(Exception):
+            _run_finalizers(0)
+
+    thread = threading.Thread(target=tidy, daemon=True)
+    thread.start()
+    thread.join(1.0)
+
+
 def end_at_once(code: int, lines: list[str], answer: str = "") -> None:
     """Ends this process and those that it started, half-written files removed; never comes back.
 
@@ -140,7 +154,9 @@ def end_at_once(code: int, lines: list[str], answer: str = "") -> None:
         from multiprocessing import active_children
 
         for child in active_children():
-            with contextlib.suppress(OSError, ValueError):
-                child.kill()
+            if child.pid is not None:  # by number: those of loky have no `kill`
+                with contextlib.suppress(OSError):
+                    os.kill(child.pid, KILL)
+        _give_back()
     remove_unfinished()
     os._exit(code)
