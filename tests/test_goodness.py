@@ -265,8 +265,10 @@ def test_the_reward_alone_says_its_misfit_first_and_answers_questions():
     # Judged by the reward alone, who is held back by a price does not fit.
     found = tacit.families.RewardOnly().fit(grid().mdp, grid().features, walks(lapsing()))
     assert found.identification.findings[0].kind is Kind.MISFIT
-    low, high = found.identification.interval([1.0, 0.0], [np.zeros(4)])
+    known = found.identification
+    low, high = known.interval([1.0, 0.0], [np.zeros(4)])
     assert low <= found.reward_weights[0] <= high
+    assert (low, high) == tuple(known.reward_intervals[0])
 
 
 def test_the_right_expert_does_not_seem_to_drift_where_its_choices_end_episodes():

@@ -55,15 +55,20 @@ def test_the_data_asked_for_halve_the_widest_interval(watched):
 def test_a_question_about_one_weight_is_its_interval(watched):
     *_, recovery = watched
     known = recovery.identification
-    low, high = known.interval([1.0, 0.0])
-    middle, error = recovery.reward_weights[0], known.reward_standard_errors[0]
-    assert (low + high) / 2 == pytest.approx(middle)
-    assert (high - low) / 2 == pytest.approx(1.959964 * error, rel=1e-6)
+    for j, row in enumerate(known.reward_intervals):
+        assert known.interval(3.0 * np.eye(2)[j]) == tuple(3.0 * row)
+        assert known.interval(-np.eye(2)[j], [np.zeros(4)]) == (-row[1], -row[0])
     # The multiplier is the sum of the priced cost weights.
-    low, high = known.interval([0.0, 0.0], [np.ones(4)])
-    assert (low + high) / 2 == pytest.approx(recovery.multipliers[0])
-    assert (high - low) / 2 == pytest.approx(
-        1.959964 * known.multiplier_standard_errors[0], rel=1e-6
+    assert known.interval([0.0, 0.0], [np.ones(4)]) == tuple(known.multiplier_intervals[0])
+    # All else is the delta method: the difference of two weights that sum to 1 is 2 w - 1.
+    low, high = known.interval([1.0, -1.0])
+    middle, error = recovery.reward_weights[0], known.reward_standard_errors[0]
+    assert (low + high) / 2 == pytest.approx(2 * middle - 1)
+    assert (high - low) / 2 == pytest.approx(2 * 1.959964 * error, rel=1e-6)
+    # Nearly the price, so nearly its delta method: not from the table.
+    near = known.interval([0.0, 0.0], [[1.0, 1.0, 1.0, 1.0 + 1e-9]])
+    assert near[1] - near[0] == pytest.approx(
+        2 * 1.959964 * known.multiplier_standard_errors[0], rel=1e-6
     )
     # Reward weights sum to one whatever the data say.
     assert known.interval([1.0, 1.0]) == pytest.approx((1.0, 1.0), abs=1e-9)

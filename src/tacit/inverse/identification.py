@@ -75,6 +75,9 @@ class Identification:
         """Least and largest reward_direction . w + sum_k multiplier_k * cost_directions[k] . w_k.
 
         w are the reward weights, w_k those of constraint k. NaN where the estimator cannot tell.
+        Multiples of one reward weight or of one price have the interval of the table. All else is
+        exact for an `Explanation`; for a noisy expert it is the delta method, which knows no bounds
+        and trusts the curvature: near a bound or with few steps it is rougher than the table.
 
         Args:
             reward_direction: [D].

@@ -231,7 +231,10 @@ def budget_one(split: Split) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeltaMethod:
-    """Answers to linear questions about a recovery, by the delta method, from a covariance.
+    """Answers to linear questions about a recovery.
+
+    About single numbers, multiples of one reward weight or of one price, it answers by their own
+    intervals; about all else by the delta method, from a covariance.
 
     Attributes:
         x: [D] the parameters, scaled.
@@ -241,6 +244,7 @@ class DeltaMethod:
         covariance: [D, D] of the parameters.
         blind: [B, D] directions in which they can move freely.
         quantile: standard errors to either side.
+        ends: [D + K, 2] intervals of weights and prices; None where there are none.
     """
 
     x: np.ndarray
@@ -250,6 +254,7 @@ class DeltaMethod:
     covariance: np.ndarray
     blind: np.ndarray
     quantile: float
+    ends: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -259,8 +264,12 @@ class DeltaMethod:
         gauge: Split,
         covariance: np.ndarray,
         blind: np.ndarray,
+        ends: np.ndarray,
     ) -> DeltaMethod:
-        """The answers of a fit with parameters x [D] and this covariance, at 95 %."""
+        """The answers of a fit with parameters x [D] and this covariance, at 95 %.
+
+        `ends` [D + K or more, 2] begins with the intervals of weights and prices.
+        """
         return cls(
             x=x,
             scales=space.scales,
@@ -269,6 +278,7 @@ class DeltaMethod:
             covariance=covariance,
             blind=blind,
             quantile=TWO_SIDED,
+            ends=ends[: space.size + space.constraints],
         )
 
     def __call__(
@@ -285,6 +295,9 @@ class DeltaMethod:
             raise InvalidModel(
                 f"directions must have one entry a feature ({len(x)} in all); got {direction.shape}"
             )
+        own = self._single(direction)
+        if own is not None:
+            return own
         theta = x / scales
         scaled = np.where(direction != 0, direction * theta, 0.0).sum() * temperature
         slope = direction * temperature
@@ -297,3 +310,21 @@ class DeltaMethod:
             return -np.inf, np.inf
         margin = float(self.quantile) * float(np.sqrt(max(slope @ self.covariance @ slope, 0.0)))
         return float(scaled) - margin, float(scaled) + margin
+
+    def _single(self, direction: np.ndarray) -> tuple[float, float] | None:
+        """The ends from the table, where the direction [D] is a multiple of one of its numbers."""
+        asked = np.flatnonzero(direction)
+        if self.ends is None or len(asked) == 0:
+            return None
+        factor, row = float(direction[asked[0]]), int(asked[0])
+        if len(asked) > 1 or row >= self.sizes[0]:
+            # The weights of a constraint sum to 1: all of them alike ask for its price.
+            edges = np.cumsum(self.sizes)
+            k = int(np.searchsorted(edges, row, side="right"))
+            whole = np.arange(len(direction)) >= edges[k - 1]
+            whole &= np.arange(len(direction)) < edges[k]
+            if k == 0 or not np.array_equal(direction, factor * whole):
+                return None
+            row = len(direction) + k - 1
+        low, high = sorted((factor * self.ends[row]).tolist())
+        return low, high

@@ -112,8 +112,15 @@ def report(
             space,
             findings=findings,
             p_values=p_values if wide.asked.converged else (),
-            answer=DeltaMethod.of(
-                space, fitted.point.x, gauge, wide.found.covariance, wide.found.blind
+            answer=None
+            if wide.absence
+            else DeltaMethod.of(
+                space,
+                fitted.point.x,
+                gauge,
+                wide.found.covariance,
+                wide.found.blind,
+                numbers.ends,
             ),
         ),
         estimator=repr(estimator),
