@@ -240,6 +240,52 @@ def test_an_interval_is_never_of_width_zero_because_the_estimate_is_unlikely():
     assert_allclose((low, high), (2.0, 4.0), atol=1e-6)
 
 
+def two_kinds_with_two_constraints(seed):
+    """Two demonstrators in one file, who like some of what is called a cost: weights at bounds."""
+    rng, states = np.random.default_rng(seed), 6
+    moves = rng.dirichlet(np.full(states, 0.5), (states, 3))
+    reward, costs = rng.random((states, 3, 2)), [rng.random((states, 3, 2)) for _ in range(2)]
+    mdp = tacit.MDP(moves, np.full(states, 1 / states), 0.8)
+    seen = []
+    for kind in range(2):
+        gain = reward @ rng.gamma(1.0, 3.0, 2)
+        gain = gain - sum(c @ p for c, p in zip(costs, rng.normal(0, 3.0, (2, 2)), strict=True))
+        policy = soft_policy(moves, gain, 0.8)
+        seen.append(tacit.simulate(mdp, policy, trajectories=40, steps=12, seed=seed + kind))
+    one, two = seen
+    both = Demonstrations(
+        np.append(one.states, two.states),
+        np.append(one.actions, two.actions),
+        np.append(one.offsets, two.offsets[1:] + one.steps),
+    )
+    return mdp, tacit.Features(reward, costs), both
+
+
+def soft_policy(moves, gain, discount):
+    values = np.zeros(len(gain))
+    for _ in range(200):
+        ahead = gain + discount * moves @ values
+        top = ahead.max(axis=1)
+        values = top + np.log(np.exp(ahead - top[:, None]).sum(axis=1))
+    policy = np.exp(ahead - values[:, None])
+    return policy / policy.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("seed", [18, 27, 28])
+def test_prices_with_a_standard_error_have_an_interval(seed):
+    # These had prices like 1.595 [1.595, 1.595] with a standard error of .395.
+    found = Likelihood(level=1.0).fit(*two_kinds_with_two_constraints(seed), throw=False)
+    known = found.identification
+    tables = [known.reward_intervals, known.multiplier_intervals, known.budget_intervals]
+    errors = [known.reward_standard_errors, known.multiplier_standard_errors]
+    errors = np.concatenate([*errors, known.budget_standard_errors, *known.cost_standard_errors])
+    widths = np.ptp(np.concatenate([*tables, *known.cost_intervals]), axis=1)
+    measured = np.isfinite(errors) & (errors > 1e-6)
+    assert measured.sum() >= 6
+    # Weights are shares: an error above 1/2 says only that all is open.
+    assert (widths[measured] > 0.5 * np.minimum(errors[measured], 0.5)).all()
+
+
 def test_the_landscape_knows_its_own_minimum():
     rows, goal = np.array([[1.0, 0.5], [0.0, 1.0]]), np.array([1.0, 2.0])
     around = Landscape(rows, goal, np.eye(2), np.zeros(2), 0.0, np.linalg.solve(rows, goal))
