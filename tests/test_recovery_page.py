@@ -463,7 +463,7 @@ def test_what_cannot_be_written_or_read_is_said_in_one_line(rooms, tmp_path, cap
     before = sorted(tmp_path.rglob("*"))
     run, out = str(tmp_path / "run"), str(tmp_path / "no" / "x")
     for words, message, where in (
-        ([str(tmp_path / "none")], "No such file or directory", "run.json"),
+        ([str(tmp_path / "none")], "no such folder", "none"),
         ([run, "--out", str(tmp_path)], "Is a directory", str(tmp_path)),
         ([run, "--out", out], "no such folder", str(tmp_path / "no")),
     ):
