@@ -251,6 +251,27 @@ def test_discount_1_is_the_limit_of_discounts(town):
     np.testing.assert_allclose(tacit.recover(near).parameters.estimates, at_one, atol=1e-3)
 
 
+def test_a_feature_that_nobody_chose_is_named_and_leaves_the_others_alone(town):
+    seen, features = town.demonstrations, town.features
+    never = np.zeros((*town.mdp.available.shape, 1))
+    counts = seen.counts(town.mdp)
+    # Left out somewhere on the way of many, and never taken: like a turn that is not allowed.
+    states, actions = np.nonzero(town.mdp.available & (counts == 0))
+    never[states, actions] = 1.0
+    wide = Features(np.concatenate([features.reward, never], axis=2))
+    recovery = tacit.recover(tacit.Trips(town.mdp, wide, seen, discount=1.0), throw=False)
+    (told,) = [f for f in recovery.identification.findings if f.kind is Kind.NOT_IDENTIFIED]
+    assert told.about.feature == "reward feature 3"
+    # As if those turns were not there at all.
+    closed = MDP(
+        town.mdp.transitions, town.mdp.initial, 0.9, available=town.mdp.available & (counts > 0)
+    )
+    without = tacit.recover(tacit.Trips(closed, features, seen, discount=1.0))
+    np.testing.assert_allclose(
+        recovery.parameters.estimates[:3], without.parameters.estimates, rtol=1e-4
+    )
+
+
 # --- where values are not finite -----------------------------------------------------------------
 
 

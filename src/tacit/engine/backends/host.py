@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 # Entries times right sides below which SciPy's own substitution does not wait for a compiler.
-SMALL = 5_000_000
+SMALL = 200_000
 
 
 def deterministic_chain(mdp: MDP, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

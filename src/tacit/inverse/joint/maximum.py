@@ -327,7 +327,7 @@ def method_findings(likelihoods: Likelihoods, evidence: Evidence, convex: bool) 
         "were cut off. The optimum is a local one."
     )
     first = Finding(said, number=goals) if convex else Finding(local, Kind.LOCAL_OPTIMUM)
-    findings = [first]
+    findings = [first, *_endless_findings(journeys, evidence)]
     if evidence.boundless:
         said = (
             "The traveller looks deterministic to the likelihood: it has no maximum, since larger "
@@ -343,3 +343,18 @@ def method_findings(likelihoods: Likelihoods, evidence: Evidence, convex: bool) 
         return [*findings, Finding(said, Kind.NOT_CONVERGED)]
     units = "trips" if evidence.found.clustered else "steps"
     return [*findings, Finding(f"Standard errors treat {units} as independent.", Kind.ERRORS)]
+
+
+def _endless_findings(journeys: Journeys, evidence: Evidence) -> list[Finding]:
+    """Reward features that were never or always met where they could be: larger is likelier."""
+    x, fitted, space = evidence.fitted.point.x, evidence.fitted, journeys.space
+    flat = x**2 * np.diagonal(fitted.point.curvature) <= 4.0  # not curved on its own scale
+    findings = []
+    for j in np.flatnonzero((space.signs > 0) & (np.abs(x) > SUSPICIOUS) & flat):
+        said = (
+            f"{space.names[j]} has no finite coefficient: the trips never chose "
+            f"{'with' if x[j] < 0 else 'without'} it where they could, and the larger its "
+            "coefficient the likelier they are. Its estimate is only as far as the search went."
+        )
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=space.names[j]))
+    return findings
