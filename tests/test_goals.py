@@ -272,6 +272,32 @@ def test_a_feature_that_nobody_chose_is_named_and_leaves_the_others_alone(town):
     )
 
 
+def test_features_of_actions_are_not_paid_on_arrival_at_a_goal():
+    mdp = streets(discount=0.8)
+    features = lengths(mdp)
+    seen = travelled(mdp, features.reward @ TRUTH, 60, [5], discount=0.8)
+    trips = tacit.recover(tacit.Trips(mdp, features, seen))
+    there, table = mdp.available.copy(), features.reward.copy()
+    there[5], table[5] = False, 0.0
+    world = MDP(mdp.transitions, mdp.initial, 0.8, available=there)
+    plain = tacit.recover(world, Features(table), seen, estimator=FREE)
+    np.testing.assert_allclose(trips.parameters.estimates, plain.parameters.estimates, rtol=1e-6)
+    assert trips.log_likelihood == pytest.approx(plain.log_likelihood, rel=1e-10)
+
+
+def test_random_moves_may_leave_a_local_optimum_and_it_is_said():
+    mdp = networks.town(3, 1.0, 0.4)
+    features = networks.attributes(mdp, 1, seed=1)
+    seen = networks.travel(mdp, networks.soft_values(mdp, features.reward[..., 0])[1], 8, seed=4)
+    recovery = tacit.recover(tacit.Trips(mdp, features, seen), estimator=FREE)
+    counts = seen.counts(mdp)
+    within = (counts.sum(axis=1) - mdp.inflow(counts))[~mdp.ends]
+    assert within.min() < -0.1
+    assert recovery.status is tacit.RecoveryStatus.LOCAL_OPTIMUM
+    assert Kind.LOCAL_OPTIMUM in {f.kind for f in recovery.identification.findings}
+    assert np.isnan(recovery.certificate.objective_gap)
+
+
 # --- where values are not finite -----------------------------------------------------------------
 
 
