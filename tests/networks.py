@@ -25,11 +25,15 @@ def model(links, states: int, actions: int, *, discount: float = 1.0, initial=No
 
 
 @cache
-def fork(discount: float = 1.0) -> MDP:
-    """Seven states without a loop; two ends, 5 and 6; two or three ways out of most others."""
+def fork(discount: float = 1.0, states: int = 7, actions: int = 3) -> MDP:
+    """Seven states without a loop; two ends, 5 and 6; two or three ways out of most others.
+
+    More states are ends that nobody reaches, more actions are never there: shapes may be shared.
+    """
     links = [(0, 0, 1), (0, 1, 2), (0, 2, 3), (1, 1, 3), (1, 2, 4), (2, 0, 4), (2, 2, 5)]
     links += [(3, 0, 4), (3, 1, 5), (3, 2, 6), (4, 1, 5), (4, 2, 6)]
-    return model(links, 7, 3, discount=discount, initial=[0.7, 0.3, 0, 0, 0, 0, 0])
+    initial = np.r_[0.7, 0.3, np.zeros(states - 2)]
+    return model(links, states, actions, discount=discount, initial=initial)
 
 
 @cache

@@ -28,6 +28,9 @@ from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.optimal.gauge import expectation_ranges
 from tacit.inverse.recovery import RecoveryStatus
 
+# Every shape is compiled anew: most models here have the 9 states and 4 actions of the small town
+# and two features.
+SHAPE = (9, 4)
 # Sums of a few hundred terms of order one.
 ROUNDING = 1e-9
 
@@ -50,10 +53,11 @@ def kinds(recovery) -> set[Kind]:
 # The likelihood ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("theta", [(0.3, 0.7, 1.2), (1.0, -0.5, 0.2)], ids=str)
+@pytest.mark.parametrize("theta", [(0.3, 0.7), (1.0, -0.5)], ids=str)
 def test_the_steps_are_as_likely_as_the_paths(theta):
-    mdp, features = fork(), attributes(fork(), 3)
-    seen = driven(mdp, features, (0.5, 0.5, 0.5), 40)
+    mdp = fork(1.0, *SHAPE)
+    features = attributes(mdp, 2)
+    seen = driven(mdp, features, (0.5, 0.5), 40)
     trips = [
         [*zip(*(part.tolist() for part in seen.trajectory(e)), strict=True), (final, -1)]
         for e, final in enumerate(seen.final_states.tolist())
@@ -69,7 +73,7 @@ def test_the_steps_are_as_likely_as_the_paths(theta):
     assert loss_of(mdp, fitted, x) == pytest.approx(by_paths(theta), rel=ROUNDING)
     point = point_at(backend_of(mdp), fitted.problem, x, fitted.point.values, 1e-10)
     small = 1e-5  # central differences err by its square, and by rounding over it
-    slopes = [(by_paths(theta + d) - by_paths(theta - d)) / (2 * small) for d in small * np.eye(3)]
+    slopes = [(by_paths(theta + d) - by_paths(theta - d)) / (2 * small) for d in small * np.eye(2)]
     assert_allclose(point.gradient * scales, slopes, atol=1e-6)
 
 
@@ -88,7 +92,7 @@ def test_the_likelihood_counts_expected_arrivals(discount):
 
 
 def test_origins_are_all_that_complete_trips_leave():
-    mdp = town()
+    mdp = town(3)
     seen = driven(mdp, attributes(mdp, 2), (0.6, 0.5), 60)
     steps = Steps.of(mdp, coordinates(mdp, attributes(mdp, 2)), seen)
     origins = np.bincount(seen.states[seen.offsets[:-1]], minlength=mdp.states)
@@ -119,8 +123,8 @@ def test_arrivals_are_visits_and_complete_trips_lack_nothing():
 
 @pytest.mark.parametrize("slip", [0.0, 0.2])
 def test_known_coefficients_are_recovered_at_discount_1(slip):
-    mdp = town(4, 1.0, slip)
-    features, theta = attributes(mdp, 3), np.array([0.7, 1.0, 0.4])
+    mdp = town(3, 1.0, slip)
+    features, theta = attributes(mdp, 2), np.array([0.7, 1.0])
     seen = driven(mdp, features, theta, 400)
     found = tacit.recover(mdp, features, seen, estimator=Likelihood())
     apart = np.abs(found.parameters.estimates - theta) / found.parameters.standard_errors
@@ -134,7 +138,7 @@ def test_known_coefficients_are_recovered_at_discount_1(slip):
     assert (Kind.LOCAL_OPTIMUM in kinds(found)) == (not proven)
     random = -(counts.sum(axis=1) @ np.log(np.maximum(mdp.available.sum(axis=1), 1)))
     assert found.null_log_likelihood == pytest.approx(random)
-    assert found.parameters.degrees == 3
+    assert found.parameters.degrees == 2
     assert_allclose(found.solution.policy[mdp.ends], 0.0)
     assert_allclose(found.solution.visitation.sum(axis=1)[mdp.ends], 1.0)
 
@@ -312,10 +316,10 @@ def test_budgets_have_no_upper_end_where_policies_may_go_round():
 def test_single_choices_do_not_look_deterministic():
     """Between two forks there is only one way: taking it always says nothing."""
     links = [(0, 0, 1), (0, 1, 2), (1, 0, 3), (2, 1, 3), (3, 0, 4), (3, 1, 4)]
-    mdp = model(links, 5, 2)
+    mdp = model(links, *SHAPE)
     seen = [([0, 1, 3, 4], [0, 0, 0]), ([0, 2, 3, 4], [1, 1, 1])] * 10
     rng = np.random.default_rng(0)
-    features = Features(-rng.random((5, 2, 2)) * ~mdp.ends[:, None, None])
+    features = Features(-rng.random((*SHAPE, 2)) * ~mdp.ends[:, None, None])
     found = tacit.recover(mdp, features, Demonstrations.from_trajectories(seen), throw=False)
     assert found.estimator.startswith("Likelihood")
 
