@@ -299,7 +299,7 @@ def test_bad_input_is_one_clear_line():
 
 TRUE = {f"state {s}" for s in (31, 39, 41, 47, 51)} | {"action 4", "action 5", "blue", "green"}
 # Sets of demonstrations, and the recall that the data allow.
-SETS = {1: (10, 0.55), 20: (2, 7 / 9), 100: (2, 7 / 9)}
+SETS = {1: (5, 0.55), 20: (1, 7 / 9), 100: (1, 7 / 9)}
 
 
 def scobee(data):
@@ -350,3 +350,25 @@ def test_wrong_step_costs_on_that_grid_do_not_fit(data):
     recovery = estimator.fit(mdp, tacit.Features(step), seen)
     assert not recovery.goodness.adequate
     assert any(f.kind is Kind.MISFIT for f in recovery.identification.findings)
+
+
+def test_two_candidates_that_take_the_same_away_are_said_to():
+    chain = np.zeros((5, 2, 5))
+    # 0 -> 1 -> 2 -> 4, which is cheap, and 0 -> 3 -> 4.
+    for s, a, after in [(0, 0, 1), (1, 0, 2), (2, 0, 4), (0, 1, 3), (3, 0, 4)]:
+        chain[s, a, after] = 1.0
+    mdp = tacit.MDP(chain, np.eye(5)[0], 1.0, available=chain.any(axis=2))
+    features = tacit.Features(np.eye(5)[:, [3]])
+    trips = [([0, 3, 4], [1, 0])] * 9
+    seen = tacit.Demonstrations.from_trajectories(trips, ended=[True] * 9)
+    estimator = tacit.Forbidden(reward=[-1.0], temperature=1.0, candidates=("states",))
+    recovery = estimator.fit(mdp, features, seen)
+    assert [one.name for one in recovery.forbidden] == ["state 1"]
+    chance = 1.0 / (1.0 + np.e)  # of the dear way, where both are allowed
+    assert recovery.forbidden[0].p_value == pytest.approx(chance**9, rel=1e-9)
+    told = [f for f in recovery.identification.findings if f.kind is Kind.NOT_IDENTIFIED]
+    assert [f.about.feature for f in told if f.about.feature] == ["state 2"]
+    assert recovery.available[0].tolist() == [False, True]
+    few = estimator.fit(mdp, features, seen.select([0, 1]))
+    # Both states count, and both have the same chance: 2 chance^n <= .05 from n = 3 on.
+    assert [one.more for one in few.undecided] == [1.0, 1.0]

@@ -325,9 +325,11 @@ def _complete(
     stop = mdp.ends | mdp.absorbing
     every = np.zeros((mdp.states, 1), bool)
     ending = _solved(mdp, policy.reshape(-1, 1), every, stop)
+    found = _solved(mdp, weights, dead, stop)
+    # Where this world never ends, its trajectories cannot have, and say nothing.
+    given = np.divide(found, ending, out=np.ones_like(found), where=ending > 0)
     with np.errstate(divide="ignore"):
-        logs = np.log(np.minimum(_solved(mdp, weights, dead, stop) / ending, 1.0))
-    return logs[starts].sum(axis=0)
+        return np.log(np.minimum(given, 1.0))[starts].sum(axis=0)
 
 
 def _solved(mdp: MDP, weights: np.ndarray, dead: np.ndarray, stop: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ was taken or not.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -72,21 +73,14 @@ class World:
     def demonstrations_needed(self, k: int, episodes: int, level: float) -> float:
         """Demonstrations like these after which candidate k would be tested; infinite if never."""
         rates = self.logs / episodes
-        others = rates[rates <= rates[k]]
-        if not others.max() < -np.log(2.0) / MOST:
-            return np.inf
-        low, high = 0, 1
+        others = rates[(rates <= rates[k]) & np.isfinite(rates)]
+        high = 1
         while np.exp(high * others).sum() > level:
-            low, high = high, 2 * high
+            high *= 2
             if high > MOST:
                 return np.inf
-        while high - low > 1:
-            middle = (low + high) // 2
-            if np.exp(middle * others).sum() > level:
-                low = middle
-            else:
-                high = middle
-        return float(high)
+        tried = range(high // 2, high + 1)
+        return float(tried[bisect_left(tried, -level, key=lambda n: -np.exp(n * others).sum())])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -119,13 +113,10 @@ class Selection:
             there = self.mdp.available & ~own.removed.reshape(self.mdp.available.shape)
             mdp = replace(self.mdp, available=there) if own.removed.any() else self.mdp
             policy = self.policy(mdp)
+            logs, broken = avoidance(mdp, policy, closure, self.seen), closure.broken_by(self.seen)
+            idle = closure.within(own)
             self.worlds[key] = World(
-                mdp=mdp,
-                own=own,
-                closure=closure,
-                logs=avoidance(mdp, policy, closure, self.seen),
-                broken=closure.broken_by(self.seen),
-                idle=closure.within(own),
+                mdp=mdp, own=own, closure=closure, logs=logs, broken=broken, idle=idle
             )
         return self.worlds[key]
 
@@ -151,11 +142,23 @@ class Selection:
         found = found[np.argsort(world.logs[found], kind="stable")]
         best = int(found[0])
         for k in found[1:].tolist():
-            # All that is gone without the smaller one is gone without the larger, too.
-            nested = bool(world.closure.one(k).within(world.closure.one(best))[0])
+            less, more = world.closure.one(k), world.closure.one(best)
+            nested = less.within(more)[0] and not more.within(less)[0]
             if nested and not self.world([*chosen, k]).tested(level)[best]:
                 best = k
         return best
+
+    def twins(self, chosen: Sequence[int]) -> list[Finding]:
+        """Candidates that would take away the same as a chosen one, so that nobody can tell."""
+        findings, gone = [], self.world(chosen).own.removed
+        for c in chosen:
+            world = self.world([other for other in chosen if other != c])
+            for k in np.flatnonzero((world.closure.removed == gone).all(axis=0)).tolist():
+                if k not in chosen:
+                    one, other = self.candidates[c].name, self.candidates[k].name
+                    said = f"Whether {one} or {other} is forbidden makes no difference here."
+                    findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=other))
+        return findings
 
     def p_values(self, chosen: Sequence[int]) -> list[float]:
         """Of "this one is allowed", given that the other chosen ones are not."""
@@ -326,10 +329,8 @@ def _reported(
     for k in left.tolist():
         needed = world.demonstrations_needed(k, episodes, options.level)
         undecided.append(record(k, float(np.exp(world.logs[k])), max(needed - episodes, 0.0)))
-    said = [
-        *_forbidden_findings(forbidden),
-        *_open_findings(undecided, len(search.candidates), options),
-    ]
+    said = [*_forbidden_findings(forbidden), *search.twins(chosen)]
+    said += _open_findings(undecided, len(search.candidates), options)
     known = recovery.identification
     return replace(
         recovery,

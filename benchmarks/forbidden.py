@@ -1,0 +1,155 @@
+"""What `Forbidden` finds where the truth is known: false findings, and recall of what can be told.
+
+    python benchmarks/forbidden.py
+    python benchmarks/forbidden.py --draws 10      # a quick look; writes as well
+
+Fresh sets: random 6 x 6 grids of eight moves that end in a corner, two to four states and up to two
+moves forbidden, a random step cost, 1, 5, 20 or 60 demonstrations; reward and noise known. A
+finding is false where forbidding it takes more away than the truth does. The data can tell what is
+tested at the level in the world that lacks all the rest of the truth. Published sets: the ten of
+Scobee and Sastry (2020), where TACIT_DATA names the folder that holds `scobee/`. Writes
+benchmarks/results/forbidden.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+import tacit
+from provenance import about
+from tacit.inverse.hard.candidates import Seen, candidates_of, close
+from tacit.inverse.hard.forbidden import Selection
+
+RESULTS = Path(__file__).parent / "results" / "forbidden.json"
+PACKAGES = ("tacit-irl", "numpy", "scipy", "jax")
+MOVES = [(0, -1), (0, 1), (1, 0), (-1, 0), (1, -1), (1, 1), (-1, -1), (-1, 1)]
+SIZES = (1, 5, 20, 60)
+KINDS = ("states", "actions")
+TRUE = {f"state {s}" for s in (31, 39, 41, 47, 51)} | {"action 4", "action 5", "blue", "green"}
+COLOURS = {"blue": [4, 13, 22], "green": [58, 67, 76]}
+
+
+def grid(size: int, goal: int) -> tacit.MDP:
+    """A grid that ends at the goal; moves off it are not there."""
+    states = size * size
+    table = np.zeros((states, len(MOVES), states))
+    for s in range(states):
+        for a, (down, right) in enumerate(MOVES):
+            row, column = s // size + down, s % size + right
+            if s != goal and 0 <= row < size and 0 <= column < size:
+                table[s, a, row * size + column] = 1.0
+    return tacit.MDP(table, np.eye(states)[0], 1.0, available=table.any(axis=2))
+
+
+def walking(states: int, goal: int) -> tacit.Features:
+    """Every step, and the goal."""
+    at_goal = np.eye(states)[goal]
+    return tacit.Features(np.stack([1.0 - at_goal, at_goal], axis=1), None, ["step", "goal"])
+
+
+def fresh(seed: int, episodes: int) -> dict[str, int]:
+    """One random grid: findings, false ones, and how much of what can be told was found."""
+    rng, mdp, features = np.random.default_rng(seed), grid(6, 35), walking(36, 35)
+    weights = np.array([-rng.uniform(2.2, 4.0), 3.0])
+    candidates = candidates_of(mdp, features, KINDS, [])
+    while True:
+        states = rng.choice(np.arange(1, 35), rng.integers(2, 5), replace=False).tolist()
+        actions = rng.choice(8, rng.integers(0, 3), replace=False).tolist()
+        truth = [k for k, one in enumerate(candidates)
+                 if one.index in (states if one.kind == "state" else actions)]  # fmt: skip
+        closure = close(mdp, [[candidates[k] for k in truth]])
+        if not closure.dead[0, 0]:
+            break
+    objective, solver = features.objective(weights), tacit.SoftDual(1.0)
+    there = mdp.available & ~closure.removed.reshape(mdp.available.shape)
+    policy = solver.solve(replace(mdp, available=there), objective).policy
+    seen = tacit.simulate(mdp, policy, trajectories=episodes, steps=2000, seed=seed)
+    estimator = tacit.Forbidden(weights, 1.0, candidates=KINDS)
+    recovery = estimator.fit(mdp, features, seen)
+    search = Selection(
+        mdp=mdp,
+        candidates=candidates,
+        seen=Seen.of(mdp, seen),
+        policy=lambda world: solver.solve(world, objective).policy,
+        level=estimator.level,
+    )
+    idle = search.world(truth).idle
+    names = {one.name for one in recovery.forbidden}
+    told = [
+        candidates[k].name
+        for k in truth
+        if search.world([other for other in truth if other != k]).tested(estimator.level)[k]
+    ]
+    return {
+        "found": len(names),
+        "false": sum(one.name in names and not idle[k] for k, one in enumerate(candidates)),
+        "can_be_told": len(told),
+        "told": len(names & set(told)),
+    }
+
+
+def published(folder: Path) -> dict[str, dict[str, float]]:
+    """Wrong/found and recall on the ten sets of Scobee and Sastry, by number of demonstrations."""
+    text = (folder / "scobee" / "scobee_example_trajectories.json").read_text()
+    sets, mdp, features = json.loads(text)[0]["trajs"], grid(9, 8), walking(81, 8)
+    estimator = tacit.Forbidden([-4.0, 10.0], 1.0, candidates=KINDS, groups=COLOURS)
+    rows = {}
+    for n in (1, 5, 10, 20, 100):
+        wrong, recall, still_open = [], [], set(TRUE)
+        for one in sets:
+            trips = list(zip(one["state_seq"][:n], one["action_seq"][:n], strict=True))
+            seen = tacit.Demonstrations.from_trajectories(trips, ended=[True] * n)
+            recovery = estimator.fit(mdp, features, seen)
+            names = {found.name for found in recovery.forbidden}
+            wrong.append(len(names - TRUE) / max(len(names), 1))
+            recall.append(len(names & TRUE) / len(TRUE))
+            still_open &= {found.name for found in recovery.undecided}
+        rows[str(n)] = {
+            "wrong_of_found": float(np.mean(wrong)),
+            "sets_with_a_wrong_one": int(np.count_nonzero(wrong)),
+            "recall": float(np.mean(recall)),
+            "undecided_in_all": sorted(still_open),
+        }
+    return rows
+
+
+def main() -> None:
+    """Runs all draws and writes the result."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--draws", type=int, default=100, help="fresh sets in all")
+    given = parser.parse_args()
+    start = time.perf_counter()
+    sizes = [SIZES[seed % len(SIZES)] for seed in range(given.draws)]
+    rows = [fresh(seed, n) for seed, n in enumerate(sizes)]
+    by_size = {}
+    for label, chosen in [("all", rows)] + [
+        (str(n), [row for row, size in zip(rows, sizes, strict=True) if size == n]) for n in SIZES
+    ]:
+        sums = {name: sum(row[name] for row in chosen) for name in rows[0]}
+        by_size[label] = sums | {
+            "sets": len(chosen),
+            "sets_with_a_false_one": sum(row["false"] > 0 for row in chosen),
+            "recall_of_what_can_be_told": sums["told"] / max(sums["can_be_told"], 1),
+        }
+    folder = os.environ.get("TACIT_DATA")
+    result = {
+        "about": about(PACKAGES),
+        "seconds": time.perf_counter() - start,
+        "fresh": by_size,
+        "published": published(Path(folder)) if folder else "TACIT_DATA is not set",
+    }
+    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+    print(json.dumps({k: v for k, v in result.items() if k != "about"}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
