@@ -315,7 +315,8 @@ def _report(
     findings += feature_findings(features, _ending(trips.mdp, found.goals))
     findings += method_findings(likelihoods, wide, convex)
     findings += more_data_findings(list(space.names), weights, trips.demonstrations, clustered)
-    answer = DeltaMethod.of(space, fitted.point.x, gauge, wide.found.covariance, wide.found.blind)
+    known = (wide.found.covariance, wide.found.blind, numbers.ends)
+    answer = None if wide.absence else DeltaMethod.of(space, fitted.point.x, gauge, *known)
     costs = [w if np.isfinite(w).all() else np.zeros(len(w)) for w in gauge.cost_weights]
     loss = float(fitted.point.loss) - 0.5 * float(fitted.problem.ridge @ fitted.point.x**2)
     return TripsRecovery(
