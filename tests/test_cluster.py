@@ -219,3 +219,14 @@ def test_each_task_has_its_recovery_in_order_without_a_cluster(tasks):
         tacit.many.recover_each(tasks[:2], estimator=[tacit.Convex()] * 3)
     with pytest.raises(tacit.InvalidModel, match="must be of type Task; got int"):
         tacit.many.recover_each([1])
+
+
+def test_a_worker_with_another_version_is_refused_in_one_line(client, monkeypatch):
+    """Here it is the caller who seems to be another one."""
+    monkeypatch.setattr("tacit.engine.workers.__version__", "0.0.9")
+    line = "workers must have tacit 0.0.9, as the caller has; the one on .* has .*: install"
+    with joblib.parallel_config(backend="dask"), pytest.raises(tacit.InvalidModel, match=line):
+        list(each(abs, [(-1,), (-2,)]))
+    with pytest.raises(tacit.InvalidModel, match=line):
+        list(each(abs, [(-1,), (-2,)], workers=2))
+    assert list(each(abs, [(-1,), (-2,)], workers=1)) == [1, 2]

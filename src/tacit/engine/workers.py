@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import functools
 import os
+import platform
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from tacit import __version__
 from tacit.engine.compiled import keep_compiled_code
 from tacit.errors import InvalidModel
 
@@ -55,13 +57,26 @@ def each(
         return_as=come,
         batch_size=1,  # pyright: ignore[reportArgumentType]
     )
-    here = os.getpid()
+    here = (os.getpid(), __version__)
     yield from many(delayed(_worked)(here, function, *piece) for piece in pieces)  # pyright: ignore[reportGeneralTypeIssues, reportReturnType]
 
 
-def _worked(caller: int, function: Callable[..., Result], *piece: object) -> Result:
-    """What the function returns; a process of workers keeps what JAX compiles there."""
-    if os.getpid() != caller:
+def _worked(caller: tuple[int, str], function: Callable[..., Result], *piece: object) -> Result:
+    """What the function returns; a process of workers keeps what JAX compiles there.
+
+    Args:
+        caller: process and version of tacit that ask for it. Another version could find other
+            numbers, and mix them with those of the rest: it is refused.
+        function: to be called.
+        piece: its arguments.
+    """
+    process, version = caller
+    if version != __version__:
+        raise InvalidModel(
+            f"workers must have tacit {version}, as the caller has; the one on "
+            f"{platform.node()} has {__version__}: install the same version there"
+        )
+    if os.getpid() != process:
         keep_compiled_code()
     return function(*piece)
 
