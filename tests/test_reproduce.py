@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.cli import main
 from tacit.errors import InvalidModel, TacitError
 from tacit.show.document import Tone
 from tacit.studies import draws as drawing
@@ -373,6 +374,19 @@ def test_a_worker_in_the_midst_of_a_unit_is_ended_at_once(tmp_path):
 
 
 # Progress ---------------------------------------------------------------------------------------
+
+
+def test_quiet_is_quiet_in_every_process(done, tmp_path, without_report, capfd):
+    for name in ("units", "figures"):
+        (tmp_path / name).mkdir()
+        for path in (done.out / name).iterdir():
+            if path.name != "binding-seed-001.json":  # among the quickest
+                (tmp_path / name / path.name).write_bytes(path.read_bytes())
+    words = ["--seeds", "2", "--trajectories", "8", "--steps", "40", "--jobs", "1"]
+    capfd.readouterr()
+    assert main(["reproduce", *words, "--out", str(tmp_path), "--quiet"]) == 0
+    assert (tmp_path / "units" / "binding-seed-001.json").exists()
+    assert capfd.readouterr() == ("", "")
 
 
 def test_every_unit_that_is_done_is_told(done, tmp_path, without_report):
