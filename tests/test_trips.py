@@ -1,5 +1,8 @@
 """Recovery where trips end, some actions are not there, and nothing is discounted."""
 
+from types import SimpleNamespace
+from typing import cast
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -24,6 +27,8 @@ from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.boltzmann import loss_of
 from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy.evidence import Evidence
+from tacit.inverse.noisy.likelihood import constraint_findings
 from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.optimal.gauge import expectation_ranges
 from tacit.inverse.recovery import RecoveryStatus
@@ -285,6 +290,15 @@ def test_what_only_rounding_makes_finite_is_not_finite():
     # The values near the border are those of lengths that floats can tell: log(1e12) is 28.
     assert np.abs(found.solution.values).max() < 50.0
     assert np.isfinite(found.solution.visitation).all()
+
+
+def test_a_search_that_did_not_converge_shows_no_constraint():
+    price = SimpleNamespace(multipliers=np.array([0.3]), reward_weights=np.ones(1))
+    for converged, kind in ((True, Kind.ACTIVE), (False, Kind.NOT_CONVERGED)):
+        fit = SimpleNamespace(converged=converged)
+        evidence = cast(Evidence, SimpleNamespace(gauge=price, fitted=fit, robust=False))
+        (said,) = constraint_findings(evidence, np.array([0.01]))
+        assert said.kind is kind
 
 
 @pytest.mark.parametrize("free", [False, True])

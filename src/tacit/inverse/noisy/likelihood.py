@@ -217,6 +217,9 @@ def constraint_findings(evidence: Evidence, p_values: np.ndarray) -> list[Findin
                 f"Constraint {k} is not identified: the demonstrations do not show that it "
                 f"restrains the expert ({shown} if it does not)."
             )
+        elif not evidence.fitted.converged:
+            kind = Kind.NOT_CONVERGED
+            said = f"Whether constraint {k} is active is not known: the search did not converge."
         findings.append(Finding(said, kind, constraint=k, number=p))
     if np.isnan(evidence.gauge.reward_weights).any():
         said = (
