@@ -11,6 +11,7 @@ import tacit
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import Kind
 from tacit.inverse.hard.candidates import Seen, avoidance, candidates_of, close
+from tacit.inverse.hard.forbidden import World
 
 MOVES = [(0, -1), (0, 1), (1, 0), (-1, 0), (1, -1), (1, 1), (-1, -1), (-1, 1)]
 
@@ -372,3 +373,28 @@ def test_two_candidates_that_take_the_same_away_are_said_to():
     few = estimator.fit(mdp, features, seen.select([0, 1]))
     # Both states count, and both have the same chance: 2 chance^n <= .05 from n = 3 on.
     assert [one.more for one in few.undecided] == [1.0, 1.0]
+
+
+def test_of_nested_candidates_the_smaller_is_found_unless_more_is_needed():
+    table = np.zeros((5, 3, 5))
+    table[0, [0, 1, 2], [1, 2, 3]] = 1.0
+    table[[1, 2, 3], 0, 4] = 1.0
+    mdp = tacit.MDP(table, np.eye(5)[0], 1.0, available=table.any(axis=2))
+    features = tacit.Features(np.eye(5)[:, 1:3])
+    seen = tacit.Demonstrations.from_trajectories([([0, 3, 4], [2, 0])] * 4, ended=[True] * 4)
+    options = {"temperature": 1.0, "candidates": ("states",), "groups": {"both": [1, 2]}}
+    for dear, found in ((-8.0, ["state 1"]), (3.0, ["both"])):
+        recovery = tacit.Forbidden(reward=[3.0, dear], **options).fit(mdp, features, seen)
+        assert [one.name for one in recovery.forbidden] == found
+
+
+def test_the_p_values_of_all_that_is_tested_add_up_to_the_level():
+    nothing = np.zeros(4, bool)
+    mdp = grid(2, 3)
+    closure = close(mdp, [[]])
+    logs = np.log([0.01, 0.03, 0.02, 1.0])
+    world = World(mdp=mdp, own=closure, closure=closure, logs=logs, broken=nothing, idle=nothing)
+    assert world.tested(0.05).tolist() == [True, False, True, False]
+    assert world.tested(0.061).tolist() == [True, True, True, False]
+    assert world.demonstrations_needed(1, 1, 0.05) == 2
+    assert world.demonstrations_needed(3, 1, 0.05) == np.inf
