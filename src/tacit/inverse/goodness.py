@@ -36,7 +36,8 @@ class Part:
         statistic: what is large where the model fails; NaN where it could not be tested.
         p_value: chance of one this large if the model is right; NaN where there is none.
         adjusted: the same after Holm's correction for the other parts.
-        method: law of the statistic: "chi-square", "bootstrap", "moments" or "exact".
+        method: law of the statistic: "chi-square", "bootstrap", "moments", "exact", or "between
+            episodes" where choices decide how long these last.
         degrees: of freedom of the chi-square; NaN for other laws.
         draws: of the bootstrap; 0 for other laws.
         absence: why it could not be tested; empty where it was.

@@ -7,7 +7,7 @@ maximum of the likelihood that projection is 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -181,6 +181,8 @@ class Episodes:
         rests: [E] fourth cumulants of the squared length.
         late: [S, A] places of the steps in their episodes, added up.
         spent: [S] their squares.
+        drifts: [E, r] scores times places.
+        lengths: [E] number of steps.
     """
 
     sums: np.ndarray
@@ -189,6 +191,8 @@ class Episodes:
     rests: np.ndarray
     late: np.ndarray
     spent: np.ndarray
+    drifts: np.ndarray
+    lengths: np.ndarray
 
     @classmethod
     def of(
@@ -214,6 +218,7 @@ class Episodes:
             squares[rows] = ((of_states[rows] @ spread.reshape(states, -1)) ** 2).sum(axis=1)
         places = _places(demonstrations)
         late = np.bincount(taken, weights=places, minlength=states * actions)
+        placed = csr_matrix((places, taken, offsets), shape=(many, states * actions))
         return cls(
             sums=of_pairs @ whitened.reshape(size, policy.size).T,
             traces=of_states @ traces,
@@ -221,6 +226,8 @@ class Episodes:
             rests=of_states @ rests,
             late=late.reshape(policy.shape),
             spent=np.bincount(where, weights=places**2, minlength=states),
+            drifts=placed @ whitened.reshape(size, policy.size).T,
+            lengths=demonstrations.lengths,
         )
 
     def __add__(self, other: Episodes) -> Episodes:
@@ -228,7 +235,7 @@ class Episodes:
             return NotImplemented
         joined = {
             name: np.concatenate([getattr(self, name), getattr(other, name)])
-            for name in ("sums", "traces", "squares", "rests")
+            for name in ("sums", "traces", "squares", "rests", "drifts", "lengths")
         }
         return Episodes(**joined, late=self.late + other.late, spent=self.spent + other.spent)
 
@@ -296,11 +303,48 @@ def _trajectory_parts(
         shrunk = max(1.0 - float(found.squares.sum()) / size, 0.0)
         moments = size * shrunk, float(variances.sum()) * shrunk
         parts = [_moments_part(TRAJECTORIES, statistic, *moments, 0), _drift_part(drifted, inverse)]
+    if np.ptp(found.lengths) > 0:
+        excess, drifts = apart - expected, found.drifts - found.sums @ first.T
+        parts = [_at_least(parts[0], _excess_p(excess)), _at_least(parts[1], _drift_p(drifts))]
     if len(shares) < 2:
         parts[0] = Part(name=TRAJECTORIES, absence="there is one trajectory only")
     if len(inverse) == 0:
         parts[1] = Part(name=TIME, absence="no trajectory has two steps")
     return parts, by_trajectory
+
+
+def _at_least(part: Part, p_value: float) -> Part:
+    """The part with the larger of two p-values: its own, given the visits, and that of episodes.
+
+    Where choices decide how long an episode lasts, the visits are not given: what chance does to
+    single episodes is then seen between them.
+    """
+    if not p_value > part.p_value:
+        return part
+    return replace(part, p_value=p_value, method="between episodes", draws=0)
+
+
+def _excess_p(excess: np.ndarray) -> float:
+    """The chance of a mean as large as that of these numbers [E], if their expectation is 0."""
+    from scipy.stats import t
+
+    many, spread = len(excess), float(excess.std(ddof=1)) if len(excess) > 1 else 0.0
+    return float(t.sf(excess.mean() / spread * np.sqrt(many), many - 1)) if spread > 0 else np.nan
+
+
+def _drift_p(drifts: np.ndarray) -> float:
+    """The chance of a mean as far from 0 as that of these rows [E, r]: Hotelling's test."""
+    from scipy.stats import f
+
+    many = len(drifts)
+    if many < 2:
+        return np.nan
+    inverse = square_roots(np.atleast_2d(np.cov(drifts.T)) / many, ROUNDING)[1]
+    size = len(inverse)
+    if not 0 < size < many:
+        return np.nan
+    ratio = float(((inverse @ drifts.mean(axis=0)) ** 2).sum())
+    return float(f.sf(ratio * (many - size) / (size * (many - 1)), size, many - size))
 
 
 def _drift_part(statistic: float, inverse: np.ndarray) -> Part:
