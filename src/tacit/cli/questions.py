@@ -20,11 +20,13 @@ DRAWS, SMALL = 20, 5000
 
 def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations) -> None:
     """Raises, before any long fit, where these data cannot answer what is asked."""
-    if not arguments.allow_impossible:
+    from tacit.data.observed import moves_of
+
+    known = problem.mdp.evidence is None and not arguments.allow_impossible
+    if known and (found := moves_of(problem.mdp, seen)) is not None and found.impossible:
         from tacit.folders.check import impossible_sentence
 
-        if said := impossible_sentence(problem, seen):
-            raise InvalidDemonstrations(f"{arguments.problem}: {said}")
+        raise InvalidDemonstrations(f"{arguments.problem}: {impossible_sentence(problem, seen)}")
     if arguments.groups:
         if seen.groups is None:
             raise InvalidDemonstrations(
