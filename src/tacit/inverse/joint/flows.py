@@ -197,7 +197,7 @@ class Network:
         assert successors is not None
         self._journeys = journeys
         # Pairs that lead to no goal at all are in nobody's way.
-        kept = journeys.mdp.available & self._reach.any(axis=0)[successors]
+        kept = journeys.mdp.available & np.asarray(self._reach.any(axis=0))[successors]
         self._from, self._actions = np.nonzero(kept)
         self._to = successors[kept]
         self._pair = np.zeros(kept.shape, np.int64)

@@ -187,8 +187,9 @@ class Likelihoods:
             world, problem = self.worlds.posed(int(chosen[0]))
             problem = problem._replace(lower=lower, upper=np.minimum(upper, LARGEST))
             begun = finite_start(world, problem, trial, self._options.tolerance)
-            for size in () if begun is None else (1.0, 2.0, 4.0, 8.0):
-                yield size * begun[0]
+            if begun is not None:
+                for size in (1.0, 2.0, 4.0, 8.0):
+                    yield size * begun[0]
 
         for start in starts():
             start = np.clip(start, lower, upper)

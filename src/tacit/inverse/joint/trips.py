@@ -243,7 +243,7 @@ class TripsRecovery(Recovery):
         """
         if not 0 <= goal < self.network.states:
             raise InvalidModel(f"goal must be a state, 0 to {self.network.states - 1}; got {goal}")
-        there = trimmed(self.network, goal).any(axis=1)
+        there = np.asarray(trimmed(self.network, goal).any(axis=1))
         begun = self.origins[self.destinations == goal]
         begun = begun if len(begun) else self.origins[there[self.origins]]
         if not len(begun):

@@ -92,6 +92,7 @@ class _MemoryTable(Table):
         names: Iterable[str] | None = None,
         *,
         texts: Collection[str] = (),
+        plain: Collection[str] = (),
         progress: Progress | None = None,
     ) -> dict[str, Column]:
         """The columns by name; what is no number is text."""
