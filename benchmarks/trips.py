@@ -167,7 +167,7 @@ class Peer:
 
 def begun(trips: tacit.Trips) -> np.ndarray:
     """[D] where tacit's own search begins: the first weights of finite values that it tries."""
-    from tacit.inverse.joint.maximum import Likelihoods
+    from tacit.inverse.joint.maximum import Likelihoods  # what `recover` maximises
 
     found, _ = trips.journeys()
     likelihoods = Likelihoods(found, tacit.Likelihood(free_reward=True))

@@ -338,7 +338,8 @@ def test_ctrl_c_leaves_what_is_done(jobs, tmp_path):
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert said.strip().endswith("tacit: interrupted")
+    # Workers that are ended at once may leave a word of their own after it.
+    assert "tacit: interrupted" in said.splitlines()
     left = list(units.glob("*.json"))
     assert left
     for path in left:

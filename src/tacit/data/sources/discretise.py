@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.arrays import pack, read_arrays, unpack, write_arrays
+from tacit.files.atomic import BadFile
 from tacit.model.names import Layout
 from tacit.model.transitions import numbers, read_only
 
@@ -323,8 +324,8 @@ class Discretiser:
         arrays = read_arrays(Path(path))
         try:
             found = unpack(arrays, [cls])
-        except (LookupError, TypeError, ValueError) as error:
-            raise OSError(f"{path} must hold a discretiser; {error} is missing") from None
+        except (BadFile, LookupError, TypeError, ValueError) as error:
+            raise OSError(f"{path} must hold a discretiser; {error}") from None
         assert isinstance(found, cls)
         return found
 

@@ -42,7 +42,8 @@ def _build(mdp: MDP, mesh: Mesh | None) -> Backend:
 
     if mdp.states <= DENSE_LIMIT:
         return dense(mdp)
-    if mesh is not None:
+    # Undiscounted systems need elimination to fall back on, which no split model has.
+    if mesh is not None and mdp.discount < 1.0:
         from tacit.engine.backends.sharded import sharded_backend
 
         return sharded_backend(mdp, mesh)
