@@ -28,8 +28,8 @@ from provenance import about
 from tacit.engine.backends.host import Host, policy_chain
 from tacit.engine.kernels.chains import krylov
 from tacit.engine.kernels.soft_backup import NOTHING, fused_backup
-from tacit.engine.workers import row_blocks, side_by_side
-from tacit.engine.workers import threads_allowed as cores
+from tacit.engine.process import row_blocks, side_by_side
+from tacit.engine.process import threads_allowed as cores
 
 RESULTS = Path(__file__).parent / "results" / "bandwidth.json"
 PACKAGES = ("tacit-irl", "numpy", "scipy", "jax", "numba")

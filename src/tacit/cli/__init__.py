@@ -29,7 +29,7 @@ from tacit.cli.signals import CODES, Terminated, end_at_once
 from tacit.cli.simulate import Simulate
 from tacit.cli.solve import Solve
 from tacit.cli.terminal import Answer, Part, Terminal, error_line, harmless, to_json
-from tacit.engine.compiled import keep_compiled_code
+from tacit.engine.process import keep_compiled_code
 from tacit.errors import Infeasible, NotConverged, TacitError
 
 DONE, OUR_BUG, BAD_INPUT, NOT_SOLVED, NO_FILE, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143

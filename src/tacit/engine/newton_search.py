@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.engine.backends import Array, Backend
-from tacit.engine.compiled import compiled_in_double
+from tacit.engine.process import compiled_in_double
 from tacit.engine.smooth_dual import VALUE_CARE, Dual, Point, evaluate
 
 # A point is evaluated to this share of the last one's distance from the minimum, to the square of

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.engine.backends import Array, Backend
-from tacit.engine.compiled import compiled_in_double
+from tacit.engine.process import compiled_in_double
 
 # Residual that a Newton step may leave of the one it starts from.
 INEXACT = 0.1

@@ -25,7 +25,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.files.arrays import Tree, digest, pack, read_arrays, unpack, write_arrays
 from tacit.files.atomic import BadFile, Page, manifest, member, read_page, write_bundle
 from tacit.files.tables import read_columns, write_columns
-from tacit.folders.soundness import check_extras, check_recovery, layout_of, sound
+from tacit.folders.archives import check_extras, check_recovery, layout_of, sound
 from tacit.model.mdp import MDP
 from tacit.model.names import Layout
 from tacit.model.objective import Features

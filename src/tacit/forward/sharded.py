@@ -11,8 +11,8 @@ import numpy as np
 
 from tacit.engine.backends import Array
 from tacit.engine.backends.sharded import Sharded
-from tacit.engine.compiled import compiled_in_double
 from tacit.engine.newton_search import minimise
+from tacit.engine.process import compiled_in_double
 from tacit.engine.smooth_dual import Dual
 from tacit.errors import InvalidModel, NotConverged
 from tacit.forward.soft_dual import SoftDual

@@ -7,7 +7,7 @@ from enum import Enum
 
 import numpy as np
 
-from tacit.engine.workers import row_blocks, side_by_side
+from tacit.engine.process import row_blocks, side_by_side
 from tacit.errors import Infeasible, NotConverged
 from tacit.forward.policies import entropy, greedy_values, row_sums, soft_values, stationary_policy
 from tacit.forward.undiscounted import lift

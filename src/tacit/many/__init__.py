@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tacit.engine.process import each
 from tacit.engine.progress import Callback, Event
-from tacit.engine.workers import each
 from tacit.errors import InvalidModel
 from tacit.inverse.batches.recover_many import Batch, recover_many
 from tacit.inverse.joint.tasks import Task

@@ -25,7 +25,7 @@ from tacit.engine.backends.sharded import (
     share,
     split_rows,
 )
-from tacit.engine.compiled import keep_compiled_code
+from tacit.engine.process import keep_compiled_code
 from tacit.errors import InvalidModel
 from tacit.model.mdp import checked_discount
 from tacit.model.transitions import (

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tacit.engine.compiled import keep_compiled_code
+from tacit.engine.process import cluster_is_told, cores, each, keep_compiled_code
 from tacit.engine.progress import Callback, Event
-from tacit.engine.workers import cluster_is_told, cores, each
 from tacit.errors import TacitError
 from tacit.files.atomic import check_folder, locked, write_bytes
 from tacit.studies.records import BINDING, FIGURE, FIGURES, PUBLISHED, Settings

@@ -18,7 +18,7 @@ from tacit.engine.kernels.chains import (
     substitute_rows,
 )
 from tacit.engine.kernels.soft_backup import NOTHING, fused_backup
-from tacit.engine.workers import row_blocks, side_by_side
+from tacit.engine.process import row_blocks, side_by_side
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.engine.compiled import compiled
+from tacit.engine.process import compiled
 
 
 @compiled

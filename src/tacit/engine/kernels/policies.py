@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.engine.compiled import compiled
 from tacit.engine.kernels.chains import chain_values
+from tacit.engine.process import compiled
 
 # Share of the Bellman error to which a policy that is about to change is evaluated.
 FORCING = 0.2

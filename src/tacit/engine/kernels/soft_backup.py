@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.engine.compiled import compiled
+from tacit.engine.process import compiled
 
 BLOCK = 512
 # In place of a table of the actions that are not there, where all are.

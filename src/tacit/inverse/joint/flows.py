@@ -17,8 +17,8 @@ import numpy as np
 
 from tacit.engine.backends import backend_of
 from tacit.engine.backends.host import Factors
+from tacit.engine.process import side_by_side
 from tacit.engine.smooth_dual import Dual, Point, point_at
-from tacit.engine.workers import side_by_side
 from tacit.forward.policies import visitation
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit
 from tacit.inverse.noisy.coordinates import Coordinates

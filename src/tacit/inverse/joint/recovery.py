@@ -16,7 +16,6 @@ from tacit.inverse.expectations import expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, chance, data_findings, feature_findings
 from tacit.inverse.identification import Identification
 from tacit.inverse.joint.inference import Pooled, numbers_of, parameters_of, pooled, together
-from tacit.inverse.joint.search import Search
 from tacit.inverse.noisy.boltzmann import RESCUE, expert_solution
 from tacit.inverse.noisy.inference import blind_findings
 from tacit.inverse.noisy.intervals import Numbers
@@ -36,7 +35,7 @@ from tacit.model.ends import outside_policy
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
-    from tacit.inverse.joint.tasks import SharedLikelihood, Task
+    from tacit.inverse.joint.tasks import Search, SharedLikelihood, Task
 
 # Level of the tests whether tasks agree on what they share.
 AGREEMENT_LEVEL = 0.01

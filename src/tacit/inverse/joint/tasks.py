@@ -7,15 +7,25 @@ shared directions, from there; and it is tested whether the tasks agree on them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from tacit.data.demonstrations import Demonstrations
+from tacit.engine.smooth_dual import Point
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inverse.expectations import check_task
+from tacit.inverse.joint.inference import Directions, agreement_p_value, directions
+from tacit.inverse.joint.link import Link, Tie, link
 from tacit.inverse.joint.recovery import JointRecovery, report
-from tacit.inverse.joint.search import search
+from tacit.inverse.joint.stack import Stack, StackFit
+from tacit.inverse.noisy.boltzmann import rescued
+from tacit.inverse.noisy.coordinates import Coordinates, coordinates
+from tacit.inverse.noisy.evidence import VISIBLE
 from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.inverse.noisy.steps import DRAWS, Steps, activity_p_value, prune
+from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -118,3 +128,183 @@ def _check(tasks: tuple[Task, ...], options: SharedLikelihood) -> None:
                 "tasks that share reward weights must have the same reward features; "
                 f"task 0 has {first.reward_names}, task {e} has {task.features.reward_names}"
             )
+
+
+# A constraint, and the tasks in which it may or may not restrain the expert.
+Where = tuple[int, tuple[int, ...]]
+
+# Tasks whose own direction is tried as a start, the clearest first.
+STARTS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What was fitted, and what the tests between the fits say.
+
+    Attributes:
+        stack: the likelihoods.
+        alone: every task by itself, with every constraint.
+        joint: all together, without the constraints that were not shown to be active.
+        boundless: [E] bool, the tasks whose likelihood has no maximum, so that a ridge was taken.
+        restrained: [K, E] bool, whether each constraint was kept in each task.
+        activity: [K] p-values of "this constraint restrains no task".
+        sizes: [K, E] p-values of "it does not restrain this task"; NaN where not tested.
+        agreement: [1 + K] p-values of "the tasks share this direction"; NaN where not tested.
+    """
+
+    stack: Stack
+    alone: StackFit
+    joint: StackFit
+    boundless: np.ndarray
+    restrained: np.ndarray
+    activity: np.ndarray
+    sizes: np.ndarray
+    agreement: np.ndarray
+
+
+def search(options: SharedLikelihood, tasks: Sequence[Task]) -> Search:
+    """The fits and tests of these tasks."""
+    likelihood = options.likelihood
+    likelihood.check()
+    steps = tuple(
+        Steps.of(task.mdp, coordinates(task.mdp, task.features), task.demonstrations)
+        for task in tasks
+    )
+    tried = [rescued(s.mdp, s.fit(likelihood), VISIBLE, likelihood.max_steps) for s in steps]
+    own = [fitted for fitted, _ in tried]
+    stack = Stack(
+        steps, tuple(fit.problem for fit in own), likelihood.tolerance, likelihood.max_steps
+    )
+    spaces = [one.space for one in steps]
+    apart = [Tie.OWN] * len(spaces[0].blocks)
+    shape = link(spaces, apart, [0] * len(apart), free_reward=likelihood.free_reward)
+    points = [fit.point for fit in own]
+    alone = stack.minimise(shape, shape.start([point.x for point in points]), points)
+    # The search of every task has been made: this one only puts them side by side.
+    taken = max(fit.steps for fit in own)
+    alone = replace(alone, whole=replace(alone.whole, steps=taken))
+    return _together(options, stack, alone, np.array([boundless for _, boundless in tried]))
+
+
+def ties_of(options: SharedLikelihood, space: Coordinates) -> list[Tie]:
+    """One per block, as the options say; one cost feature has no direction to share."""
+    reward = Tie.OWN
+    if options.share_reward:
+        reward = Tie.SAME if options.share_temperature else Tie.DIRECTION
+    costs = [
+        Tie.DIRECTION if block.stop - block.start > 1 else Tie.OWN for block in space.blocks[1:]
+    ]
+    return [reward, *costs]
+
+
+def _together(
+    options: SharedLikelihood, stack: Stack, alone: StackFit, boundless: np.ndarray
+) -> Search:
+    """The joint fit from the tasks alone, less what the tests drop, and the tests of the ties."""
+    likelihood, spaces = options.likelihood, [steps.space for steps in stack.steps]
+    every, constraints = range(len(spaces)), range(spaces[0].constraints)
+    ties, clarity = ties_of(options, spaces[0]), _clarity(stack, alone)
+    leaders = clarity.argmax(axis=1).tolist()
+    anywhere = [(k, tuple(every)) for k in constraints]
+    needed, chances = _pruned(likelihood, stack, alone, anywhere)
+    activity = np.array([chances[one] for one in anywhere])
+    restrained = np.array([[one in needed for _ in every] for one in anywhere], bool)
+
+    def shaped(ties: Sequence[Tie]) -> Link:
+        shape = link(spaces, ties, leaders, free_reward=likelihood.free_reward)
+        for k in constraints:
+            idle = np.flatnonzero(~restrained[k]).tolist()
+            shape = shape.without(1 + k, idle) if idle else shape
+        return shape
+
+    joint = _best(stack, alone, shaped(ties), np.argsort(-clarity.sum(axis=0)).tolist()[:STARTS])
+    steered = [(k, (e,)) for k in constraints for e in every if joint.link.steering(1 + k, e).any()]
+    needed, chances = _pruned(likelihood, stack, joint, steered)
+    sizes = np.full(restrained.shape, np.nan)
+    for (k, (e,)), chance in chances.items():
+        sizes[k, e] = chance
+        restrained[k, e] = (k, (e,)) in needed
+    if len(needed) < len(steered) and joint.whole.converged:
+        shape = shaped(ties)
+        joint = stack.minimise(shape, np.clip(joint.z, shape.lower, shape.upper), _points(joint))
+    agreement = np.full(len(ties), np.nan)
+    for b, tie in enumerate(ties):
+        told = len(spaces) if b == 0 else int(restrained[b - 1].sum())
+        if tie is not Tie.OWN and told > 1:
+            apart = [Tie.OWN if other == b else own for other, own in enumerate(ties)]
+            agreement[b] = _p_agreement(stack, joint, shaped(apart), likelihood.seed)
+    return Search(stack, alone, joint, boundless, restrained, activity, sizes, agreement)
+
+
+def _pruned(
+    likelihood: Likelihood, stack: Stack, full: StackFit, asked: list[Where]
+) -> tuple[list[Where], dict[Where, float]]:
+    """What is needed of the constraints `asked` in some tasks, and all the p-values."""
+
+    def test(fitted: StackFit, where: Where) -> tuple[float, StackFit]:
+        return _without(stack, fitted, where, likelihood.seed)
+
+    if not full.whole.converged:  # a search cut short has shown nothing
+        return list(asked), dict.fromkeys(asked, 1.0)
+    _, left, chances = prune(full, asked, test, likelihood.level)
+    return left, chances
+
+
+def _clarity(stack: Stack, alone: StackFit) -> np.ndarray:
+    """[1 + K, E] how many squared standard errors each block of each task is away from 0."""
+    found = np.zeros((len(alone.link.ties), len(alone.parts)))
+    for e, (part, fisher) in enumerate(zip(alone.parts, stack.information(alone), strict=True)):
+        for b, block in enumerate(alone.link.blocks[e]):
+            others = part.free.copy()
+            others[block] = False
+            inverse, _ = inverse_information(fisher, others)
+            x = np.zeros(len(fisher))
+            x[block] = part.point.x[block]
+            found[b, e] = x @ (fisher - fisher @ inverse @ fisher) @ x
+    return found
+
+
+def _best(stack: Stack, alone: StackFit, shape: Link, order: Sequence[int]) -> StackFit:
+    """The best joint fit from several starts: the leaders' directions, then each task's own."""
+    own = [part.point.x for part in alone.parts]
+    starts = [shape.start(own)]
+    if not shape.linear:
+        starts += [shape.start(shape.pointing(own, e)) for e in order]
+    fits = [stack.minimise(shape, z, _points(alone)) for z in starts]
+    return min(fits, key=lambda fitted: fitted.loss)
+
+
+def _without(stack: Stack, fitted: StackFit, where: Where, seed: int) -> tuple[float, StackFit]:
+    """The p-value of "this constraint does not restrain these tasks", and the fit without it."""
+    k, tasks = where
+    shape = fitted.link.without(1 + k, tasks)
+    tested = fitted.link.movable & ~shape.movable
+    less = stack.minimise(shape, np.clip(fitted.z, shape.lower, shape.upper), _points(fitted))
+    if not np.isfinite(less.loss):
+        return 1.0 / (1 + DRAWS), less  # without it nothing has a finite value
+    if not (fitted.z[tested] > 0).any():
+        return 1.0, less
+    here = directions(less)
+    fisher = here.information(stack.information(less))
+    ratio = 2.0 * (less.loss - fitted.loss)
+    chance = activity_p_value(ratio, fisher, tested, here.free, here.one_sided, seed=seed)
+    return chance, less
+
+
+def _p_agreement(stack: Stack, narrow: StackFit, wide: Link, seed: int) -> float:
+    """The p-value of the ties that `wide` does without."""
+    x = [part.point.x for part in narrow.parts]
+    z = wide.start(x)
+    loose = stack.minimise(wide, z, _points(narrow))
+    before = Directions(
+        [wide.jacobian(e, z) for e in range(len(x))],
+        wide.movable & (z > wide.lower) & (z < wide.upper),
+        wide.movable & (z <= wide.lower),
+    )
+    ratio = 2.0 * (narrow.loss - loose.loss)
+    fishers = stack.information(narrow)
+    return agreement_p_value(ratio, fishers, before, directions(narrow), seed=seed)
+
+
+def _points(fitted: StackFit) -> list[Point]:
+    return [part.point for part in fitted.parts]

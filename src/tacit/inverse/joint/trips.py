@@ -29,13 +29,7 @@ from tacit.inverse.noisy.likelihood import (
     parameter_findings,
 )
 from tacit.inverse.noisy.steps import Steps
-from tacit.inverse.recovery import (
-    History,
-    Recovery,
-    RecoveryCertificate,
-    delivered,
-    status_of,
-)
+from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
 from tacit.model.mdp import MDP, checked_discount
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import read_only

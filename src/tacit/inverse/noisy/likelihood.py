@@ -29,12 +29,7 @@ from tacit.inverse.noisy.boltzmann import RESCUE, Fit, border_findings, expert_s
 from tacit.inverse.noisy.coordinates import DeltaMethod, coordinates
 from tacit.inverse.noisy.evidence import Evidence, evidence_of
 from tacit.inverse.noisy.goodness import noisy_goodness
-from tacit.inverse.noisy.inference import (
-    advantages,
-    blind_findings,
-    score_scatter,
-    silent,
-)
+from tacit.inverse.noisy.inference import advantages, blind_findings, score_scatter, silent
 from tacit.inverse.noisy.intervals import Numbers, intervals
 from tacit.inverse.noisy.lapses import maximise_with_lapses
 from tacit.inverse.noisy.steps import Steps, active_constraints, choices

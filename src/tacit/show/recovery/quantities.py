@@ -10,13 +10,7 @@ import numpy as np
 
 from tacit.inverse.recovery import Recovery
 from tacit.model.names import Layout
-from tacit.show.document import (
-    Block,
-    Choice,
-    Option,
-    Paragraph,
-    Selector,
-)
+from tacit.show.document import Block, Choice, Option, Paragraph, Selector
 from tacit.show.tables import MISSING, Bar, Cell, Column, Row, Table, scale_of, short
 
 MOST_LISTED = 300  # rows of the table of states
