@@ -12,10 +12,10 @@ from tacit.judge.behaviour import (
     costly_pairs,
     policy_agreement,
     policy_distance,
+    sample_behaviours,
     visitation_distance,
 )
 from tacit.judge.comparison import compare
-from tacit.judge.feasible import sample_behaviours
 from tacit.judge.outcomes import canonical, return_range, starc
 
 DISCOUNTS = (0.7, 0.95, 1.0)

@@ -9,8 +9,15 @@ import oracles
 import tacit
 from strategies import examples, problems
 from tacit.errors import InvalidModel
-from tacit.judge.behaviour import costly_pairs, set_agreement, weight_error
-from tacit.judge.feasible import Behaviours, allowed, feasible_agreement, sample_behaviours
+from tacit.judge.behaviour import (
+    Behaviours,
+    allowed,
+    costly_pairs,
+    feasible_agreement,
+    sample_behaviours,
+    set_agreement,
+    weight_error,
+)
 
 CONSTRAINED = problems(max_states=10, max_actions=4, min_constraints=1, max_discount=0.99)
 

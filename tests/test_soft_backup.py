@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tacit.engine.kernels.soft_backup import BLOCK, NOTHING, exponentials, fused_backup, logarithms
+from tacit.engine.kernels.backups import BLOCK, NOTHING, exponentials, fused_backup, logarithms
 from tacit.forward.policies import soft_policy, soft_values
 
 

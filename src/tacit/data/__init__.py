@@ -3,6 +3,6 @@
 from tacit.data import sources
 from tacit.data.observed import PartitionedDemonstrations, write_partitions
 from tacit.data.tally import Tally
-from tacit.model.prior import Prior
+from tacit.model.counts import Prior
 
 __all__ = ["PartitionedDemonstrations", "Prior", "Tally", "sources", "write_partitions"]

@@ -246,7 +246,7 @@ def _estimated(
     start: np.ndarray | None,
     there: np.ndarray | None,
 ) -> dict[str, Any]:
-    from tacit.model.prior import Prior
+    from tacit.model.counts import Prior
 
     discount = settings.discount or 0.0
     mdp = MDP.from_transitions(

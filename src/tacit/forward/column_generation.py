@@ -15,7 +15,7 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.forward.occupancy_lp import OccupancyLP, unbounded
-from tacit.forward.policies import deterministic_values, deterministic_visitation
+from tacit.forward.policies import Unbounded, deterministic_values, deterministic_visitation
 from tacit.forward.pricing import Column, Priced, best_column, no_room, price_many, price_one
 from tacit.forward.solution import (
     Infeasibility,
@@ -26,7 +26,6 @@ from tacit.forward.solution import (
     delivered,
     status_of,
 )
-from tacit.forward.undiscounted import Unbounded
 from tacit.model.ends import inside_policy, inside_table
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective

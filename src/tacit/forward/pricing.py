@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tacit.engine.kernels.policies import bracket, iterate, search
-from tacit.engine.kernels.soft_backup import NOTHING
+from tacit.engine.kernels.backups import NOTHING, bracket, iterate, search
 from tacit.forward.occupancy_lp import LinearProgram
+from tacit.forward.policies import Column, undiscounted_column
 from tacit.forward.solution import Infeasibility
-from tacit.forward.undiscounted import Column, undiscounted_column
 from tacit.model.mdp import MDP
 
 

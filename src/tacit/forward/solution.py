@@ -9,8 +9,14 @@ import numpy as np
 
 from tacit.engine.process import row_blocks, side_by_side
 from tacit.errors import Infeasible, NotConverged
-from tacit.forward.policies import entropy, greedy_values, row_sums, soft_values, stationary_policy
-from tacit.forward.undiscounted import lift
+from tacit.forward.policies import (
+    entropy,
+    greedy_values,
+    lift,
+    row_sums,
+    soft_values,
+    stationary_policy,
+)
 from tacit.model.ends import outside_policy, outside_visitation
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective

@@ -1,31 +1,31 @@
 """How close a recovery came: metrics against a truth, transfer, and what guessing gets."""
 
 from tacit.judge.behaviour import (
+    Behaviours,
+    FeasibleAgreement,
     FeatureGap,
     SetAgreement,
     costly_pairs,
+    feasible_agreement,
     feature_gap,
     log_likelihood,
     policy_agreement,
     policy_distance,
+    sample_behaviours,
     set_agreement,
     visitation_distance,
     weight_error,
 )
-from tacit.judge.comparison import Comparison, compare, transfer
-from tacit.judge.feasible import (
-    Behaviours,
-    FeasibleAgreement,
-    feasible_agreement,
-    sample_behaviours,
-)
-from tacit.judge.null import NullDistribution, NullDraw, null_distribution, null_objectives
+from tacit.judge.comparison import Comparison, compare, null_distribution, transfer
 from tacit.judge.outcomes import (
+    NullDistribution,
+    NullDraw,
     canonical,
     correlation,
     gauged_multipliers,
     lagrangian_regret,
     multiplier_errors,
+    null_objectives,
     regret,
     starc,
     violation,

@@ -1,4 +1,4 @@
-"""A recovered objective judged against the true one: every metric, in one frozen record."""
+"""A recovered objective judged against the true one, and guesses beside it: every metric."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ from tacit.forward.policies import visitation as visitation_of
 from tacit.forward.solution import Solution, Status
 from tacit.forward.solve import Solver, solve
 from tacit.judge.behaviour import (
+    Behaviours,
+    FeasibleAgreement,
     FeatureGap,
     SetAgreement,
     costly_pairs,
+    feasible_agreement,
     feature_gap,
     log_likelihood,
     policy_agreement,
     policy_distance,
+    sample_behaviours,
     set_agreement,
     visitation_distance,
-)
-from tacit.judge.feasible import (
-    Behaviours,
-    FeasibleAgreement,
-    feasible_agreement,
-    sample_behaviours,
+    weight_error,
 )
 from tacit.judge.outcomes import (
+    NullDistribution,
     correlation,
     excess,
     gauged_multipliers,
     lagrangian,
     lagrangian_regret,
     multiplier_errors,
+    null_objectives,
     regret,
     relative,
     return_range,
@@ -292,3 +293,58 @@ def transfer(
         for objective in (truth, recovered)
     ]
     return compare(mdp, *moved, solver=solver, features=features, seed=seed)
+
+
+def null_distribution(
+    mdp: MDP,
+    features: Features,
+    truth: Objective,
+    *,
+    draws: int = 100,
+    seed: int = 0,
+    solver: Solver | None = None,
+    true_solution: Solution | None = None,
+    reward_weights: np.ndarray | None = None,
+    cost_weights: tuple[np.ndarray, ...] | None = None,
+    demonstrations: Demonstrations | None = None,
+    behaviours: Behaviours | None = None,
+) -> NullDistribution:
+    """The `NullDistribution` of every metric of `compare` over random weights.
+
+    Args:
+        mdp: the model.
+        features: what reward and costs are made of.
+        truth: the true objective.
+        draws: number of guesses.
+        seed: of the guesses, and of the behaviours where none are given.
+        solver: as of `compare`.
+        true_solution: of `truth`, where it is known already.
+        reward_weights: [D] true weights, for the weight errors.
+        cost_weights: one [D_k] per constraint, true weights.
+        demonstrations: as of `compare`.
+        behaviours: as of `compare`; the same for the guesses and for what they stand beside.
+    """
+    expert = true_solution or solve(mdp, truth, solver=solver)
+    if behaviours is None:
+        behaviours = sample_behaviours(mdp, features=features, seed=seed)
+    rows = []
+    for guess in null_objectives(features, expert.visitation, draws=draws, seed=seed):
+        row = compare(
+            mdp,
+            truth,
+            guess.objective,
+            solver=solver,
+            true_solution=expert,
+            features=features,
+            demonstrations=demonstrations,
+            behaviours=behaviours,
+        ).scalars()
+        if reward_weights is not None:
+            row["reward_weight_error"] = weight_error(reward_weights, guess.reward_weights)
+        if cost_weights:
+            row["cost_weight_error"] = max(
+                weight_error(*pair) for pair in zip(cost_weights, guess.cost_weights, strict=True)
+            )
+        rows.append(row)
+    values = np.array([list(row.values()) for row in rows])
+    return NullDistribution(tuple(rows[0]), values, seed)

@@ -11,9 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.model.counts import TransitionCounts, count_transitions, observed_steps
+from tacit.model.counts import (
+    Over,
+    Prior,
+    TransitionCounts,
+    Unvisited,
+    count_transitions,
+    observed_steps,
+    posterior,
+    unvisited_rule,
+)
 from tacit.model.names import Layout, first_unavailable
-from tacit.model.prior import Over, Prior, Unvisited, posterior, unvisited_rule
 from tacit.model.transitions import Successors, available_pairs, numbers, read_only
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike
 
 from tacit.engine.process import row_blocks, side_by_side
 from tacit.errors import InvalidModel
+from tacit.model.counts import Prior, Unvisited
 from tacit.model.ends import check_ends_are_reached, shortest_walk
 from tacit.model.evidence import Evidence, estimated
-from tacit.model.prior import Prior, Unvisited
 from tacit.model.transitions import (
     ROW_SUM_TOLERANCE,
     Successors,

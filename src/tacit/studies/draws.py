@@ -22,10 +22,14 @@ from tacit.inverse.optimal.explanation import Explanation
 from tacit.inverse.paper.alternating import Alternating
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery, RecoveryStatus
-from tacit.judge.behaviour import policy_agreement, visitation_distance, weight_error
-from tacit.judge.comparison import compare
-from tacit.judge.feasible import Behaviours, sample_behaviours
-from tacit.judge.null import null_objectives
+from tacit.judge.behaviour import (
+    Behaviours,
+    policy_agreement,
+    sample_behaviours,
+    visitation_distance,
+    weight_error,
+)
+from tacit.judge.comparison import compare, null_objectives
 from tacit.judge.outcomes import best_values, correlation, lagrangian
 from tacit.model.objective import Objective
 from tacit.studies.records import (
@@ -48,7 +52,7 @@ from tacit.studies.records import (
     Sweep,
     Trace,
 )
-from tacit.worlds.hills import hill_grid, published_figure
+from tacit.worlds.draws import hill_grid, published_figure
 from tacit.worlds.world import World
 
 GUESSES = 20  # random weights a draw, for the null rows

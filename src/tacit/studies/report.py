@@ -60,7 +60,7 @@ from tacit.studies.tally import (
     seed_tables,
     values,
 )
-from tacit.worlds.hills import published_values
+from tacit.worlds.draws import published_values
 
 LARGEST = 1_800_000  # bytes
 

@@ -15,7 +15,7 @@ from tacit.show.document import Details
 from tacit.show.tables import Best, Column, Row, RowKind, Spread, Table
 from tacit.studies.draws import ESTIMATORS
 from tacit.studies.records import FIGURE, RANDOM, Draw, Settings, Sweep
-from tacit.worlds.hills import published_values
+from tacit.worlds.draws import published_values
 
 Page: TypeAlias = dict[str, Any]  # plain JSON: numbers, text, lists and pages, by name
 NEAR = 0.07  # a visitation distance up to which two behaviours look alike

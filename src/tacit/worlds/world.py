@@ -1,17 +1,19 @@
 """A world: a model, the truth that a recovery should find again, and how to draw it.
 
-`random` draws one that can be met by construction, of any size, for tests and benchmarks.
+`gymnasium` makes one of a toy-text environment: of any table `P[state][action]` of outcomes.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from tacit.data.sources.gymnasium import Outcomes, Table, action_masks, made
 from tacit.errors import InvalidModel
 from tacit.model.mdp import MDP, Successors
 from tacit.model.names import Layout
@@ -148,100 +150,168 @@ def budgets_between(mdp: MDP, truth: Objective, tightness: float) -> np.ndarray:
     return careful + tightness * (reckless - careful)
 
 
-def random(
-    seed: int = 0,
-    *,
-    states: int = 20,
-    actions: int = 3,
-    constraints: int = 1,
-    discount: float = 0.9,
-    successors: int | None = None,
-    features: int = 3,
-    by_action: bool = True,
-    margin: float = 0.005,
-    tightness: float | None = None,
-) -> World:
-    """A random `World` whose budgets can be met; it prints as the call that makes it again.
+# Action names and directions by the environment's class; its table does not tell them.
+_ACTIONS = {
+    "FrozenLakeEnv": (("left", "down", "right", "up"), ((0, -1), (1, 0), (0, 1), (-1, 0))),
+    "CliffWalkingEnv": (("up", "right", "down", "left"), ((-1, 0), (0, 1), (1, 0), (0, -1))),
+    "TaxiEnv": (("down", "up", "right", "left", "pick up", "drop off"), ()),
+}
 
-    Next states are uniform, their probabilities and the initial distribution flat on the simplex;
-    features are uniform on [0, 1]; weights are flat on the simplex, so the truth is in the gauge of
-    a recovery. Transitions, reward and each cost have a random stream of their own: more
-    constraints, say, leave the transitions as they are.
+
+def gymnasium(
+    environment: str | Table | object,
+    *,
+    discount: float = 0.99,
+    initial: npt.ArrayLike | None = None,
+    costs: npt.ArrayLike | None = None,
+    budgets: npt.ArrayLike | None = None,
+    masks: bool = True,
+) -> World:
+    """The `World` of a toy-text environment: its S states, and further ones for some ends.
+
+    A transition marked `done` ends the episode where it leads. A state that is entered with `done`
+    alone, a hole of the frozen lake, is an end: it has no action, and what it costs it costs once,
+    on arrival. (`done` sits on transitions, not on states.) One that is also entered without, as
+    some of Taxi's, or started in, is split: its end is a state of its own, S or more, called "the
+    end of" the other; `tacit.data.sources.terminal_states` numbers them alike. The reward [S', A]
+    is the expected one of each action, 0 at ends.
+
+    The features of the reward are one column, the environment's reward, of weight 1. A cost by
+    state has one feature a state, so its weights are the costs themselves; a cost by state and
+    action is one column of weight 1.
 
     Args:
-        seed: names the draw.
-        states: S.
-        actions: A.
-        constraints: K, 0 or more.
-        discount: of the model.
-        successors: next states drawn for each action (repeats add up); None draws min(S, 5).
-        features: D, of the reward and of each cost.
-        by_action: whether features are [S, A, D] or [S, D].
-        margin: slack left to a randomly drawn policy that takes every action: its expected
-            discounted cost plus margin * (largest - least cost) / (1 - discount) is the budget. Any
-            number of budgets then hold jointly, strictly. A single one binds in two of five draws.
-        tightness: in (0, 1); instead places the budgets between those of the most careful and of
-            the reward-optimal policy, where at least one binds.
+        environment: a name such as "FrozenLake-v1", an environment, or the table `P` itself:
+            `P[state][action]` is a list of (probability, next state, reward, done).
+        discount: of the model; 1 where every state can reach an end.
+        initial: [S] distribution of the first state; None takes the environment's
+            `initial_state_distrib`, or state 0 where there is none.
+        costs: [K, S] or [K, S, A] what each constraint charges; None for no constraint.
+        budgets: [K] largest expected discounted cost of each.
+        masks: whether actions that the environment's own `action_mask(state)` rules out, as in
+            `info["action_mask"]`, are not available. Taxi has masks: they leave out what would
+            change nothing.
     """
-    asked = dict(locals())
-    for name, least in _LEAST.items():
-        integer(asked[name], name, least)
-    width = min(states, 5) if successors is None else integer(successors, "successors", 1)
-    if not isinstance(margin, int | float | np.number) or not 0 < margin < math.inf:
-        raise InvalidModel(f"margin must be a positive number; got {margin!r:.60}")
-    seeds = np.random.SeedSequence(int(seed)).spawn(4)
-    moves, wants, plays = (np.random.default_rng(s) for s in seeds[:3])
-    charges = [np.random.default_rng(s) for s in seeds[3].spawn(int(constraints))]
-
-    next_states = moves.integers(0, states, size=(states, actions, width), dtype=np.int32)
-    transitions = Successors(next_states, _simplex(moves, (states, actions, width)))
-    mdp = MDP(transitions, _simplex(moves, (states,)), discount)
-
-    shape = (states, actions, features) if by_action else (states, features)
-    maps = Features(wants.random(shape), [draw.random(shape) for draw in charges])
-    reward_weights = _simplex(wants, (features,))
-    cost_weights = [_simplex(draw, (features,)) for draw in charges]
-    truth = maps.objective(reward_weights, cost_weights, np.full(constraints, np.inf))
-    if tightness is not None:
-        budgets = budgets_between(mdp, truth, tightness)
-    else:
-        budgets = _budgets_with_margin(mdp, truth.tables(mdp)[1], plays, margin)
-    asked["discount"] = mdp.discount
+    table, source, name = _table(environment)
+    outcomes = Outcomes.of(table)
+    states, actions = outcomes.shape
+    start = _initial(initial, source, states)
+    ends = outcomes.terminals(start)
+    twins = np.flatnonzero(ends >= states)
+    transitions, reward = _moves(outcomes, ends)
+    available = np.ones(reward.shape, bool)
+    if masks and callable(getattr(source, "action_mask", None)):
+        available[:states] = action_masks(source)
+    available[ends[ends >= 0]] = False
+    reward[~available.any(axis=1)] = 0.0
+    mdp = MDP(transitions, np.append(start, np.zeros(len(twins))), discount, available=available)
+    cost_features, cost_weights = _cost_features(costs, states, actions, twins)
+    features = Features(reward[:, :, None], cost_features, reward_names=["reward"])
+    truth = features.objective([1.0], cost_weights, [] if budgets is None else budgets)
+    asked = {"environment": name, "discount": mdp.discount, "masks": masks}
+    # Only an environment known by its name can be written down as a call.
+    plain = isinstance(environment, str) and initial is None and costs is None
     return World(
         mdp=mdp,
-        features=maps,
-        truth=maps.objective(reward_weights, cost_weights, budgets),
-        reward_weights=reward_weights,
+        features=features,
+        truth=truth,
+        reward_weights=np.ones(1),
         cost_weights=cost_weights,
-        recipe=recipe("random", asked, _OPTIONS),
+        layout=_layout(source, states, actions, twins),
+        recipe=recipe("gymnasium", asked, {"masks": True}) if plain else "",
     )
 
 
-def _budgets_with_margin(
-    mdp: MDP, costs: np.ndarray, draw: np.random.Generator, margin: float
-) -> np.ndarray:
-    """[K] what a randomly drawn policy spends, and a little more."""
-    if not len(costs):
-        return np.zeros(0)
-    from tacit.forward.policies import visitation
+def _table(environment: Any) -> tuple[Table, object, str]:
+    """The table P, the environment it is from (None if it is given itself), and its name."""
+    name = environment if isinstance(environment, str) else ""
+    environment = made(environment) if name else environment
+    source = getattr(environment, "unwrapped", environment)
+    table = getattr(source, "P", None)
+    if table is None and isinstance(environment, dict | list | tuple):
+        table, source = environment, None
+    if table is None:
+        raise InvalidModel(
+            "a toy-text environment must have a table P[state][action]; "
+            f"got {name or type(source).__name__}, which has none"
+        )
+    if isinstance(table, dict):
+        missing = next((s for s in range(len(table)) if s not in table), None)
+        if missing is not None:
+            raise InvalidModel(
+                f"P must hold the states 0 to {len(table) - 1}; {missing} is missing"
+            )
+    if not len(table) or not len(table[0]):
+        raise InvalidModel("P must hold at least one state and one action; got none")
+    return table, source, name
 
-    policy = _simplex(draw, (mdp.states, mdp.actions))
-    flat, visits = costs.reshape(len(costs), -1), visitation(mdp, policy).ravel()
-    # One product a row: a matrix product rounds differently with the number of rows.
-    spent = np.array([np.vdot(row, visits) for row in flat])
-    spread = (flat.max(axis=1) - flat.min(axis=1)) / (1.0 - mdp.discount)
-    return spent + margin * np.where(spread > 0, spread, 1.0)
+
+def _moves(outcomes: Outcomes, ends: np.ndarray) -> tuple[Successors, np.ndarray]:
+    """Transitions of all S' states, `done` ones to their ends, and expected reward [S', A]."""
+    states, actions = outcomes.shape
+    state, action, following = outcomes.moves.T
+    row = state * actions + action
+    count = np.bincount(row, minlength=states * actions)
+    slot = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    every = max(states, int(ends.max()) + 1)
+    target = np.zeros((every * actions, max(1, int(count.max()))), dtype=np.int64)
+    probability = np.zeros(target.shape)
+    over = outcomes.done & (ends[following] >= 0)  # the rows of ends are not looked at
+    target[row, slot] = np.where(over, ends[following], following)
+    probability[row, slot] = outcomes.probabilities
+    paid = outcomes.probabilities * outcomes.rewards
+    expected = np.bincount(row, weights=paid, minlength=len(target))
+    shape = (every, actions, -1)
+    return (
+        Successors(target.reshape(shape), probability.reshape(shape)),
+        expected.reshape(shape[:2]),
+    )
 
 
-def _simplex(draw: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Uniform on the simplex along the last axis; every entry is positive."""
-    # Exponentials over their sum are a flat Dirichlet. An exponential of exactly 0 is possible.
-    gaps = np.maximum(draw.standard_exponential(shape), 1e-12)
-    return gaps / gaps.sum(axis=-1, keepdims=True)
+def _initial(given: npt.ArrayLike | None, source: object, states: int) -> np.ndarray:
+    """[S] the distribution of the first state."""
+    if given is None:
+        given = getattr(source, "initial_state_distrib", None)
+    if given is None:
+        given = np.arange(states) == 0
+    start = np.asarray(given, dtype=np.float64)
+    if start.shape != (states,):
+        raise InvalidModel(f"initial must have shape [S] = ({states},); got {start.shape}")
+    return start
 
 
-# The smallest value of each number.
-_LEAST = {"states": 1, "actions": 1, "constraints": 0, "features": 1, "seed": 0}
-# Seed and size are always printed; the other arguments only where they are not the default.
-_SIZE = ("states", "actions", "constraints", "discount")
-_OPTIONS = {k: v for k, v in (random.__kwdefaults__ or {}).items() if k not in _SIZE}
+def _cost_features(
+    costs: npt.ArrayLike | None, states: int, actions: int, twins: np.ndarray
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """One feature map and one weight vector per constraint; an end costs what its state does."""
+    if costs is None:
+        return [], []
+    tables = np.asarray(costs, dtype=np.float64)
+    if tables.ndim not in (2, 3) or tables.shape[1:] != (states, actions)[: tables.ndim - 1]:
+        raise InvalidModel(
+            f"costs must have shape [K, S] or [K, S, A] with S, A = {(states, actions)}; "
+            f"got {tables.shape}"
+        )
+    if tables.ndim == 2:
+        one_hot = np.eye(states)[[*range(states), *twins]]
+        return [one_hot] * len(tables), list(tables)
+    padded = np.pad(tables, ((0, 0), (0, len(twins)), (0, 0)))
+    return [table[:, :, None] for table in padded], [np.ones(1)] * len(tables)
+
+
+def _layout(source: Any, states: int, actions: int, twins: np.ndarray) -> Layout:
+    """Rows and columns where the environment tells them, and the names its class is known by."""
+    shape = getattr(source, "shape", None)
+    if shape is None and hasattr(source, "nrow"):
+        shape = (source.nrow, source.ncol)
+    rows, columns = shape if shape is not None and len(shape) == 2 else (0, 0)
+    if rows * columns != states:
+        rows, columns = 0, 0
+    names, directions = _ACTIONS.get(type(source).__name__, ((), ()))
+    if len(names) != actions:
+        names, directions = (), ()
+    state_names = tuple(f"state {s}" for s in range(states))
+    if rows:
+        state_names = tuple(f"({s // columns}, {s % columns})" for s in range(states))
+    state_names += tuple(f"the end of {state_names[s]}" for s in twins)
+    return Layout(rows, columns, directions if rows else (), state_names, names)

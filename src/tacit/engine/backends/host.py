@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.engine.backends.protocol import Array, State
+from tacit.engine.kernels.backups import NOTHING, fused_backup
 from tacit.engine.kernels.chains import (
     DIRECT_LIMIT,
     eliminate,
@@ -17,7 +18,6 @@ from tacit.engine.kernels.chains import (
     substitute,
     substitute_rows,
 )
-from tacit.engine.kernels.soft_backup import NOTHING, fused_backup
 from tacit.engine.process import row_blocks, side_by_side
 
 if TYPE_CHECKING:

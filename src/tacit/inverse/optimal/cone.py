@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
+from tacit.forward.policies import Unbounded
 from tacit.forward.pricing import Column, best_column
-from tacit.forward.undiscounted import Unbounded
 from tacit.model.mdp import MDP
 from tacit.model.transitions import Successors
 

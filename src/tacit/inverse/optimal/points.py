@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.forward.policies import visitation
+from tacit.forward.policies import Unbounded, visitation
 from tacit.forward.pricing import Column, best_column
-from tacit.forward.undiscounted import Unbounded
 from tacit.inverse.optimal.cone import (
     Cone,
     Matrix,
