@@ -1,0 +1,325 @@
+"""Worlds of published studies, exact to their sources, and fresh draws of the same kind by seed.
+
+Recorded data have owners of their own and are no part of tacit: they are read from the folder that
+the environment variable TACIT_DATA names, or from one that is given.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from tacit.data.demonstrations import Demonstrations
+from tacit.errors import InvalidModel
+from tacit.files.arrays import read_arrays
+from tacit.model.mdp import MDP, Successors
+from tacit.model.names import Layout
+from tacit.model.objective import Features
+from tacit.worlds.world import World, integer, recipe
+
+# (x, y) steps of four moves and of staying; x runs along a row, y down the rows.
+MOVES = ((1, 0), (0, 1), (-1, 0), (0, -1))
+MOVE_NAMES = ("right", "down", "left", "up", "stay")
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Recorded(World):
+    """A published world together with what was recorded in it.
+
+    Attributes:
+        mdp: what everybody knows.
+        features: what reward and costs are made of.
+        truth: the objective of the demonstrator.
+        reward_weights: [D] true weights of the reward features.
+        cost_weights: one [D_k] per constraint, true weights of its features.
+        layout: how to name and draw states and actions.
+        recipe: the call that makes this world again.
+        demonstrations: the sets that were recorded; one where there is one.
+        tables: name -> further arrays of the source, by state.
+    """
+
+    demonstrations: tuple[Demonstrations, ...]
+    tables: Mapping[str, np.ndarray]
+
+
+def data_folder(name: str, folder: str | Path | None = None) -> Path:
+    """The folder of this name with recorded data, below the one given or named by TACIT_DATA."""
+    root = os.environ.get("TACIT_DATA") if folder is None else folder
+    if root is None:
+        raise InvalidModel(
+            f"the recordings of {name} are no part of tacit: the environment variable TACIT_DATA "
+            "must name the folder that holds them, or `folder` must; got neither"
+        )
+    if not (Path(root) / name).is_dir():
+        raise InvalidModel(f"the folder of recordings must hold a folder {name}; got {root}")
+    return Path(root) / name
+
+
+# --- Objectworld ----------------------------------------------------------------------------------
+
+
+def objectworld(
+    seed: int = 0,
+    *,
+    size: int = 32,
+    objects: int = 50,
+    wind: float = 0.3,
+    discount: float = 0.9,
+) -> World:
+    """A fresh Objectworld (Levine et al. 2011, as of Kalweit et al. 2020); state = x + size * y.
+
+    Objects lie in cells of their own, each with an inner and an outer one of two colours. A cell
+    within 3 steps of outer colour 0 is worth -1, and 1 if it is also within 2 steps of outer colour
+    1; all others 0. The source pays on arrival: the same as the reward of the state over the
+    discount, up to what the start pays. So the features are one a cell, and the weights are the
+    worth of the cells over the discount.
+
+    Args:
+        seed: names the draw.
+        size: rows and columns.
+        objects: how many there are.
+        wind: chance of a random move; what it would blow off the grid stays.
+        discount: of the model.
+    """
+    asked = dict(locals())
+    size, objects = integer(size, "size", 2), integer(objects, "objects", 1)
+    if objects > size * size:
+        raise InvalidModel(f"objects must fit into {size * size} cells; got {objects}")
+    draw = np.random.default_rng(integer(seed, "seed", 0))
+    cells = draw.choice(size * size, objects, replace=False)
+    colours = draw.integers(0, 2, size=(objects, 2))
+    worth = object_worth(size, cells, colours[:, 1])
+    world = _object_world(worth, np.full(size * size, 1.0 / size**2), wind, discount)
+    return replace(world, recipe=recipe("objectworld", asked, objectworld.__kwdefaults__))
+
+
+def object_worth(size: int, cells: np.ndarray, outer: np.ndarray) -> np.ndarray:
+    """[S] worth of each cell, for objects in these cells with these outer colours."""
+    far = _steps_apart(size, cells)
+    near = [(far[:, outer == colour] <= reach).any(axis=1) for colour, reach in ((0, 3), (1, 2))]
+    return np.where(near[0], np.where(near[1], 1.0, -1.0), 0.0)
+
+
+def recorded_objectworld(trajectories: int = 512, *, folder: str | Path | None = None) -> Recorded:
+    """The published Objectworld with its 4, 32, 128 or 512 trajectories of 8 steps.
+
+    `tables` has "distances" [S, 4] to the nearest object by inner and outer colour, "start" [S] and
+    "cloned_policy" [S, A] as the source counted it.
+    """
+    file = data_folder("objectworld", folder) / "objectworld.npz"
+    arrays, known = read_arrays(file), (4, 32, 128, 512)
+    if trajectories not in known:
+        raise InvalidModel(f"trajectories must be one of {known}; got {trajectories!r:.60}")
+    worth = arrays[f"reward_{trajectories}"].astype(float)
+    start = arrays[f"start_{trajectories}"].astype(float)
+    steps = arrays[f"trajectories_{trajectories}"].astype(np.int64)  # [n, 8, 4]
+    states = np.concatenate([steps[:, :, 0], steps[:, -1:, 3]], axis=1)
+    seen = Demonstrations.from_trajectories(zip(states, steps[:, :, 1], strict=True))
+    tables = {
+        "distances": arrays[f"features_{trajectories}"],
+        "start": start,
+        "cloned_policy": arrays[f"cloned_policy_{trajectories}"],
+    }
+    world = _object_world(worth, start / start.sum(), 0.3, 0.9)
+    called = f"tacit.worlds.recorded_objectworld({trajectories})"
+    return _recorded(world, (seen,), tables, called)
+
+
+def _object_world(worth: np.ndarray, start: np.ndarray, wind: float, discount: float) -> World:
+    size = round(np.sqrt(len(worth)))
+    mdp = MDP(windy_moves(size, (*MOVES, (0, 0)), wind), start, discount)
+    if not mdp.discount > 0:
+        raise InvalidModel(f"discount must be above 0; got {discount}")
+    features = Features(np.eye(size * size))
+    weights = worth / mdp.discount
+    layout = Layout(size, size, ((0, 1), (1, 0), (0, -1), (-1, 0), (0, 0)), (), MOVE_NAMES)
+    return World(mdp, features, features.objective(weights), weights, [], layout)
+
+
+def windy_moves(size: int, moves: Sequence[tuple[int, int]], wind: float) -> Successors:
+    """Transitions [S, A, 5] of a grid with state = x + size * y, as the sources of two worlds have.
+
+    A move succeeds with 1 - wind + wind / A, every other neighbour has wind / A; what would leave
+    the grid stays. Rows that do not add up to 1 are scaled, as where staying is an action.
+    """
+    if not isinstance(wind, int | float | np.number) or not 0.0 <= wind <= 1.0:
+        raise InvalidModel(f"wind must be a probability; got {wind!r:.60}")
+    cells = np.arange(size * size)
+    place = np.stack([cells % size, cells // size], axis=1)
+    around = place[:, None] + np.array(MOVES)  # [S, 4, 2]
+    inside = ((around >= 0) & (around < size)).all(axis=2)
+    reached = np.concatenate([around @ [1, size], cells[:, None]], axis=1)  # [S, 5]
+    reached[:, :4] = np.where(inside, reached[:, :4], cells[:, None])
+    many, share = len(moves), wind / len(moves)
+    chances = np.zeros((size * size, many, 5))
+    for a, move in enumerate(moves):
+        chances[:, a, :4] = share * np.ones_like(inside)
+        if move == (0, 0):  # blown against a wall is no way of staying, if one stays on purpose
+            chances[:, a, :4] *= inside
+            chances[:, a, 4] = 1.0 - wind + share
+        else:
+            chances[:, a, MOVES.index(move)] += 1.0 - wind
+    chances /= chances.sum(axis=2, keepdims=True)
+    return Successors(np.repeat(reached[:, None], many, axis=1), chances)
+
+
+def _steps_apart(size: int, cells: np.ndarray) -> np.ndarray:
+    """[S, n] steps between every cell and each of these."""
+    every = np.arange(size * size)[:, None]
+    return np.abs(every % size - cells % size) + np.abs(every // size - cells // size)
+
+
+# --- grids with forbidden places ------------------------------------------------------------------
+
+# Moves of the 9 x 9 grid as (row, column), in the order of its file.
+EIGHT = ((0, -1), (0, 1), (1, 0), (-1, 0), (1, -1), (1, 1), (-1, -1), (-1, 1))
+EIGHT_NAMES = ("left", "right", "down", "up", "down left", "down right", "up left", "up right")
+NINE_STATES, NINE_ACTIONS = (31, 39, 41, 47, 51), (4, 5)
+COLOURS = {"blue": (4, 13, 22), "green": (58, 67, 76)}
+# Goal and unsafe cells (row, column) of the four settings; all start in (0, 0).
+WALLS = {
+    1: ((6, 0), [(3, c) for c in range(5)]),
+    2: ((6, 6), [(r, c) for r in range(2, 5) for c in range(2, 5)]),
+    3: ((6, 6), [(r, c) for r in range(1, 6) for c in range(1, 6)]),
+    4: ((6, 6), [(2, c) for c in range(5)] + [(4, c) for c in range(2, 7)]),
+}
+
+
+def walls(number: int | None = None, *, seed: int = 0) -> World:
+    """Settings 1 to 4 of the constraint benchmark of Liu et al. (2023), 7 x 7, or a fresh one.
+
+    Eight moves that always succeed, walls stay, discount .99; reward 1 on reaching the goal, where
+    the episode ends. Unsafe cells cost 1 and the budget is 0. The shortest safe ways take 10, 9, 11
+    and 14 steps.
+
+    Args:
+        number: 1 to 4; None draws three straight walls of one to five cells and a goal in a corner.
+        seed: names the draw, where the number is None.
+    """
+    if number is not None and number not in WALLS:
+        raise InvalidModel(f"walls are numbered 1 to 4, or None for a fresh draw; got {number!r}")
+    asked = {"number": number} if number is not None else {"seed": integer(seed, "seed", 0)}
+    draw = np.random.default_rng(seed)
+    goal, cells = WALLS[number] if number is not None else _drawn_walls(draw)
+    while number is None and not _safe_way(eight_moves(7, goal, stay=True), cells):
+        goal, cells = _drawn_walls(draw)
+    mdp = eight_moves(7, goal, stay=True)
+    at_goal, unsafe = np.zeros((2, 49))
+    at_goal[goal[0] * 7 + goal[1]] = 1.0
+    unsafe[[r * 7 + c for r, c in cells]] = 1.0
+    features = Features(at_goal[:, None], [np.eye(49)], ["goal"])
+    truth = features.objective([1.0], [unsafe], [0.0])
+    layout = Layout(7, 7, EIGHT, (), EIGHT_NAMES)
+    return World(mdp, features, truth, np.ones(1), [unsafe], layout, recipe("walls", asked))
+
+
+def _drawn_walls(draw: np.random.Generator) -> tuple[tuple[int, int], list[tuple[int, int]]]:
+    goal = [(6, 0), (6, 6), (0, 6)][draw.integers(3)]
+    cells: set[tuple[int, int]] = set()
+    for _ in range(3):
+        row, column, length, along = draw.integers([0, 0, 1, 0], [7, 7, 6, 2]).tolist()
+        for k in range(length):
+            cells.add((row + k * along, column + k * (1 - along)))
+    cells = {c for c in cells if max(c) < 7} - {(0, 0), goal}
+    return goal, sorted(cells)
+
+
+def _safe_way(mdp: MDP, cells: Sequence[tuple[int, int]]) -> bool:
+    """Whether some way from state 0 to an end avoids these cells."""
+    reach = mdp.ends.copy()
+    shut = np.zeros(mdp.states, bool)
+    shut[[r * 7 + c for r, c in cells]] = True
+    for _ in range(mdp.states):
+        ahead = (mdp.expected_next(reach.astype(float)) > 0).any(axis=1)
+        reach = (reach | ahead) & ~shut
+    return bool(reach[0])
+
+
+def eight_moves(size: int, goal: tuple[int, int], *, stay: bool) -> MDP:
+    """A grid of eight moves that ends at a goal; moves off it `stay`, or are not there.
+
+    Discount .99 where they stay and 1 where not, as in the two sources. Start in the first cell.
+    """
+    cells = np.arange(size * size)
+    place = np.stack([cells // size, cells % size], axis=1)[:, None] + np.array(EIGHT)
+    inside = ((place >= 0) & (place < size)).all(axis=2)
+    reached = np.where(inside, place @ [size, 1], cells[:, None])[:, :, None]
+    there = np.ones_like(inside) if stay else inside
+    there = there & (cells != goal[0] * size + goal[1])[:, None]
+    moves = Successors(reached, np.ones(reached.shape))
+    return MDP(moves, np.eye(size * size)[0], 0.99 if stay else 1.0, available=there)
+
+
+def nine_by_nine(seed: int | None = None) -> World:
+    """The 9 x 9 grid of Scobee and Sastry (2020), or a fresh one of the same kind.
+
+    Start 0, goal 8, where the episode ends; every step costs 4, also a diagonal one, the goal pays
+    10; nothing is discounted, and moves off the grid are not there. Five states, two moves and two
+    colours of three states are forbidden: cost 1 each, budget 0. The expert has temperature 1.
+
+    Args:
+        seed: None for the published constraints, or a draw of as many others.
+    """
+    mdp = eight_moves(9, (0, 8), stay=False)
+    states, actions, colours = NINE_STATES, NINE_ACTIONS, COLOURS
+    if seed is not None:
+        draw = np.random.default_rng(integer(seed, "seed", 0))
+        while True:
+            free = np.setdiff1d(np.arange(81), [0, 8])
+            cells = draw.choice(free, 11, replace=False).tolist()
+            states, actions = tuple(cells[:5]), tuple(draw.choice(8, 2, replace=False).tolist())
+            colours = {"blue": tuple(cells[5:8]), "green": tuple(cells[8:])}
+            open_to = np.setdiff1d(np.arange(8), actions)
+            reach = mdp.ends.copy()
+            for _ in range(81):
+                ahead = mdp.expected_next(reach.astype(float))[:, open_to] > 0
+                reach = (reach | ahead.any(axis=1)) & ~np.isin(np.arange(81), cells)
+            if reach[0]:
+                break
+    at_goal = np.eye(81)[8]
+    charges = np.zeros((81, 8, 91))
+    charges[np.arange(81), :, np.arange(81)] = 1.0
+    charges[:, range(8), range(81, 89)] = (1.0 - at_goal)[:, None]
+    for j, cells in enumerate(colours.values()):
+        charges[list(cells), :, 89 + j] = 1.0
+    names = [f"state {s}" for s in range(81)] + [f"action {a}" for a in range(8)] + list(colours)
+    features = Features(
+        np.stack([1.0 - at_goal, at_goal], axis=1), [charges], ["step", "goal"], [names]
+    )
+    weights = np.isin(names, [f"state {s}" for s in states] + [f"action {a}" for a in actions])
+    weights = (weights | np.isin(names, list(colours))).astype(float)
+    wanted = np.array([-4.0, 10.0])
+    layout = Layout(9, 9, EIGHT, (), EIGHT_NAMES)
+    truth = features.objective(wanted, [weights], [0.0])
+    called = recipe("nine_by_nine", {} if seed is None else {"seed": seed})
+    return World(mdp, features, truth, wanted, [weights], layout, called)
+
+
+def recorded_nine_by_nine(*, folder: str | Path | None = None) -> Recorded:
+    """The published 9 x 9 grid with its ten sets of 100 demonstrations."""
+    path = data_folder("scobee", folder) / "scobee_example_trajectories.json"
+    sets = json.loads(path.read_text())[0]["trajs"]
+    seen = tuple(
+        Demonstrations.from_trajectories(
+            zip(one["state_seq"], one["action_seq"], strict=True),
+            ended=np.ones(len(one["state_seq"]), bool),
+        )
+        for one in sets
+    )
+    return _recorded(nine_by_nine(), seen, {}, "tacit.worlds.recorded_nine_by_nine()")
+
+
+def _recorded(
+    world: World,
+    seen: tuple[Demonstrations, ...],
+    tables: Mapping[str, np.ndarray],
+    called: str,
+) -> Recorded:
+    """The world, with what was recorded in it."""
+    own = {name: getattr(world, name) for name in World.__dataclass_fields__}
+    return Recorded(**own | {"recipe": called}, demonstrations=seen, tables=tables)
