@@ -209,7 +209,7 @@ def test_blocks_of_any_size_give_the_same_rows_and_lines(tmp_path, monkeypatch):
     path = written(tmp_path, HEAD + rows)
     assert Demonstrations.load(path).episodes == 22
     path = written(tmp_path, HEAD + rows + "007,0,1,0\n")
-    refused(lambda: Demonstrations.load(path), "'007': write 7", "line 68")
+    refused(lambda: Demonstrations.load(path), "'007' beside '7': write 7", "line 68")
     path = written(tmp_path, HEAD + rows + "7,0,1,0\n")
     refused(lambda: Demonstrations.load(path), "episode 7 goes from step 0 to 0", "line 68")
 
@@ -266,7 +266,7 @@ FAULTS = [
     (HEAD + "0,0,1,0\n0,1,,0\n", ["line 3", "state", "missing"]),
     (HEAD + "0,0,1,0\n0,1,1\n", ["line 3", "4 fields", "got 3"]),
     (HEAD + "0,0,1,0\n0,1,1,0,9\n", ["line 3", "4 fields", "got 5"]),
-    (HEAD + "0,0,1,0\n\n0,1,nan,0\n", ["line 4", "state", "integers", "'nan'"]),
+    (HEAD + "0,0,1,0\n\n0,1,nan,0\n", ["line 4", "state", "missing", "--missing split"]),
     (HEAD + "0,0,1,inf\n", ["line 2", "action", "integers", "'inf'"]),
     (HEAD + "0,0,1,0\n0,1,1.0,0\n", ["line 3", "state", "integers", "'1.0'"]),
     (HEAD + "0,0,True,0\n", ["line 2", "state", "integers", "'True'"]),
@@ -317,10 +317,10 @@ FAULTS = [
     (HEAD + "0,0,1,0\n\x1f\x8b\x08\x00\n", ["line 3"]),
     (HEAD + "0,0,1,0\n00,0,1,0\n", ["line 3", "episode", "plainly", "'00'", "write 0"]),
     (HEAD + "00,0,1,0\n0,1,1,0\n", ["line 2", "episode", "plainly", "'00'"]),
-    (HEAD + "100,0,1,0\n007,0,1,0\n", ["line 3", "episode", "'007'", "write 7"]),
+    (HEAD + "7,0,1,0\n007,0,1,0\n", ["line 3", "episode", "'007'", "write 7"]),
     (HEAD + "1,0,1,0\n+1,1,1,0\n", ["line 3", "episode", "'+1'", "write 1"]),
     (HEAD + "0,0,1,0\n-0,1,1,0\n", ["line 3", "episode", "'-0'"]),
-    (HEAD + 'x,0,1,0\n"00",0,1,0\n', ["line 3", "episode", "'00'"]),
+    (HEAD + '0,0,1,0\n"00",0,1,0\n', ["line 3", "episode", "'00'"]),
     ("episode,st\x00ep,state,action\n0,0,1,1\n", ["line 1", "name the columns", "damaged"]),
     ("\x1b[1mepisode,step,state,action\n0,0,1,1\n", ["line 1", "name the columns"]),
     ("episode,step,state,action,\ufffd\n0,0,1,1,1\n", ["line 1", "name the columns"]),
@@ -366,7 +366,7 @@ def test_names_that_the_layout_lacks(tmp_path, text, words):
     [
         (("hall", "1"), ["line 3", "all integers or all names", "'1'"]),
         (("1", "hall"), ["line 3", "all integers or all names", "'hall'"]),
-        (("hall", "nan"), ["line 3", "integers", "names", "'nan'"]),
+        (("hall", "nan"), ["line 3", "missing"]),
         (("1.5", "2.5"), ["line 2", "integers", "'1.5'"]),
         (("true", "false"), ["line 2", "integers", "'true'"]),
         (("hall", ""), ["line 3", "missing"]),

@@ -7,7 +7,7 @@ millions of steps need the memory of one batch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,6 +41,7 @@ class TrajectoryFits:
         z_score: [E] how far it is above that, in standard deviations; negative is worse.
         p_value: [E] chance that the recovered policy fits this badly or worse.
         share_optimal: [E] share of steps that take a best action under the recovered objective.
+        names: [E] what the episodes are called; None where they are numbered from 0.
     """
 
     episode: np.ndarray
@@ -50,6 +51,7 @@ class TrajectoryFits:
     z_score: np.ndarray
     p_value: np.ndarray
     share_optimal: np.ndarray
+    names: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.episode)
@@ -61,13 +63,16 @@ class TrajectoryFits:
 
     @property
     def columns(self) -> dict[str, np.ndarray]:
-        """Name -> [E], to be written as a table."""
-        return dict(vars(self))
+        """Name -> [E], to be written as a table; episodes by their names where they have some."""
+        columns = dict(vars(self))
+        names = columns.pop("names")
+        return columns if names is None else {**columns, "episode": names}
 
     @property
     def sentences(self) -> tuple[Finding, ...]:
         """What to know about the fits, as findings."""
-        which, count = int(self.episode[0]), len(self)
+        number, count = int(self.episode[0]), len(self)
+        which = number if self.names is None else self.names[0]
         if not self.noisy:
             whole = float(self.share_optimal @ self.steps / self.steps.sum())
             text = f"{_percent(whole)} of the steps are optimal under the recovered objective."
@@ -76,7 +81,7 @@ class TrajectoryFits:
                 worst = _percent(self.share_optimal[0])
                 text = f"Episode {which} fits worst: {worst} of its steps are."
                 least = float(self.share_optimal[0])
-                said.append(Finding(text, trajectory=which, number=least))
+                said.append(Finding(text, trajectory=number, number=least))
             return tuple(said)
         chance = min(1.0, count * float(self.p_value.min()))
         fit = f"{self.log_likelihood[0]:.3g} a step where {self.expected[0]:.3g} is usual"
@@ -96,7 +101,7 @@ class TrajectoryFits:
                 f"No trajectory fits worse than chance allows; the worst is episode {which}, its "
                 f"log-likelihood {fit}."
             )
-        return (Finding(sentence, kind, trajectory=which, number=chance),)
+        return (Finding(sentence, kind, trajectory=number, number=chance),)
 
 
 def trajectory_fits(
@@ -118,7 +123,9 @@ def trajectory_fits(
         starts = np.flatnonzero(np.diff(episode, prepend=-1))
         for row, table in zip(totals[1:], tables, strict=True):
             row[episode[starts]] += np.add.reduceat(table[index], starts)
-    return _ordered(recovery.temperature > 0, *totals)
+    fits = _ordered(recovery.temperature > 0, *totals)
+    called = demonstrations.names
+    return fits if called is None else replace(fits, names=called[fits.episode])
 
 
 def log_policy(recovery: Recovery) -> np.ndarray:

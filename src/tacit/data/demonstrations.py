@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.reading import STORED_EXTRAS, Reading, read_episodes
+from tacit.data.reading import STORED_EXTRAS, Episodes, Reading, read_episodes, read_frame
+from tacit.data.rows import Frame, joined
 from tacit.errors import InvalidDemonstrations
 from tacit.files.arrays import write_arrays
 from tacit.files.columns import flags, integers, texts
@@ -39,6 +40,10 @@ class Demonstrations:
         groups: [E] str, who was seen (a mouse, a clinician, a site); None where nobody is told
             apart.
         notes: sentences on what was assumed when the episodes were read.
+        individuals: [E] str, the individual behind each episode, where several episodes are of one
+            and not independent; None where nobody is told apart.
+        names: [E] str, what the episodes are called; None where they are numbered from 0.
+        layout: names of states and actions found when the episodes were read; None where none were.
     """
 
     states: np.ndarray
@@ -49,6 +54,9 @@ class Demonstrations:
     partial: np.ndarray = None  # type: ignore[assignment]
     groups: np.ndarray | None = None
     notes: tuple[str, ...] = ()
+    individuals: np.ndarray | None = field(default=None, kw_only=True)
+    names: np.ndarray | None = field(default=None, kw_only=True)
+    layout: Layout | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         states = integers(self.states, "states")
@@ -64,21 +72,19 @@ class Demonstrations:
             raise InvalidDemonstrations(
                 f"offsets must run from 0 to the number of steps ({len(states)}); got {offsets}"
             )
-        if (np.diff(offsets) < 1).any():
-            empty = int(np.flatnonzero(np.diff(offsets) < 1)[0])
-            raise InvalidDemonstrations(
-                f"every episode must hold at least one step; episode {empty} holds none"
-            )
+        if len(empty := np.flatnonzero(np.diff(offsets) < 1)):
+            said = f"every episode must hold at least one step; episode {empty[0]} holds none"
+            raise InvalidDemonstrations(said)
         episodes = len(offsets) - 1
-        ended = np.zeros(episodes, bool) if self.ended is None else flags(self.ended, "ended")
+        none = np.zeros(episodes, bool)
         given = np.full(episodes, -1) if self.final_states is None else self.final_states
-        final = integers(given, "final_states")
-        joined = (
-            np.zeros(episodes, bool) if self.partial is None else flags(self.partial, "partial")
-        )
-        columns = {"ended": ended, "final_states": final, "partial": joined}
-        if self.groups is not None:
-            columns["groups"] = texts(self.groups, "groups")
+        columns = {
+            "ended": flags(none if self.ended is None else self.ended, "ended"),
+            "final_states": integers(given, "final_states"),
+            "partial": flags(none if self.partial is None else self.partial, "partial"),
+        }
+        said = {name: getattr(self, name) for name in ("groups", "individuals", "names")}
+        columns |= {name: texts(part, name) for name, part in said.items() if part is not None}
         for name, column in columns.items():
             if column.shape != (episodes,):
                 raise InvalidDemonstrations(
@@ -104,7 +110,7 @@ class Demonstrations:
         action. With a layout that has names, they may be names.
         """
         names = (layout.state_names, layout.action_names) if layout else ((), ())
-        return cls(**_joined(trajectories, *names), ended=ended, groups=groups)  # type: ignore[arg-type]
+        return cls(**joined(trajectories, *names), ended=ended, groups=groups)  # type: ignore[arg-type]
 
     @classmethod
     def from_pairs(cls, states: npt.ArrayLike, actions: npt.ArrayLike) -> Demonstrations:
@@ -112,6 +118,39 @@ class Demonstrations:
         count = len(np.asarray(states))
         every, joined = np.arange(count + 1), np.ones(count, bool)
         return cls(states, actions, every, partial=joined)  # type: ignore[arg-type]
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Frame,
+        layout: Layout | None = None,
+        *,
+        episode: str = "episode",
+        step: str | None = "step",
+        state: str = "state",
+        action: str = "action",
+        missing: str = "refuse",
+        **others: str,
+    ) -> Demonstrations:
+        """The demonstrations of a pandas or Polars frame, one row a step, in any order.
+
+        States and actions are numbers from 0 or names; those found are in `layout` of the result,
+        sorted. The last row of an episode may lack its action: its state is where the last led.
+
+        Args:
+            frame: or a dictionary from names to columns.
+            layout: names of states and actions in their order, where they are known.
+            episode: name of the column that tells episodes apart.
+            step: name of the column of steps; None takes rows in the order of the frame.
+            state: name of the column of states.
+            action: name of the column of actions.
+            missing: "refuse" or "split", where something is missing within an episode.
+            **others: names of the columns `group`, `individual`, `ended`, `final_state` and
+                `partial`; a column that has such a name itself needs no mention.
+        """
+        columns = {"episode": episode, "step": step, "state": state, "action": action} | others
+        reading = Reading(**_names_of(layout), missing=missing)
+        return cls._of(read_frame(frame, columns, reading), layout or Layout())
 
     @classmethod
     def load(
@@ -128,10 +167,9 @@ class Demonstrations:
         """The demonstrations of a .csv, .parquet or .npz file.
 
         A table has one row a step, in any order, and the columns episode, step, state and action;
-        it may have group, ended, final_state and partial. Episodes are numbers or names. Separator
-        (comma, semicolon, tab, bar), byte order mark and line ends are found out. Without a column
-        `step` the rows of an episode are taken in the order of the file, and `notes` says so.
-        Numbered episodes come in the order of their numbers, named ones in that of the file.
+        it may have group, individual, ended, final_state and partial. Episodes are numbers or
+        names. Separator (comma, semicolon, tab, bar), byte order mark and line ends are found out.
+        Without a column `step` rows are taken in the order of the file, and `notes` says so.
 
         Args:
             path: of the file; the ending of its name tells the format.
@@ -142,17 +180,9 @@ class Demonstrations:
             largest: most bytes of memory to take; a larger file is refused before it is read.
             progress: called now and then with what is done and what there is to do.
         """
-        layout = layout or Layout()
-        reading = Reading(
-            state_names=layout.state_names,
-            action_names=layout.action_names,
-            states=states,
-            actions=actions,
-            available=available,
-            largest=largest,
-            progress=progress,
-        )
-        return cls.read(path, reading)[0]
+        names = _names_of(layout)
+        limits = {"states": states, "actions": actions, "available": available}
+        return cls.read(path, Reading(**names, **limits, largest=largest, progress=progress))[0]
 
     @classmethod
     def load_named(
@@ -173,18 +203,26 @@ class Demonstrations:
     def read(cls, path: str | Path, reading: Reading) -> tuple[Demonstrations, Layout]:
         """The demonstrations of a file, read so, and the layout of the names found in it."""
         found = read_episodes(Path(path), reading)
-        layout = Layout(state_names=found.state_names, action_names=found.action_names)
         try:
-            return cls(**found.arguments), layout
+            seen = cls._of(found, Layout())
         except InvalidDemonstrations as error:
             raise InvalidDemonstrations(f"{path}: {error}") from None
+        return seen, seen.layout or Layout()
+
+    @classmethod
+    def _of(cls, found: Episodes, known: Layout) -> Demonstrations:
+        """The demonstrations of what was read; names found complete those that were known."""
+        layout = replace(
+            known,
+            state_names=found.state_names or known.state_names,
+            action_names=found.action_names or known.action_names,
+        )
+        return cls(**found.arguments, layout=None if layout == Layout() else layout)
 
     def save(self, path: str | Path, *, first: int = 0) -> None:
         """Writes a .parquet, .csv or .npz file, by the ending of the name; `load` reads it back.
 
-        Args:
-            path: of the file.
-            first: number of the first episode, in a table.
+        Episodes of a table keep their names, or are numbered from `first`.
         """
         path = Path(path)
         if path.suffix == ".npz":
@@ -215,8 +253,9 @@ class Demonstrations:
             return polars.Series([*names, "-1"])[numbers] if names else numbers  # type: ignore
 
         episode = self.episode
+        called = self.names is not None and not first and len({*self.names}) == self.episodes
         columns: dict[str, npt.ArrayLike] = {
-            "episode": first + episode,
+            "episode": named(self.names.tolist(), episode) if called else first + episode,  # type: ignore
             "step": self.step,
             "state": named(states, self.states),
             "action": named(actions, self.actions),
@@ -229,6 +268,8 @@ class Demonstrations:
             columns["partial"] = self.partial[episode]
         if self.groups is not None:
             columns["group"] = named(self.groups.tolist(), episode)
+        if self.individuals is not None:
+            columns["individual"] = named(self.individuals.tolist(), episode)
         return columns
 
     @property
@@ -256,6 +297,10 @@ class Demonstrations:
         """[N] episode of every row."""
         return np.repeat(np.arange(self.episodes), self.lengths)
 
+    def episode_name(self, episode: int) -> str:
+        """What an episode is called, or its number where it has no name."""
+        return str(episode) if self.names is None else str(self.names[episode])
+
     def trajectory(self, episode: int) -> tuple[np.ndarray, np.ndarray]:
         """States and actions of one episode."""
         if not 0 <= episode < self.episodes:
@@ -281,6 +326,8 @@ class Demonstrations:
             final_states=self.final_states[chosen],
             partial=self.partial[chosen],
             groups=None if self.groups is None else self.groups[chosen],
+            individuals=None if self.individuals is None else self.individuals[chosen],
+            names=None if self.names is None else self.names[chosen],
         )
 
     def truncate(self, steps: int) -> Demonstrations:
@@ -311,20 +358,21 @@ class Demonstrations:
             if outside.any():
                 row = int(np.flatnonzero(outside)[0])
                 raise InvalidDemonstrations(
-                    f"every {name} must be in 0..{count - 1}; episode {self.episode[row]}, "
-                    f"step {self.step[row]} has {column[row]}"
+                    f"every {name} must be in 0..{count - 1}; {self._place(row)} has {column[row]}"
                 )
         outside = (self.final_states < -1) | (self.final_states >= mdp.states)
         if outside.any():
             episode = int(np.argmax(outside))
             raise InvalidDemonstrations(
                 f"every final state must be in 0..{mdp.states - 1}; "
-                f"episode {episode} has {self.final_states[episode]}"
+                f"episode {self.episode_name(episode)} has {self.final_states[episode]}"
             )
         taken = (self.states, self.actions)
         if mdp.restricted and (odd := first_unavailable(mdp.available, *taken)) is not None:
-            place = f"episode {self.episode[odd.row]}, step {self.step[odd.row]}"
-            raise InvalidDemonstrations(f"{odd.sentence()} at {place}")
+            raise InvalidDemonstrations(f"{odd.sentence()} at {self._place(odd.row)}")
+
+    def _place(self, row: int) -> str:
+        return f"episode {self.episode_name(self.episode[row])}, step {self.step[row]}"
 
     def counts(self, mdp: MDP) -> np.ndarray:
         """[S, A] how often each action was taken in each state."""
@@ -337,51 +385,6 @@ class Demonstrations:
         return f"Demonstrations(episodes={self.episodes}, steps={self.steps})"
 
 
-def _joined(
-    trajectories: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]],
-    state_names: Sequence[str] = (),
-    action_names: Sequence[str] = (),
-) -> dict[str, np.ndarray]:
-    """The arguments of `Demonstrations`, from (states, actions) pairs of numbers or known names."""
-    states, actions, final = [], [], []
-    for number, trajectory in enumerate(trajectories):
-        try:
-            seen, taken = trajectory
-        except (TypeError, ValueError):
-            raise InvalidDemonstrations(
-                f"trajectory {number} must be a pair (states, actions); got {trajectory!r:.60}"
-            ) from None
-        seen = _numbered(seen, state_names, f"trajectory {number}: states")
-        taken = _numbered(taken, action_names, f"trajectory {number}: actions")
-        if len(seen) not in (len(taken), len(taken) + 1):
-            raise InvalidDemonstrations(
-                f"trajectory {number} must hold as many states as actions, or one more; "
-                f"got {len(seen)} and {len(taken)}"
-            )
-        if len(taken) == 0:
-            raise InvalidDemonstrations(f"trajectory {number} holds no step")
-        final.append(int(seen[-1]) if len(seen) > len(taken) else -1)
-        states.append(seen[: len(taken)])
-        actions.append(taken)
-    if not states:
-        raise InvalidDemonstrations("demonstrations must hold at least one trajectory; got none")
-    return {
-        "states": np.concatenate(states),
-        "actions": np.concatenate(actions),
-        "offsets": np.concatenate([[0], np.cumsum([len(taken) for taken in actions])]),
-        "final_states": np.array(final),
-    }
-
-
-def _numbered(values: npt.ArrayLike, names: Sequence[str], what: str) -> np.ndarray:
-    """[N] the integers of a list of integers or of known names."""
-    if not names or not isinstance(values, list | tuple | np.ndarray):
-        return integers(values, what)
-    array = np.asarray(values)
-    if array.ndim != 1 or array.dtype.kind not in "UTO":
-        return integers(array, what)
-    places = {name: at for at, name in enumerate(names)}
-    strange = next((value for value in array.tolist() if value not in places), None)
-    if strange is not None:
-        raise InvalidDemonstrations(f"{what} must be names of the layout; got {strange!r:.60}")
-    return np.array([places[value] for value in array.tolist()], dtype=np.int32)
+def _names_of(layout: Layout | None) -> dict[str, tuple[str, ...]]:
+    layout = layout or Layout()
+    return {"state_names": layout.state_names, "action_names": layout.action_names}

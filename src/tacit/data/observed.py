@@ -6,7 +6,7 @@ Estimators ask `tally_of` and its kin and nothing else. Each answer is a sum ove
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import add
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.reading import FROM_ONE
+from tacit.data.rows import FROM_ONE
 from tacit.data.tally import Moves, Scatter, Spread, Tally
 from tacit.engine.process import each
 from tacit.errors import InvalidDemonstrations
@@ -43,7 +43,7 @@ def write_partitions(parts: Iterable[Demonstrations], folder: str | Path) -> int
         raise FileExistsError(f"{folder} must hold no Parquet files yet; it has some")
     number = episodes = 0
     for number, part in enumerate(parts, start=1):
-        part.save(folder / f"part-{number - 1:05d}.parquet", first=episodes)
+        replace(part, names=None).save(folder / f"part-{number - 1:05d}.parquet", first=episodes)
         episodes += part.episodes
     return number
 

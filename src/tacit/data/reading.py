@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from tacit.data.rows import MISSING, Arguments, Frame, FrameTable, assembled
 from tacit.errors import InvalidDemonstrations
 from tacit.files.arrays import read_arrays
-from tacit.files.columns import TOP, Column, Fault, whole
+from tacit.files.columns import TOP, Column, whole
 from tacit.files.formats import LARGEST, did_you_mean, natural_order, nearest, read_head
-from tacit.files.tables import PARQUET, TEXT, Progress, Table, open_table
+from tacit.files.tables import PARQUET, TEXT, Progress, Table, TextTable, open_table
 from tacit.model.names import first_unavailable
 
 # Columns of a table; those of the second line may be absent.
 ORDINARY = ("episode", "step", "state", "action")
-OPTIONAL = ("group", "ended", "final_state", "partial")
+OPTIONAL = ("group", "individual", "ended", "final_state", "partial")
 # Arrays of an npz file; those of the second line may be absent.
 NEEDED = ("states", "actions", "offsets")
-STORED_EXTRAS = ("ended", "final_states", "partial", "groups")
-# What `Demonstrations` is made from, by name: arrays, and notes.
-Arguments = dict[str, Any]
-FROM_ONE = "every episode begins at step 1: steps are taken to count from 1"
+STORED_EXTRAS = ("ended", "final_states", "partial", "groups", "individuals", "names")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,6 +36,7 @@ class Reading:
         states: number of states; 0 where it is unknown.
         actions: number of actions; 0 where it is unknown.
         available: [S, A] bool, which actions there are in each state; None where all are.
+        missing: "refuse" or "split", where a state or an action is missing within an episode.
         largest: most bytes of memory that the table may take.
         progress: called with what is done and what there is to do, in bytes or rows.
     """
@@ -50,6 +48,7 @@ class Reading:
     states: int = 0
     actions: int = 0
     available: np.ndarray | None = None
+    missing: str = "refuse"
     largest: int = LARGEST
     progress: Progress | None = None
 
@@ -75,11 +74,30 @@ def read_episodes(path: Path, reading: Reading) -> Episodes:
     if ending == ".npz":
         return Episodes(_read_arrays(path, reading))
     if ending in (*TEXT, *PARQUET):
-        return _read_table(path, reading)
+        known = (*ORDINARY, *OPTIONAL)
+        table = open_table(path, InvalidDemonstrations, expected=known, largest=reading.largest)
+        return read_table(table, reading)
     read_head(path, "demonstrations as .parquet, .csv or .npz")  # a folder or a pickle is named
     raise InvalidDemonstrations(
         f"demonstrations are read from .parquet, .csv or .npz; got {path.name}"
     )
+
+
+def read_frame(frame: Frame, columns: Mapping[str, str | None], reading: Reading) -> Episodes:
+    """The episodes of a frame in memory, given the names of its columns by ours."""
+    if reading.missing not in ("refuse", "split"):
+        said = f"missing must be 'refuse' or 'split'; got {reading.missing!r:.40}"
+        raise InvalidDemonstrations(said)
+    if strange := next((name for name in columns if name not in (*ORDINARY, *OPTIONAL)), None):
+        raise InvalidDemonstrations(
+            f"a frame has the columns {', '.join((*ORDINARY, *OPTIONAL))}; got {strange!r}"
+            f"{did_you_mean(strange, OPTIONAL)}"
+        )
+    have = {str(name) for name in getattr(frame, "columns", frame)}
+    named = {name: name for name in OPTIONAL if name in have}
+    named |= {name: column for name, column in columns.items() if column is not None}
+    table = FrameTable(frame, InvalidDemonstrations, named, what="the frame")
+    return read_table(table, replace(reading, find=("state", "action")))
 
 
 def _read_arrays(path: Path, reading: Reading) -> dict[str, np.ndarray]:
@@ -109,15 +127,15 @@ def _read_arrays(path: Path, reading: Reading) -> dict[str, np.ndarray]:
     return {name: arrays[name] for name in (*NEEDED, *STORED_EXTRAS) if name in arrays}
 
 
-def _read_table(path: Path, reading: Reading) -> Episodes:
+def read_table(table: Table, reading: Reading) -> Episodes:
+    """The episodes of a table, one row a step in any order."""
     known = (*ORDINARY, *OPTIONAL)
-    table = open_table(path, InvalidDemonstrations, expected=known, largest=reading.largest)
     notes = _check_names(table)
     states = _Names(reading.state_names, "state" in reading.find, reading.states, reading.source)
     actions = _Names(
         reading.action_names, "action" in reading.find, reading.actions, reading.source
     )
-    texts = ["group", *(["state", "final_state"] if states.only else [])]
+    texts = ["group", "individual", *(["state", "final_state"] if states.only else [])]
     columns = table.read(
         [name for name in known if name in table.names],
         texts=[*texts, *(["action"] if actions.only else [])],
@@ -126,32 +144,51 @@ def _read_table(path: Path, reading: Reading) -> Episodes:
     )
     episode = columns["episode"]
     if not len(episode):
-        raise InvalidDemonstrations(f"{path} must hold at least one step; got none")
+        raise InvalidDemonstrations(f"{table.path} must hold at least one step; got none")
     checks: dict[str, Callable[[Column], np.ndarray]] = {
-        "episode": Column.labels,
+        "episode": _labels,
         "step": Column.integers,
         "state": states.numbers,
         "action": actions.numbers,
-        "group": Column.labels,
+        "group": _labels,
+        "individual": _labels,
         "ended": Column.flags,
         "final_state": lambda column: states.numbers(column, may_miss=True),
         "partial": Column.flags,
     }
-    groups = columns["group"].texts if "group" in columns else None
+    who = {name: columns[name].texts for name in ("group", "individual") if name in columns}
     values = {name: checks[name](columns.pop(name)) for name in checks if name in columns}
+    if len(void := np.flatnonzero((values["state"] < 0) | (values["action"] < 0))):
+        _refuse_short(table, void)
     if reading.available is not None:
         taken = values["state"], values["action"]
+        known_rows = np.flatnonzero((taken[0] >= 0) & (taken[1] >= 0))
+        taken = taken[0][known_rows], taken[1][known_rows]
         if (odd := first_unavailable(reading.available, *taken)) is not None:
-            raise table.fault(odd.row, odd.sentence(reading.state_names, reading.action_names))
-    arguments, assumed = _assembled(values, episode, table.fault)
-    if groups is not None:
-        arguments["groups"] = np.array(groups)[arguments["groups"]]
+            row = int(known_rows[odd.row])
+            raise table.fault(row, odd.sentence(reading.state_names, reading.action_names))
+    arguments, assumed = assembled(values, episode, table.fault, missing=reading.missing)
+    for name, labels in who.items():
+        arguments[f"{name}s"] = np.array(labels)[arguments[f"{name}s"]]
     arguments["notes"] = (*notes, *assumed)
     return Episodes(
         arguments,
         states.in_order(arguments, ("states", "final_states")),
         actions.in_order(arguments, ("actions",)),
     )
+
+
+def _refuse_short(table: Table, rows: np.ndarray) -> None:
+    """Raises where one of these rows of a text table was cut off, with fewer fields than names."""
+    if not isinstance(table, TextTable):
+        return
+    asked, row = {*rows.tolist()}, 0
+    with open(table.path, "rb") as file:
+        for _, content in table.blocks(file):
+            for _, fields in table.records(content):
+                if row in asked and len(fields) != len(table.names):
+                    raise table.fault(row, "the row is cut off")
+                row += 1
 
 
 def _check_names(table: Table) -> list[str]:
@@ -167,6 +204,13 @@ def _check_names(table: Table) -> list[str]:
         for name, near in pairs
         if near and name not in table.names
     ]
+
+
+def _labels(column: Column) -> np.ndarray:
+    """[N] the numbers, or the place of each row's name; one that is missing is refused."""
+    if column.texts is not None:
+        column.refuse([text.casefold() in MISSING for text in column.texts], "integers or names")
+    return column.labels()
 
 
 class _Names:
@@ -185,18 +229,23 @@ class _Names:
         self.source = source
 
     def numbers(self, column: Column, *, may_miss: bool = False) -> np.ndarray:
-        """[N] the numbers in a column, or those of its names; -1 where one may be missing."""
-        least = -1 if may_miss else 0
+        """[N] the numbers in a column, or those of its names; -1 where it is missing.
+
+        `may_miss` says that -1 is another word for missing.
+        """
         if column.texts is None and self.kind != "names":
             self.kind = "numbers"
-            return column.integers(least, self.most)
+            return column.integers(-1 if may_miss else 0, self.most)
         column = column.spelled()
         texts = column.texts or ()
-        void = [may_miss and text in ("", "-1") for text in texts]
+        void = [
+            (text.casefold() in MISSING and text not in self.known)
+            or (may_miss and text == "-1" and "-1" not in self.known)
+            for text in texts
+        ]
         found = [None if self.only else whole(text) for text in texts]
         span = f" to {self.most}" if self.most < TOP else ""
         wanted = f"integers from 0{span}{' or names' if self.find else ''}"
-        column.refuse([not (text or may_miss) for text in texts], wanted)
         if not (self.known or self.find):
             named = [
                 number is None and not (empty or _is_value(text))
@@ -205,14 +254,16 @@ class _Names:
             hint = "; names need a layout: Demonstrations.load_named finds it"
             column.refuse(named, wanted, hint)
             odd = [n is None and not empty for n, empty in zip(found, void, strict=True)]
-            column.refuse(odd, wanted)
+            column.refuse(odd, wanted, _mend(column, odd))
         self._check_kind(column, ["names" if n is None else "numbers" for n in found], void)
         if self.kind == "names":
             table = self._looked_up(column, void, wanted)
         else:
+            below = [n is not None and n < 0 and not e for n, e in zip(found, void, strict=True)]
+            column.refuse(below, wanted)
             table = [-1 if empty else n or 0 for n, empty in zip(found, void, strict=True)]
         values = np.array(table, np.int64)[column.values]
-        return replace(column, values=values, texts=None).integers(least, self.most)
+        return replace(column, values=values, texts=None).integers(-1, self.most)
 
     def _check_kind(self, column: Column, kinds: list[str], void: list[bool]) -> None:
         """Numbers and names must not stand in one column: nobody could tell what 3 means."""
@@ -226,9 +277,8 @@ class _Names:
         """The number of each text of a column of names."""
         texts = column.texts or ()
         if self.find:
-            column.refuse(
-                [_is_value(t) and not empty for t, empty in zip(texts, void, strict=True)], wanted
-            )
+            odd = [_is_value(t) and not empty for t, empty in zip(texts, void, strict=True)]
+            column.refuse(odd, wanted, _mend(column, odd))
             for text, empty in zip(texts, void, strict=True):
                 if not empty:
                     self.known.setdefault(text, len(self.known))
@@ -252,6 +302,25 @@ class _Names:
         return names
 
 
+def _mend(column: Column, odd: list[bool]) -> str:
+    """What to do about the first of these texts, to end a message with."""
+    rows = np.flatnonzero(np.array(odd, bool)[column.values])
+    text = str(column.cell(int(rows[0]))) if len(rows) else ""
+    if (value := _number(text.replace(",", "."))) is None:
+        return ""
+    if value == int(value):
+        return f": write {int(value)}, without a decimal part"
+    return ": positions become states by tacit ingest LOG --x COLUMN --y COLUMN"
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if np.isfinite(value) else None
+
+
 def _is_value(text: str) -> bool:
     """Whether a text is a number or a truth value: no name for a state."""
     try:
@@ -259,120 +328,3 @@ def _is_value(text: str) -> bool:
     except ValueError:
         return text.lower() in ("true", "false")
     return True
-
-
-def _assembled(
-    columns: Mapping[str, np.ndarray], labels: Column, fault: Fault
-) -> tuple[Arguments, list[str]]:
-    """The arguments of `Demonstrations`, from one row a step in any order, and what was assumed."""
-    notes = []
-    order, first = _order(columns, labels, fault)
-
-    def sorted_rows(name: str) -> np.ndarray:
-        return columns[name] if order is None else columns[name][order]
-
-    def refuse(odd: np.ndarray, words: str) -> None:
-        if odd.any():
-            at = int(np.argmax(odd))
-            raise fault(int(at if order is None else order[at]), words)
-
-    starts = np.flatnonzero(first)
-    lengths = np.diff(np.append(starts, len(first)))
-    lasts = starts + lengths - 1
-    partial = np.zeros(len(starts), bool)
-    if "step" in columns:
-        begins = sorted_rows("step")[starts]
-        # Some programs count from 1. Otherwise an episode that starts later was joined on its way.
-        from_one = bool((begins == 1).all())
-        partial = (begins > 0) & (not from_one)
-        notes += [FROM_ONE] if from_one else []
-    else:
-        notes.append("there is no column 'step': rows are taken in the order of the file")
-    if "partial" in columns:
-        partial |= np.logical_or.reduceat(sorted_rows("partial"), starts)
-    whole_episodes: dict[str, np.ndarray] = {}
-    if "ended" in columns:  # in all rows of an episode, or in the last alone
-        flags = sorted_rows("ended")
-        ended = flags[lasts]
-        count = np.add.reduceat(flags.astype(np.int64), starts)
-        odd = np.repeat((count != ended) & (count != lengths), lengths) & flags
-        refuse(odd, "ended must be true at the last step of an episode, or at none; got true")
-        whole_episodes["ended"] = ended
-    for name, field, at in (("final_state", "final_states", lasts), ("group", "groups", starts)):
-        if name in columns:
-            values = sorted_rows(name)
-            other = values != np.repeat(values[at], lengths)
-            other &= (values != -1) if name == "final_state" else True
-            refuse(other, f"{name} must be the same in all rows of an episode; here it differs")
-            whole_episodes[field] = values[at]
-    return {
-        "states": sorted_rows("state"),
-        "actions": sorted_rows("action"),
-        "offsets": np.append(starts, len(first)),
-        "partial": partial,
-        **whole_episodes,
-    }, notes
-
-
-def _order(
-    columns: Mapping[str, np.ndarray], labels: Column, fault: Fault
-) -> tuple[np.ndarray | None, np.ndarray]:
-    """(the rows by episode and step, None where they lie so; [N] whether an episode starts)."""
-    episode, step = columns["episode"], columns.get("step")
-    order = None
-    if not _lies_in_order(episode, step):
-        order = _placed(episode, step) if step is not None else None
-        if order is None:
-            order = np.lexsort((episode,) if step is None else (step, episode))
-        episode = episode[order]
-        step = None if step is None else step[order]
-    first = np.ones(len(episode), bool)
-    np.not_equal(episode[1:], episode[:-1], out=first[1:])
-    if order is not None and step is not None:
-        broken = ~first
-        broken[1:] &= step[1:] != step[:-1] + 1
-        if broken.any():
-            at = int(np.argmax(broken))
-            row = int(order[at])
-            raise fault(
-                row,
-                "every (episode, step) must be there once, without gaps; episode "
-                f"{labels.cell(row)} goes from step {step[at - 1]} to {step[at]} "
-                f"(row {row + 1} of the data)",
-            )
-    return order, first
-
-
-def _lies_in_order(episode: np.ndarray, step: np.ndarray | None) -> bool:
-    """Whether episodes ascend and the steps of each follow each other."""
-    if (episode[1:] < episode[:-1]).any():
-        return False
-    if step is None:
-        return True
-    follows = step[1:] == step[:-1] + 1
-    follows |= episode[1:] != episode[:-1]
-    return bool(follows.all())
-
-
-def _placed(episode: np.ndarray, step: np.ndarray) -> np.ndarray | None:
-    """The rows by episode and step, each put where it belongs; None where that takes a sort.
-
-    Steps without gaps tell their own places, so that no comparison is needed. Repeated or missing
-    ones, and episodes that are numbered far apart, are left to the sort.
-    """
-    count, least = len(episode), int(episode.min())
-    span = int(episode.max()) - least + 1
-    if span > 4 * count + 1024 or count > TOP:
-        return None
-    code = (episode - least).astype(np.int32)
-    lengths = np.bincount(code, minlength=span).astype(np.int32)
-    starts = np.cumsum(lengths, dtype=np.int32) - lengths
-    begins = np.full(span, TOP, np.int32)
-    np.minimum.at(begins, code, step)
-    place = step - begins[code]
-    if (place >= lengths[code]).any():
-        return None
-    place += starts[code]
-    order = np.full(count, -1, np.int64)
-    order[place] = np.arange(count)
-    return None if (order < 0).any() else order

@@ -187,7 +187,8 @@ class Growing:
     Attributes:
         name: of the column.
         is_text: whether its cells are texts: some batch was not all numbers, or it was asked for.
-        is_plain: whether numbers must be spelled plainly, so that 0 and 00 are not taken for one.
+        is_plain: whether a number that is not spelled plainly, such as 007, is a name: 0 and 00
+            are not taken for one.
     """
 
     def __init__(self, name: str, *, is_text: bool = False, is_plain: bool = False) -> None:
@@ -232,15 +233,9 @@ class Growing:
             return at, f"{self.name} must hold no carriage return; got {series[at]!r:.60}"
         texts = [text.strip() for text in distinct.to_list()]
         numbers = [None if self._keep else whole(text) for text in texts]
-        if self.is_plain:
-            odd = [n is not None and str(n) != t for t, n in zip(texts, numbers, strict=True)]
-            if any(odd):
-                at = int(np.argmax(np.array(odd)[codes]))
-                text, number = texts[codes[at]], numbers[codes[at]]
-                return at, (
-                    f"{self.name} must be integers spelled plainly, or names; got {text!r}: "
-                    f"write {number}, or add a letter if it is a name"
-                )
+        if self.is_plain:  # 007 is a name, and so is all that stands beside it
+            pairs = zip(texts, numbers, strict=True)
+            numbers = [n if n is not None and str(n) == t else None for t, n in pairs]
         if texts and None not in numbers:
             self._add_numbers(np.array(numbers, np.int64)[codes])
             return None
@@ -271,7 +266,26 @@ class Growing:
         """The column of all batches, which are let go."""
         values = np.concatenate(self._parts) if self._parts else np.zeros(0, np.int32)
         self._parts.clear()
+        if self.is_plain and self.is_text:
+            self._refuse_twins(values, fault)
         return Column(self.name, values, tuple(self._places) if self.is_text else None, fault)
+
+    def _refuse_twins(self, values: np.ndarray, fault: Fault) -> None:
+        """Raises where two texts are one number: nobody could tell whether 0 and 00 are one."""
+        seen: dict[int, str] = {}
+        for text in self._places:
+            number = whole(text)
+            if number is None:
+                continue
+            other = seen.setdefault(number, text)
+            if other != text:
+                odd = text if text != str(number) else other
+                raise fault(
+                    int(np.argmax(values == self._places[odd])),
+                    f"{self.name} must be integers spelled plainly, or names; got {odd!r} beside "
+                    f"{text if odd == other else other!r}: write {number} in both, or add a letter "
+                    "if they are names",
+                )
 
 
 def integers(values: npt.ArrayLike, name: str) -> np.ndarray:

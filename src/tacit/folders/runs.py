@@ -167,6 +167,8 @@ def data_hashes(mdp: MDP, features: Features, demonstrations: Demonstrations) ->
         for name in ("states", "actions", "offsets", "ended", "final_states", "partial")
     ]
     groups = getattr(demonstrations, "groups", None)
+    if getattr(demonstrations, "individuals", None) is not None:
+        seen.append([str(one) for one in demonstrations.individuals])  # type: ignore[union-attr]
     return {
         "mdp": digest(model),
         "features": digest((features.reward, list(features.costs), names)),

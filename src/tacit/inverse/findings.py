@@ -155,7 +155,8 @@ def impossible_moves(mdp: MDP, demonstrations: Observed) -> list[Finding]:
         have = "observed move has" if found.impossible == 1 else "observed moves have"
         said = (
             f"{found.impossible} {have} probability 0 in this world, the first in episode "
-            f"{episode}, step {step}: from state {state} by action {action} to state {after}. "
+            f"{_called(demonstrations, episode)}, step {step}: from state {state} by action "
+            f"{action} to state {after}. "
             "Model or data are wrong."
         )
         where = {"trajectory": episode, "state": state, "action": action}
@@ -166,12 +167,18 @@ def impossible_moves(mdp: MDP, demonstrations: Observed) -> list[Finding]:
         begin, them = ("episode begins", "it") if one else ("episodes begin", "them")
         was = "it was" if one else "they were"
         said = (
-            f"{found.misplaced} {begin} where this world never starts, the first episode {episode} "
-            f"in state {state}: mark {them} as partial if {was} joined later."
+            f"{found.misplaced} {begin} where this world never starts, the first episode "
+            f"{_called(demonstrations, episode)} in state {state}: mark {them} as partial if {was} "
+            "joined later."
         )
         where = {"trajectory": episode, "state": state}
         findings.append(Finding(said, Kind.MISFIT, **where, number=found.misplaced))
     return findings
+
+
+def _called(demonstrations: Observed, episode: int) -> str:
+    names = getattr(demonstrations, "names", None)
+    return str(episode if names is None else names[episode])
 
 
 def check_possible(mdp: MDP, demonstrations: Observed, where: str = "") -> None:
@@ -190,9 +197,9 @@ def check_possible(mdp: MDP, demonstrations: Observed, where: str = "") -> None:
         have = "1 has" if found.impossible == 1 else f"{found.impossible} have"
         raise InvalidDemonstrations(
             f"{where}every observed move must have a probability above 0 in this world; {have} "
-            f"none, the first in episode {episode}, step {step}: from state {state} by action "
-            f"{action} to state {after}. Correct the transitions or the data, or give "
-            "allow_impossible=True"
+            f"none, the first in episode {_called(demonstrations, episode)}, step {step}: from "
+            f"state {state} by action {action} to state {after}. Correct the transitions or the "
+            "data, or give allow_impossible=True"
         )
 
 

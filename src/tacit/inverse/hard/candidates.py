@@ -283,10 +283,11 @@ def first_breach(demonstrations: Demonstrations, actions: int, closure: Closure)
     if not odd.any():
         final = demonstrations.final_states
         episode = int(np.argmax((final >= 0) & closure.dead[final, 0]))
-        return f"episode {episode} ends in state {final[episode]}"
+        return f"episode {demonstrations.episode_name(episode)} ends in state {final[episode]}"
     row = int(np.argmax(odd))
+    name = demonstrations.episode_name(demonstrations.episode[row])
     return (
-        f"episode {demonstrations.episode[row]}, step {demonstrations.step[row]} takes action "
+        f"episode {name}, step {demonstrations.step[row]} takes action "
         f"{demonstrations.actions[row]} in state {demonstrations.states[row]}"
     )
 

@@ -37,6 +37,7 @@ from tacit.show.recovery.quantities import (
 from tacit.show.tables import Bar, Cell, Column, Row, Table, scale_of, short
 
 MOST_TRAJECTORIES = 300
+MOST_PARTS = 24  # of one fact, such as the episodes of each group
 
 HEADS = {  # of the columns about trajectories
     "episode": Column("Episode"),
@@ -141,11 +142,10 @@ def data_section(run: Run) -> Section:
         elif isinstance(value, str | int | float):
             facts[words(name)] = value
         elif isinstance(value, Mapping) and value:
-            facts |= {
-                f"{words(name)}: {words(k)}": v
-                for k, v in list(value.items())[:8]
-                if isinstance(v, str | int | float)
-            }
+            parts = [(k, v) for k, v in value.items() if isinstance(v, str | int | float)]
+            facts |= {f"{words(name)}: {words(k)}": v for k, v in parts[:MOST_PARTS]}
+            if len(parts) > MOST_PARTS:
+                facts[f"{words(name)}: not shown here"] = len(parts) - MOST_PARTS
         elif isinstance(value, list) and value and all(isinstance(v, str) for v in value):
             tables.append(Items([str(v) for v in value]))
     blocks: list[Block] = [Facts(facts)] if facts else []
