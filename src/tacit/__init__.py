@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from tacit.model.mdp import MDP
     from tacit.model.objective import Features, Objective
     from tacit.model.transitions import Successors
+    from tacit.show import plot as plot
 
 __version__ = "0.1.0"
 

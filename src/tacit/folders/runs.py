@@ -192,6 +192,7 @@ def data_summary(mdp: MDP, demonstrations: Demonstrations) -> Page:
         "states_visited": int((counts.sum(axis=1) > 0).sum()),
         "actions": mdp.actions,
         "state_action_pairs_seen": int((counts > 0).sum()),
+        "moves_estimated": mdp.evidence is not None,
     }
     if groups is not None:
         names, sizes = np.unique(np.asarray(groups, dtype=str), return_counts=True)

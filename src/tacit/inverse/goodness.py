@@ -223,3 +223,28 @@ def _percent(share: float) -> str:
     if 0.0 < share < 0.001:
         return "less than 0.1 %"
     return f"{100.0 * share:.2g} %" if share < 0.995 else f"{100.0 * share:.3g} %"
+
+
+def action_log_likelihoods(
+    counts: np.ndarray, policy: np.ndarray, choices: np.ndarray
+) -> tuple[float, float]:
+    """Log-likelihoods of observed actions: under the policy, and of actions at random.
+
+    Args:
+        counts: [S, A] how often each action was taken; empty where that is not known.
+        policy: [S, A].
+        choices: [S, A] bool, the actions that there are.
+    """
+    if not counts.size:
+        return np.nan, np.nan
+    taken = counts > 0
+    with np.errstate(divide="ignore"):
+        likely = float((counts[taken] * np.log(policy[taken])).sum())
+    return likely, -random_loss(counts, choices)
+
+
+def random_loss(counts: np.ndarray, choices: np.ndarray) -> float:
+    """Minus the log-likelihood of observed actions [S, A] if all there are were as likely."""
+    if choices.all():
+        return float(counts.sum() * np.log(counts.shape[1]))
+    return float(counts.sum(axis=1) @ np.log(choices.sum(axis=1)))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,11 @@ from tacit.inverse.identification import Identification, unmeasured
 from tacit.inverse.parameters import Parameters, coefficient_names
 from tacit.model.objective import Objective
 from tacit.model.transitions import read_only
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tacit.model.names import Layout
 
 NO_PARAMETERS = unmeasured((), (), lower=0.0, absence="not set")
 UNTESTED = untested("this estimator tests no fit")
@@ -286,6 +291,12 @@ class Recovery:
 
         return summarise(self)
 
+    def plot(self, layout: Layout | None = None) -> Figure:
+        """One figure of weights, prices and, where a layout says where states lie, maps."""
+        from tacit.show.plot import overview
+
+        return overview(self, layout=layout)
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         from tacit.show.summary import recovery_html
@@ -325,31 +336,6 @@ def _coefficients(recovery: Recovery) -> Parameters:
     lower = np.where(np.arange(len(points)) < len(parts[0]), np.minimum(points, 0.0), 0.0)
     lower = np.where(lower < 0, -np.inf, lower)
     return unmeasured(names, points, lower=lower, absence="this estimator has no standard errors")
-
-
-def action_log_likelihoods(
-    counts: np.ndarray, policy: np.ndarray, choices: np.ndarray
-) -> tuple[float, float]:
-    """Log-likelihoods of observed actions: under the policy, and of actions at random.
-
-    Args:
-        counts: [S, A] how often each action was taken; empty where that is not known.
-        policy: [S, A].
-        choices: [S, A] bool, the actions that there are.
-    """
-    if not counts.size:
-        return np.nan, np.nan
-    taken = counts > 0
-    with np.errstate(divide="ignore"):
-        likely = float((counts[taken] * np.log(policy[taken])).sum())
-    return likely, -random_loss(counts, choices)
-
-
-def random_loss(counts: np.ndarray, choices: np.ndarray) -> float:
-    """Minus the log-likelihood of observed actions [S, A] if all there are were as likely."""
-    if choices.all():
-        return float(counts.sum() * np.log(counts.shape[1]))
-    return float(counts.sum(axis=1) @ np.log(choices.sum(axis=1)))
 
 
 class Ended(Protocol):

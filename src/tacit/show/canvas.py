@@ -33,6 +33,9 @@ DASHES: tuple[Dash, ...] = (
 )
 
 INK, MUTED, FAINT, PAPER = "#1b1b1b", "#595959", "#d4d4d4", "#ffffff"
+EMPTY, CELL, MARKED = "#e8e8e8", "#f3f3f1", "#fbdcc4"  # cells: nothing known, plain, framed
+# What is written on a colour of the data: it stays where the colours of the page change.
+ON_LIGHT, ON_DARK = "#000001", "#fffffe"
 
 # All change their brightness one way only, so their order survives a copy in grey.
 REWARD_MAP, COST_MAP, VISIT_MAP = "viridis", "cividis", "Blues"
@@ -89,10 +92,17 @@ def styled():
     return matplotlib.rc_context(_STYLE)
 
 
+class Sheet(Figure):
+    """A figure that a notebook shows by itself."""
+
+    def _repr_png_(self) -> bytes:
+        return png(self)
+
+
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure of that many inches, on a canvas of its own."""
     with styled():
-        figure = Figure(figsize=(width, height), facecolor=PAPER)
+        figure = Sheet(figsize=(width, height), facecolor=PAPER)
         FigureCanvasAgg(figure)
     return figure
 
@@ -232,7 +242,7 @@ def contrast(colour: Colour, other: Colour) -> float:
 
 def ink_on(colour: Colour) -> str:
     """Black or white, whichever reads better; never below 4.58, which is the worst of greys."""
-    return max(BLACK, PAPER, key=lambda ink: contrast(ink, colour))
+    return max(ON_LIGHT, ON_DARK, key=lambda ink: contrast(ink, colour))
 
 
 def readable(colour: Colour) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from tacit.model.names import Layout
 from tacit.model.objective import Objective
+from tacit.show.arrows import LEAST_SHARE, differs, draw_key, draw_policy
 from tacit.show.canvas import (
     COST_MAP,
     MUTED,
@@ -36,16 +37,7 @@ from tacit.show.curves import (
     draw_spread,
     draw_study,
 )
-from tacit.show.grid import (
-    LEAST_SHARE,
-    cell_scale,
-    differs,
-    draw_colour_bar,
-    draw_key,
-    draw_policy,
-    draw_values,
-    limits_of,
-)
+from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, limits_of
 
 _ROW = 0.3  # inches a group of a spread
 _AXIS, _ABOVE, _HEIGHT, _UNDER = 0.52, 0.3, 1.6, 0.46  # inches about a panel of lines

@@ -1,4 +1,4 @@
-"""Panels of a grid world: a number a state, coloured and printed; an arrow an action, its key."""
+"""Panels of a grid world: a number a state, coloured and printed, and the bar of its colours."""
 
 from __future__ import annotations
 
@@ -6,36 +6,25 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.collections import LineCollection, PatchCollection
-from matplotlib.colors import BoundaryNorm, ListedColormap, Normalize
-from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
-from matplotlib.path import Path
+from matplotlib.collections import LineCollection
+from matplotlib.colors import Normalize
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from numpy.typing import ArrayLike
 
 from tacit.model.names import Layout
 from tacit.show.canvas import (
-    BLUE,
     COST_MAP,
-    INK,
+    EMPTY,
     MUTED,
-    ORANGE,
     PAPER,
-    SKY,
     SMALL,
     TEXT,
     TINY,
-    VERMILLION,
-    YELLOW,
-    Colour,
     figure_of,
     fit_text,
     ink_on,
-    plain,
     styled,
 )
 from tacit.show.tables import Scale
@@ -43,8 +32,6 @@ from tacit.show.tables import Scale
 MOST_NUMBERED = 9  # rows or columns; beyond it numbers in the cells are too small for print
 MOST_PARTED = 20  # beyond it lines between the cells would cover them
 SMALLEST_TEXT, CLEAR_TEXT = 4.5, 5.5  # points: below the first nothing is printed
-
-EMPTY = "#e8e8e8"
 
 # Widths of the glyphs of DejaVu Sans, in em: the widest of the common fonts, so that what fits
 # in it fits in any other.
@@ -181,192 +168,3 @@ def text_size(axes: Axes, layout: Layout, texts: list[str]) -> float:
 
 def _em(character: str) -> float:
     return _NARROW if character == "." else _DIGIT if character.isdigit() else _WIDE
-
-
-MOST_ARROWED = 20  # beyond it arrows are specks and the most likely action becomes a colour
-LEAST_SHARE = 0.01  # of the probability of a state: less is drawn by no arrow
-
-CELL, MARKED = "#f3f3f1", "#fbdcc4"
-# Four steps from dark to bright, for the actions of a grid that is too large for arrows.
-_ACTIONS = (BLUE, VERMILLION, SKY, YELLOW, INK, ORANGE, PAPER)
-
-_WIDTH, _HEAD = 0.055, 4.0  # of an arrow's shaft, in cells; of its head, in shafts
-_ALONE, _SHORT, _LONG = 0.62, 0.23, 0.33  # lengths in cells: alone, and of a share 0 and 1
-_APART = 0.13  # from the middle of the cell, where several arrows start: no head meets another
-
-
-@styled()
-def draw_policy(
-    policy: ArrayLike,
-    axes: Axes,
-    *,
-    layout: Layout,
-    ties: ArrayLike | None = None,
-    marked: ArrayLike | None = None,
-) -> Axes:
-    """The axes, with an arrow for every action that a state takes.
-
-    A state that takes one action has one arrow; a mixed one has an arrow for each, longer for more
-    likely ones. Actions that are as good as those taken, but are not taken, are outlined arrows. On
-    grids too large for arrows, or where actions point nowhere, the most likely action is a colour.
-
-    Args:
-        policy: [S, A] probabilities.
-        axes: what to draw on.
-        layout: where the states lie and where the actions point.
-        ties: [S, A] whether an action is as good as those taken.
-        marked: [S] whether to mark a cell.
-    """
-    cells = layout.rows * layout.columns
-    policy = np.asarray(policy, dtype=float)[:cells]
-    taken = policy > LEAST_SHARE
-    if not has_arrows(layout):
-        return _draw_likeliest(policy, axes, layout)
-    tied = np.zeros_like(taken) if ties is None else np.asarray(ties, bool)[:cells] & ~taken
-    marks = np.zeros(cells, bool) if marked is None else np.asarray(marked, bool)[:cells]
-    _background(axes, layout, marks)
-    alone = (taken | tied).sum(axis=1) == 1
-    length = np.where(alone[:, None], _ALONE, _SHORT + (_LONG - _SHORT) * policy)
-    outlined = np.full_like(length, (_SHORT + _LONG) / 2)
-    _arrows(axes, layout, taken, length, alone, label="taken", colour=INK)
-    _arrows(axes, layout, tied, outlined, alone, label="tied", colour=PAPER)
-    return axes
-
-
-def differs(policy: ArrayLike, reference: ArrayLike, ties: ArrayLike | None = None) -> np.ndarray:
-    """[S] whether two policies overlap in less than half of their probability.
-
-    What a policy does counts as the same where the reference finds the action as good.
-    """
-    policy, reference = np.asarray(policy, dtype=float), np.asarray(reference, dtype=float)
-    overlap = np.minimum(policy, reference).sum(axis=1)
-    if ties is not None:
-        overlap = np.maximum(overlap, (policy * np.asarray(ties, bool)).sum(axis=1))
-    return overlap < 0.5
-
-
-def action_colours(actions: int) -> list[Colour]:
-    """One colour per action, for grids too large for arrows."""
-    if actions <= len(_ACTIONS):
-        return list(_ACTIONS[:actions])
-    return [colormaps[COST_MAP](i / (actions - 1)) for i in range(actions)]
-
-
-def has_arrows(layout: Layout) -> bool:
-    """Whether `draw_policy` draws arrows on this layout, not colours."""
-    return bool(layout.directions) and max(layout.rows, layout.columns) <= MOST_ARROWED
-
-
-def _arrows(
-    axes: Axes,
-    layout: Layout,
-    shown: np.ndarray,
-    length: np.ndarray,
-    centred: np.ndarray,
-    *,
-    label: str,
-    colour: str,
-) -> None:
-    """One quiver with an arrow of that length for every (state, action) shown."""
-    if not shown.any():
-        return
-    state, action = np.nonzero(shown)
-    step = np.array(layout.directions, dtype=float)[action]  # (row, column)
-    norm = np.linalg.norm(step, axis=1, keepdims=True)
-    step = np.divide(step, norm, out=np.zeros_like(step), where=norm > 0)
-    reach = length[state, action][:, None]
-    middle = np.stack(np.divmod(state, layout.columns), axis=1).astype(float)
-    start = middle + step * np.where(centred[state][:, None], -reach / 2, _APART)
-    step *= reach
-    still = norm[:, 0] == 0
-    if still.any():  # to stay is a dot
-        dot = {"ls": "", "marker": "o", "ms": 4, "mfc": colour, "mec": INK}
-        axes.plot(middle[still, 1], middle[still, 0], label=f"{label}: stay", **dot)
-    moving = ~still
-    ends = (start[moving, 1], start[moving, 0], step[moving, 1], step[moving, 0])
-    units = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "units": "xy"}
-    shape = {"width": _WIDTH, "headwidth": _HEAD, "headlength": _HEAD, "minlength": 0.0}
-    filled = colour == INK
-    look = {"facecolor": colour, "edgecolor": INK, "linewidth": 0.0 if filled else 0.6}
-    axes.quiver(*ends, **units, **shape, **look, headaxislength=0.85 * _HEAD, minshaft=1.0,
-                zorder=3 if filled else 2.9, label=label)  # fmt: skip
-
-
-def _background(axes: Axes, layout: Layout, marked: np.ndarray) -> None:
-    """Plain cells; the marked ones filled and framed, so that a copy in grey shows them too."""
-    axes.imshow(
-        layout.grid(marked.astype(float)),
-        cmap=ListedColormap([CELL, MARKED]),
-        vmin=0,
-        vmax=1,
-        interpolation="none",
-    )
-    frame(axes, layout)
-    frames = [
-        Rectangle((state % layout.columns - 0.45, state // layout.columns - 0.45), 0.9, 0.9)
-        for state in np.flatnonzero(marked)
-    ]
-    if frames:
-        axes.add_collection(
-            PatchCollection(frames, facecolor="none", edgecolor=VERMILLION, linewidth=1.0),
-            autolim=False,
-        )
-
-
-def _draw_likeliest(policy: np.ndarray, axes: Axes, layout: Layout) -> Axes:
-    """The axes, with the most likely action of each state as a colour; no policy, no colour."""
-    known = np.asarray(np.isfinite(policy).all(axis=1))
-    likeliest = np.where(known, np.where(known[:, None], policy, 0.0).argmax(axis=1), np.nan)
-    colours = action_colours(policy.shape[1])
-    axes.set_facecolor(EMPTY)
-    axes.imshow(
-        np.ma.masked_invalid(layout.grid(likeliest)),
-        cmap=ListedColormap(colours),
-        norm=BoundaryNorm(np.arange(len(colours) + 1) - 0.5, len(colours)),
-        interpolation="none",
-    )
-    frame(axes, layout)
-    return axes
-
-
-@styled()
-def draw_key(
-    axes: Axes, layout: Layout, actions: int, *, tied: bool, mixed: bool, first: str = ""
-) -> None:
-    """What the arrows, or the colours, mean; only what occurs is explained.
-
-    Args:
-        axes: what to draw on.
-        layout: where the actions point.
-        actions: how many there are.
-        tied: whether actions as good, but not taken, are drawn.
-        mixed: whether a state takes several actions.
-        first: the policy that marked cells differ from; empty where none is marked.
-    """
-    axes.set_axis_off()
-    axes.set(xlim=(0, 1), ylim=(0, 1))
-    handles: list[tuple[Artist, str]] = []
-    if has_arrows(layout):
-        handles.append((_sample(INK), "action taken" + (", longer if likelier" if mixed else "")))
-        if tied:
-            handles.append((_sample(PAPER), "as good, not taken"))
-        if first:
-            frame = Rectangle((0, 0), 1, 1, facecolor=MARKED, edgecolor=VERMILLION, linewidth=1)
-            handles.append((frame, f"differs from the {first} policy"))
-    else:
-        for action, colour in enumerate(action_colours(actions)):
-            patch = Rectangle((0, 0), 1, 1, facecolor=colour, edgecolor=MUTED, linewidth=0.4)
-            handles.append((patch, plain(layout.action_name(action))))
-    marks, labels = [mark for mark, _ in handles], [label for _, label in handles]
-    sizes = {"handlelength": 1.4, "handleheight": 0.9, "handletextpad": 0.6, "columnspacing": 1.2}
-    tight = {"borderpad": 0, "borderaxespad": 0, "labelspacing": 0.35, "frameon": False}
-    columns = 1 if has_arrows(layout) else 2
-    where = {"loc": "upper left", "bbox_to_anchor": (0, 1.6), "ncols": columns}
-    axes.legend(marks, labels, fontsize=TINY, **where, **sizes, **tight)
-
-
-def _sample(colour: str) -> Line2D:
-    """An arrow for the key."""
-    upper = [(-1, -0.2), (0.1, -0.2), (0.1, -0.75), (1, 0)]
-    arrow = Path([*upper, *((x, -y) for x, y in reversed(upper[:-1])), upper[0]])
-    return Line2D([], [], ls="", marker=arrow, ms=9, mfc=colour, mec=INK, mew=0.6)

@@ -14,6 +14,7 @@ from itertools import count
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
+from tacit.show.canvas import CELL, EMPTY, FAINT, INK, MARKED, MUTED, PAPER, SERIES, readable
 from tacit.show.document import (
     Block,
     Choice,
@@ -138,10 +139,20 @@ def _svg_content(picture: Picture, number: int) -> Markup:
 
     def rename(tag: re.Match[str]) -> str:
         text = re.sub(r' id="([^"]*)"', lambda m: m[0] if m[1] in used else "", tag[0])
-        return re.sub(r'( id="|url\(#|href="#)', rf"\1p{number}-", text)
+        text = re.sub(r'( id="|url\(#|href="#)', rf"\1p{number}-", text)
+        return _COLOUR.sub(lambda colour: f"var(--{_THEME[colour[0]]})", text)
 
     # Only inside tags: a label may hold any of these as its text.
     return Markup(re.sub(r"\s*<[^>]+>", rename, content))
+
+
+# Colours of a figure that change with those of the page; `page.css` has both sets.
+_THEME = {
+    INK: "ink", MUTED: "muted", FAINT: "line", PAPER: "card", EMPTY: "tint", CELL: "cell",
+    MARKED: "marked", **{colour: f"series-{k}" for k, colour in enumerate(SERIES)},
+    **{readable(colour): f"series-{k}" for k, colour in enumerate(SERIES)},
+}  # fmt: skip
+_COLOUR = re.compile("|".join(_THEME))
 
 
 def _cell_class(cell: Cell, best: bool) -> str:

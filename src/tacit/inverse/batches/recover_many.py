@@ -16,13 +16,13 @@ from tacit.engine.smooth_dual import Dual
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.batches.search import Found, Start, search_many, search_some
 from tacit.inverse.expectations import check_task
+from tacit.inverse.goodness import random_loss
 from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, finite_start, over_an_episode
 from tacit.inverse.noisy.convex import VISIBLE, Convex
 from tacit.inverse.noisy.coordinates import Coordinates, coordinates
 from tacit.inverse.noisy.evidence import VISIBLE as SEEN
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import ROUGH
-from tacit.inverse.recovery import random_loss
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import read_only

@@ -18,6 +18,7 @@ from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Status, conclude
 from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, data_findings
+from tacit.inverse.goodness import action_log_likelihoods
 from tacit.inverse.identification import unidentified
 from tacit.inverse.noisy.convex import Convex
 from tacit.inverse.noisy.goodness import noisy_goodness
@@ -28,7 +29,6 @@ from tacit.inverse.recovery import (
     History,
     Recovery,
     RecoveryCertificate,
-    action_log_likelihoods,
     delivered,
     status_of,
 )

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tacit.forward.policies import visitation
 from tacit.inverse.expectations import expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, chance, data_findings, feature_findings
+from tacit.inverse.goodness import action_log_likelihoods
 from tacit.inverse.identification import Identification
 from tacit.inverse.joint.inference import Pooled, numbers_of, parameters_of, pooled, together
 from tacit.inverse.noisy.boltzmann import RESCUE, expert_solution
@@ -25,7 +26,6 @@ from tacit.inverse.recovery import (
     Recovery,
     RecoveryCertificate,
     RecoveryStatus,
-    action_log_likelihoods,
     akaike,
     schwarz,
     status_of,

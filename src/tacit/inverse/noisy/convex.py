@@ -15,7 +15,7 @@ from tacit.data.observed import Observed, counts_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import LEVEL, Finding, Kind, data_findings, feature_findings
-from tacit.inverse.goodness import untested
+from tacit.inverse.goodness import action_log_likelihoods, untested
 from tacit.inverse.identification import unidentified
 from tacit.inverse.noisy.boltzmann import (
     RESCUE,
@@ -36,7 +36,6 @@ from tacit.inverse.recovery import (
     History,
     Recovery,
     RecoveryCertificate,
-    action_log_likelihoods,
     delivered,
     status_of,
 )

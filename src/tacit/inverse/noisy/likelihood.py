@@ -23,7 +23,7 @@ from tacit.inverse.findings import (
     guarantee_findings,
     more_data_findings,
 )
-from tacit.inverse.goodness import Goodness, untested
+from tacit.inverse.goodness import Goodness, action_log_likelihoods, untested
 from tacit.inverse.identification import unmeasured
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, border_findings, expert_solution, refit
 from tacit.inverse.noisy.coordinates import DeltaMethod, coordinates
@@ -39,7 +39,6 @@ from tacit.inverse.recovery import (
     History,
     Recovery,
     RecoveryCertificate,
-    action_log_likelihoods,
     delivered,
     status_of,
 )

@@ -20,7 +20,7 @@ from tacit.engine.progress import unwatched
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.goodness import untested
+from tacit.inverse.goodness import random_loss, untested
 from tacit.inverse.identification import Identification, unidentified
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import Search, Trajectories, Types, climb, search, single_type
@@ -42,7 +42,6 @@ from tacit.inverse.recovery import (
     RecoveryCertificate,
     RecoveryStatus,
     delivered,
-    random_loss,
     status_of,
     worst_of,
 )

@@ -15,11 +15,11 @@ import numpy as np
 
 from tacit.data.observed import Observed, tally_of
 from tacit.data.tally import Tally
+from tacit.inverse.goodness import random_loss
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, fit, over_an_episode, refit
 from tacit.inverse.noisy.coordinates import Coordinates
 from tacit.inverse.noisy.inference import advantages, information, square_roots
 from tacit.inverse.parameters import BLIND, inverse_information
-from tacit.inverse.recovery import random_loss
 from tacit.model.mdp import MDP
 
 # Ridge of the fit that a search begins from where it may matter.

@@ -10,28 +10,40 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from tacit.model.names import Layout
+from tacit.show.arrows import (
+    ASSUMED,
+    LEAST_SHARE,
+    NEVER_VISITED,
+    NO_PREFERENCE,
+    draw_key,
+    draw_policy,
+    indifferent,
+)
 from tacit.show.canvas import (
     COST_MAP,
     REWARD_MAP,
     VISIT_MAP,
     axes_at,
     box_of,
+    figure_of,
     fit_text,
     new_figure,
     plain,
     styled,
     svg,
 )
-from tacit.show.document import Cells, Choice, Details, Gallery, Option, Picture, Selector, anchor
-from tacit.show.grid import (
-    LEAST_SHARE,
-    cell_scale,
-    draw_colour_bar,
-    draw_key,
-    draw_policy,
-    draw_values,
-    limits_of,
+from tacit.show.document import (
+    Block,
+    Cells,
+    Choice,
+    Details,
+    Gallery,
+    Option,
+    Picture,
+    Selector,
+    anchor,
 )
+from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, limits_of
 from tacit.show.recovery.quantities import NamedRecovery
 from tacit.show.tables import Scale, short
 
@@ -110,6 +122,18 @@ class MapGrid:
         rows = [span(i, self.layout.rows) for i in range(self.drawn.rows)]
         columns = [span(j, self.layout.columns) for j in range(self.drawn.columns)]
         return tuple(f"rows {row}, columns {column}" for row in rows for column in columns)
+
+
+def forest(named: NamedRecovery) -> list[Block]:
+    """The picture of every weight with its interval; nothing where no weight is known."""
+    from tacit.show.plot import weights
+
+    if not np.isfinite(named.recovery.reward_weights).all() and not any(named.identified):
+        return []
+    figure = figure_of(weights(named.recovery))
+    count = len(named.recovery.reward_weights)
+    alt = f"The {count} weights of the reward, and those of the costs, each with its interval."
+    return [Picture(svg(figure), alt, name="weights")]
 
 
 def map_gallery(named: NamedRecovery) -> Gallery:
@@ -215,9 +239,15 @@ def policy_map(grid: MapGrid, named: NamedRecovery) -> Picture:
     layout, policy = grid.drawn, grid.pooled(named.policy)
 
     def draw(axes: Axes, below: Axes) -> None:
-        draw_policy(policy, axes, layout=layout)
-        mixed = bool(((policy > LEAST_SHARE).sum(axis=1) > 1).any())
-        draw_key(below, layout, named.actions, tied=False, mixed=mixed)
+        whole = grid.factor == 1
+        unseen = named.unseen if whole else None
+        draw_policy(policy, axes, layout=layout, unseen=unseen, assumed=named.assumed)
+        alike = indifferent(np.nan_to_num(policy))
+        mixed = bool(((policy > LEAST_SHARE).sum(axis=1) > 1)[~alike].any())
+        also = [NO_PREFERENCE] if alike.any() else []
+        if unseen is not None and unseen[: grid.cells].any():
+            also.append(ASSUMED if named.assumed else NEVER_VISITED)
+        draw_key(below, layout, named.actions, tied=False, mixed=mixed, also=also)
 
     most = 3 if grid.cells <= FEW else 1
     texts = (

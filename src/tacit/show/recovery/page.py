@@ -26,7 +26,7 @@ from tacit.show.document import (
 )
 from tacit.show.recovery.checks import answers, cell, check_sections, history_picture, words
 from tacit.show.recovery.headlines import NAMED, capital, headlines
-from tacit.show.recovery.maps import MapGrid, action_maps, map_gallery
+from tacit.show.recovery.maps import MapGrid, action_maps, forest, map_gallery
 from tacit.show.recovery.quantities import (
     NamedRecovery,
     state_bars,
@@ -60,11 +60,11 @@ def recovery_document(run: Run) -> Document:
 
     `render` turns it into one HTML page; its figures can be read by pointing and by keys.
     """
-    named = NamedRecovery(run.recovery, run.layout)
+    named = NamedRecovery(run.recovery, run.layout, bool(run.data.get("moves_estimated")))
     sections = [
         _world_section(named),
         _state_section(named),
-        Section("Weights, budgets and prices", weight_tables(named), WEIGHTS),
+        Section("Weights, budgets and prices", [*forest(named), *weight_tables(named)], WEIGHTS),
         *check_sections(run.extras),
         guarantee_section(run),
         Section("Convergence", convergence_blocks(named)),

@@ -26,10 +26,12 @@ class NamedRecovery:
     Attributes:
         recovery: what was recovered.
         layout: how states and actions are named.
+        assumed: whether the moves where nobody was seen are assumptions.
     """
 
     recovery: Recovery
     layout: Layout
+    assumed: bool = False
 
     @property
     def states(self) -> int:
@@ -71,6 +73,15 @@ class NamedRecovery:
             for k, table in enumerate(self.recovery.objective.costs)
         ]
         return np.array(tables).reshape(self.constraints, self.states)
+
+    @cached_property
+    def unseen(self) -> np.ndarray | None:
+        """[S] whether no demonstration was in a state; None where that is not known."""
+        residuals = self.recovery.goodness.residuals
+        if residuals.shape != self.policy.shape:
+            return None
+        chosen = (self.policy > 0).sum(axis=1) > (0 if self.whole_set else 1)
+        return np.isnan(residuals).all(axis=1) & chosen
 
     @property
     def identified(self) -> list[bool]:

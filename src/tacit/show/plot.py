@@ -1,0 +1,383 @@
+"""Pictures of a recovery by one call each, on axes of yours or on new ones.
+
+Every function gives the axes it drew on, so that titles and limits can be changed afterwards:
+
+    axes = tacit.plot.weights(recovery)
+    axes.figure.savefig("weights.pdf")
+
+States are drawn where they lie if a `layout` says so (that of a world or of a run), and as sorted
+bars if not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tacit.errors import InvalidModel
+from tacit.model.names import Layout
+from tacit.show.arrows import draw_policy
+from tacit.show.canvas import (
+    COST_MAP,
+    INK,
+    MUTED,
+    REWARD_MAP,
+    SMALL,
+    VISIT_MAP,
+    axes_at,
+    new_figure,
+    plain,
+    series_colour,
+    series_mark,
+    styled,
+)
+from tacit.show.curves import Interval, draw_intervals, tidy_values
+from tacit.show.grid import draw_values
+from tacit.show.recovery.quantities import NamedRecovery
+
+if TYPE_CHECKING:
+    from tacit.checks.prices import PriceCurve
+    from tacit.inverse.recovery import Recovery
+
+__all__ = [
+    "compare", "explanation", "flows", "map", "overview", "policy", "price_curve", "prices",
+    "residuals", "weights",
+]  # fmt: skip
+
+MOST_ROWS = 24  # of a chart with a row each
+WIDTH = 3.5  # inches of a new figure: a column of a paper
+_ROW = 0.2
+
+
+def weights(recovery: Recovery, axes: Axes | None = None) -> Axes:
+    """The axes, with every weight and its interval: what is wanted, then what is refused.
+
+    Args:
+        recovery: what was recovered.
+        axes: what to draw on; a new figure unless given.
+    """
+    return _forest(_weight_rows(_named(recovery)), axes, "weight, of sum 1 in each group")
+
+
+def prices(recovery: Recovery, axes: Axes | None = None) -> Axes:
+    """The axes, with the price of every budget and its interval; one not held back is at 0."""
+    named, known = _named(recovery), recovery.identification
+    rows = [
+        Interval(named.constraint(k), float(price), *known.multiplier_intervals[k].tolist())
+        for k, price in enumerate(recovery.multipliers)
+    ]
+    return _forest(rows, axes, "price of one more unit of the budget")
+
+
+def explanation(recovery: Recovery, axes: Axes | None = None) -> Axes:
+    """The axes, with how much of its possible range each number keeps: the shorter, the clearer.
+
+    For an optimal demonstrator these are all numbers that some explanation has, and not a matter of
+    chance; for a noisy one they are confidence intervals.
+    """
+    named, known = _named(recovery), recovery.identification
+    rows = _weight_rows(named)
+    for k, ends in enumerate(known.budget_intervals):
+        rows.append(Interval(f"budget: {named.constraint(k)}", float(recovery.budgets[k]), *ends))
+    if named.whole_set:
+        return _forest(rows, axes, "every explanation of what was seen")
+    return _forest(rows, axes, f"{named.confidence} interval")
+
+
+@styled()
+def map(  # noqa: A001
+    recovery: Recovery,
+    what: str | int = "reward",
+    axes: Axes | None = None,
+    *,
+    layout: Layout | None = None,
+) -> Axes:
+    """The axes, with a number for each state as the colour of its cell, or as bars.
+
+    Args:
+        recovery: what was recovered.
+        what: "reward", "visits" (share of time, in %), or the number of a constraint: its cost.
+        axes: what to draw on; a new figure unless given.
+        layout: where the states lie.
+    """
+    named = _named(recovery, layout)
+    if isinstance(what, int) and not isinstance(what, bool):
+        if not 0 <= what < named.constraints:
+            raise InvalidModel(
+                f"what must be 'reward', 'visits' or a constraint below {named.constraints}; "
+                f"got {what}"
+            )
+        values, colours, title = named.costs[what], COST_MAP, named.cost_title(what)
+    elif what in ("reward", "visits"):
+        values = named.reward if what == "reward" else 100.0 * named.time
+        colours = REWARD_MAP if what == "reward" else VISIT_MAP
+        title = "reward" if what == "reward" else "share of its time, in %"
+    else:
+        raise InvalidModel(f"what must be 'reward', 'visits' or a constraint; got {what!r}")
+    if named.layout.is_grid:
+        axes = _panel(named, axes)
+        draw_values(values, axes, layout=named.layout, colours=colours)
+        axes.set_title(plain(title))
+        return axes
+    return _bars(named, values, axes, title)
+
+
+@styled()
+def policy(recovery: Recovery, axes: Axes | None = None, *, layout: Layout | None = None) -> Axes:
+    """The axes, with what is done in each state: arrows as long as they are likely, or bars.
+
+    A ring is a state without a preference; hatching, one where no demonstration was.
+    """
+    named = _named(recovery, layout)
+    if named.layout.is_grid:
+        axes = _panel(named, axes)
+        draw_policy(
+            named.policy,
+            axes,
+            layout=named.layout,
+            unseen=named.unseen,
+            assumed=named.assumed,
+        )
+        axes.set_title("policy")
+        return axes
+    order = np.argsort(-named.time, kind="stable")[:MOST_ROWS]
+    axes = _rows(axes, len(order), [named.state(s) for s in order])
+    for row, s in enumerate(order):
+        begun = 0.0
+        for a in range(named.actions):
+            chance, colour = float(named.policy[s, a]), series_colour(a)
+            axes.barh(row, chance, left=begun, color=colour, height=0.7, label=named.action(a))
+            begun += chance
+    handles, labels = axes.get_legend_handles_labels()
+    unique = dict(zip(labels, handles, strict=True))
+    axes.legend(unique.values(), unique.keys(), **_above(len(unique)))
+    axes.set_xlim(0, 1)
+    axes.set_xlabel("chance of each action")
+    return axes
+
+
+@styled()
+def flows(recovery: Recovery, axes: Axes | None = None, *, layout: Layout) -> Axes:
+    """The axes, with how often each move is made: lines as wide as the flow over them.
+
+    Args:
+        recovery: what was recovered.
+        axes: what to draw on; a new figure unless given.
+        layout: where the states lie and where the actions point.
+    """
+    named = _named(recovery, layout)
+    if not (named.layout.is_grid and named.layout.directions):
+        raise InvalidModel("flows needs a grid whose actions point somewhere: layout.directions")
+    axes = _panel(named, axes)
+    time = 100.0 * named.time
+    light = (0.0, 2.5 * float(time.max(initial=0.0)) or 1.0)  # lines must be seen on it
+    draw_values(time, axes, layout=layout, colours=VISIT_MAP, limits=light)
+    for text in list(axes.texts):
+        text.remove()
+    cells = layout.rows * layout.columns
+    flow = np.asarray(recovery.solution.visitation, dtype=float)[:cells]
+    widest = flow.max(initial=0.0) or 1.0
+    for s, a in zip(*np.nonzero(flow > 0.002 * widest), strict=True):
+        row, column = divmod(int(s), layout.columns)
+        down, right = layout.directions[a]
+        inside = 0 <= row + down < layout.rows and 0 <= column + right < layout.columns
+        if inside and (down or right):
+            # Two ways between the same cells lie beside each other, as traffic does.
+            x, y = column - 0.1 * down, row + 0.1 * right
+            ends = [x, x + 0.92 * right], [y, y + 0.92 * down]
+            axes.plot(*ends, color=INK, lw=6.0 * flow[s, a] / widest, solid_capstyle="butt")
+    axes.set_title("flows")
+    return axes
+
+
+@styled()
+def residuals(
+    recovery: Recovery, axes: Axes | None = None, *, layout: Layout | None = None
+) -> Axes:
+    """The axes, with the state-action pairs at which the model fails most, the worst on top.
+
+    A bar to the right was done more often than the model says, one to the left less often; beyond
+    the dashed lines at 2 it is seldom chance.
+    """
+    named, table = _named(recovery, layout), recovery.goodness.residuals
+    if not np.isfinite(table).any():
+        reason = recovery.goodness.absence or "no residuals are known"
+        raise InvalidModel(f"residuals needs a recovery whose fit was tested; {reason}")
+    order = np.argsort(-np.abs(np.nan_to_num(table)).ravel(), kind="stable")[: MOST_ROWS // 2]
+    pairs = [divmod(int(at), table.shape[1]) for at in order]
+    names = [f"{named.state(s)}: {named.action(a)}" for s, a in pairs]
+    axes = _rows(axes, len(pairs), names)
+    values = [float(np.nan_to_num(table[s, a])) for s, a in pairs]
+    axes.barh(range(len(pairs)), values, color=series_colour(0), height=0.7)
+    for level in (-2.0, 2.0):
+        axes.axvline(level, color=MUTED, lw=0.8, ls=(0, (4, 3)))
+    axes.set_xlabel("(seen - expected) / its standard deviation")
+    return axes
+
+
+@styled()
+def price_curve(curve: PriceCurve, axes: Axes | None = None) -> Axes:
+    """The axes, with the price of a budget against the budget; made by `checks.price_curve`."""
+    axes = axes_at(new_figure(WIDTH, 2.4), 0.6, 0.2, WIDTH - 0.75, 1.7) if axes is None else axes
+    if curve.corners is not None and len(curve.corners) > 1:
+        steps = np.append(curve.corner_prices, 0.0)  # type: ignore[arg-type]
+        axes.step(curve.corners[:, 0], steps, where="post", color=series_colour(0), lw=1.4)
+    else:
+        axes.plot(
+            curve.budgets, curve.multipliers, color=series_colour(0), lw=1.4, marker="o", ms=3
+        )
+    axes.set_xlabel(f"budget of constraint {curve.constraint}")
+    axes.set_ylabel("price of one more unit")
+    axes.set_ylim(bottom=0.0)
+    tidy_values(axes)
+    return axes
+
+
+@styled()
+def compare(recoveries: Mapping[str, Recovery], axes: Axes | None = None) -> Axes:
+    """The axes, with the weights of several recoveries beside each other, a mark for each.
+
+    Args:
+        recoveries: name -> recovery; features that only some have stand for those alone.
+        axes: what to draw on; a new figure unless given.
+    """
+    if len(recoveries) < 2:
+        raise InvalidModel(f"compare needs at least two recoveries; got {len(recoveries)}")
+    rows = {name: _weight_rows(_named(one)) for name, one in recoveries.items()}
+    features = list(dict.fromkeys(row.name for each in rows.values() for row in each))[:MOST_ROWS]
+    axes = _rows(axes, len(features), features, each=max(_ROW, 0.11 * len(rows)))
+    for k, (name, each) in enumerate(rows.items()):
+        found = {row.name: row for row in each}
+        shift = 0.6 * ((k + 0.5) / len(rows) - 0.5)
+        places = [i for i, feature in enumerate(features) if feature in found]
+        kept = [found[features[i]] for i in places]
+        middle = np.array([row.estimate for row in kept])
+        ends = np.array([[row.low, row.high] for row in kept]).reshape(-1, 2).T
+        errors = np.nan_to_num(np.abs(ends - middle), posinf=0.0)
+        look = {"color": series_colour(k), "marker": series_mark(k), "ms": 4, "capsize": 0}
+        axes.errorbar(
+            middle, np.array(places) + shift, xerr=errors, ls="", label=plain(name), **look
+        )
+    axes.axvline(0.0, color=MUTED, lw=0.7)
+    axes.legend(**_above(len(rows)))
+    axes.set_xlabel("weight, of sum 1 in each group")
+    return axes
+
+
+def overview(recovery: Recovery, *, layout: Layout | None = None) -> Figure:
+    """One figure of everything: weights, prices and, on a grid, reward and policy."""
+    named = _named(recovery, layout)
+    drawn: list[tuple[Callable[[Axes], Axes], float]] = []
+    rows = min(MOST_ROWS, len(_weight_rows(named)))
+    drawn.append((lambda axes: weights(recovery, axes), 0.5 + _ROW * max(rows, 4)))
+    if named.constraints:
+        drawn.append((lambda axes: prices(recovery, axes), 0.5 + _ROW * max(named.constraints, 2)))
+    maps: list[Callable[[Axes], Axes]] = []
+    if named.layout.is_grid:
+        grid = named.layout
+        maps = [
+            lambda axes: map(recovery, axes=axes, layout=grid),
+            lambda axes: policy(recovery, axes, layout=grid),
+        ]
+    left, wide = 1.5, 2 * WIDTH if maps else WIDTH
+    tall = sum(height for _, height in drawn) + 0.4 * len(drawn)
+    square = 0.5 * (wide - 0.9)
+    figure = new_figure(wide, tall + (square + 0.5 if maps else 0.0))
+    top = 0.25
+    for draw, height in drawn:
+        draw(axes_at(figure, left, top, wide - left - 0.2, height - 0.3))
+        top += height + 0.4
+    for k, draw in enumerate(maps):
+        draw(axes_at(figure, 0.4 + k * (square + 0.3), top + 0.1, square, square)).set_aspect(
+            "auto"
+        )
+    return figure
+
+
+# ------------------------------------------------------------------------------- parts
+
+
+def _named(recovery: Recovery, layout: Layout | None = None) -> NamedRecovery:
+    if not hasattr(recovery, "reward_weights"):
+        raise InvalidModel(f"a Recovery must be given; got {type(recovery).__name__}")
+    return NamedRecovery(recovery, Layout() if layout is None else layout)
+
+
+def _weight_rows(named: NamedRecovery) -> list[Interval]:
+    """Every weight that is known, the heaviest of each group first."""
+    recovery, known = named.recovery, named.recovery.identification
+    groups = [("", recovery.reward_names, recovery.reward_weights, known.reward_intervals)]
+    for k, names in enumerate(recovery.cost_names):
+        of = "cost: " if named.constraints == 1 else f"cost {k}: "
+        groups.append((of, names, recovery.cost_weights[k], known.cost_intervals[k]))
+    rows = []
+    for of, names, found, ends in groups:
+        order = np.argsort(-np.abs(np.nan_to_num(found)), kind="stable")
+        for j in order[: MOST_ROWS if np.isfinite(found).all() else 0]:
+            low, high = (float(end) for end in ends[j])
+            if np.isnan(low):
+                low = high = float(found[j])
+            rows.append(Interval(f"{of}{names[j]}", float(found[j]), low, high))
+    return rows
+
+
+@styled()
+def _forest(rows: Sequence[Interval], axes: Axes | None, label: str) -> Axes:
+    if not rows:
+        raise InvalidModel("nothing here was identified, so there is nothing to draw")
+    kept = rows[:MOST_ROWS]
+    axes = _rows(axes, len(kept), [row.name for row in kept])
+    draw_intervals(kept, axes)
+    if len(rows) > len(kept):
+        label += f" ({len(kept)} of {len(rows)})"
+    axes.set_xlabel(label)
+    return axes
+
+
+@styled()
+def _rows(axes: Axes | None, count: int, names: Sequence[str], *, each: float = _ROW) -> Axes:
+    """Axes with a row for each name, from top to bottom; new ones leave room for the names."""
+    if axes is None:
+        widest = max((len(name) for name in names), default=0)
+        left = float(np.clip(0.075 * widest + 0.15, 0.5, 2.2))
+        height = max(3, count) * each
+        figure = new_figure(max(WIDTH, left + 2.0), height + 0.85)
+        axes = axes_at(figure, left, 0.3, float(figure.get_size_inches()[0]) - left - 0.2, height)
+    axes.set_yticks(range(count), [plain(name) for name in names])
+    axes.set_ylim(max(1, count) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+    return axes
+
+
+def _above(entries: int) -> dict[str, object]:
+    """Where a legend covers nothing."""
+    place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
+    columns = {"ncols": min(4, entries), "handlelength": 1.2, "columnspacing": 1.0}
+    return {"fontsize": SMALL, "frameon": False, **place, **columns}
+
+
+@styled()
+def _panel(named: NamedRecovery, axes: Axes | None) -> Axes:
+    """Axes with the shape of the grid."""
+    if axes is not None:
+        return axes
+    width = WIDTH - 0.4
+    height = float(np.clip(width * named.layout.rows / named.layout.columns, 1.0, 7.0))
+    return axes_at(new_figure(WIDTH, height + 0.6), 0.3, 0.3, width, height)
+
+
+@styled()
+def _bars(named: NamedRecovery, values: np.ndarray, axes: Axes | None, title: str) -> Axes:
+    """The highest and the lowest states as bars."""
+    order = np.argsort(-np.nan_to_num(values, nan=-np.inf), kind="stable")
+    if len(order) > MOST_ROWS:
+        order = np.concatenate([order[: MOST_ROWS - 6], order[-6:]])
+        title += f" ({len(order)} of {len(values)} states)"
+    axes = _rows(axes, len(order), [named.state(s) for s in order])
+    axes.barh(range(len(order)), values[order], color=series_colour(0), height=0.7)
+    axes.set_xlabel(plain(title))
+    return axes

@@ -1,0 +1,119 @@
+"""Pictures by one call: every number drawn is a number of the recovery."""
+
+import matplotlib
+import matplotlib.pyplot
+import numpy as np
+import pytest
+
+import tacit
+from tacit.show.arrows import NO_PREFERENCE
+
+matplotlib.use("agg")
+
+
+@pytest.fixture(scope="module")
+def world():
+    return tacit.worlds.hill_grid(seed=0)
+
+
+@pytest.fixture(scope="module")
+def recovery(world):
+    expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=0.2))
+    seen = tacit.simulate(world.mdp, expert.policy, trajectories=20, steps=60, seed=1)
+    return tacit.recover(world.mdp, world.features, seen, estimator=tacit.Likelihood())
+
+
+def names(axes):
+    return [label.get_text() for label in axes.get_yticklabels()]
+
+
+def test_weights_stand_where_they_are_with_their_intervals(recovery):
+    axes = tacit.plot.weights(recovery)
+    order = np.argsort(-recovery.reward_weights, kind="stable")
+    assert names(axes)[: len(order)] == [recovery.reward_names[j] for j in order]
+    dots = [line for line in axes.lines if line.get_marker() == "o"]
+    found = [float(dot.get_xdata()[0]) for dot in dots]
+    assert found[: len(order)] == pytest.approx(recovery.reward_weights[order])
+    bands = [line.get_xdata() for line in axes.lines if len(line.get_xdata()) == 2]
+    ends = recovery.identification.reward_intervals[order]
+    assert np.allclose(bands[: len(order)], ends)
+
+
+def test_a_map_holds_the_tables_of_the_recovery(world, recovery):
+    for what, table in (("reward", recovery.objective.reward), (0, recovery.objective.costs[0])):
+        axes = tacit.plot.map(recovery, what, layout=world.layout)
+        assert np.allclose(axes.images[0].get_array(), world.layout.grid(table))
+    bars = tacit.plot.map(recovery, "visits")
+    widths = [patch.get_width() for patch in bars.patches]
+    assert widths == sorted(widths, reverse=True)
+    visits = recovery.solution.visitation.sum(axis=1)
+    assert widths[0] == pytest.approx(100 * visits.max() / visits.sum())
+
+
+def test_axes_of_yours_are_drawn_on(world, recovery):
+    figure, axes = matplotlib.pyplot.subplots()
+    drawn = [
+        tacit.plot.prices(recovery, axes),
+        tacit.plot.policy(recovery, axes, layout=world.layout),
+        tacit.plot.explanation(recovery, axes),
+        tacit.plot.residuals(recovery, axes, layout=world.layout),
+    ]
+    assert all(one is axes for one in drawn)
+    matplotlib.pyplot.close(figure)
+
+
+def test_bars_of_a_policy_end_at_1(recovery):
+    axes = tacit.plot.policy(recovery)
+    ends = {}
+    for patch in axes.patches:
+        row = round(patch.get_y() + patch.get_height() / 2)
+        ends[row] = max(ends.get(row, 0.0), patch.get_x() + patch.get_width())
+    assert list(ends.values()) == pytest.approx([1.0] * len(ends))
+
+
+def test_flows_are_as_wide_as_the_moves_are_frequent(world, recovery):
+    axes = tacit.plot.flows(recovery, layout=world.layout)
+    widths = np.array([line.get_linewidth() for line in axes.lines])
+    assert widths.max() <= 6.0
+    # Only moves that stay on the grid are drawn.
+    ends = np.array([line.get_xydata()[-1] for line in axes.lines])
+    assert (ends > -0.5).all()
+    assert (ends < 4.5).all()
+    with pytest.raises(tacit.InvalidModel, match=r"layout\.directions"):
+        tacit.plot.flows(recovery, layout=type(world.layout)())
+
+
+def test_the_worst_residuals_come_first(world, recovery):
+    axes = tacit.plot.residuals(recovery, layout=world.layout)
+    widths = np.abs([patch.get_width() for patch in axes.patches])
+    assert (np.diff(widths) <= 1e-12).all()
+    assert widths[0] == pytest.approx(np.nanmax(np.abs(recovery.goodness.residuals)))
+
+
+def test_the_price_falls_with_the_budget(world, recovery):
+    curve = tacit.checks.price_curve(world.mdp, recovery.objective, points=5)
+    line = tacit.plot.price_curve(curve).lines[0]
+    assert (np.diff(line.get_ydata()) <= 1e-9).all()
+
+
+def test_several_recoveries_side_by_side(recovery):
+    axes = tacit.plot.compare({"one": recovery, "another": recovery})
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one", "another"]
+    with pytest.raises(tacit.InvalidModel, match="at least two"):
+        tacit.plot.compare({"one": recovery})
+
+
+def test_everything_in_one_figure_that_a_notebook_shows(world, recovery):
+    plain, mapped = recovery.plot(), recovery.plot(world.layout)
+    assert len(mapped.axes) == len(plain.axes) + 2
+    assert mapped._repr_png_().startswith(b"\x89PNG")
+    assert NO_PREFERENCE in [line.get_label() for line in mapped.axes[-1].lines]
+
+
+def test_bad_input_is_one_line(recovery, world):
+    with pytest.raises(tacit.InvalidModel, match="a constraint below 1; got 4"):
+        tacit.plot.map(recovery, 4)
+    with pytest.raises(tacit.InvalidModel, match="'visits' or a constraint; got 'love'"):
+        tacit.plot.map(recovery, "love")
+    with pytest.raises(tacit.InvalidModel, match="a Recovery must be given; got MDP"):
+        tacit.plot.weights(world.mdp)
