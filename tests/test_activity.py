@@ -7,10 +7,13 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 from scipy.stats import binom, chi2
 
-from experts import drawn, grid, hill_expert, pairs, spread_visits
+import tacit
+from experts import drawn, grid, hill_expert, pairs, policy_of, spread_visits, tangle
 from strategies import examples
+from tacit import Features
+from tacit.inverse.findings import Kind
+from tacit.inverse.noisy.activity import DRAWS, Trial, _gain, activity_p_value, judge
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import DRAWS, _gain, activity_p_value
 
 SEEDS = st.integers(0, 2**20)
 
@@ -162,3 +165,110 @@ def test_false_alarms_are_as_rare_as_the_level_says():
 
 def test_a_constraint_that_is_paid_for_is_found():
     assert replicates(0.05, 25, 8).all()
+
+
+def stand_ins(noise: float, price: float, seed: int = 1, count: int = 2) -> tuple:
+    """(world, features, steps): constraint 0 has the price, the others copy its features."""
+    world, rng = tangle(), np.random.default_rng(seed)
+    cost = world.features.costs[0]
+    copies = [cost + noise * cost.std() * rng.normal(size=cost.shape) for _ in range(count - 1)]
+    features = Features(world.features.reward, [cost, *copies])
+    theta = [world.reward_weights / 0.1, price * world.cost_weights[0]]
+    theta += [np.zeros(3)] * (count - 1)
+    policy = policy_of(world.mdp, features, theta)
+    return world, features, pairs(drawn(rng, policy, np.full(9, 2_000)))
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_copies_are_a_set_of_which_one_is_active(noise):
+    world, features, seen = stand_ins(noise, 6.0)
+    recovery = Likelihood().fit(world.mdp, features, seen)
+    known = recovery.identification
+    assert known.active.tolist() == [False, False]
+    assert (known.p_values > 0.05).all()
+    (found,) = known.sets
+    assert found.members == (0, 1)
+    assert found.p_value < 0.001
+    assert known.set_of(1) is found
+    assert known.selection.count == 1
+    told = [one for one in known.findings if one.about.constraints == (0, 1)]
+    assert [(one.kind, one.about.number) for one in told] == [(Kind.NOT_IDENTIFIED, found.p_value)]
+    assert not [one for one in known.findings if one.kind in (Kind.ACTIVE, Kind.INACTIVE)]
+    # Each price may be 0, and all that the set costs where it carries all alone.
+    for k in range(2):
+        alone = Features(features.reward, [features.costs[k]])
+        price = Likelihood().fit(world.mdp, alone, seen).multipliers[0]
+        low, high = known.multiplier_intervals[k]
+        assert low == 0.0
+        assert high >= price
+    # The answer given is one explanation, not a mixture.
+    assert (recovery.multipliers > 0).sum() == 1
+    assert "do not tell which" in recovery.summary()
+
+
+def test_copies_of_an_idle_constraint_are_no_set():
+    world, features, seen = stand_ins(0.0, 0.0)
+    known = Likelihood().fit(world.mdp, features, seen).identification
+    assert known.sets == ()
+    assert known.selection.count == 0
+    assert not known.active.any()
+    assert [one.kind for one in known.findings[:2]] == [Kind.INACTIVE] * 2
+
+
+def test_a_set_survives_the_disk(tmp_path):
+    world, features, seen = stand_ins(0.0, 6.0)
+    recovery = Likelihood().fit(world.mdp, features, seen)
+    recovery.save(tmp_path / "run")
+    again = tacit.Recovery.load(tmp_path / "run").identification
+    assert again.sets == recovery.identification.sets
+    assert again.selection.members == recovery.identification.selection.members
+    assert again.selection.criteria.tolist() == recovery.identification.selection.criteria.tolist()
+    assert [one.about for one in again.findings] == [
+        one.about for one in recovery.identification.findings
+    ]
+
+
+def judged(chances, losses, count, level=0.05):
+    """The verdict where the fit without a set has this p-value and this loss."""
+    trials = {key: Trial(key, loss, count - len(key), lambda: 1.0) for key, loss in losses.items()}
+    for key, p in chances.items():
+        trials[key] = Trial(key, losses[key], count - len(key), lambda p=p: p)
+    return judge(trials[()], count, trials.__getitem__, level=level, steps=100.0)
+
+
+def test_holm_and_the_test_of_all_decide_together():
+    losses = {(): 0.0, (0,): 9.0, (1,): 3.0, (0, 1): 12.0}
+    kept, verdict = judged({(0,): 0.001, (1,): 0.04, (0, 1): 0.0005}, losses, 2)
+    assert kept == ()
+    assert verdict.active.tolist() == [True, True]
+    assert verdict.p_values.tolist() == [0.002, 0.04]
+    kept, verdict = judged({(0,): 0.001, (1,): 0.06, (0, 1): 0.0005}, losses, 2)
+    assert (kept, verdict.active.tolist(), verdict.sets) == ((1,), [True, False], ())
+    # Not one by itself, but one of them for certain: the likelier is in the answer.
+    kept, verdict = judged({(0,): 0.03, (1,): 0.5, (0, 1): 0.01}, losses, 2)
+    assert (kept, verdict.active.any(), verdict.sets[0].members) == ((1,), False, (0, 1))
+    assert verdict.p_values.tolist() == [0.06, 0.5]
+    # Nothing is said where all at once are not seen to be needed.
+    kept, verdict = judged({(0,): 0.01, (1,): 0.5, (0, 1): 0.2}, losses, 2)
+    assert (kept, verdict.active.any(), verdict.sets) == ((0, 1), False, ())
+    assert (verdict.p_values >= 0.2).all()
+
+
+def test_a_set_has_no_member_that_it_can_do_without():
+    # 0 and 2 stand in for each other; 1 does nothing.
+    every = [(), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]
+    losses = {key: 20.0 if {0, 2} <= set(key) else 0.1 * len(key) for key in every}
+    chances = {key: 0.0002 if {0, 2} <= set(key) else 0.8 for key in every[1:]}
+    kept, verdict = judged(chances, losses, 3)
+    assert [one.members for one in verdict.sets] == [(0, 2)]
+    assert kept in ((0, 1), (1, 2))
+    assert verdict.selection.count == 1
+
+
+def test_the_criterion_counts_what_is_needed():
+    losses = {(): 0.0, (0,): 50.0, (1,): 1.0, (0, 1): 60.0}
+    _, verdict = judged({(0,): 0.0002, (1,): 0.2, (0, 1): 0.0002}, losses, 2)
+    chosen = verdict.selection
+    assert (chosen.count, chosen.members) == (1, (0,))
+    assert chosen.log_likelihoods.tolist() == [-60.0, -1.0, 0.0]
+    assert chosen.criteria == pytest.approx([120.0, 2.0 + np.log(100), 2 * np.log(100)])

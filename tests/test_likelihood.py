@@ -331,9 +331,11 @@ def test_of_two_constraints_that_say_the_same_one_is_kept():
     policy = policy_of(world.mdp, alone, [world.reward_weights / 0.1, 6.0 * world.cost_weights[0]])
     seen = pairs(drawn(np.random.default_rng(1), policy, np.full(9, 5_000)))
     recovery = Likelihood().fit(world.mdp, both, seen)
-    assert recovery.identification.active.sum() == 1
-    k = int(np.argmax(recovery.identification.active))
     # Neither is needed beside the other; without both, the expert would not be explained.
+    assert not recovery.identification.active.any()
+    assert [one.members for one in recovery.identification.sets] == [(0, 1)]
+    k = int(np.argmax(recovery.multipliers))
+    assert (recovery.multipliers > 0).sum() == 1
     direct = Likelihood().fit(world.mdp, alone, seen)
     assert_allclose(recovery.cost_weights[k], direct.cost_weights[0], rtol=1e-5)
     assert recovery.history["loss"][0] == pytest.approx(direct.history["loss"][0], rel=1e-9)
@@ -348,7 +350,7 @@ def test_the_activity_test_is_told_of_every_parameter(monkeypatch):
         told.append((tested, free, held))
         return 1.0
 
-    monkeypatch.setattr("tacit.inverse.noisy.steps.activity_p_value", spy)
+    monkeypatch.setattr("tacit.inverse.noisy.activity.activity_p_value", spy)
     rng = np.random.default_rng(1)
     fit(pairs(rng.multinomial(400, np.full(4, 0.25), size=25)))
     tested, free, held = told[0]

@@ -25,6 +25,7 @@ from tacit.engine.backends import backend_of
 from tacit.engine.smooth_dual import point_at
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import Kind
+from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import loss_of
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.evidence import Evidence
@@ -297,7 +298,7 @@ def test_a_search_that_did_not_converge_shows_no_constraint():
     for converged, kind in ((True, Kind.ACTIVE), (False, Kind.NOT_CONVERGED)):
         fit = SimpleNamespace(converged=converged)
         evidence = cast(Evidence, SimpleNamespace(gauge=price, fitted=fit, robust=False))
-        (said,) = constraint_findings(evidence, np.array([0.01]))
+        (said,) = constraint_findings(evidence, Verdict.of(np.array([0.01])))
         assert said.kind is kind
 
 

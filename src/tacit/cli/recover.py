@@ -318,6 +318,10 @@ def _answer(arguments: Recover, run: Run, report: object) -> Answer:
         "multiplier_intervals": known.multiplier_intervals,
         "budget_intervals": known.budget_intervals,
         "active": known.active,
+        "p_values": known.p_values,
+        "unadjusted_p_values": known.unadjusted,
+        "sets": [asdict(one) for one in known.sets],
+        "selection": None if known.selection is None else asdict(known.selection),
         "findings": [
             finding_data(one)
             for one in (*known.findings, *(note for note in run.notes if hasattr(note, "kind")))

@@ -50,6 +50,7 @@ class About:
         action: its number.
         trajectory: its number.
         number: the number that the sentence turns on: a p-value, a share, a count.
+        constraints: their numbers, where it is about several.
     """
 
     constraint: int | None = None
@@ -58,6 +59,7 @@ class About:
     action: int | None = None
     trajectory: int | None = None
     number: float | None = None
+    constraints: tuple[int, ...] | None = None
 
 
 class Finding(str):
@@ -65,7 +67,8 @@ class Finding(str):
 
     Attributes:
         kind: one of `Kind`.
-        about: constraint, feature, state, action, trajectory, number; None where it is not one.
+        about: constraint, feature, state, action, trajectory, number, constraints; None where it
+            is not one.
     """
 
     kind: Kind

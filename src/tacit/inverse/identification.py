@@ -19,6 +19,41 @@ if TYPE_CHECKING:
 Answer = Callable[[npt.ArrayLike, Iterable[npt.ArrayLike]], tuple[float, float]]
 
 
+@dataclass(frozen=True)
+class ConstraintSet:
+    """Constraints that can stand in for each other: one at least is active, which is not told.
+
+    Attributes:
+        members: their numbers.
+        p_value: of "none of them is active".
+    """
+
+    members: tuple[int, ...]
+    p_value: float
+
+    @property
+    def name(self) -> str:
+        """Its members in words, such as "0 or 1"."""
+        return ", ".join(map(str, self.members[:-1])) + f" or {self.members[-1]}"
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """How many constraints the data ask for.
+
+    Attributes:
+        count: the number with the least BIC, of as good ones the fewest.
+        members: which constraints those are.
+        criteria: [K + 1] BIC with 0 to K constraints, the least needed left out first.
+        log_likelihoods: [K + 1].
+    """
+
+    count: int
+    members: tuple[int, ...]
+    criteria: np.ndarray
+    log_likelihoods: np.ndarray
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Identification:
     """How well each number of a recovery is known. NaN where the estimator cannot tell.
@@ -32,11 +67,15 @@ class Identification:
         cost_standard_errors: one [D_k] per constraint.
         multiplier_standard_errors: [K].
         budget_standard_errors: [K].
-        active: [K] bool, whether the constraint restrains the demonstrator.
+        active: [K] bool, whether the constraint was shown to restrain the demonstrator.
         findings: what was and was not found.
         answer: what `interval` asks; None where the estimator cannot tell.
-        p_values: [K] of "this constraint is not active"; NaN where it was not tested.
+        p_values: [K] of "this constraint is not active", adjusted for all of them by Holm's method;
+            NaN where it was not tested.
         confidence: of the intervals.
+        unadjusted: [K] the same, each by itself.
+        sets: constraints that can stand in for each other, of which one at least is active.
+        selection: how many constraints the data ask for; None where that was not asked.
     """
 
     reward_intervals: np.ndarray
@@ -52,6 +91,9 @@ class Identification:
     answer: Answer | None = None
     p_values: npt.ArrayLike = ()
     confidence: float = CONFIDENCE
+    unadjusted: npt.ArrayLike = ()
+    sets: tuple[ConstraintSet, ...] = ()
+    selection: Selection | None = None
 
     def __post_init__(self) -> None:
         for name in ("reward_intervals", "multiplier_intervals", "budget_intervals"):
@@ -65,9 +107,15 @@ class Identification:
             object.__setattr__(self, name, tuple(read_only(part) for part in parts))
         object.__setattr__(self, "active", read_only(np.array(self.active, dtype=bool)))
         object.__setattr__(self, "findings", tuple(self.findings))
-        tested = np.array(self.p_values, dtype=np.float64)
-        tested = tested if len(tested) else np.full(len(self.active), np.nan)
-        object.__setattr__(self, "p_values", read_only(tested))
+        for name in ("p_values", "unadjusted"):
+            tested = np.array(getattr(self, name), dtype=np.float64)
+            tested = tested if len(tested) else np.full(len(self.active), np.nan)
+            object.__setattr__(self, name, read_only(tested))
+        object.__setattr__(self, "sets", tuple(self.sets))
+
+    def set_of(self, constraint: int) -> ConstraintSet | None:
+        """The set of stand-ins that a constraint is in; None where it is in none."""
+        return next((one for one in self.sets if constraint in one.members), None)
 
     def interval(
         self, reward_direction: npt.ArrayLike, cost_directions: Iterable[npt.ArrayLike] = ()

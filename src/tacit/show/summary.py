@@ -180,6 +180,9 @@ def _reward(recovery: Recovery) -> list[str]:
 
 def _constraint(recovery: Recovery, k: int, weights: np.ndarray) -> list[str]:
     name = "It refuses" if len(recovery.cost_weights) == 1 else f"It refuses ({k})"
+    stand_ins = recovery.identification.set_of(k)
+    if not np.isfinite(weights).all() and stand_ins is not None:
+        return [f"{name}: perhaps; {stand_ins.name} is active, and the data do not tell which."]
     if not np.isfinite(weights).all():
         return [f"{name}: nothing these demonstrations show; the constraint is not identified."]
     known = recovery.identification
@@ -189,7 +192,10 @@ def _constraint(recovery: Recovery, k: int, weights: np.ndarray) -> list[str]:
         f"expected discounted cost (one unit more would buy {recovery.multipliers[k]:.4g}"
         f"{_interval(known.multiplier_intervals[k])} {unit}), made of"
     )
-    return [head, *_features(recovery.cost_names[k], weights, known.cost_intervals[k])]
+    lines = [head, *_features(recovery.cost_names[k], weights, known.cost_intervals[k])]
+    if stand_ins is not None:
+        lines.append(f"  but {stand_ins.name} is active, and the data do not tell which")
+    return lines
 
 
 def _features(names: Sequence[str], weights: np.ndarray, intervals: np.ndarray) -> list[str]:

@@ -17,12 +17,19 @@ from tacit.engine.smooth_dual import Dual, Point
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.flows import Journeys, Network, Sums, Worlds, added
+from tacit.inverse.noisy.activity import (
+    DRAWS,
+    Trial,
+    Verdict,
+    activity_p_value,
+    judge,
+    of_constraints,
+)
 from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, Fit, finite_start
 from tacit.inverse.noisy.coordinates import split
 from tacit.inverse.noisy.evidence import VISIBLE, Evidence
 from tacit.inverse.noisy.inference import CLUSTERS, FLAT, SUSPICIOUS, Errors, bisected, undecided
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import DRAWS, activity_p_value, prune
 from tacit.inverse.parameters import ONE_SIDED, inverse_information
 
 # Goals of a rough fit from which that of all begins, and its tolerance.
@@ -255,33 +262,37 @@ class Likelihoods:
             limits[j] = bisected(fails, float(x[j]), 12)
         return limits
 
-    def active(self, full: Found) -> tuple[Found, np.ndarray]:
-        """The fit with only the constraints shown to be active, and [K] the p-values of all."""
+    def active(self, full: Found) -> tuple[Found, Verdict]:
+        """The fit with only the constraints that the trips ask for, and the verdict on all."""
         space, options = self.journeys.space, self._options
+        if not full.fitted.converged:
+            return full, Verdict.of(np.ones(space.constraints))
 
-        def test(found: Found, k: int) -> tuple[float, Found]:
-            tested = np.zeros(space.size, bool)
-            tested[space.blocks[1 + k]] = True
-            problem = found.fitted.problem
-            lower = np.where(tested, 0.0, problem.lower)
-            upper = np.where(tested, 0.0, problem.upper)
-            less = self.again(found, lower=lower, upper=upper)
-            if not np.isfinite(less.sums.loss):
-                return 1.0 / (1 + DRAWS), less  # without it nothing has a finite value
-            if not (found.fitted.point.x[tested] > 0).any():
-                return 1.0, less
-            held = (upper > lower) & ~less.fitted.free
-            ratio = 2.0 * (less.sums.loss - found.sums.loss)
-            p_value = activity_p_value(
-                ratio, less.sums.fisher, tested, less.fitted.free, held, seed=options.seed
-            )
-            return p_value, less
+        def drop(members: tuple[int, ...]) -> Trial[Found]:
+            tested = of_constraints(space.blocks, members, space.size)
+            lower = np.where(tested, 0.0, full.fitted.problem.lower)
+            upper = np.where(tested, 0.0, full.fitted.problem.upper)
+            less = self.again(full, lower=lower, upper=upper)
 
-        constraints = range(space.constraints if full.fitted.converged else 0)
-        kept, _, found = prune(full, constraints, test, options.level)
-        p_values = np.ones(space.constraints)
-        p_values[list(found)] = list(found.values())
-        return kept, p_values
+            def p_value() -> float:
+                if not np.isfinite(less.sums.loss):
+                    return 1.0 / (1 + DRAWS)  # without it nothing has a finite value
+                if not (full.fitted.point.x[tested] > 0).any():
+                    return 1.0
+                held = (upper > lower) & ~less.fitted.free
+                ratio = 2.0 * (less.sums.loss - full.sums.loss)
+                return activity_p_value(
+                    ratio, less.sums.fisher, tested, less.fitted.free, held, seed=options.seed
+                )
+
+            return trial(less, p_value)
+
+        def trial(found: Found, p_value: Callable[[], float]) -> Trial[Found]:
+            return Trial(found, float(found.sums.loss), int(found.fitted.free.sum()), p_value)
+
+        steps = float(len(self.journeys.states))
+        whole = trial(full, lambda: 1.0)
+        return judge(whole, space.constraints, drop, level=options.level, steps=steps)
 
 
 def evidence_of(likelihoods: Likelihoods, kept: Found) -> Evidence:

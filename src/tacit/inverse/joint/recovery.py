@@ -17,6 +17,7 @@ from tacit.inverse.findings import Finding, Kind, chance, data_findings, feature
 from tacit.inverse.goodness import action_log_likelihoods
 from tacit.inverse.identification import Identification
 from tacit.inverse.joint.inference import Pooled, numbers_of, parameters_of, pooled, together
+from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import RESCUE, expert_solution
 from tacit.inverse.noisy.inference import blind_findings
 from tacit.inverse.noisy.intervals import Numbers
@@ -234,7 +235,7 @@ def _identification(task: Task, found: Search, numbers: Numbers, e: int) -> Iden
         findings.append(Finding("Cost weights are those of all tasks together."))
     findings += data_findings(task.mdp, task.demonstrations)
     space = found.stack.steps[e].space
-    return numbers.identification(space, findings=findings, p_values=p_values)
+    return numbers.identification(space, findings=findings, verdict=Verdict.of(p_values))
 
 
 def _shared(

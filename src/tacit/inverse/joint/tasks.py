@@ -20,11 +20,12 @@ from tacit.inverse.joint.inference import Directions, agreement_p_value, directi
 from tacit.inverse.joint.link import Link, Tie, link
 from tacit.inverse.joint.recovery import JointRecovery, report
 from tacit.inverse.joint.stack import Stack, StackFit
+from tacit.inverse.noisy.activity import DRAWS, activity_p_value
 from tacit.inverse.noisy.boltzmann import rescued
 from tacit.inverse.noisy.coordinates import Coordinates, coordinates
 from tacit.inverse.noisy.evidence import VISIBLE
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import DRAWS, Steps, activity_p_value, prune
+from tacit.inverse.noisy.steps import Steps, prune
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.model.mdp import MDP

@@ -291,7 +291,7 @@ def _report(
     """The `TripsRecovery` of these trips; `findings` come first."""
     likelihoods, features, space = Likelihoods(found, options), trips.features, found.space
     full = likelihoods.best()
-    kept, p_values = likelihoods.active(full)
+    kept, verdict = likelihoods.active(full)
     # Errors and intervals are those of the fit with every constraint: what is left out was chosen
     # by the same data.
     wide = evidence_of(likelihoods, full)
@@ -304,7 +304,7 @@ def _report(
     steps = Steps(trips.mdp, space, counts, nowhere, target, None)
     numbers = numbers_of(steps, wide).reported(gauge)
     weights, clustered = numbers.ends[: space.size], wide.found.clustered
-    findings += constraint_findings(evidence, p_values)
+    findings += constraint_findings(evidence, verdict)
     findings += parameter_findings(steps, evidence)
     findings += feature_findings(features, _ending(trips.mdp, found.goals))
     findings += method_findings(likelihoods, wide, convex)
@@ -331,7 +331,7 @@ def _report(
         identification=numbers.identification(
             space,
             findings=findings,
-            p_values=p_values if full.fitted.converged else (),
+            verdict=verdict if full.fitted.converged else None,
             answer=answer,
         ),
         estimator=f"{options!r} of trips to {len(found.goals)} goals",

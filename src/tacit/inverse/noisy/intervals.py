@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tacit.inverse.findings import Finding
 from tacit.inverse.identification import Answer, Identification
+from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import Coordinates, Split
 from tacit.inverse.noisy.inference import Errors, gauge_errors, silent, square_roots
@@ -115,10 +115,20 @@ class Numbers:
         space: Coordinates,
         *,
         findings: Iterable[Finding],
-        p_values: npt.ArrayLike,
+        verdict: Verdict | None,
         answer: Answer | None = None,
     ) -> Identification:
-        """The `Identification` of these numbers; the arguments are fields of it."""
+        """The `Identification` of these numbers.
+
+        Args:
+            space: the coordinates.
+            findings: a field of it.
+            verdict: on the constraints; None where the search did not converge.
+            answer: a field of it.
+        """
+        active = self.gauge.multipliers > 0
+        if verdict is not None and verdict.active is not None:
+            active = active & verdict.active
         prices = slice(space.size, space.size + space.constraints)
         budgets = slice(prices.stop, prices.stop + space.constraints)
         ends, spread = self.ends, self.spread
@@ -131,10 +141,13 @@ class Numbers:
             cost_standard_errors=[spread[block] for block in space.blocks[1:]],
             multiplier_standard_errors=spread[prices],
             budget_standard_errors=spread[budgets],
-            active=self.gauge.multipliers > 0,
+            active=active,
             findings=tuple(findings),
             answer=answer,
-            p_values=p_values,
+            p_values=() if verdict is None else verdict.p_values,
+            unadjusted=() if verdict is None else verdict.unadjusted,
+            sets=() if verdict is None else verdict.sets,
+            selection=None if verdict is None else verdict.selection,
         )
 
 

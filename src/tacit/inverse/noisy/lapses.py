@@ -15,12 +15,19 @@ import numpy as np
 
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.goodness import Goodness, untested
+from tacit.inverse.noisy.activity import (
+    Trial,
+    Verdict,
+    activity_p_value,
+    judge,
+    of_constraints,
+)
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.em import Search
 from tacit.inverse.noisy.evidence import evidence_of
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.steps import Options, Steps, activity_p_value, choices, prune
+from tacit.inverse.noisy.steps import Options, Steps, choices
 from tacit.inverse.parameters import TWO_SIDED
 from tacit.inverse.recovery import Lapses
 
@@ -203,7 +210,7 @@ def maximise_with_lapses(
     given = options.lapses is not True
     begin = float(options.lapses) if given else 0.1
     full = climb(steps, how, plain, begin, given=given)
-    kept, p_values = _active(options, steps, how, full, given)
+    kept, verdict = _active(options, steps, how, full, given)
     lapses = _lapses(steps, how, kept, plain, given)
     weighted = replace(
         steps.reweighted(steps.counts * kept.weights),
@@ -222,7 +229,7 @@ def maximise_with_lapses(
         weighted,
         wide=evidence_of(steps.tally, weighted, fits[0], options.max_steps),
         kept=fits[1],
-        p_values=p_values,
+        verdict=verdict,
         goodness=_goodness(options, demonstrations, steps, full, given),
     )
     known = found.identification
@@ -284,28 +291,31 @@ def _finding(lapses: Lapses) -> Finding:
 
 def _active(
     options: LapseOptions, steps: Steps, how: Search, full: Lapsed, given: bool
-) -> tuple[Lapsed, np.ndarray]:
-    """The fit with only the constraints shown to be active, and [K] the p-values of all."""
+) -> tuple[Lapsed, Verdict]:
+    """The fit with only the constraints that the steps ask for, and the verdict on all of them."""
     space = steps.space
+    if not full.converged:
+        return full, Verdict.of(np.ones(space.constraints))
 
-    def test(state: Lapsed, k: int) -> tuple[float, Lapsed]:
-        tested = np.zeros(space.size, bool)
-        tested[space.blocks[1 + k]] = True
-        upper = np.where(tested, 0.0, state.fitted.problem.upper)
-        less = climb(steps, how, state.fitted, state.share, given=given, upper=upper)
-        if not (state.fitted.point.x[tested] > 0).any():
-            return 1.0, less
-        scores = advantages(steps.mdp, space, less.fitted)
-        visits = (steps.counts * less.weights).sum(axis=1)
-        fisher = information(scores, less.fitted.point.policy, visits)
-        fisher = fisher - lost_information(steps, less)
-        held = (upper > less.fitted.problem.lower) & ~less.fitted.free
-        ratio = 2.0 * (state.log_likelihood - less.log_likelihood)
-        p = activity_p_value(ratio, fisher, tested, less.fitted.free, held, seed=options.seed)
-        return p, less
+    def drop(members: tuple[int, ...]) -> Trial[Lapsed]:
+        tested = of_constraints(space.blocks, members, space.size)
+        upper = np.where(tested, 0.0, full.fitted.problem.upper)
+        less = climb(steps, how, full.fitted, full.share, given=given, upper=upper)
 
-    every = range(space.constraints if full.converged else 0)
-    kept, _, found = prune(full, every, test, options.level)
-    p_values = np.ones(space.constraints)
-    p_values[list(found)] = list(found.values())
-    return kept, p_values
+        def p_value() -> float:
+            if not (full.fitted.point.x[tested] > 0).any():
+                return 1.0
+            scores = advantages(steps.mdp, space, less.fitted)
+            visits = (steps.counts * less.weights).sum(axis=1)
+            fisher = information(scores, less.fitted.point.policy, visits)
+            fisher = fisher - lost_information(steps, less)
+            held = (upper > less.fitted.problem.lower) & ~less.fitted.free
+            ratio = 2.0 * (full.log_likelihood - less.log_likelihood)
+            free = less.fitted.free
+            return activity_p_value(ratio, fisher, tested, free, held, seed=options.seed)
+
+        return Trial(less, -less.log_likelihood, int(less.fitted.free.sum()), p_value)
+
+    many, free = float(steps.counts.sum()), int(full.fitted.free.sum())
+    whole = Trial(full, -full.log_likelihood, free, lambda: 1.0)
+    return judge(whole, space.constraints, drop, level=options.level, steps=many)

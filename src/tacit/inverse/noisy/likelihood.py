@@ -17,7 +17,6 @@ from tacit.inverse.expectations import check_task, expectations_from_start, pull
 from tacit.inverse.findings import (
     Finding,
     Kind,
-    chance,
     data_findings,
     feature_findings,
     guarantee_findings,
@@ -25,6 +24,7 @@ from tacit.inverse.findings import (
 )
 from tacit.inverse.goodness import Goodness, action_log_likelihoods, untested
 from tacit.inverse.identification import unmeasured
+from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, border_findings, expert_solution, refit
 from tacit.inverse.noisy.coordinates import DeltaMethod, coordinates
 from tacit.inverse.noisy.evidence import Evidence, evidence_of
@@ -32,7 +32,7 @@ from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import advantages, blind_findings, score_scatter, silent
 from tacit.inverse.noisy.intervals import Numbers, intervals
 from tacit.inverse.noisy.lapses import maximise_with_lapses
-from tacit.inverse.noisy.steps import Steps, active_constraints, choices
+from tacit.inverse.noisy.steps import Steps, choices
 from tacit.inverse.parameters import Parameters, coefficient_names
 from tacit.inverse.recovery import (
     HardConstraint,
@@ -54,7 +54,7 @@ def report(
     *,
     wide: Evidence,
     kept: Fit,
-    p_values: np.ndarray,
+    verdict: Verdict,
     goodness: Goodness,
 ) -> Recovery:
     """The `Recovery` of the fit `kept`; `wide` is of every constraint, shown to be active or not.
@@ -72,7 +72,7 @@ def report(
     weights, clustered = numbers.ends[: space.size], wide.found.clustered
     findings = (
         *goodness.findings(),
-        *constraint_findings(evidence, p_values),
+        *constraint_findings(evidence, verdict),
         *parameter_findings(steps, evidence),
         *feature_findings(features, mdp),
         *data_findings(mdp, demonstrations),
@@ -105,7 +105,7 @@ def report(
         identification=numbers.identification(
             space,
             findings=findings,
-            p_values=p_values if wide.asked.converged else (),
+            verdict=verdict if wide.asked.converged else None,
             answer=None
             if wide.absence
             else DeltaMethod.of(
@@ -194,27 +194,12 @@ def coefficients_of(steps: Steps, features: Features, evidence: Evidence, kept: 
     )
 
 
-def constraint_findings(evidence: Evidence, p_values: np.ndarray) -> list[Finding]:
+def constraint_findings(evidence: Evidence, verdict: Verdict) -> list[Finding]:
     """Which constraints were shown to restrain the demonstrator."""
-    findings = []
-    for k, (price, p) in enumerate(zip(evidence.gauge.multipliers, p_values.tolist(), strict=True)):
-        shown = chance(p)
-        kind, said = Kind.ACTIVE, f"Constraint {k} is active ({shown} if it were not)."
-        if evidence.robust:
-            said = (
-                f"Constraint {k} is active in the best approximation, since the model does not fit "
-                f"({shown} if it were not, by a sandwich test)."
-            )
-        if not price > 0:
-            kind = Kind.INACTIVE
-            said = (
-                f"Constraint {k} is not identified: the demonstrations do not show that it "
-                f"restrains the expert ({shown} if it does not)."
-            )
-        elif not evidence.fitted.converged:
-            kind = Kind.NOT_CONVERGED
-            said = f"Whether constraint {k} is active is not known: the search did not converge."
-        findings.append(Finding(said, kind, constraint=k, number=p))
+    prices = evidence.gauge.multipliers
+    findings = verdict_findings(
+        verdict, prices, converged=evidence.fitted.converged, robust=evidence.robust
+    )
     if np.isnan(evidence.gauge.reward_weights).any():
         said = (
             "The reward is not identified: the demonstrations need none. Multipliers are in units "
@@ -362,7 +347,7 @@ def maximise(
             return score_scatter(scores, steps.counts, size, demonstrations)[1]
 
         scatter = scatter_of
-    kept, p_values = active_constraints(
+    kept, verdict = active_constraints(
         steps,
         full,
         level=options.level,
@@ -377,6 +362,6 @@ def maximise(
         steps,
         wide=wide,
         kept=kept,
-        p_values=p_values,
+        verdict=verdict,
         goodness=goodness,
     )

@@ -22,6 +22,7 @@ from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.goodness import random_loss, untested
 from tacit.inverse.identification import Identification, unidentified
+from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import Search, Trajectories, Types, climb, search, single_type
 from tacit.inverse.noisy.evidence import evidence_of
@@ -333,7 +334,7 @@ def _type_recovery(
         steps,
         wide=evidence_of(tally, steps, full.fits[k], inner.max_steps),
         kept=kept.fits[k],
-        p_values=p_values[k],
+        verdict=Verdict.of(p_values[k]),
         goodness=untested("which trajectories are of this type is not known for certain"),
     )
     said = (

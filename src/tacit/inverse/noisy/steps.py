@@ -1,4 +1,4 @@
-"""The observed steps as a likelihood to be maximised, and which constraints it needs.
+"""The observed steps as a likelihood to be maximised.
 
 Minus the log-likelihood of all observed actions equals b . V_soft(theta) - theta . sum N phi with
 b(s') = N(s') - discount * inflow of N: the dual of `Convex` with the start replaced by b. Where
@@ -16,16 +16,13 @@ import numpy as np
 from tacit.data.observed import Observed, tally_of
 from tacit.data.tally import Tally
 from tacit.inverse.goodness import random_loss
-from tacit.inverse.noisy.boltzmann import LARGEST, Fit, fit, over_an_episode, refit
+from tacit.inverse.noisy.boltzmann import LARGEST, Fit, fit, over_an_episode
 from tacit.inverse.noisy.coordinates import Coordinates
-from tacit.inverse.noisy.inference import advantages, information, square_roots
-from tacit.inverse.parameters import BLIND, inverse_information
+from tacit.inverse.noisy.inference import information, square_roots
 from tacit.model.mdp import MDP
 
 # Ridge of the fit that a search begins from where it may matter.
 ROUGH = 1e-4
-# Draws of the simulated law of a likelihood ratio.
-DRAWS = 4000
 # Share of the information below which the loss is too flat to divide by.
 BENT = 0.05
 
@@ -167,54 +164,6 @@ def choices(mdp: MDP) -> np.ndarray:
     return np.asarray(mdp.available.sum(axis=1))
 
 
-def active_constraints(
-    steps: Steps,
-    full: Fit,
-    *,
-    level: float,
-    max_steps: int,
-    seed: int,
-    scatter: Callable[[np.ndarray], np.ndarray] | None = None,
-) -> tuple[Fit, np.ndarray]:
-    """The fit with only the constraints shown to be active, and [K] the p-values of all.
-
-    Args:
-        steps: what was seen.
-        full: the fit with every constraint.
-        level: of the tests.
-        max_steps: most evaluations of the loss, each fit.
-        seed: of the simulated laws.
-        scatter: (scores [D, S, A]) -> [D, D] what they scatter, where the model does not fit.
-    """
-    space = steps.space
-
-    def test(fitted: Fit, k: int) -> tuple[float, Fit]:
-        """The p-value of "constraint k is not active", and the fit without it."""
-        tested = np.zeros(space.size, bool)
-        tested[space.blocks[1 + k]] = True
-        lower = np.where(tested, 0.0, fitted.problem.lower)
-        upper = np.where(tested, 0.0, fitted.problem.upper)
-        less = refit(steps.mdp, fitted, max_steps=max_steps, lower=lower, upper=upper)
-        if not np.isfinite(less.point.loss):
-            return 1.0 / (1 + DRAWS), less  # without it nothing has a finite value
-        if not (fitted.point.x[tested] > 0).any():
-            return 1.0, less
-        scores = advantages(steps.mdp, space, less)
-        fisher, meat = information(scores, less.point.policy, steps.visits), None
-        if scatter is not None:
-            fisher, meat = curvature(steps, less, scores), scatter(scores)
-        held = (upper > lower) & ~less.free
-        ratio = 2.0 * (less.point.loss - fitted.point.loss)
-        p = activity_p_value(ratio, fisher, tested, less.free, held, seed=seed, scatter=meat)
-        return p, less
-
-    constraints = range(space.constraints if full.converged else 0)
-    kept, _, found = prune(full, constraints, test, level)
-    p_values = np.ones(space.constraints)
-    p_values[list(found)] = list(found.values())
-    return kept, p_values
-
-
 def curvature(steps: Steps, fitted: Fit, scores: np.ndarray) -> np.ndarray:
     """[D, D] of the loss at a fit; the information of the steps where that is no minimum.
 
@@ -255,75 +204,3 @@ def prune(
         fitted = tests[least][1]
         left.pop(least)
     return fitted, left, p_values
-
-
-def activity_p_value(
-    ratio: float,
-    fisher: np.ndarray,
-    tested: np.ndarray,
-    free: np.ndarray,
-    held: np.ndarray,
-    *,
-    seed: int = 0,
-    scatter: np.ndarray | None = None,
-) -> float:
-    """The chance of a likelihood ratio this large if the tested parameters are all 0.
-
-    Args:
-        ratio: twice the log-likelihood gained by the tested parameters.
-        fisher: [D, D] information, at the fit without them.
-        tested: [D] bool, the parameters of the constraint, at least 0.
-        free: [D] bool, nuisance parameters that no bound holds in the fit without them.
-        held: [D] bool, nuisance parameters on their bound: they enter both fits as cones.
-        seed: of the simulated law.
-        scatter: [D, D] covariance of the scores where the model does not fit, so that it is not the
-            information: the law is then that of the ratio about the best approximation.
-    """
-    from scipy.stats import chi2
-
-    if not tested.any():
-        return 1.0
-    inverse, _ = inverse_information(fisher, free & ~tested)
-    cone = np.flatnonzero(tested | held)
-    left = fisher - fisher @ inverse @ fisher
-    left = left[np.ix_(cone, cone)]
-    scale = np.sqrt(np.maximum(np.diagonal(fisher)[cone], 0.0))
-    visible = np.diagonal(left) > BLIND * np.where(scale > 0, scale, 1.0) ** 2
-    cone, left = cone[visible], left[np.ix_(visible, visible)]
-    if not tested[cone].any():
-        return 1.0  # nothing the free parameters could not do as well: not testable
-    unit = np.sqrt(np.diagonal(left))
-    left = left / np.outer(unit, unit)  # the law does not depend on units, the search would
-    spread, widest = left, 1.0
-    if scatter is not None:
-        # Scores that the free parameters have no part in.
-        rest = np.eye(len(fisher))[cone] - fisher[cone] @ inverse
-        spread = rest @ scatter @ rest.T / np.outer(unit, unit)
-        widest = float(np.abs(np.linalg.eigvals(np.linalg.pinv(left) @ spread)).max())
-    # The law never exceeds a plain chi-square: far out in its tail no draw would be this large.
-    if chi2.sf(ratio / max(widest, 1e-300), len(cone)) < 1e-3 / DRAWS:
-        return 1.0 / (1 + DRAWS)
-    values, vectors = np.linalg.eigh(spread)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    draws = np.random.default_rng(seed).standard_normal((DRAWS, len(cone))) @ root.T
-    both = _gain(left, draws, np.ones(len(cone), bool))
-    without = _gain(left, draws, ~tested[cone])
-    # One more in both counts: a simulated law cannot vouch for a chance of zero.
-    return float((1 + (both - without >= ratio).sum()) / (1 + DRAWS))
-
-
-def _gain(matrix: np.ndarray, scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """[n] max over y >= 0, 0 outside `allowed`, of 2 y . score - y' matrix y, for scores [n, d].
-
-    Coordinate ascent on all draws at once; each step is exact in its coordinate.
-    """
-    y = np.zeros_like(scores)
-    diagonal = np.diagonal(matrix)
-    for _ in range(500):
-        before = y.copy()
-        for j in np.flatnonzero(allowed & (diagonal > 0)):
-            rest = scores[:, j] - y @ matrix[:, j] + diagonal[j] * y[:, j]
-            y[:, j] = np.maximum(rest / diagonal[j], 0.0)
-        if np.abs(y - before).max() <= 1e-9 * (1.0 + np.abs(y).max()):
-            break
-    return 2.0 * (y * scores).sum(axis=1) - np.einsum("nd,de,ne->n", y, matrix, y)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tacit.inverse.findings import OPEN, WARNINGS, Kind, worst_first
+from tacit.inverse.findings import OPEN, WARNINGS, Kind, chance, worst_first
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.show.document import Headline, Tone
 from tacit.show.recovery.quantities import NamedRecovery
@@ -82,6 +82,14 @@ def _wants(named: NamedRecovery) -> Headline:
 def _refuses(named: NamedRecovery, k: int) -> Headline:
     recovery, known = named.recovery, named.recovery.identification
     label = "What it refuses" if named.constraints == 1 else f"What it refuses ({k})"
+    stand_ins = known.set_of(k)
+    if stand_ins is not None:
+        others = _joined([f"**{named.constraint(j)}**" for j in stand_ins.members])
+        text = (
+            f"One at least of {others} holds it back ({chance(stand_ins.p_value)} if none did); "
+            "the data do not tell which, so each price may be 0."
+        )
+        return Headline(text, label, "one of several", Tone.CAUTION)
     if not named.identified[k]:
         price = known.multiplier_intervals[k]
         limit = ""

@@ -288,7 +288,7 @@ def _prices(named: NamedRecovery) -> list[Block]:
             _bar(budget, budgets, known.budget_intervals[k]) if budget < np.inf else "none seen",
             float(spent),
             _bar(price, prices, known.multiplier_intervals[k]),
-            "yes" if known.active[k] else "not shown",
+            _holds_back(named, k),
         ]
         rows.append(Row(cells))
     columns = [
@@ -299,6 +299,15 @@ def _prices(named: NamedRecovery) -> list[Block]:
         Column("Holds it back"),
     ]
     return [Table("Budgets and prices", columns, rows)]
+
+
+def _holds_back(named: NamedRecovery, k: int) -> str:
+    """Whether a constraint was shown to be active, alone or as one of a set."""
+    known = named.recovery.identification
+    stand_ins = known.set_of(k)
+    if stand_ins is not None:
+        return f"{stand_ins.name}, not told which"
+    return "yes" if known.active[k] else "not shown"
 
 
 def _chance(p_value: float) -> str:

@@ -1,0 +1,361 @@
+"""Which constraints the steps need: tests of one, of several at once, and how many are asked for.
+
+Constraints that can stand in for each other are each not needed beside the other, and yet one of
+them is: what is tested first is all of them at once against none. A finding about one constraint
+or about a set of them is made only below a test of all that are still in doubt, so that any wrong
+finding at all is as rare as the level says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from tacit.inverse.findings import Finding, Kind, chance, listed
+from tacit.inverse.goodness import holm
+from tacit.inverse.identification import ConstraintSet, Selection
+from tacit.inverse.noisy.boltzmann import Fit, refit
+from tacit.inverse.noisy.inference import advantages, information
+from tacit.inverse.noisy.steps import Steps, curvature
+from tacit.inverse.parameters import BLIND, inverse_information
+
+# Draws of the simulated law of a likelihood ratio.
+DRAWS = 4000
+
+Fitted = TypeVar("Fitted")
+
+
+@dataclass(frozen=True, eq=False)
+class Trial(Generic[Fitted]):
+    """A fit without some of the constraints.
+
+    Attributes:
+        fitted: the fit.
+        loss: minus its log-likelihood.
+        degrees: how many of its parameters no bound holds.
+        p_value: () -> chance of what was lost, if the constraints left out were all idle.
+    """
+
+    fitted: Fitted
+    loss: float
+    degrees: int
+    p_value: Callable[[], float]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Verdict:
+    """What the tests say about the constraints.
+
+    Attributes:
+        unadjusted: [K] p-values of "this constraint is not active", each beside all the others.
+        p_values: [K] the same, for all of them together.
+        active: [K] bool, those shown to be active by themselves; None where those kept are.
+        sets: constraints that can stand in for each other, of which one at least is active.
+        selection: how many constraints the data ask for.
+    """
+
+    unadjusted: np.ndarray
+    p_values: np.ndarray
+    active: np.ndarray | None = None
+    sets: tuple[ConstraintSet, ...] = ()
+    selection: Selection | None = None
+
+    @classmethod
+    def of(cls, p_values: np.ndarray) -> Verdict:
+        """The verdict of tests that were each made by itself."""
+        return cls(unadjusted=p_values, p_values=p_values)
+
+    def set_of(self, k: int) -> ConstraintSet | None:
+        """The set that a constraint is in, if there is one."""
+        return next((one for one in self.sets if k in one.members), None)
+
+
+def judge(
+    full: Trial[Fitted],
+    count: int,
+    drop: Callable[[tuple[int, ...]], Trial[Fitted]],
+    *,
+    level: float,
+    steps: float,
+) -> tuple[Fitted, Verdict]:
+    """The fit with only the constraints that the data ask for, and the verdict on all K.
+
+    Of a set that can stand in for each other, the fit has the one that explains most.
+
+    Args:
+        full: the fit with every constraint. A search cut short has shown nothing: judge none then.
+        count: K.
+        drop: constraints, in order -> the fit without them.
+        level: of the tests.
+        steps: number of observed steps.
+    """
+    trials: dict[tuple[int, ...], Trial[Fitted]] = {(): full}
+    chances: dict[tuple[int, ...], float] = {}
+
+    def without(members: Sequence[int]) -> Trial[Fitted]:
+        key = tuple(sorted(members))
+        if key not in trials:
+            trials[key] = drop(key)
+        return trials[key]
+
+    def p_of(members: Sequence[int]) -> float:
+        key = tuple(sorted(members))
+        if key not in chances:
+            chances[key] = without(key).p_value()
+        return chances[key]
+
+    every = list(range(count))
+    alone = np.array([p_of([k]) for k in every])
+    left, adjusted, reached = list(every), np.ones(count), 0.0
+    active = np.zeros(count, bool)
+    while left:
+        # Holm's method, below a test of all that are left at once.
+        reached = max(reached, p_of(left))
+        k = min(left, key=lambda one: alone[one])
+        reached = adjusted[k] = max(reached, min(len(left) * alone[k], 1.0))
+        if reached > level:
+            break
+        active[k] = True
+        left.remove(k)
+    adjusted[left] = np.maximum(holm(alone[left]), reached)
+    sets = _sets(left, p_of, level)
+    kept = np.flatnonzero(active).tolist()
+    for one in sets:
+        others = [[j for j in every if j not in (*kept, k)] for k in one.members]
+        losses = [without(other).loss for other in others]
+        kept.append(one.members[int(np.argmin(losses))])
+    found = without([k for k in every if k not in kept]).fitted
+    return found, Verdict(
+        unadjusted=alone,
+        p_values=adjusted,
+        active=active,
+        sets=sets,
+        selection=_selection(every, without, steps),
+    )
+
+
+def _sets(
+    left: Sequence[int], p_of: Callable[[Sequence[int]], float], level: float
+) -> tuple[ConstraintSet, ...]:
+    """The smallest sets among what is left in doubt of which one at least is active."""
+    found, rest = [], list(left)
+    while len(rest) > 1 and p_of(rest) <= level:
+        members = list(rest)
+        while len(members) > 2:
+            smaller = [[j for j in members if j != k] for k in members]
+            best = min(smaller, key=p_of)
+            if p_of(best) > level:
+                break
+            members = best
+        found.append(ConstraintSet(tuple(members), p_of(members)))
+        rest = [k for k in rest if k not in members]
+    return tuple(found)
+
+
+def _selection(
+    every: Sequence[int], without: Callable[[Sequence[int]], Trial[Fitted]], steps: float
+) -> Selection:
+    """What each number of constraints explains, from all down to none, the least needed first."""
+    gone: list[int] = []
+    path = [(tuple(every), without(()))]
+    while len(gone) < len(every):
+        rest = [k for k in every if k not in gone]
+        gone.append(min(rest, key=lambda k: without([*gone, k]).loss))
+        path.append((tuple(k for k in every if k not in gone), without(gone)))
+    path.reverse()
+    losses = np.array([trial.loss for _, trial in path])
+    degrees = np.array([trial.degrees for _, trial in path])
+    criteria = 2.0 * losses + np.log(max(steps, 1.0)) * degrees
+    # Of as good ones the fewest: rounding must not choose.
+    best = int(np.argmax(criteria <= criteria.min() + 1e-6 * np.log(max(steps, 2.0))))
+    return Selection(count=best, members=path[best][0], criteria=criteria, log_likelihoods=-losses)
+
+
+def active_constraints(
+    steps: Steps,
+    full: Fit,
+    *,
+    level: float,
+    max_steps: int,
+    seed: int,
+    scatter: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> tuple[Fit, Verdict]:
+    """The fit with only the constraints that the steps ask for, and the verdict on all of them.
+
+    Args:
+        steps: what was seen.
+        full: the fit with every constraint.
+        level: of the tests.
+        max_steps: most evaluations of the loss, each fit.
+        seed: of the simulated laws.
+        scatter: (scores [D, S, A]) -> [D, D] what they scatter, where the model does not fit.
+    """
+    space = steps.space
+    if not full.converged:  # a search cut short has shown nothing
+        return full, Verdict.of(np.ones(space.constraints))
+
+    def drop(members: tuple[int, ...]) -> Trial[Fit]:
+        tested = of_constraints(space.blocks, members, space.size)
+        lower = np.where(tested, 0.0, full.problem.lower)
+        upper = np.where(tested, 0.0, full.problem.upper)
+        less = refit(steps.mdp, full, max_steps=max_steps, lower=lower, upper=upper)
+
+        def p_value() -> float:
+            if not np.isfinite(less.point.loss):
+                return 1.0 / (1 + DRAWS)  # without it nothing has a finite value
+            if not (full.point.x[tested] > 0).any():
+                return 1.0
+            scores = advantages(steps.mdp, space, less)
+            fisher, meat = information(scores, less.point.policy, steps.visits), None
+            if scatter is not None:
+                fisher, meat = curvature(steps, less, scores), scatter(scores)
+            held = (upper > lower) & ~less.free
+            ratio = 2.0 * (less.point.loss - full.point.loss)
+            return activity_p_value(ratio, fisher, tested, less.free, held, seed=seed, scatter=meat)
+
+        return Trial(less, float(less.point.loss), int(less.free.sum()), p_value)
+
+    whole = Trial(full, float(full.point.loss), int(full.free.sum()), lambda: 1.0)
+    many = float(steps.counts.sum())
+    return judge(whole, space.constraints, drop, level=level, steps=many)
+
+
+def of_constraints(blocks: Sequence[slice], members: Sequence[int], size: int) -> np.ndarray:
+    """[D] bool, the parameters of these constraints; `blocks` begin with that of the reward."""
+    mine = np.zeros(size, bool)
+    for k in members:
+        mine[blocks[1 + k]] = True
+    return mine
+
+
+def verdict_findings(
+    verdict: Verdict, multipliers: np.ndarray, *, converged: bool = True, robust: bool = False
+) -> list[Finding]:
+    """Which constraints were shown to restrain the demonstrator, which sets, and how many.
+
+    Args:
+        verdict: of the tests.
+        multipliers: [K] prices of the fit that is reported.
+        converged: whether its search did.
+        robust: whether the model does not fit, so that tests are sandwich ones.
+    """
+    count = len(multipliers)
+    family = f", by Holm's method over {count} constraints" if count > 1 else ""
+    by = ", by a sandwich test" if robust else ""
+    active = multipliers > 0 if verdict.active is None else verdict.active
+    findings = []
+    for k, (price, p) in enumerate(zip(multipliers, verdict.p_values.tolist(), strict=True)):
+        shown = chance(p)
+        if verdict.set_of(k) is not None:
+            continue
+        if not price > 0:
+            kind = Kind.INACTIVE
+            said = (
+                f"Constraint {k} is not identified: the demonstrations do not show that it "
+                f"restrains the expert ({shown} if it does not{family})."
+            )
+        elif not converged:
+            kind = Kind.NOT_CONVERGED
+            said = f"Whether constraint {k} is active is not known: the search did not converge."
+        elif active[k]:
+            kind, said = Kind.ACTIVE, f"Constraint {k} is active ({shown} if it were not{family})."
+            if robust:
+                said = (
+                    f"Constraint {k} is active in the best approximation, since the model does not "
+                    f"fit ({shown} if it were not{family}{by})."
+                )
+        findings.append(Finding(said, kind, constraint=k, number=p))
+    for one in verdict.sets:
+        given = next(k for k in one.members if multipliers[k] > 0)
+        said = (
+            f"Constraint {one.name} is active ({chance(one.p_value)} if none of them "
+            f"were{by}); the data do not tell which. The answer given puts all on constraint "
+            f"{given}; each price interval includes the case that another carries all."
+        )
+        findings.append(
+            Finding(said, Kind.NOT_IDENTIFIED, constraints=one.members, number=one.p_value)
+        )
+    if verdict.selection is not None and count > 1 and converged:
+        chosen = verdict.selection
+        told = listed([f"{b:.6g} with {n}" for n, b in enumerate(chosen.criteria.tolist())])
+        said = (
+            f"The data ask for {chosen.count} of {count} constraints: the least BIC is the best "
+            f"({told})."
+        )
+        findings.append(Finding(said, constraints=chosen.members, number=float(chosen.count)))
+    return findings
+
+
+def activity_p_value(
+    ratio: float,
+    fisher: np.ndarray,
+    tested: np.ndarray,
+    free: np.ndarray,
+    held: np.ndarray,
+    *,
+    seed: int = 0,
+    scatter: np.ndarray | None = None,
+) -> float:
+    """The chance of a likelihood ratio this large if the tested parameters are all 0.
+
+    Args:
+        ratio: twice the log-likelihood gained by the tested parameters.
+        fisher: [D, D] information, at the fit without them.
+        tested: [D] bool, the parameters of the constraint, at least 0.
+        free: [D] bool, nuisance parameters that no bound holds in the fit without them.
+        held: [D] bool, nuisance parameters on their bound: they enter both fits as cones.
+        seed: of the simulated law.
+        scatter: [D, D] covariance of the scores where the model does not fit, so that it is not the
+            information: the law is then that of the ratio about the best approximation.
+    """
+    from scipy.stats import chi2
+
+    if not tested.any():
+        return 1.0
+    inverse, _ = inverse_information(fisher, free & ~tested)
+    cone = np.flatnonzero(tested | held)
+    left = fisher - fisher @ inverse @ fisher
+    left = left[np.ix_(cone, cone)]
+    scale = np.sqrt(np.maximum(np.diagonal(fisher)[cone], 0.0))
+    visible = np.diagonal(left) > BLIND * np.where(scale > 0, scale, 1.0) ** 2
+    cone, left = cone[visible], left[np.ix_(visible, visible)]
+    if not tested[cone].any():
+        return 1.0  # nothing the free parameters could not do as well: not testable
+    unit = np.sqrt(np.diagonal(left))
+    left = left / np.outer(unit, unit)  # the law does not depend on units, the search would
+    spread, widest = left, 1.0
+    if scatter is not None:
+        # Scores that the free parameters have no part in.
+        rest = np.eye(len(fisher))[cone] - fisher[cone] @ inverse
+        spread = rest @ scatter @ rest.T / np.outer(unit, unit)
+        widest = float(np.abs(np.linalg.eigvals(np.linalg.pinv(left) @ spread)).max())
+    # The law never exceeds a plain chi-square: far out in its tail no draw would be this large.
+    if chi2.sf(ratio / max(widest, 1e-300), len(cone)) < 1e-3 / DRAWS:
+        return 1.0 / (1 + DRAWS)
+    values, vectors = np.linalg.eigh(spread)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    draws = np.random.default_rng(seed).standard_normal((DRAWS, len(cone))) @ root.T
+    both = _gain(left, draws, np.ones(len(cone), bool))
+    without = _gain(left, draws, ~tested[cone])
+    # One more in both counts: a simulated law cannot vouch for a chance of zero.
+    return float((1 + (both - without >= ratio).sum()) / (1 + DRAWS))
+
+
+def _gain(matrix: np.ndarray, scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """[n] max over y >= 0, 0 outside `allowed`, of 2 y . score - y' matrix y, for scores [n, d].
+
+    Coordinate ascent on all draws at once; each step is exact in its coordinate.
+    """
+    y = np.zeros_like(scores)
+    diagonal = np.diagonal(matrix)
+    for _ in range(500):
+        before = y.copy()
+        for j in np.flatnonzero(allowed & (diagonal > 0)):
+            rest = scores[:, j] - y @ matrix[:, j] + diagonal[j] * y[:, j]
+            y[:, j] = np.maximum(rest / diagonal[j], 0.0)
+        if np.abs(y - before).max() <= 1e-9 * (1.0 + np.abs(y).max()):
+            break
+    return 2.0 * (y * scores).sum(axis=1) - np.einsum("nd,de,ne->n", y, matrix, y)
