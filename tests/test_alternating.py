@@ -24,12 +24,10 @@ from tacit.inverse.paper.alternating import (
     Bound,
     Budget,
     Step,
-    history_of,
-    history_row,
+    report,
 )
 from tacit.inverse.paper.projections import first_weights, gradients, stride, yardsticks
-from tacit.inverse.paper.report import report
-from tacit.inverse.paper.rounds import favourites, rounds, with_favourites
+from tacit.inverse.paper.rounds import favourites, history_of, history_row, rounds, with_favourites
 from tacit.inverse.recovery import Recovery, RecoveryStatus
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features

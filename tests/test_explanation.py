@@ -19,8 +19,7 @@ import oracles
 import tacit
 from tacit.inverse.expectations import expectations
 from tacit.inverse.findings import Kind
-from tacit.inverse.optimal.columns import columns_of
-from tacit.inverse.optimal.cone import cone, rows, values
+from tacit.inverse.optimal.cone import columns_of, cone, rows, values
 from tacit.inverse.optimal.explanation import Explanation
 
 # Corners of the program are met to 1e-9 with columns of order one; ends of intervals are quotients

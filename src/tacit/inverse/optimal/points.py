@@ -14,6 +14,7 @@ import numpy as np
 
 from tacit.forward.policies import Unbounded, visitation
 from tacit.forward.pricing import Column, best_column
+from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.optimal.cone import (
     Cone,
     Matrix,
@@ -22,10 +23,9 @@ from tacit.inverse.optimal.cone import (
     shortfall,
     shown_counts,
     slack,
-    total,
     values,
 )
-from tacit.inverse.optimal.program import Program, least
+from tacit.inverse.optimal.program import Program, least, total
 from tacit.inverse.optimal.questions import NOTHING, Questions
 from tacit.model.ends import led_to_an_end, outside_policy
 from tacit.model.mdp import MDP
@@ -37,6 +37,12 @@ ROUNDS = 50
 # Rounds in which the values of states never visited are brought down to what is optimal there, and
 # the parts of the largest margin that are tried.
 SETTLING, PARTS = 5, (0.5, 0.1, 0.01)
+# What the demonstrations must gain over acting at random to set the scale, a unit of a column.
+LEAST_GAIN = 1e-3
+# A departure this small is rounding.
+CLOSE = 1e-7
+# States named before the rest is counted.
+NAMED = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,10 +171,6 @@ def _judged(questions: Questions, x: np.ndarray, margin: float, ties: np.ndarray
     return Point(x[: cone.width], best, margin, ties, violation, departure)
 
 
-# What the demonstrations must gain over acting at random to set the scale, a unit of a column.
-LEAST_GAIN = 1e-3
-
-
 @dataclass(frozen=True, eq=False)
 class Nearest:
     """An objective under which the demonstrations fall short least.
@@ -243,3 +245,46 @@ def _gains(cone: Cone, counts: np.ndarray) -> np.ndarray:
     visits = visitation(mdp, outside_policy(mdp, policy))
     gains = np.tensordot(cone.tables, visits, 2)
     return gains if (gains > LEAST_GAIN).any() else np.ones(cone.width)
+
+
+def point_findings(point: Point, visited: int) -> list[Finding]:
+    """What the chosen explanation does, beyond what was demonstrated."""
+    findings = []
+    count = int(point.ties.sum())
+    if count:
+        one = "1 action that was not demonstrated ties"
+        tie = one if count == 1 else f"{count} actions that were not demonstrated tie"
+        where = "the 1 visited state" if visited == 1 else f"the {visited} visited states"
+        said = f"{tie} with a demonstrated one in every explanation, in {where}."
+        findings.append(Finding(said, number=count))
+    if point.departure > CLOSE:
+        said = (
+            "Demonstrated actions can lead to states whose actions were not shown; the recovered "
+            "objective departs from the demonstrations there."
+        )
+        findings.append(Finding(said, Kind.ASSUMED))
+    return findings
+
+
+def misfit_findings(by_state: np.ndarray, wrong: float, forgone: float) -> list[Finding]:
+    """That the expert errs, how much and where; `by_state` [S] is NaN where it was not."""
+    worst = np.argsort(-np.nan_to_num(by_state, nan=-1.0), kind="stable").tolist()
+    named = [f"state {s} ({by_state[s]:.3g})" for s in worst[:NAMED] if by_state[s] > 0]
+    text = (
+        "Imperfect expert: no objective makes every demonstrated action optimal. The one given is "
+        f"the nearest: {wrong:.1%} of the steps fall short of it"
+    )
+    if np.isfinite(forgone):
+        text += f", which forgoes {forgone:.1%} of what it gains over acting at random"
+    if not named:
+        return [Finding(f"{text}.", Kind.MISFIT, number=wrong)]
+    text += ". Intervals are those of exactly optimal experts only, so none are given."
+    where = (
+        f"A step falls short most, on average, in {listed(named)}; see the history's "
+        "`slack_by_state`."
+    )
+    most = float(by_state[worst[0]])
+    return [
+        Finding(text, Kind.MISFIT, number=wrong),
+        Finding(where, Kind.MISFIT, state=worst[0], number=most),
+    ]

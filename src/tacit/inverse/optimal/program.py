@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tacit.forward.occupancy_lp import new_highs, run
 from tacit.forward.pricing import Column
-from tacit.inverse.optimal.cone import Cone, Matrix, full_forms, rows, slack, total, values
+from tacit.inverse.optimal.cone import Cone, Matrix, full_forms, rows, slack, values
 
 # Rows added at once, the most violated first.
 BATCH = 400
@@ -275,3 +275,11 @@ def least(
             f"HiGHS found no optimum: {solver.modelStatusToString(solver.getModelStatus())}"
         )
     return np.array(solver.getSolution().col_value)
+
+
+def total(cone: Cone, forms: Matrix, weights: np.ndarray) -> np.ndarray:
+    """[n] the sum of backup minus value over all pairs, weighted by `weights` [S, A]."""
+    flow = cone.mdp.discount * cone.mdp.inflow(weights) - weights.sum(axis=1)
+    found = flow @ forms
+    found[: cone.width] += np.tensordot(cone.tables, weights, 2)
+    return found

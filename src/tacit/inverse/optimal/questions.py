@@ -19,8 +19,7 @@ import numpy.typing as npt
 
 from tacit.engine.progress import pursue
 from tacit.errors import InvalidModel
-from tacit.inverse.optimal.columns import Columns
-from tacit.inverse.optimal.cone import Cone
+from tacit.inverse.optimal.cone import Columns, Cone
 from tacit.inverse.optimal.program import Program
 from tacit.model.transitions import numbers
 

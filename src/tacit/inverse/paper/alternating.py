@@ -1,8 +1,10 @@
-"""Algorithm 1 of the paper with its gaps mended, or as published: `Alternating`."""
+"""Algorithm 1 of the paper with its gaps mended, or as published: `Alternating`, and its report.
+
+The recovery at the best round says what the loop could not tell.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -10,21 +12,37 @@ from typing import Any
 import numpy as np
 
 from tacit.data.observed import Observed
-from tacit.engine.progress import pursue, stopped
+from tacit.engine.progress import stopped
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
-from tacit.forward.solution import Certificate, Infeasibility, Mixture, Solution, Status
+from tacit.forward.solution import Solution, Status
 from tacit.forward.solve import Solver
-from tacit.inverse.expectations import Expectations, check_task, expectations_from_start
-from tacit.inverse.paper.projections import Yardsticks, within_bands, yardsticks
-from tacit.inverse.paper.report import report
-from tacit.inverse.paper.rounds import NextRound, Round, rounds
-from tacit.inverse.recovery import History, Recovery, delivered
+from tacit.inverse.expectations import (
+    Expectations,
+    check_task,
+    expectations_from_start,
+    pull_back,
+)
+from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
+from tacit.inverse.identification import unidentified
+from tacit.inverse.paper.projections import price_scale, visits_of, within_bands, yardsticks
+from tacit.inverse.paper.rounds import (
+    Round,
+    Row,
+    better_round,
+    favourites,
+    history_of,
+    run_start,
+    with_favourites,
+)
+from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features
+from tacit.model.objective import Features, Objective
 
-# What the history keeps of a round: name -> number or vector.
-Row = dict[str, Any]
+# A multiplier this small beside reward / cost is none.
+NO_PRICE = 1e-9
+# A feature gap beyond this many times its sampling noise is not explained by sampling.
+NOISY = 2.0
 # Rounds after which a decaying step has fallen to 1 / sqrt(2) of the first one.
 HALF_LIFE = 100.0
 # Starts with the reward alone before the constraints are asked for: -3, -2 and -1 in the history.
@@ -173,107 +191,199 @@ class Alternating:
         return best, history_of(rows)
 
 
-@dataclass(frozen=True, eq=False)
-class Start:
-    """Where one start stands: what the next round needs, the round to keep, all rows so far.
-
-    Kept is the best round, or the last one if the start is free of constraints.
-    """
-
-    ahead: NextRound | None
-    kept: Round | None
-    rows: tuple[Row, ...]
-    over: bool
-
-    @property
-    def made(self) -> int:
-        """How many rounds were made."""
-        return len(self.rows)
-
-
-KINDS = (Start, NextRound, Round, Solution, Mixture, Infeasibility, Certificate, Status)
-
-
-def run_start(
-    mdp: MDP,
-    features: Features,
-    seen: Expectations,
-    sticks: Yardsticks,
-    rules: Alternating,
-    *,
-    start: int,
-    free: bool,
-) -> Start:
-    """The `Start` at its end, or where it was stopped."""
-    under_way: Iterator[tuple[Round, NextRound]] | None = None
-
-    def further(here: Start, until: int | None) -> Start:
-        nonlocal under_way
-        if under_way is None:  # the first call, whether from the start or from where it was left
-            under_way = rounds(
-                mdp, features, seen, sticks, rules, start=start, free=free, ahead=here.ahead
-            )
-        while not here.over and (until is None or here.made < until):
-            made, ahead = next(under_way)
-            kept = made if free else better_round(rules, here.kept, made, sticks.noise)
-            over = made.converged(rules.tolerance) or ahead.number >= rules.max_steps
-            here = Start(ahead, kept, (*here.rows, history_row(made)), over)
-        return here
-
-    def numbers(here: Start) -> dict[str, float]:
-        last = here.rows[-1]
-        names = ("feature_gap", "loss", "weight_change", "projected_gradient")
-        return {name: float(last[name]) for name in names}
-
-    world = (mdp.transitions, mdp.initial, mdp.discount)
-    return pursue(
-        "alternation",
-        Start(None, None, (), over=False),
-        further,
-        step=lambda here: here.made,
-        numbers=numbers,
-        inputs=(world, features.reward, features.costs, seen, repr(rules), start, free),
-        kinds=KINDS,
-    )
-
-
-def better_round(rules: Alternating, old: Round | None, new: Round | None, noise: float) -> Round:
-    """The better of two rounds; the older one of equals."""
-    found = [made for made in (old, new) if made is not None]
-    return min(found, key=lambda made: made.rank(rules.tolerance, noise))
-
-
-def history_row(made: Round) -> Row:
-    """What the history keeps of a round."""
-    weights = {f"cost_weights_{k}": part for k, part in enumerate(made.weights[1:])}
-    return {
-        "start": made.start,
-        "iteration": made.number,
-        "feature_gap": made.gap,
-        "visitation_distance": made.distance,
-        "loss": made.loss,
-        "step": made.step,
-        "weight_change": made.change,
-        "projected_gradient": made.pull,
-        "infeasible": made.infeasible,
-        "raised": made.raised,
-        "empty": made.empty,
-        "reversed": made.reversed,
-        "multipliers": np.asarray(made.multipliers),
-        "budgets": np.asarray(made.budgets),
-        "reward_weights": made.weights[0],
-        **weights,
-    }
-
-
-def history_of(rows: Sequence[Row]) -> History:
-    """The `History` of these rows, one a round."""
-    return History({name: np.array([row[name] for row in rows]) for name in rows[0]})
-
-
 def _choice(name: str, given: object, kind: type[Choice]) -> Choice:
     try:
         return kind(given)
     except ValueError:
         known = " or ".join(repr(word.value) for word in kind)
         raise InvalidModel(f"{name} must be {known}; got {given!r:.60}") from None
+
+
+def report(
+    rules: Alternating,
+    mdp: MDP,
+    features: Features,
+    demonstrations: Observed,
+    seen: Expectations,
+    best: Round,
+    history: History,
+) -> Recovery:
+    """The recovery at the round `best`; a constraint it does not need is set aside."""
+    needed = best.multipliers > NO_PRICE * price_scale(features, best.weights)
+    for k in np.flatnonzero(needed):
+        without = needed.copy()
+        without[k] = False
+        if not best.infeasible and _explained(rules, mdp, features, seen, best, without):
+            needed = without
+    objective, solution = _problem(rules, mdp, features, seen, best, needed)
+    reached = pull_back(features, visits_of(mdp, rules, solution))
+    gap = seen.gap(reached)
+    multipliers = np.where(needed, best.multipliers, 0.0)
+    cost_weights = [
+        part if keep else np.full(len(part), np.nan)
+        for part, keep in zip(best.weights[1:], needed, strict=True)
+    ]
+    findings = [
+        *_about_match(rules, seen, gap),
+        *_about_constraints(best, needed),
+        *_about_rounds(rules, best, history),
+        *_about_cuts(rules, seen),
+        *feature_findings(features, mdp),
+        *data_findings(mdp, demonstrations),
+    ]
+    return Recovery(
+        reward_weights=best.weights[0],
+        cost_weights=cost_weights,
+        multipliers=np.full(len(needed), np.nan) if best.infeasible else multipliers,
+        budgets=objective.budgets,
+        temperature=solution.temperature,
+        objective=objective,
+        solution=solution,
+        status=status_of(
+            converged=not best.infeasible
+            and best.converged(rules.tolerance)
+            and solution.status is Status.CONVERGED,
+            proven=not gap > _explicable(rules, seen),
+        ),
+        certificate=RecoveryCertificate.of(
+            seen, reached, projected_gradient=best.pull, weight_change=best.change
+        ),
+        history=history,
+        identification=unidentified(
+            best.weights[0], best.weights[1:], active=needed, findings=findings
+        ),
+        estimator=repr(rules),
+        reward_names=features.reward_names,
+        cost_names=features.cost_names,
+    )
+
+
+def _explicable(rules: Alternating, seen: Expectations) -> float:
+    """The largest feature gap that sampling explains; infinite where its noise is not known."""
+    return np.inf if np.isnan(seen.noise) else max(NOISY * seen.noise, rules.tolerance)
+
+
+def _problem(
+    rules: Alternating,
+    mdp: MDP,
+    features: Features,
+    seen: Expectations,
+    best: Round,
+    needed: np.ndarray,
+) -> tuple[Objective, Solution]:
+    """The recovered objective and its solution; a constraint that is not needed costs nothing."""
+    weights = [part * keep for part, keep in zip(best.weights[1:], needed, strict=True)]
+    budgets = np.where(needed, best.budgets, np.inf)
+    objective = features.objective(best.weights[0], weights, budgets)
+    if best.number > 0 and needed.all():  # solved already: the first round alone is off the gauge
+        return objective, best.solution
+    solution = rules.solver.solve(mdp, objective, guess=best.guess, throw=False)
+    return objective, with_favourites(solution, favourites(mdp, features, seen.visitation))
+
+
+def _explained(
+    rules: Alternating,
+    mdp: MDP,
+    features: Features,
+    seen: Expectations,
+    best: Round,
+    kept: np.ndarray,
+) -> bool:
+    """Whether the constraints `kept` [K] alone make a policy that matches within the band."""
+    if rules.constant or not rules.band > 0 or not np.isfinite(seen.noise):
+        return False
+    _, solution = _problem(rules, mdp, features, seen, best, kept)
+    reached = pull_back(features, visits_of(mdp, rules, solution))
+    return within_bands(seen, yardsticks(seen, rules.band), reached)
+
+
+def _about_match(rules: Alternating, seen: Expectations, gap: float) -> list[Finding]:
+    if not gap > _explicable(rules, seen):
+        return []
+    said = (
+        "The demonstrations are not explained: predicted behaviour differs from them by "
+        f"{gap:.1%}; chance alone gives {seen.noise:.1%}."
+    )
+    return [Finding(said, Kind.MISFIT, number=gap)]
+
+
+def _about_constraints(best: Round, needed: np.ndarray) -> list[Finding]:
+    findings = []
+    for k in np.flatnonzero(~needed).tolist():
+        reason, kind = "the demonstrations are explained as well without it", Kind.INACTIVE
+        if best.multipliers[k] == 0 and best.start >= 0:
+            reason, kind = "under the weights found its budget does not bind", Kind.SLACK
+        said = f"Constraint {k} is not identified: {reason}."
+        findings.append(Finding(said, kind, constraint=k))
+    if best.raised:
+        said = (
+            "A budget was raised to the least cost that any policy can have: by chance, or because "
+            "they were cut off, the demonstrations spend less."
+        )
+        findings.append(Finding(said, Kind.UNATTAINABLE))
+    if best.infeasible:
+        said = "No round was feasible: under the weights given no policy meets the budgets, and "
+        said += "there are no multipliers."
+        findings.append(Finding(said, Kind.UNATTAINABLE))
+    return findings
+
+
+def _about_rounds(rules: Alternating, best: Round, history: History) -> list[Finding]:
+    """What happened on the way, in counts; rounds with the reward alone apart."""
+    if best.start < 0:
+        return [Finding("The reward alone matches every feature expectation within the band.")]
+    own = history["start"] >= 0
+    history = History({name: column[own] for name, column in history.columns.items()})
+    total = len(history)
+    findings = []
+    for column, text in (
+        ("infeasible", "no policy met the budgets; the step used the least violation and price 1"),
+        ("raised", "budgets had to be raised to what can be met"),
+        ("empty", "no constraint weights met the bound of 1; the simplex alone held them"),
+    ):
+        count = int((history[column] > 0).sum())
+        if count:
+            findings.append(Finding(f"In {count} of {total} rounds {text}.", number=count))
+    idle = history["multipliers"] == 0
+    for k in range(idle.shape[1]):
+        if idle[:, k].any():
+            turned = "its weights did not move" if rules.constant else "its weights turned anyway"
+            count = int(idle[:, k].sum())
+            said = f"In {count} of {total} rounds the budget of constraint {k} did not bind"
+            findings.append(Finding(f"{said}; {turned}.", constraint=k, number=count))
+    converged = (history["weight_change"] <= rules.tolerance) & (
+        history["projected_gradient"] <= rules.tolerance
+    )
+    findings += _about_starts(rules, history, converged)
+    own = history["start"] == best.start
+    late = history["reversed"][own & (history["iteration"] >= own.sum() // 2)]
+    if not converged[own].any() and late.mean() > 0.5:
+        said = (
+            f"The weights oscillate: {late.mean():.0%} of the later steps turned back on the one "
+            "before. The best round was kept."
+        )
+        findings.append(Finding(said, Kind.NOT_CONVERGED, number=float(late.mean())))
+    return findings
+
+
+def _about_starts(rules: Alternating, history: History, converged: np.ndarray) -> list[Finding]:
+    if rules.starts == 1:
+        return []
+    count = int(converged.sum())
+    said = f"{count} of {rules.starts} starts converged"
+    spread = float(np.ptp(history["reward_weights"][converged], axis=0).max()) if count > 1 else 0.0
+    if spread <= 0.05:
+        return [Finding(f"{said}.", number=count)]
+    said += f", at reward weights that differ by up to {spread:.2f}: the demonstrations do not "
+    return [Finding(said + "determine them.", Kind.NOT_IDENTIFIED, number=spread)]
+
+
+def _about_cuts(rules: Alternating, seen: Expectations) -> list[Finding]:
+    if rules.steps is not None or not seen.relative_truncation > seen.noise:
+        return []
+    said = (
+        "Trajectories were cut off early: their feature sums may lack up to "
+        f"{seen.relative_truncation:.1%}, more than their sampling error. Pass steps=T if all "
+        "were cut after T steps."
+    )
+    return [Finding(said, Kind.TRUNCATED, number=seen.relative_truncation)]

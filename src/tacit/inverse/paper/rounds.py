@@ -1,17 +1,26 @@
-"""The rounds of Algorithm 1: lines 4 to 11, solve, collect, step and project."""
+"""The rounds of Algorithm 1, lines 4 to 11, start by start, and the history they leave."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.forward.policies import visitation, visitation_recursion
-from tacit.forward.solution import Certificate, Mixture, Solution, Status
+from tacit.engine.progress import pursue
+from tacit.forward.solution import Certificate, Infeasibility, Mixture, Solution, Status
 from tacit.inverse.expectations import Blocks, Expectations, pull_back
-from tacit.inverse.paper.projections import Yardsticks, first_weights, stride
+from tacit.inverse.paper.projections import (
+    Yardsticks,
+    budgets_of,
+    first_weights,
+    later_of,
+    solve_round,
+    stride,
+    visits_of,
+)
+from tacit.inverse.recovery import History
 from tacit.model.ends import outside_policy, uniform_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -19,61 +28,10 @@ from tacit.model.objective import Features
 if TYPE_CHECKING:
     from tacit.inverse.paper.alternating import Alternating
 
+# What the history keeps of a round: name -> number or vector.
+Row = dict[str, Any]
 # Probabilities that are sums of the same numbers in another order differ by a few last bits.
 SAME = 1e-12
-
-
-def visits_of(mdp: MDP, rules: Alternating, solution: Solution) -> np.ndarray:
-    """[S, A] visitation of a solution, over the horizon that the rules ask for (line 5)."""
-    if rules.steps is None:
-        return solution.visitation
-    return visitation_recursion(mdp, solution.policy, rules.steps)
-
-
-def budgets_of(
-    features: Features,
-    seen: Expectations,
-    rules: Alternating,
-    weights: Blocks,
-    later: Blocks,
-    free: bool,
-) -> np.ndarray:
-    """[K] budgets for these weights; `later` is what a policy collects after the horizon."""
-    if free or not rules.calibrated:
-        return np.full(features.constraints, np.inf if free else 1.0)
-    parts = zip(weights[1:], seen.costs, later[1:], strict=True)
-    return np.array([w @ (mean + after) for w, mean, after in parts])
-
-
-def later_of(mdp: MDP, features: Features, rules: Alternating, solution: Solution) -> Blocks:
-    """([D], [D_1], ...) what the policy collects after `rules.steps` steps.
-
-    The problem to solve has no horizon: its budget is what cut-off demonstrations spend, and what
-    the policy of the moment would have spent after them.
-    """
-    if rules.steps is None:
-        return pull_back(features, np.zeros((mdp.states, mdp.actions)))
-    whole = visitation(mdp, solution.policy)
-    return pull_back(features, whole - visitation_recursion(mdp, solution.policy, rules.steps))
-
-
-def solve_round(
-    mdp: MDP,
-    features: Features,
-    rules: Alternating,
-    weights: Blocks,
-    budgets: np.ndarray,
-    guess: Solution,
-) -> tuple[Solution, np.ndarray, bool]:
-    """The solution for these weights, its budgets [K], and whether they were raised (line 4)."""
-    objective = features.objective(weights[0], weights[1:], budgets)
-    solution = rules.solver.solve(mdp, objective, guess=guess, throw=False)
-    if not rules.calibrated or solution.status is not Status.INFEASIBLE:
-        return solution, budgets, False
-    # Sampled expectations may be lower than any policy's: allow what the thriftiest one spends.
-    budgets = np.maximum(budgets, solution.spent)
-    objective = features.objective(weights[0], weights[1:], budgets)
-    return rules.solver.solve(mdp, objective, guess=guess, throw=False), budgets, True
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,3 +276,101 @@ def _twins(mdp: MDP, features: Features, rows: np.ndarray, first: int, second: i
         if table.ndim == 3:
             same &= (table[rows, first] == table[rows, second]).all(axis=1)
     return same
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where one start stands: what the next round needs, the round to keep, all rows so far.
+
+    Kept is the best round, or the last one if the start is free of constraints.
+    """
+
+    ahead: NextRound | None
+    kept: Round | None
+    rows: tuple[Row, ...]
+    over: bool
+
+    @property
+    def made(self) -> int:
+        """How many rounds were made."""
+        return len(self.rows)
+
+
+KINDS = (Start, NextRound, Round, Solution, Mixture, Infeasibility, Certificate, Status)
+
+
+def run_start(
+    mdp: MDP,
+    features: Features,
+    seen: Expectations,
+    sticks: Yardsticks,
+    rules: Alternating,
+    *,
+    start: int,
+    free: bool,
+) -> Start:
+    """The `Start` at its end, or where it was stopped."""
+    under_way: Iterator[tuple[Round, NextRound]] | None = None
+
+    def further(here: Start, until: int | None) -> Start:
+        nonlocal under_way
+        if under_way is None:  # the first call, whether from the start or from where it was left
+            under_way = rounds(
+                mdp, features, seen, sticks, rules, start=start, free=free, ahead=here.ahead
+            )
+        while not here.over and (until is None or here.made < until):
+            made, ahead = next(under_way)
+            kept = made if free else better_round(rules, here.kept, made, sticks.noise)
+            over = made.converged(rules.tolerance) or ahead.number >= rules.max_steps
+            here = Start(ahead, kept, (*here.rows, history_row(made)), over)
+        return here
+
+    def numbers(here: Start) -> dict[str, float]:
+        last = here.rows[-1]
+        names = ("feature_gap", "loss", "weight_change", "projected_gradient")
+        return {name: float(last[name]) for name in names}
+
+    world = (mdp.transitions, mdp.initial, mdp.discount)
+    return pursue(
+        "alternation",
+        Start(None, None, (), over=False),
+        further,
+        step=lambda here: here.made,
+        numbers=numbers,
+        inputs=(world, features.reward, features.costs, seen, repr(rules), start, free),
+        kinds=KINDS,
+    )
+
+
+def better_round(rules: Alternating, old: Round | None, new: Round | None, noise: float) -> Round:
+    """The better of two rounds; the older one of equals."""
+    found = [made for made in (old, new) if made is not None]
+    return min(found, key=lambda made: made.rank(rules.tolerance, noise))
+
+
+def history_row(made: Round) -> Row:
+    """What the history keeps of a round."""
+    weights = {f"cost_weights_{k}": part for k, part in enumerate(made.weights[1:])}
+    return {
+        "start": made.start,
+        "iteration": made.number,
+        "feature_gap": made.gap,
+        "visitation_distance": made.distance,
+        "loss": made.loss,
+        "step": made.step,
+        "weight_change": made.change,
+        "projected_gradient": made.pull,
+        "infeasible": made.infeasible,
+        "raised": made.raised,
+        "empty": made.empty,
+        "reversed": made.reversed,
+        "multipliers": np.asarray(made.multipliers),
+        "budgets": np.asarray(made.budgets),
+        "reward_weights": made.weights[0],
+        **weights,
+    }
+
+
+def history_of(rows: Sequence[Row]) -> History:
+    """The `History` of these rows, one a round."""
+    return History({name: np.array([row[name] for row in rows]) for name in rows[0]})

@@ -1,10 +1,15 @@
-"""A Gymnasium environment with the reward and the costs of an objective."""
+"""Out to the tools people use: Gymnasium environments, wrappers, and plain tables.
+
+An environment or a wrapper pays the reward and charges the costs of an objective. Tables are of an
+objective or a recovery: CSV, Parquet, or npz arrays.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +18,8 @@ import numpy.typing as npt
 from tacit.data.sources.gymnasium import terminal_states
 from tacit.data.sources.recordings import where_over
 from tacit.errors import InvalidModel
+from tacit.files.arrays import write_arrays
+from tacit.files.tables import write_columns
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
 from tacit.model.names import Layout
@@ -21,7 +28,10 @@ from tacit.model.objective import Objective
 if TYPE_CHECKING:
     from gymnasium import Env
 
+__all__ = ["environment", "tables", "wrapper"]
+
 Info = dict[str, object]
+StateOf = Callable[[Any], npt.ArrayLike]  # of an observation, or of an action: anything
 
 
 def environment(
@@ -156,9 +166,6 @@ def _environment_class() -> type:
     return TacitEnvironment
 
 
-StateOf = Callable[[Any], npt.ArrayLike]  # of an observation, or of an action: anything
-
-
 def wrapper(
     env: Env,
     objective: Objective | Recovery,
@@ -199,13 +206,11 @@ def wrapper(
         if given is not None:
             continue
         if not isinstance(space, gymnasium.spaces.Discrete):
-            raise InvalidModel(
-                f"{name} must say which number a value of {space} has: it is no Discrete space"
-            )
-        if count is not None and (space.start != 0 or space.n > count):
-            raise InvalidModel(
-                f"the objective knows {count} numbers, from 0; got {space}: pass {name}"
-            )
+            wanted = f"which number a value of {space} has: it is no Discrete space"
+            raise InvalidModel(f"{name} must say {wanted}")
+        if count and (space.start != 0 or space.n > count):
+            known = f"the objective knows {count} numbers, from 0"
+            raise InvalidModel(f"{known}; got {space}: pass {name}")
     over = where_over(*_terminals(env, found, ends, state_of is None))
     if not 0.0 <= discount <= 1.0:
         raise InvalidModel(f"discount must be in [0, 1]; got {discount!r:.60}")
@@ -215,10 +220,7 @@ def wrapper(
 def _terminals(
     env: Env, objective: Objective, ends: npt.ArrayLike | None, plain: bool
 ) -> tuple[npt.ArrayLike | None, int]:
-    """The states in which episodes are over, None for all as observed, and how many there are.
-
-    `plain` where observations are numbers of states.
-    """
+    """The states in which episodes end, None for all as observed; how many. `plain`: numbered."""
     known = len(objective.reward)
     count = int(getattr(env.observation_space, "n", known)) if plain else known
     if ends is None:
@@ -226,18 +228,16 @@ def _terminals(
         # An objective of fewer states was recovered without the ends that are split off.
         fits = found is not None and len(found) == count and found.max() < known
         return found if fits else None, count
-    if np.max(ends, initial=-1) >= known:
-        raise InvalidModel(
-            f"ends must be states of the objective, 0..{known - 1}; got {np.max(ends)}"
-        )
+    if (most := np.max(ends, initial=-1)) >= known:
+        raise InvalidModel(f"ends must be states of the objective, 0..{known - 1}; got {most}")
     return ends, count
 
 
-def _actions(objective: Objective) -> int | None:
-    """A, where the objective tells it."""
+def _actions(objective: Objective) -> int:
+    """A; 0 where the objective does not tell it."""
     if objective.reward.ndim == 2:
         return objective.reward.shape[1]
-    return objective.costs.shape[2] if objective.costs.ndim == 3 else None
+    return objective.costs.shape[2] if objective.costs.ndim == 3 else 0
 
 
 def _numbered(given: npt.ArrayLike, rule: StateOf | None, count: int, name: str) -> int:
@@ -272,10 +272,9 @@ def _wrapper_class() -> type:
             states = objective.reward.shape[0]
             self.rewards, self.costs = objective.tables_of(states, actions or 1)
             self.budgets = objective.budgets
-            self._rules, self._by_action = rules, actions is not None
+            self._rules, self._by_action = rules, actions > 0
             self._discount, self._ends = discount, ends
-            self._replace = replace_reward
-            self._state = 0
+            self._state, self._replace = 0, replace_reward
 
         def reset(self, **options: Any) -> tuple[npt.ArrayLike, Info]:
             observation, info = self.env.reset(**options)
@@ -283,8 +282,7 @@ def _wrapper_class() -> type:
             return observation, info
 
         def step(self, action: npt.ArrayLike) -> tuple[npt.ArrayLike, float, bool, bool, Info]:
-            state = self._state
-            taken = 0
+            state, taken = self._state, 0
             if self._by_action:
                 taken = _numbered(action, self._rules[1], self.rewards.shape[1], "action_of")
             observation, reward, terminated, truncated, info = self.env.step(action)
@@ -310,3 +308,82 @@ def _wrapper_class() -> type:
             self._state = _numbered(observation, self._rules[0], count, "state_of")
 
     return RecoveredObjective
+
+
+def tables(given: Objective | Recovery, path: str | Path, layout: Layout | None = None) -> None:
+    """Writes what is wanted and refused as a table, by the ending of the name.
+
+    .csv and .parquet hold one row for each state and action: `state`, `state_name`, `action`,
+    `action_name`, `reward`, `cost_0` and so on; of a recovery also `policy` and `visitation`. Where
+    nothing tells the number of actions there is one row a state. .npz holds the arrays `reward`,
+    `costs`, `budgets`; of a recovery also `multipliers`, `temperature`, `policy`, `visitation` and
+    the weights.
+
+    Args:
+        given: an objective, or a recovery of it.
+        path: of the file.
+        layout: names of states and actions; None calls them by their numbers.
+    """
+    path, objective = Path(path), objective_of(given)
+    recovery = given if isinstance(given, Recovery) else None
+    if path.suffix == ".npz":
+        write_arrays(path, _arrays(objective, recovery))
+    elif path.suffix in (".csv", ".parquet"):
+        write_columns(path, _columns(objective, recovery, layout or Layout()))
+    else:
+        raise InvalidModel(f"tables are written as .csv, .parquet or .npz; got {path.name}")
+
+
+def shown(name: str) -> str:
+    """The name as a cell that a spreadsheet shows: one that begins like a formula gets a quote."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name
+
+
+def _columns(
+    objective: Objective, recovery: Recovery | None, layout: Layout
+) -> dict[str, np.ndarray]:
+    states = objective.reward.shape[0]
+    actions = recovery.solution.policy.shape[1] if recovery is not None else _actions(objective)
+    for kind, names, count in (
+        ("states", layout.state_names, states),
+        ("actions", layout.action_names, actions),
+    ):
+        if names and count and len(names) != count:
+            raise InvalidModel(f"the layout must name all {count} {kind}; it names {len(names)}")
+    width = actions or 1
+    state = np.repeat(np.arange(states), width)
+    names = np.array([shown(layout.state_name(s)) for s in range(states)])
+    found = {"state": state, "state_name": names[state]}
+    if actions:
+        action = np.tile(np.arange(actions), states)
+        called = np.array([shown(layout.action_name(a)) for a in range(actions)])
+        found |= {"action": action, "action_name": called[action]}
+    found["reward"] = _spread(objective.reward, width)
+    for k, table in enumerate(objective.costs):
+        found[f"cost_{k}"] = _spread(table, width)
+    if recovery is not None:
+        found["policy"] = recovery.solution.policy.ravel()
+        found["visitation"] = recovery.solution.visitation.ravel()
+    return found
+
+
+def _spread(table: np.ndarray, actions: int) -> np.ndarray:
+    """[S * A] the table [S] or [S, A], one entry a row."""
+    return np.repeat(table, actions) if table.ndim == 1 else table.ravel()
+
+
+def _arrays(objective: Objective, recovery: Recovery | None) -> dict[str, np.ndarray]:
+    found: dict[str, npt.ArrayLike] = {"reward": objective.reward, "costs": objective.costs}
+    found["budgets"] = objective.budgets
+    if recovery is not None:
+        found |= {
+            "reward_weights": recovery.reward_weights,
+            "reward_names": recovery.reward_names,
+            "multipliers": recovery.multipliers,
+            "temperature": recovery.temperature,
+            "policy": recovery.solution.policy,
+            "visitation": recovery.solution.visitation,
+        }
+        for k, weights in enumerate(recovery.cost_weights):
+            found |= {f"cost_weights_{k}": weights, f"cost_names_{k}": recovery.cost_names[k]}
+    return {name: np.asarray(array) for name, array in found.items()}
