@@ -1,0 +1,196 @@
+"""Published methods: one conformance test over all, each against a closed form or brute force."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.inverse.findings import Finding
+
+families = tacit.families
+TEMPERATURE = 2e-3
+
+
+@pytest.fixture(scope="module")
+def world():
+    return tacit.worlds.hill_grid(1, size=3, tightness=0.5)
+
+
+@pytest.fixture(scope="module")
+def seen(world):
+    expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(TEMPERATURE))
+    return tacit.simulate(world.mdp, expert.policy, trajectories=40, steps=40, seed=0)
+
+
+def estimators(world):
+    """Every family, with what it must be told of this world."""
+    return {
+        "Cloning": families.Cloning(),
+        "InverseActionValues": families.InverseActionValues(),
+        "RewardOnly": families.RewardOnly(),
+        "ConstraintOnly": families.ConstraintOnly(world.reward_weights),
+    }
+
+
+# Those whose answer is a table, so that weights are NaN.
+TABLES = ("Cloning", "InverseActionValues")
+NAMES = [name for name in families.__all__ if name[0].isupper()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_family_keeps_the_contract(world, seen, name, tmp_path):
+    estimator = estimators(world)[name]
+    mdp, features = world.mdp, world.features
+    found = tacit.recover(mdp, features, seen, estimator=estimator, throw=False)
+    assert isinstance(found, tacit.Recovery)
+    assert isinstance(found.status, tacit.RecoveryStatus)
+    assert found.estimator == repr(estimator)
+    assert eval(repr(estimator), vars(families)) == estimator
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        estimator.anything = 1
+    # Weights in the gauge, or NaN where there are none.
+    size = features.reward.shape[-1]
+    assert found.reward_weights.shape == (size,)
+    if name in TABLES:
+        assert np.isnan(found.reward_weights).all()
+    else:
+        assert np.abs(found.reward_weights).sum() == pytest.approx(1.0)
+    for price, budget, weights, names in zip(
+        found.multipliers, found.budgets, found.cost_weights, found.cost_names, strict=True
+    ):
+        assert len(weights) == len(names)
+        if np.isnan(weights).any():
+            assert price == 0
+            assert budget == np.inf
+        else:
+            assert np.abs(weights).sum() == pytest.approx(1.0)
+    # A policy of this world, solved and judged; the objective is the one that was solved.
+    policy = found.solution.policy
+    np.testing.assert_allclose(policy.sum(axis=1), 1.0, atol=1e-9)
+    reward, _ = found.objective.tables(mdp)
+    assert found.solution.value == pytest.approx(float((reward * found.solution.visitation).sum()))
+    assert found.solution.certificate.flow_residual < 1e-6
+    assert np.isfinite(found.certificate.feature_gap)
+    assert found.temperature == found.solution.temperature
+    assert np.isfinite(found.log_likelihood) == (found.temperature > 0)
+    assert all(isinstance(one, Finding) for one in found.identification.findings)
+    assert len(found.history) >= 1
+    # Every constraint is spoken of where the answer leaves it out.
+    silent = {k for k, w in enumerate(found.cost_weights) if np.isnan(w).any()}
+    assert silent <= {one.about.constraint for one in found.identification.findings}
+    # Determined by its input alone, and kept on disk as it is.
+    again = estimator.fit(mdp, features, seen, throw=False)
+    found.save(tmp_path / "run")
+    loaded = tacit.Recovery.load(tmp_path / "run")
+    for other in (again, loaded):
+        np.testing.assert_array_equal(other.reward_weights, found.reward_weights)
+        np.testing.assert_array_equal(other.solution.policy, found.solution.policy)
+        np.testing.assert_array_equal(other.objective.reward, found.objective.reward)
+        np.testing.assert_array_equal(other.multipliers, found.multipliers)
+        assert other.identification.findings == found.identification.findings
+        assert other.forbidden == found.forbidden
+    assert repr(estimator).split("(")[0] in found.summary()
+    # Bad input is one line.
+    odd = tacit.Demonstrations.from_pairs([0, 99], [0, 0])
+    with pytest.raises(tacit.InvalidDemonstrations) as error:
+        estimator.fit(mdp, features, odd)
+    assert "\n" not in str(error.value)
+    with pytest.raises(tacit.InvalidModel) as error:
+        estimator.fit(mdp, tacit.Features(np.zeros((4, 1))), seen)
+    assert "\n" not in str(error.value)
+
+
+def test_bad_hyperparameters_are_one_line():
+    for call, words in [
+        (lambda: families.Cloning(-1.0), "pseudo_count must be"),
+        (lambda: families.InverseActionValues(floor=0.0), "floor must be in"),
+    ]:
+        with pytest.raises(tacit.InvalidModel, match=words) as error:
+            call()
+        assert "\n" not in str(error.value)
+
+
+# --- cloning, inverse action values ---------------------------------------------------------------
+
+
+def test_a_clone_does_what_was_done(world, seen):
+    found = families.Cloning().fit(world.mdp, world.features, seen)
+    counts = seen.counts(world.mdp)
+    visited = counts.sum(axis=1) > 0
+    shares = counts[visited] / counts[visited].sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found.solution.policy[visited], shares)
+    # The likeliest policy of all: no other has a larger likelihood.
+    other = tacit.recover(world.mdp, world.features, seen, estimator=tacit.Likelihood())
+    assert found.log_likelihood >= other.log_likelihood
+    # Its reward has it as the noisy optimum: the solver agrees.
+    smoothed = families.Cloning(0.5).fit(world.mdp, world.features, seen)
+    solved = tacit.solve(world.mdp, smoothed.objective, solver=tacit.SoftDual(1.0))
+    np.testing.assert_allclose(solved.policy, smoothed.solution.policy, atol=1e-7)
+    assert found.solution.status is tacit.Status.CONVERGED
+
+
+def test_a_clone_of_a_trip_comes_to_its_end():
+    table = np.zeros((3, 2, 3))
+    for s, a, after in [(0, 0, 1), (0, 1, 2), (1, 0, 0), (1, 1, 2)]:
+        table[s, a, after] = 1.0
+    mdp = tacit.MDP(table, [1.0, 0.0, 0.0], 1.0, available=table.any(axis=2))
+    # Going to and fro, cut off: the shares alone would never end.
+    seen = tacit.Demonstrations.from_trajectories([([0, 1] * 5, [0, 0] * 5)])
+    found = families.Cloning().fit(mdp, tacit.Features(np.eye(3)), seen)
+    assert found.solution.certificate.flow_residual < 1e-6
+    assert found.solution.policy[2].sum() == 0
+    with pytest.raises(tacit.InvalidModel, match="discount below 1"):
+        families.InverseActionValues().fit(mdp, tacit.Features(np.eye(3)), seen)
+
+
+def swept(mdp, chances, floor, sweeps=4000):
+    """[S, A] rewards and values of the published sweeps: least squares, state by state."""
+    states, actions = chances.shape
+    moves, logs = mdp.dense(), np.log(chances + floor)
+    matrix = np.full((actions, actions), -1.0 / (actions - 1))
+    np.fill_diagonal(matrix, 1.0)
+    reward, q = np.zeros((2, states, actions))
+    for _ in range(sweeps):
+        before = q.copy()
+        for s in range(states):
+            ahead = mdp.discount * moves[s] @ q.max(axis=1)
+            eta = logs[s] - ahead
+            reward[s] = np.linalg.lstsq(matrix, matrix @ eta, rcond=None)[0]
+            q[s] = reward[s] + mdp.discount * moves[s] @ q.max(axis=1)
+        if np.abs(q - before).max() < 1e-12:
+            break
+    return reward, q
+
+
+def test_inverse_action_values_are_the_published_sweeps_in_closed_form():
+    world = tacit.worlds.random(2, states=5, actions=3, features=2, constraints=0)
+    expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(0.2))
+    seen = tacit.simulate(world.mdp, expert.policy, trajectories=3, steps=20, seed=1)
+    found = families.InverseActionValues().fit(world.mdp, world.features, seen)
+    cloned = families.Cloning().fit(world.mdp, world.features, seen).solution.policy
+    reward, q = swept(world.mdp, cloned, 1e-6)
+    np.testing.assert_allclose(found.objective.reward, reward, atol=1e-9)
+    np.testing.assert_allclose(found.solution.values, q.max(axis=1), atol=1e-9)
+    assert found.solution.status is tacit.Status.CONVERGED  # the optimum of its own reward
+    noisy = families.choice_probabilities(world.mdp, found)
+    np.testing.assert_allclose(noisy, (cloned + 1e-6) / (1 + 3e-6), atol=1e-12)
+
+
+@pytest.mark.parametrize(("number", "shipped"), [(128, 2.606), (512, 2.045)])
+def test_inverse_action_values_have_the_shipped_value_differences(data, number, shipped):
+    world = tacit.worlds.recorded_objectworld(number, folder=data)
+    found = families.InverseActionValues().fit(world.mdp, world.features, world.demonstrations[0])
+    moves, worth = world.mdp.dense(), 0.9 * world.reward_weights
+    values = 0.9 * (tacit.solve(world.mdp, world.truth).values - world.reward_weights) / 0.9
+    choice = moves @ (worth + 0.9 * values)
+    choice = np.exp(choice - choice.max(axis=1, keepdims=True))
+    choice /= choice.sum(axis=1, keepdims=True)
+
+    def value(policy):  # as its evaluation has it: what a state pays it pays on leaving
+        chain = np.einsum("sa,sat->st", policy, moves)
+        return np.linalg.solve(np.eye(1024) - 0.9 * chain, worth)
+
+    noisy = families.choice_probabilities(world.mdp, found)
+    # The source stops its own evaluation at differences of .01 and .001.
+    assert np.square(value(choice) - value(noisy)).mean() == pytest.approx(shipped, abs=0.03)
