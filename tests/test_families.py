@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.inverse.findings import Finding
+from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.hard.candidates import candidates_of
+from tacit.worlds.published import COLOURS
 
 families = tacit.families
 TEMPERATURE = 2e-3
@@ -28,6 +30,10 @@ def estimators(world):
     return {
         "Cloning": families.Cloning(),
         "InverseActionValues": families.InverseActionValues(),
+        "LikeliestConstraints": families.LikeliestConstraints(world.reward_weights, TEMPERATURE),
+        "PosteriorConstraints": families.PosteriorConstraints(
+            world.reward_weights, TEMPERATURE, candidates=("states",), draws=60
+        ),
         "RewardOnly": families.RewardOnly(),
         "ConstraintOnly": families.ConstraintOnly(world.reward_weights),
     }
@@ -105,6 +111,11 @@ def test_bad_hyperparameters_are_one_line():
     for call, words in [
         (lambda: families.Cloning(-1.0), "pseudo_count must be"),
         (lambda: families.InverseActionValues(floor=0.0), "floor must be in"),
+        (lambda: families.LikeliestConstraints([0.0]), "reward"),
+        (lambda: families.LikeliestConstraints([1.0], candidates=("walls",)), "candidates"),
+        (lambda: families.LikeliestConstraints([1.0], stop=0.0), "stop must be"),
+        (lambda: families.LikeliestConstraints([1.0], None), "must be known"),
+        (lambda: families.PosteriorConstraints([1.0], prior=1.0), "prior must be in"),
     ]:
         with pytest.raises(tacit.InvalidModel, match=words) as error:
             call()
@@ -194,3 +205,105 @@ def test_inverse_action_values_have_the_shipped_value_differences(data, number, 
     noisy = families.choice_probabilities(world.mdp, found)
     # The source stops its own evaluation at differences of .01 and .001.
     assert np.square(value(choice) - value(noisy)).mean() == pytest.approx(shipped, abs=0.03)
+
+
+# --- what is forbidden ----------------------------------------------------------------------------
+
+# 0 -> {1, 2, 3} -> 4, and 1 -> 3: where each action of a state leads.
+WAYS = {(0, 0): 1, (0, 1): 2, (0, 2): 3, (1, 0): 4, (1, 1): 3, (2, 0): 4, (3, 0): 4}
+STEPS = np.array([1.0, 0.4, 0.7, 0.2])  # what leaving each state costs
+
+
+def diamond():
+    """A world of five trips, and features whose weights are the costs of its states."""
+    table = np.zeros((5, 3, 5))
+    for (s, a), after in WAYS.items():
+        table[s, a, after] = 1.0
+    mdp = tacit.MDP(table, np.eye(5)[0], 1.0, available=table.any(axis=2))
+    return mdp, tacit.Features(np.eye(5)[:, :4])
+
+
+def trips(state=0):
+    """Every trip from a state: its states and its actions."""
+    if state == 4:
+        return [((), ())]
+    return [
+        ((state, *states), (a, *actions))
+        for (s, a), after in WAYS.items()
+        if s == state
+        for states, actions in trips(after)
+    ]
+
+
+def test_the_divergence_falls_as_all_trips_say():
+    mdp, features = diamond()
+    done = [((0, 2), (1, 0)), ((0, 2), (1, 0)), ((0, 3), (2, 0))]
+    seen = tacit.Demonstrations.from_trajectories(done, ended=[True] * 3)
+    found = families.LikeliestConstraints(-STEPS, 0.5, ("states",), stop=0.05).fit(
+        mdp, features, seen
+    )
+    gain = {trip: -STEPS[list(trip[0])].sum() / 0.5 for trip in trips()}
+    entropy = -(2 / 3 * np.log(2 / 3) + 1 / 3 * np.log(1 / 3))
+    mean = np.mean([gain[trip] for trip in done])
+
+    def divergence(shut):
+        left = [g for trip, g in gain.items() if not set(trip[0]) & shut]
+        return np.log(np.exp(left).sum()) - mean - entropy
+
+    # State 1 is all that nobody goes through.
+    assert [one.index for one in found.forbidden] == [1]
+    expected = [divergence(set()), divergence({1})]
+    np.testing.assert_allclose(found.history["divergence"], expected, atol=1e-9)
+    assert not found.available[0, 0]
+    # A drop below what is worth a constraint adds none.
+    high = expected[0] - expected[1] + 1e-6
+    none = families.LikeliestConstraints(-STEPS, 0.5, ("states",), stop=high).fit(
+        mdp, features, seen
+    )
+    assert none.forbidden == ()
+
+
+@pytest.mark.parametrize(("n", "wrong", "recall"), [(1, 0.314, 0.678), (20, 0.0, 0.778)])
+def test_likeliest_constraints_have_the_published_rows(data, n, wrong, recall):
+    world = tacit.worlds.recorded_nine_by_nine(folder=data)
+    names = np.array(world.features.cost_names[0])
+    true = set(names[world.cost_weights[0] > 0])
+    method = families.LikeliestConstraints(world.reward_weights, 1.0, groups=COLOURS)
+    sets = world.demonstrations if n == 1 else world.demonstrations[:1]
+    rows = []
+    for seen in sets:
+        few = seen.select(np.arange(seen.episodes) < n)
+        found = {one.name for one in method.fit(world.mdp, world.features, few).forbidden}
+        rows.append([len(found - true) / len(found), len(found & true) / 9])
+    np.testing.assert_allclose(np.mean(rows, axis=0), [wrong, recall], atol=5e-4)
+
+
+def test_the_chain_has_the_posterior_that_enumeration_has():
+    mdp, features = diamond()
+    done = [((0, 2), (1, 0))] * 2 + [((0, 1), (0, 0))]
+    seen = tacit.Demonstrations.from_trajectories(done, ended=[True] * 3)
+    method = families.PosteriorConstraints(
+        -STEPS, 0.5, (), {f"{s}": [s] for s in (1, 2, 3)}, prior=0.3, penalties=(3, 3), draws=4000
+    )
+    found = method.fit(mdp, features, seen)
+    weight, shares = 0.0, np.zeros(3)
+    for mask in range(8):
+        shut = [s for s in (1, 2, 3) if mask >> (s - 1) & 1]
+
+        def gain(trip, shut=shut):
+            return sum(-STEPS[s] / 0.5 - 3.0 * (s in shut) for s in trip[0])
+
+        total = np.log(sum(np.exp(gain(trip)) for trip in trips()))
+        chance = np.exp(sum(gain(trip) - total for trip in done))
+        chance *= 0.3 ** len(shut) * 0.7 ** (3 - len(shut))
+        weight += chance
+        shares += chance * np.isin([1, 2, 3], shut)
+    groups = [(name, tuple(states)) for name, states in method.groups.items()]
+    candidates = candidates_of(mdp, features, (), groups)
+    drawn = method.sample(mdp, tacit.Features(features.reward), seen, candidates)[0]
+    # 3200 correlated draws of three bits: standard errors of about .015.
+    np.testing.assert_allclose(drawn, shares / weight, atol=0.05)
+    told = {
+        one.about.feature for one in found.identification.findings if one.kind is Kind.FORBIDDEN
+    }
+    assert told == {str(s) for s, share in zip((1, 2, 3), drawn, strict=True) if share > 0.5}

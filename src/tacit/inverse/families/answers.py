@@ -16,13 +16,13 @@ from tacit.forward.policies import policy_values, soft_policy, visitation
 from tacit.forward.solution import Solution, conclude
 from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, data_findings
+from tacit.inverse.goodness import action_log_likelihoods
 from tacit.inverse.identification import unidentified, unmeasured
 from tacit.inverse.parameters import coefficient_names
 from tacit.inverse.recovery import (
     History,
     Recovery,
     RecoveryCertificate,
-    action_log_likelihoods,
     delivered,
     status_of,
 )
