@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -55,6 +55,7 @@ class LikeliestConstraints:
     temperature: float = 1.0
     candidates: Sequence[str] = ("states", "actions")
     groups: Groups = field(default_factory=dict)
+    _: KW_ONLY
     stop: float = 0.1
 
     def __post_init__(self) -> None:
@@ -157,6 +158,7 @@ class PosteriorConstraints:
     temperature: float = 1.0
     candidates: Sequence[str] = ("states", "actions")
     groups: Groups = field(default_factory=dict)
+    _: KW_ONLY
     prior: float = 0.1
     penalties: tuple[float, float] = (1.0, 50.0)
     draws: int = 1000
