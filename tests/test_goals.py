@@ -11,8 +11,9 @@ import networks
 import tacit
 from tacit import MDP, Demonstrations, Features, InvalidDemonstrations, InvalidModel, Kind
 from tacit.engine.backends import host
-from tacit.inverse.joint.flows import Sums, at_ends, goal_world, trimmed
+from tacit.inverse.joint.flows import Sums
 from tacit.inverse.joint.maximum import Likelihoods
+from tacit.inverse.joint.trips import at_ends, goal_world, trimmed
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.evidence import evidence_of
 from tacit.inverse.noisy.steps import Steps
@@ -149,6 +150,16 @@ def test_one_goal_is_a_plain_likelihood_with_an_end(slip, discount, costs):
     assert trips.null_log_likelihood == pytest.approx(plain.null_log_likelihood, rel=1e-12)
     np.testing.assert_allclose(trips.reward_weights, plain.reward_weights, rtol=1e-6)
     np.testing.assert_allclose(trips.multipliers, plain.multipliers, rtol=1e-6)
+    # One goal: a place is a state, and the tests of the fit are the same, draw by draw.
+    for ours, theirs in zip(trips.goodness.parts, plain.goodness.parts, strict=True):
+        assert (ours.name, ours.method) == (theirs.name, theirs.method)
+        assert ours.statistic == pytest.approx(theirs.statistic, rel=1e-5)
+        assert ours.p_value == pytest.approx(theirs.p_value, abs=0.02)
+    np.testing.assert_allclose(trips.goodness.residuals[:15], plain.goodness.residuals[:15],
+                               rtol=1e-4, atol=1e-6)  # fmt: skip
+    np.testing.assert_allclose(
+        trips.goodness.trajectory_residuals, plain.goodness.trajectory_residuals, atol=1e-4
+    )
     if plain.goodness.adequate:  # else they are about a best approximation
         ends = plain.identification.reward_intervals
         np.testing.assert_allclose(trips.identification.reward_intervals, ends, rtol=1e-4)
@@ -326,7 +337,7 @@ def test_pairs_without_a_sure_way_are_trimmed_until_nothing_changes():
     np.testing.assert_array_equal(trimmed(mdp, 3), expected)
     features = Features(np.ones((5, 1)))
     seen = Demonstrations.from_trajectories([([0, 2, 3], [1, 0])], ended=[True])
-    with pytest.raises(InvalidDemonstrations, match="trajectory 0 has goal 3"):
+    with pytest.raises(InvalidDemonstrations, match="trajectory 0 has the goal state 3"):
         tacit.recover(tacit.Trips(mdp, features, seen, discount=1.0))
 
 
@@ -352,7 +363,9 @@ def test_bad_trips_are_named(town):
     with pytest.raises(InvalidDemonstrations, match="state 5"):
         tacit.recover(tacit.Trips(mdp, features, lost))
     jumped = Demonstrations.from_trajectories([([0, 3, 6], [2, 2]), ([3, 0], [1])])
-    with pytest.raises(InvalidDemonstrations, match=r"trajectory 1 has goal 0.*there is none"):
+    with pytest.raises(
+        InvalidDemonstrations, match=r"trajectory 1 has the goal state 0.*there is none"
+    ):
         tacit.recover(tacit.Trips(mdp, features, jumped))
 
 
@@ -454,3 +467,57 @@ def test_a_search_can_be_watched_and_stopped(town):
     assert len(seen) >= 2
     stopped = tacit.recover(town, callbacks=[lambda event: True], throw=False)
     assert stopped.status is tacit.RecoveryStatus.NOT_CONVERGED
+
+
+# --- whether it fits, and flows ------------------------------------------------------------------
+
+
+def test_places_have_the_policy_to_their_goal_and_flows_add_up(town):
+    recovery = tacit.recover(town)
+    chosen = recovery.choices(town.demonstrations)
+    for goal in np.unique(recovery.destinations).tolist():
+        rows = chosen.goals == goal
+        policy = recovery.solve(goal).policy[chosen.states[rows]]
+        np.testing.assert_allclose(chosen.policy[rows], policy, atol=1e-7)
+        np.testing.assert_array_equal(
+            chosen.available[rows], trimmed(town.mdp, goal)[chosen.states[rows]]
+        )
+    seen = town.demonstrations
+    taken = chosen.policy[chosen.steps.states, chosen.steps.actions]
+    assert np.log(taken).sum() == pytest.approx(recovery.log_likelihood, rel=1e-9)
+    # Scores have mean 0 under the policy.
+    means = np.einsum("ma,dma->dm", chosen.policy, chosen.scores)
+    np.testing.assert_allclose(means, 0.0, atol=1e-9)
+    counts = np.zeros(town.mdp.available.shape)
+    for goal, number in zip(*np.unique(recovery.destinations, return_counts=True), strict=True):
+        visits = recovery.solve(int(goal)).visitation.copy()
+        visits[goal] = 0.0
+        counts += number * visits
+    np.testing.assert_allclose(recovery.flows, counts, rtol=1e-6, atol=1e-7)
+    # At the maximum, complete trips use in all what was seen: the sums of the features agree.
+    sums = np.einsum("sad,sa->d", town.features.reward, recovery.flows)
+    own = np.einsum("sad,sa->d", town.features.reward, seen.counts(town.mdp))
+    np.testing.assert_allclose(sums, own, rtol=1e-7)
+    slow = tacit.Trips(town.mdp, town.features, seen, discount=1 - 1e-9)
+    np.testing.assert_allclose(tacit.recover(slow).flows, recovery.flows, atol=1e-4)
+
+
+def test_a_missing_feature_does_not_fit_and_errors_are_then_sandwich_ones(town):
+    table = town.features.reward @ [-6.0, 5.0, -5.0]
+    seen = travelled(town.mdp, table, 600, GOALS, seed=9)
+    bare = tacit.Trips(town.mdp, Features(town.features.reward[..., :1]), seen, discount=1.0)
+    recovery = tacit.recover(bare)
+    assert recovery.goodness.failed[0] == "actions"
+    assert recovery.identification.findings[1].kind is Kind.MISFIT
+    assert recovery.parameters.errors == "clustered"
+    assert len(recovery.goodness.trajectory_residuals) == 600
+    worst = recovery.goodness.worst
+    taken = seen.counts(town.mdp)[worst.state]
+    assert worst.observed == pytest.approx(taken[worst.action] / taken.sum())
+    whole = tacit.recover(tacit.Trips(town.mdp, town.features, seen, discount=1.0))
+    assert whole.goodness.adequate
+    assert whole.goodness.statistic < recovery.goodness.statistic
+    fits = tacit.checks.trajectory_fits(recovery, seen)
+    assert sorted(fits.episode) == list(range(600))
+    total = float(fits.log_likelihood @ fits.steps)
+    assert total == pytest.approx(recovery.log_likelihood, rel=1e-9)

@@ -243,7 +243,7 @@ def _log_likelihood(
         return -float(steps.fit(estimator).point.loss)
     if found.temperature == 0:
         return np.nan
-    return float((counts * log_policy(found)).sum())
+    return float((counts * log_policy(found.behaviour)).sum())
 
 
 def _most_moved(recoveries: list[Recovery]) -> tuple[float, str, float, float]:

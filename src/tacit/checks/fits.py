@@ -15,6 +15,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations
 from tacit.forward.solution import priced
 from tacit.inverse.findings import LEVEL, Finding, Kind
+from tacit.inverse.joint.traveller import Choices, TripsRecovery
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
 from tacit.model.transitions import read_only
@@ -115,22 +116,42 @@ def trajectory_fits(
         mdp: the world. With it, every action that ties for the best counts as optimal; without it,
             only those that the recovered policy takes.
     """
-    tables = _tables(recovery, mdp)
+    if isinstance(recovery, TripsRecovery):
+        return _called(trip_fits(recovery.choices(demonstrations)), demonstrations)
+    policy, best = recovery.behaviour, optimal_actions(recovery, mdp)
     _check(demonstrations, recovery)
-    totals = np.zeros((len(tables) + 1, demonstrations.episodes))
-    totals[0] = demonstrations.lengths
-    for episode, index in _batches(demonstrations, recovery.solution.policy.shape[1]):
+    fits = _ordered(recovery.temperature > 0, *_totals(policy, best, demonstrations))
+    return _called(fits, demonstrations)
+
+
+def _called(fits: TrajectoryFits, seen: Demonstrations) -> TrajectoryFits:
+    """The fits with the names of the episodes, where they have some."""
+    return fits if seen.names is None else replace(fits, names=seen.names[fits.episode])
+
+
+def trip_fits(choices: Choices) -> TrajectoryFits:
+    """The `TrajectoryFits` of trips, each on its way to its goal, the worst first."""
+    policy = choices.policy
+    best = policy >= (1.0 - TIE) * policy.max(axis=1, keepdims=True)
+    found = _ordered(True, *_totals(policy, best, choices.steps))
+    return replace(found, episode=read_only(choices.trips[found.episode]))
+
+
+def _totals(policy: np.ndarray, best: np.ndarray, seen: Demonstrations) -> np.ndarray:
+    """[6, E] sums over each episode: steps, and what `_tables` has."""
+    tables = _tables(policy, best)
+    totals = np.zeros((len(tables) + 1, seen.episodes))
+    totals[0] = seen.lengths
+    for episode, index in _batches(seen, policy.shape[1]):
         starts = np.flatnonzero(np.diff(episode, prepend=-1))
         for row, table in zip(totals[1:], tables, strict=True):
             row[episode[starts]] += np.add.reduceat(table[index], starts)
-    fits = _ordered(recovery.temperature > 0, *totals)
-    called = demonstrations.names
-    return fits if called is None else replace(fits, names=called[fits.episode])
+    return totals
 
 
-def log_policy(recovery: Recovery) -> np.ndarray:
-    """[S, A] logarithm of the recovered policy; what underflowed counts as the smallest number."""
-    return np.log(np.maximum(recovery.behaviour, np.finfo(np.float64).tiny))
+def log_policy(policy: np.ndarray) -> np.ndarray:
+    """[S, A] logarithm of a policy [S, A]; what underflowed counts as the smallest number."""
+    return np.log(np.maximum(policy, np.finfo(np.float64).tiny))
 
 
 def optimal_actions(recovery: Recovery, mdp: MDP | None = None) -> np.ndarray:
@@ -149,15 +170,13 @@ def optimal_actions(recovery: Recovery, mdp: MDP | None = None) -> np.ndarray:
     return (loss <= TIE * max(largest, 1e-300)) | (solution.policy > TIE)
 
 
-def _tables(recovery: Recovery, mdp: MDP | None) -> list[np.ndarray]:
+def _tables(policy: np.ndarray, best: np.ndarray) -> list[np.ndarray]:
     """[S * A] each: log-likelihood, its mean, variance and third moment in that state, optimal."""
-    policy, logarithm = recovery.behaviour, log_policy(recovery)
+    logarithm = log_policy(policy)
     mean = (policy * logarithm).sum(axis=1, keepdims=True)
     moments = [(policy * (logarithm - mean) ** n).sum(axis=1, keepdims=True) for n in (2, 3)]
-    best = optimal_actions(recovery, mdp).astype(np.float64)
-    return [
-        np.broadcast_to(table, policy.shape).ravel() for table in (logarithm, mean, *moments, best)
-    ]
+    tables = (logarithm, mean, *moments, best.astype(np.float64))
+    return [np.broadcast_to(table, policy.shape).ravel() for table in tables]
 
 
 def _ordered(noisy: bool, *totals: np.ndarray) -> TrajectoryFits:

@@ -91,7 +91,7 @@ def _summary(problem: Problem) -> list[tuple[str, Cell]]:
     rows: list[tuple[str, Cell]] = [
         ("states", mdp.states),
         ("actions", mdp.actions),
-        ("discount", mdp.discount),
+        ("discount", problem.discount or 0.0),
         ("transitions", "estimated from the demonstrations" if mdp.evidence else "given"),
         *([("ends", int(mdp.ends.sum()))] if mdp.restricted else []),
         ("reward made of", ", ".join(features.reward_names)),
@@ -99,6 +99,9 @@ def _summary(problem: Problem) -> list[tuple[str, Cell]]:
     rows += [(f"cost {k} made of", ", ".join(names)) for k, names in enumerate(features.cost_names)]
     if seen is not None:
         rows += [("episodes", seen.episodes), ("steps", seen.steps)]
+        if problem.trips is not None:
+            goals = problem.trips.goals
+            rows.append(("goals", len(np.unique(goals[goals >= 0]))))
         visited = seen.counts(mdp).sum(axis=1) > 0
         reached = np.isin(np.arange(mdp.states), seen.final_states) & mdp.ends
         rows.append(("states visited", int((visited | reached).sum())))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tacit.errors import InvalidDemonstrations, TacitError
+from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from tacit.cli.recover import Recover
     from tacit.data.demonstrations import Demonstrations
     from tacit.folders.problem import Problem
@@ -22,6 +24,8 @@ def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations)
     """Raises, before any long fit, where these data cannot answer what is asked."""
     from tacit.data.observed import moves_of
 
+    if problem.goal:
+        return _check_trips(arguments, problem)
     known = problem.mdp.evidence is None and not arguments.allow_impossible
     if known and (found := moves_of(problem.mdp, seen)) is not None and found.impossible:
         from tacit.folders.check import impossible_sentence
@@ -54,6 +58,24 @@ def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations)
                 f"{arguments.problem}: --bootstrap works with likelihood or convex. {reason} "
                 "Choose one by --estimator, or leave --bootstrap out"
             )
+
+
+def _check_trips(arguments: Recover, problem: Problem) -> None:
+    """Raises where something is asked that trips do not answer."""
+    asked = {
+        "--estimator": arguments.estimator not in ("auto", "likelihood"),
+        "--holdout": arguments.holdout > 0,
+        "--discount-grid": bool(arguments.discount_grid),
+        "--bootstrap": arguments.bootstrap > 0,
+        "--groups": arguments.groups,
+        "--diagnose": arguments.diagnose,
+    }
+    if option := next((name for name, given in asked.items() if given), ""):
+        instead = "likelihood is the one estimator of trips" if option == "--estimator" else ""
+        instead = instead or "recover from a part of the trips, and tacit score the others"
+        raise InvalidModel(
+            f'{arguments.problem}: {option} is not for trips (goal = "last"): {instead}'
+        )
 
 
 def _check_noisy(arguments: Recover, problem: Problem, seen: Demonstrations) -> None:
@@ -141,3 +163,28 @@ def further_results(
             return plain(asked[name](), arrays=True)
 
     return {name: once(name, lambda name=name: compute(name)) for name in asked}
+
+
+def summary_of(problem: Problem, seen: Demonstrations) -> dict[str, object]:
+    """What the demonstrations are, in numbers; of trips the goals, too."""
+    from tacit.folders.runs import data_summary
+
+    found = data_summary(problem.mdp, seen)
+    if problem.trips is not None:
+        goals = problem.trips.goals
+        found |= {"goals": len(set(goals[goals >= 0].tolist())), "discount": problem.discount}
+    return found
+
+
+def ends_of(problem: Problem, episodes: np.ndarray) -> dict[str, np.ndarray]:
+    """Where these trips began and where they went, by name."""
+    import numpy as np
+
+    assert problem.trips is not None
+    seen, name = problem.trips.demonstrations, problem.layout.state_name
+    goals = problem.trips.goals[episodes].tolist()
+    origins = seen.states[seen.offsets[:-1][episodes]].tolist()
+    return {
+        "origin": np.array([name(state) for state in origins]),
+        "goal": np.array(["none" if goal < 0 else name(goal) for goal in goals]),
+    }

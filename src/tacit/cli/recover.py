@@ -9,7 +9,15 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional, Union
 
-from tacit.cli.questions import DRAWS, SMALL, check_answerable, further_results, widen_intervals
+from tacit.cli.questions import (
+    DRAWS,
+    SMALL,
+    check_answerable,
+    ends_of,
+    further_results,
+    summary_of,
+    widen_intervals,
+)
 from tacit.cli.terminal import Answer, Part, Terminal, finding_data, shown_default
 from tacit.errors import InvalidDemonstrations, InvalidModel
 
@@ -141,6 +149,7 @@ class Recover:
         Exit code 3 where it did not converge or, if that is asked, where the model does not fit.
         """
         from tacit.engine.progress import watching
+        from tacit.files.arrays import digest
         from tacit.folders.resume import claimed, identity
         from tacit.folders.runs import Run, data_hashes
 
@@ -154,6 +163,8 @@ class Recover:
             )
         check_answerable(self, problem, seen)
         hashes = data_hashes(problem.mdp, problem.features, seen)
+        if problem.goal:
+            hashes["trips"] = digest((problem.goal, problem.discount, problem.unended))
         depends = identity(self.config, hashes)
         options = {name: getattr(self, name) for name in ("resume", "overwrite", "break_lock")}
         with claimed(self.out, depends, **options) as claim:
@@ -243,22 +254,27 @@ def _fit(
     """The run: the recovery, and every question asked about it."""
     from tacit.checks import trajectory_fits
     from tacit.folders.reading import availability
-    from tacit.folders.runs import Run, data_summary
+    from tacit.folders.runs import Run
     from tacit.inverse.recover import recover
 
-    recovery = recover(
-        problem.mdp,
-        problem.features,
-        seen,
-        estimator=estimator,
-        bootstrap=arguments.bootstrap,
-        seed=arguments.seed,
-        allow_impossible=True,  # refused already, by name, where it is not allowed
-        throw=False,
-    )
-    recovery = widen_intervals(arguments, problem, seen, recovery, estimator)
+    if problem.trips is not None:
+        recovery = recover(problem.trips, estimator=estimator, throw=False)
+    else:
+        recovery = recover(
+            problem.mdp,
+            problem.features,
+            seen,
+            estimator=estimator,
+            bootstrap=arguments.bootstrap,
+            seed=arguments.seed,
+            allow_impossible=True,  # refused already, by name, where it is not allowed
+            throw=False,
+        )
+        recovery = widen_intervals(arguments, problem, seen, recovery, estimator)
     fits = trajectory_fits(recovery, seen, mdp=problem.mdp)
     columns = dict(fits.columns)
+    if problem.trips is not None:
+        columns = {"episode": columns.pop("episode"), **ends_of(problem, fits.episode), **columns}
     notes = [*problem.notes, *availability(problem.mdp, problem.layout, arguments.problem)]
     if seen.groups is not None:
         columns = {"episode": columns.pop("episode"), "group": seen.groups[fits.episode], **columns}
@@ -272,7 +288,7 @@ def _fit(
         recovery,
         layout=problem.layout,
         config={**arguments.config, **{name: str(value) for name, value in asked.items()}},
-        data=data_summary(problem.mdp, seen),
+        data=summary_of(problem, seen),
         notes=tuple(notes),
         trajectories=columns,
         extras=further_results(arguments, problem, seen, recovery, estimator),

@@ -157,7 +157,7 @@ def assembled(
         missing: "refuse" or "split", where something is missing before the end of an episode.
     """
     notes = []
-    order, first = _order(columns, labels, fault)
+    order, first = row_order(columns, labels, fault)
 
     def sorted_rows(name: str) -> np.ndarray:
         return columns[name] if order is None else columns[name][order]
@@ -301,7 +301,7 @@ def _without_missing(
     return {**others, **changed}, notes
 
 
-def _order(
+def row_order(
     columns: Mapping[str, np.ndarray], labels: Column, fault: Fault
 ) -> tuple[np.ndarray | None, np.ndarray]:
     """(the rows by episode and step, None where they lie so; [N] whether an episode starts)."""

@@ -197,16 +197,21 @@ def sound(path: Path, wanted: str) -> Iterator[None]:
         raise BadFile(f"{path} must hold {wanted}; {error!s:.160}") from None
 
 
+def shape_of(found: Recovery) -> tuple[int, int]:
+    """S and A: of the policy, or of the flows of trips."""
+    trips = found.solution is None
+    table = np.asarray(getattr(found, "flows", None) if trips else found.solution.policy)
+    if table.ndim != 2:
+        raise BadFile(f"it must have a table by state and action; got {table.shape}")
+    return table.shape[0], table.shape[1]
+
+
 def check_recovery(found: Recovery) -> None:
     """Raises `BadFile` where arrays of a recovery do not belong together."""
     known, solution, objective = found.identification, found.solution, found.objective
-    states, actions = solution.policy.shape
+    states, actions = shape_of(found)
     costs, rewards = len(found.multipliers), len(found.reward_weights)
     wanted: Wanted = {
-        "policy": (solution.policy, (len(objective.reward), actions)),
-        "visitation": (solution.visitation, (states, actions)),
-        "values": (solution.values, (states,)),
-        "costs spent": (solution.spent, (costs,)),
         "prices": (found.multipliers, (costs,)),
         "reward": (objective.reward, (states, actions)[: np.ndim(objective.reward)]),
         "costs": (objective.costs, (costs, states, actions)[: np.ndim(objective.costs)]),
@@ -218,6 +223,13 @@ def check_recovery(found: Recovery) -> None:
         "multiplier intervals": (known.multiplier_intervals, (costs, 2)),
         "budget intervals": (known.budget_intervals, (costs, 2)),
     }
+    if solution is not None:  # trips have one for every goal
+        wanted |= {
+            "policy": (solution.policy, (len(objective.reward), actions)),
+            "visitation": (solution.visitation, (states, actions)),
+            "values": (solution.values, (states,)),
+            "costs spent": (solution.spent, (costs,)),
+        }
     for k, (weights, names) in enumerate(zip(found.cost_weights, found.cost_names, strict=True)):
         wanted[f"weights of cost {k}"] = (weights, (len(names),))
         wanted[f"intervals of cost {k}"] = (known.cost_intervals[k], (len(names), 2))
@@ -253,9 +265,7 @@ def layout_of(page: Page, recovery: Recovery) -> Layout:
     """The layout on the page of a run; `BadFile` unless it fits the recovery."""
     layout = dict(page.get("layout", {}))
     layout["directions"] = tuple(map(tuple, layout.get("directions", ())))
-    for name, count in zip(
-        ("state_names", "action_names"), recovery.solution.policy.shape, strict=True
-    ):
+    for name, count in zip(("state_names", "action_names"), shape_of(recovery), strict=True):
         layout[name] = tuple(layout.get(name, ()))
         texts = all(isinstance(one, str) for one in layout[name])
         if not texts or len(layout[name]) not in (0, count):

@@ -21,6 +21,7 @@ from tacit.folders.text import read_feature_table, read_transitions, table_featu
 from tacit.forward.solution import Status
 from tacit.forward.solve import solve
 from tacit.inverse.findings import SAME, feature_findings, single_minded
+from tacit.inverse.joint.trips import Trips, network_ending
 from tacit.model.mdp import MDP
 from tacit.model.names import Layout
 from tacit.model.objective import Features
@@ -39,10 +40,10 @@ Move = tuple[str, str, str, int]
 
 def check_problem(problem: Problem) -> tuple[str, ...]:
     """Everything worth a warning, as sentences."""
-    found = [
-        *feature_findings(problem.features, problem.mdp),
-        *dependent_features(problem.features),
-    ]
+    mdp, trips = problem.mdp, problem.trips
+    if trips is not None:  # what every step has counts steps: a trip to a goal ends
+        mdp = network_ending(mdp, trips.journeys()[0].goals)
+    found = [*feature_findings(problem.features, mdp), *dependent_features(problem.features)]
     if problem.demonstrations is None:
         found.append("There are no demonstrations: the problem can be solved, not recovered.")
     else:
@@ -60,7 +61,7 @@ def _of_demonstrations(problem: Problem, seen: Demonstrations) -> list[str]:
         )
     begins = seen.states[seen.offsets[:-1]]
     odd = (mdp.initial[begins] == 0) & ~seen.partial
-    if odd.any():
+    if odd.any() and not problem.goal:  # where a network starts is of no account to trips
         names = _named(np.unique(begins[odd]), layout)
         found.append(
             f"{int(odd.sum())} episodes begin where this world never starts ({names}): correct "
@@ -83,7 +84,24 @@ def _of_demonstrations(problem: Problem, seen: Demonstrations) -> list[str]:
             f"The expert looks deterministic: {share:.0%} of the steps were taken in states where "
             "it always did the same, so weights are known as a range, not as a point."
         )
-    return [*found, *_of_lengths(mdp, seen)]
+    return [*found, *(_of_trips(problem) if problem.goal else _of_lengths(mdp, seen))]
+
+
+def _of_trips(problem: Problem) -> list[str]:
+    """What was assumed about trips, and how few there are of them."""
+    assert problem.trips is not None
+    journeys, findings = problem.trips.journeys()
+    found: list[str] = [*findings]
+    goals, trips = len(journeys.goals), len(journeys.origins)
+    if trips == 1:
+        found.append("There is one trip only: no spread over trips can be told.")
+    only = np.asarray(journeys.choices.sum(axis=1) < 2)
+    if only.all():
+        found.append(
+            f"No step of these {trips} trips to {goals} goals had a choice: one action alone leads "
+            "on, so nothing can be learnt."
+        )
+    return found
 
 
 def _of_lengths(mdp: MDP, seen: Demonstrations) -> list[str]:
@@ -215,7 +233,7 @@ def dependent_features(features: Features) -> list[str]:
 def slack_budgets(problem: Problem) -> list[str]:
     """Constraints of the truth that do not restrain anything, or cannot be met, as sentences."""
     truth, mdp = problem.truth, problem.mdp
-    if truth is None or not truth.constraints or mdp.states * mdp.actions > QUICK:
+    if truth is None or not truth.constraints or mdp.states * mdp.actions > QUICK or problem.goal:
         return []
     solution = solve(mdp, truth, throw=False)
     if solution.status is Status.INFEASIBLE:
@@ -238,6 +256,8 @@ def _named(states: np.ndarray, layout: Layout) -> str:
 # Seconds to begin with (mostly compilation), and for every pair of state and action.
 COSTS = {"Likelihood": (3.0, 2.5e-4), "Explanation": (0.3, 3.0e-3)}
 FACTOR = 5.0
+# The same of trips, for every available pair, goal and coefficient: all goals at once, or each.
+PER_TRIP_PAIR, PER_GOAL_PAIR = 5e-7, 5e-5
 PER_STEP = 3e-7  # seconds to count one observed step
 # Bytes taken by the engines, by an entry of the transitions with its work arrays, and by a step.
 ENGINES, PER_ENTRY, STEP_BYTES = 4e8, 120.0, 40.0
@@ -276,6 +296,8 @@ def estimate(problem: Problem) -> Estimate | None:
     if problem.demonstrations is None:
         return None
     mdp, steps = problem.mdp, problem.demonstrations.steps
+    if problem.trips is not None:
+        return _trips_estimate(problem.trips)
     picked, reason = choose(mdp, problem.features, problem.demonstrations)
     name = type(picked).__name__
     start, per_pair = COSTS.get(name, COSTS["Likelihood"])
@@ -284,6 +306,19 @@ def estimate(problem: Problem) -> Estimate | None:
     entries = mdp.transitions.states.size
     memory = ENGINES + PER_ENTRY * entries + STEP_BYTES * steps
     return Estimate(name, reason, (middle / FACTOR, middle * FACTOR), memory)
+
+
+def _trips_estimate(trips: Trips) -> Estimate:
+    """What a recovery of trips needs: one system for all goals, or one world each."""
+    found, _ = trips.journeys()
+    pairs, goals, size = int(trips.mdp.available.sum()), len(found.goals), found.space.size
+    shared = found.successors is not None and found.discount == 1.0
+    per_pair = PER_TRIP_PAIR if shared else PER_GOAL_PAIR
+    middle = 1.0 + per_pair * pairs * goals * (1 + size) + PER_STEP * len(found.states)
+    kept = 32 * pairs * size + PER_ENTRY * trips.mdp.transitions.states.size
+    memory = ENGINES + kept + (STEP_BYTES + 8.0 * trips.mdp.actions * size) * len(found.states)
+    reason = "Trips, each to a goal of its own, are recovered by their likelihood."
+    return Estimate("Likelihood", reason, (middle / FACTOR, middle * FACTOR), memory)
 
 
 def _duration(seconds: float) -> str:

@@ -6,18 +6,22 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.data.rows import row_order
+from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 from tacit.files.arrays import write_arrays
 from tacit.files.atomic import beside_for_now, sync_folder, unfinished, write_bytes
-from tacit.files.tables import Progress, write_columns, write_csv
+from tacit.files.tables import Progress, open_table, write_columns, write_csv
 from tacit.folders.archives import feature_arrays, model_arrays, truth_arrays
+from tacit.inverse.joint.trips import BadTrip, Trips
 from tacit.model.mdp import MDP
 from tacit.model.names import Layout
 from tacit.model.objective import Features, Objective
@@ -34,6 +38,9 @@ class Problem:
         truth: the objective that was followed, where it is known; else None.
         layout: how states and actions are called and drawn.
         notes: sentences about what was assumed or estimated while reading.
+        goal: "last" where every trajectory is a trip to its last state; "" where it is not.
+        discount: of the trips, where they are some; the model's own otherwise.
+        unended: what to do with trips that did not end, as in `tacit.Trips`.
     """
 
     mdp: MDP
@@ -42,6 +49,9 @@ class Problem:
     truth: Objective | None = None
     layout: Layout = field(default_factory=Layout)
     notes: tuple[str, ...] = ()
+    goal: str = ""
+    discount: float | None = None
+    unended: str = "refuse"
 
     def __post_init__(self) -> None:
         states, actions = self.mdp.states, self.mdp.actions
@@ -77,6 +87,23 @@ class Problem:
                 f"there are {states}"
             )
         object.__setattr__(self, "notes", tuple(self.notes))
+        if self.discount is None:
+            object.__setattr__(self, "discount", self.mdp.discount)
+        if self.trips is not None:
+            self.trips.journeys()  # raises where one is no trip
+
+    @cached_property
+    def trips(self) -> Trips | None:
+        """The trajectories as trips, each to its last state; None where they are not, or none."""
+        if not self.goal or self.demonstrations is None:
+            return None
+        return Trips(
+            self.mdp,
+            self.features,
+            self.demonstrations,
+            discount=self.discount,
+            unended=self.unended,
+        )
 
     @classmethod
     def load(cls, folder: str | Path, *, progress: Progress | None = None) -> Problem:
@@ -95,6 +122,8 @@ class Problem:
         parts = read_problem(Path(folder), progress)
         try:
             return cls(**parts)
+        except BadTrip as error:
+            raise _bad_line(Path(folder), error, parts) from None
         except (InvalidModel, InvalidDemonstrations) as error:
             raise type(error)(f"{folder}: {error}") from None
 
@@ -118,6 +147,8 @@ class Problem:
             write_arrays(folder / "truth.npz", truth_arrays(self.truth))
         if self.demonstrations is not None:
             self.demonstrations.save(folder / "demonstrations.parquet")
+        if self.goal:
+            write_bytes(folder / "problem.toml", "\n".join([*_trip_lines(self), ""]).encode())
 
     def __repr__(self) -> str:
         seen = "none" if self.demonstrations is None else f"{self.demonstrations.episodes}"
@@ -125,6 +156,28 @@ class Problem:
             f"Problem(states={self.mdp.states}, actions={self.mdp.actions}, "
             f"constraints={self.features.constraints}, episodes={seen})"
         )
+
+
+def _bad_line(folder: Path, error: BadTrip, parts: Mapping[str, Any]) -> TacitError:
+    """What is wrong with a trip, by name, with the file and the line where its step stands."""
+    from tacit.folders.reading import SEEN, one_of
+
+    path = one_of(folder, *SEEN)
+    assert path is not None
+    said, seen = error.sentence(parts["layout"]), parts["demonstrations"]
+    if path.suffix == ".npz":
+        return InvalidDemonstrations(f"{path}, row {error.row + 1}: {said}")
+    table = open_table(path, InvalidDemonstrations, expected=("episode", "step"))
+    names = [name for name in ("episode", "step") if name in table.names]
+    columns = table.read(names, plain=["episode"])
+    values = {"episode": columns["episode"].labels()}
+    if "step" in columns:
+        values["step"] = columns["step"].integers()
+    order, first = row_order(values, columns["episode"], table.fault)
+    # Steps are numbered within their episode: the last row of one may be where it ended.
+    place = error.row - int(seen.offsets[error.trajectory])
+    row = int(np.flatnonzero(first)[error.trajectory]) + place
+    return table.fault(row if order is None else int(order[row]), said)
 
 
 def _write_text(problem: Problem, folder: Path) -> None:
@@ -135,7 +188,8 @@ def _write_text(problem: Problem, folder: Path) -> None:
     columns, reward, costs = _feature_columns(problem.features, mdp.actions)
     write_csv(folder / "transitions.csv", *_transition_rows(mdp, states, actions))
     write_csv(folder / "features.csv", *_feature_rows(columns, states, actions))
-    lines = [f"discount = {mdp.discount!r}", *_initial(mdp, states)]
+    lines = _trip_lines(problem) if problem.goal else [f"discount = {mdp.discount!r}"]
+    lines += _initial(mdp, states)
     lines += ["", "[features]", f"reward = {toml(reward)}", f"costs = {toml(costs)}"]
     lines += _names(layout)
     if layout.is_grid or layout.directions:
@@ -149,6 +203,12 @@ def _write_text(problem: Problem, folder: Path) -> None:
     if problem.demonstrations is not None:
         seen = problem.demonstrations.columns(states, actions)
         write_columns(folder / "demonstrations.csv", seen)
+
+
+def _trip_lines(problem: Problem) -> list[str]:
+    """What `problem.toml` says of trips."""
+    lines = [f"discount = {problem.discount!r}", f"goal = {toml(problem.goal)}"]
+    return lines + ([f"unended = {toml(problem.unended)}"] if problem.unended != "refuse" else [])
 
 
 def toml(value: object) -> str:

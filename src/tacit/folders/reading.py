@@ -86,6 +86,9 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
         table.check_names(states, actions, mdp)
         features = table_features(table, settings, states, actions)
     seen_notes = () if parts["demonstrations"] is None else parts["demonstrations"].notes
+    if settings.goal:
+        parts |= {name: getattr(settings, name) for name in ("goal", "unended")}
+        parts["discount"] = mdp.discount if settings.discount is None else settings.discount
     return parts | {
         "features": features,
         "truth": _truth(folder, settings, features),
@@ -107,7 +110,8 @@ def _from_archive(
 ) -> dict[str, Any]:
     """Model, layout and demonstrations, the model from `mdp.npz`."""
     for key in ("discount", "initial", "states", "actions", "rows", "absorbing"):
-        if getattr(settings, key):
+        # Trips have a discount of their own.
+        if getattr(settings, key) and not (key == "discount" and settings.goal):
             raise InvalidModel(
                 f"{path.parent} must give each part once; {path.name} holds the model, and "
                 f"{FILE} gives {key} again"
@@ -178,12 +182,21 @@ def _from_text(
     notes = _told_to_stay(settings)
     if start is None:
         start, said = first_states(settings, demonstrations, len(names.states))
-        notes += said
+        notes += () if settings.goal else said  # trips start where they do
     with _naming_states(settings, lists, start, there, names):
-        mdp = MDP(lists, start, settings.discount, available=there)
+        mdp = MDP(lists, start, _network_discount(settings, lists, there), available=there)
     if demonstrations is not None and seen is not None:
         check_against(demonstrations, mdp, seen)
     return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": notes}
+
+
+def _network_discount(settings: Settings, lists: Successors, there: np.ndarray | None) -> float:
+    """The discount of the model: that of the file, or 0 where only its trips end."""
+    assert settings.discount is not None
+    if not settings.goal or settings.discount < 1.0:
+        return settings.discount
+    model = MDP(lists, np.eye(len(lists.states))[0], 0.0, available=there)
+    return 1.0 if np.isfinite(steps_to_end(model)).all() else 0.0
 
 
 def read_demonstrations(
@@ -260,6 +273,8 @@ def _estimated(
         absorbing=np.flatnonzero(absorbing_states(settings, names.states)),
         available=there,
     )
+    if discount == 1.0:
+        discount = _network_discount(settings, mdp.transitions, mdp.available)
     with _naming_states(settings, mdp.transitions, mdp.initial, mdp.available, names):
         mdp = replace(mdp, discount=discount)
     evidence = mdp.evidence

@@ -50,7 +50,10 @@ HELD = {
     "Recovery": ("the recovery of one task", "tacit.Recovery.load"),
     "JointRecovery": ("several tasks", "tacit.JointRecovery.load"),
     "MixtureRecovery": ("a mixture of types", "tacit.Mixture.load"),
+    "TripsRecovery": ("trips to goals of their own", "tacit.Recovery.load"),
 }
+# Kinds that count as others.
+ALSO = {"TripsRecovery": "Recovery"}
 
 Files = dict[str, Callable[[Path], None]]
 
@@ -87,7 +90,7 @@ def load(folder: Path, kind: str) -> Any:
     """The recovery of this kind in a folder; `OSError` if a file is missing or damaged."""
     page = _page(folder)
     held = page.get("holds")
-    if held != kind:
+    if kind not in (held, ALSO.get(str(held))):
         what, loader = HELD.get(str(held), ("something else", "the tacit that wrote it"))
         raise OSError(f"{folder} holds {what}: load it by {loader}")
     member(folder, page, HISTORY)
@@ -95,10 +98,10 @@ def load(folder: Path, kind: str) -> Any:
     arrays = read_arrays(path)
     with sound(path, "a recovery that can be read"):
         found = unpack(arrays, _kind)
-        if type(found).__name__ != kind:
+        if type(found).__name__ != held:
             raise BadFile(f"it holds a {type(found).__name__}")
         for one in getattr(found, "recoveries", [found]):
-            if type(one).__name__ == "Recovery":
+            if type(one).__name__ in ("Recovery", *ALSO):
                 check_recovery(one)
     return found
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.files.formats import check_text, did_you_mean
+from tacit.inverse.joint.trips import UNENDED
 from tacit.model.names import Layout
 
 if TYPE_CHECKING:
@@ -22,7 +23,17 @@ if TYPE_CHECKING:
 FILE = "problem.toml"
 LARGEST = 2**26  # bytes: names of a million states
 KEYS = {
-    "": ("discount", "initial", "features", "names", "grid", "transitions", "truth"),
+    "": (
+        "discount",
+        "initial",
+        "goal",
+        "unended",
+        "features",
+        "names",
+        "grid",
+        "transitions",
+        "truth",
+    ),
     "features": ("reward", "costs"),
     "names": ("states", "actions"),
     "grid": ("rows", "columns", "directions"),
@@ -39,6 +50,8 @@ class Settings:
         path: of the file, for messages.
         discount: of the model; None where it is not given.
         initial: name or number of the first state, name of a column, or {name: probability}.
+        goal: "last" where every trajectory is a trip to its last state; "" where it is not.
+        unended: what to do with trips that did not end.
         reward: columns of `features.csv` that the reward is made of; None where not given.
         costs: the same, one tuple per constraint.
         states: names of the states in their order; empty where not given.
@@ -56,6 +69,8 @@ class Settings:
     path: Path
     discount: float | None = None
     initial: str | dict[str, float] | None = None
+    goal: str = ""
+    unended: str = "refuse"
     reward: tuple[str, ...] | None = None
     costs: tuple[tuple[str, ...], ...] = ()
     states: tuple[str, ...] = ()
@@ -117,6 +132,8 @@ class _Reader:
             path=self.path,
             discount=self._discount(),
             initial=self._initial(),
+            goal=self._word("goal", self.given["goal"], ("last",)) if "goal" in self.given else "",
+            unended=self._unended(),
             reward=self._names("features.reward", features["reward"]) if features else None,
             costs=self._costs(features.get("costs", [])),
             states=self._names("names.states", names.get("states", [])),
@@ -178,6 +195,13 @@ class _Reader:
         if not 0.0 <= discount <= 1.0:
             raise self._wrong("discount", "in [0, 1]", discount)
         return discount
+
+    def _unended(self) -> str:
+        if "unended" in self.given and "goal" not in self.given:
+            raise InvalidModel(
+                f'{self.path}: unended is about trips, which need goal = "last"; there is no goal'
+            )
+        return self._word("unended", self.given.get("unended", "refuse"), UNENDED)
 
     def _initial(self) -> str | dict[str, float] | None:
         initial = self.given.get("initial")

@@ -22,7 +22,8 @@ from tacit.model.objective import Features
 if TYPE_CHECKING:
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.joint.tasks import SharedLikelihood, Task
-    from tacit.inverse.joint.trips import Trips, TripsRecovery
+    from tacit.inverse.joint.traveller import TripsRecovery
+    from tacit.inverse.joint.trips import Trips
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.noisy.mixture import Mixture, MixtureRecovery
@@ -197,7 +198,7 @@ def recover(
         check_replicates(bootstrap)  # now: the recovery itself may take an hour
     with watching(callbacks) if callbacks else nullcontext():
         if hasattr(mdp, "unended"):
-            from tacit.inverse.joint.trips import recover_trips
+            from tacit.inverse.joint.traveller import recover_trips
 
             if features is not None or demonstrations is not None:
                 raise InvalidModel("trips hold their own features and demonstrations")

@@ -8,21 +8,22 @@ discount, every goal has a world of its own, in which nothing but the goal ends 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from tacit.engine.backends import backend_of
+from tacit.data.tally import Scatter
+from tacit.engine.backends import Array, backend_of
 from tacit.engine.backends.host import Factors
+from tacit.engine.backends.protocol import State
 from tacit.engine.process import side_by_side
 from tacit.engine.smooth_dual import Dual, Point, point_at
 from tacit.forward.policies import visitation
+from tacit.inverse.joint.trips import Journeys, at_ends, goal_world, paid
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit
 from tacit.inverse.noisy.coordinates import Coordinates
-from tacit.inverse.noisy.inference import advantages, information
+from tacit.inverse.noisy.inference import CLUSTERS, advantages, information
 from tacit.model.ends import outside_policy
 from tacit.model.mdp import MDP
 
@@ -34,134 +35,6 @@ LEAST = 1e-250
 KEPT = 2**28
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Journeys:
-    """Steps of trips, goal by goal.
-
-    Attributes:
-        mdp: the network.
-        discount: of the trips.
-        space: the coordinates, rows of every goal as in the network.
-        goals: [G] distinct goals; -1 for trips without one, which end where the network does.
-        states: [N] where every step was taken, sorted by goal.
-        actions: [N] what was done there.
-        trips: [N] number of the trajectory.
-        steps: [G + 1] goal i has the steps from steps[i] to steps[i + 1].
-        origins: [T] first states of the trips, sorted by goal.
-        begins: [G + 1] goal i has the trips from begins[i] to begins[i + 1].
-    """
-
-    mdp: MDP
-    discount: float
-    space: Coordinates
-    goals: np.ndarray
-    states: np.ndarray
-    actions: np.ndarray
-    trips: np.ndarray
-    steps: np.ndarray
-    origins: np.ndarray
-    begins: np.ndarray
-
-    @cached_property
-    def targets(self) -> np.ndarray:
-        """[G, D] sums of the features over the steps to each goal."""
-        rows = self.space.tables[:, self.states, self.actions]
-        return np.add.reduceat(rows, self.steps[:-1], axis=1).T
-
-    @cached_property
-    def successors(self) -> np.ndarray | None:
-        """[S, A] the next states where every available move is certain, else None."""
-        moves = self.mdp.transitions
-        best = moves.probabilities.argmax(axis=2)[..., None]
-        sure = np.take_along_axis(moves.probabilities, best, axis=2)[..., 0] == 1.0
-        if not sure[self.mdp.available].all():
-            return None
-        return np.take_along_axis(moves.states, best, axis=2)[..., 0]
-
-    @cached_property
-    def reach(self) -> np.ndarray:
-        """[G, S] bool, the states that have a way to each goal, of moves that are certain."""
-        from scipy.sparse import csr_array
-        from scipy.sparse.csgraph import breadth_first_order, connected_components
-
-        assert self.successors is not None
-        states, at = self.mdp.states, np.nonzero(self.mdp.available)[0]
-        moves = (np.ones(len(at)), (self.successors[self.mdp.available], at))
-        graph = csr_array(moves, shape=(states, states))
-        _, parts = connected_components(graph, connection="strong")
-        found, reach = {}, np.zeros((len(self.goals), states), bool)
-        for i, goal in enumerate(self.goals.tolist()):
-            if parts[goal] not in found:  # one search serves all goals that reach each other
-                found[parts[goal]] = breadth_first_order(graph, goal, return_predecessors=False)
-            reach[i, found[parts[goal]]] = True
-        return reach
-
-    @cached_property
-    def choices(self) -> np.ndarray:
-        """[N, A] bool, the actions that there were on the way to the goal, at every step."""
-        if self.successors is not None and self.goals[0] >= 0:
-            own = np.repeat(np.arange(len(self.goals)), np.diff(self.steps))
-            on_the_way = self.reach[own[:, None], self.successors[self.states]]
-            return self.mdp.available[self.states] & on_the_way
-        there = np.empty((len(self.states), self.mdp.actions), bool)
-        for i, goal in enumerate(self.goals.tolist()):
-            rows = slice(self.steps[i], self.steps[i + 1])
-            there[rows] = trimmed(self.mdp, goal)[self.states[rows]]
-        return there
-
-    def starts(self, i: int) -> np.ndarray:
-        """[S] how many trips to goal i begin in each state."""
-        begun = self.origins[self.begins[i] : self.begins[i + 1]]
-        return np.bincount(begun, minlength=self.mdp.states).astype(float)
-
-
-def trimmed(mdp: MDP, goal: int) -> np.ndarray:
-    """[S, A] bool, the pairs of a trip to this goal: those that leave a sure way there.
-
-    A state that has none is left out with all pairs that may lead to it, until nothing changes.
-    """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order
-
-    there = mdp.available.copy()
-    if goal < 0:
-        return there
-    there[goal] = False
-    moves, positive = mdp.transitions.states, mdp.transitions.probabilities > 0
-    while True:
-        at = np.nonzero(positive & there[:, :, None])
-        graph = csr_array((np.ones(len(at[0])), (moves[at], at[0])), shape=(mdp.states,) * 2)
-        sure = np.zeros(mdp.states, bool)
-        sure[breadth_first_order(graph, goal, return_predecessors=False)] = True
-        kept = there & (sure[moves] | ~positive).all(axis=2) & sure[:, None]
-        if (kept == there).all():
-            return kept
-        there = kept
-
-
-def goal_world(mdp: MDP, goal: int, initial: np.ndarray, discount: float) -> MDP:
-    """The `MDP` of a trip to this goal; states without a way there are ends nobody enters."""
-    return MDP(mdp.transitions, initial, discount, available=trimmed(mdp, goal))
-
-
-def paid(mdp: MDP, tables: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """[D, n] what the features [D, S, A] of these states are if the trip ends there.
-
-    The arrival is no action: a feature that depends on what is done next is 0.
-    """
-    rows = tables[:, states]
-    there = mdp.available[states] | mdp.ends[states][:, None]
-    most = np.where(there, rows, -np.inf).max(axis=2)
-    return np.where(most == np.where(there, rows, np.inf).min(axis=2), most, 0.0)
-
-
-def at_ends(mdp: MDP, world: MDP, tables: np.ndarray) -> np.ndarray:
-    """[D, S, A] the features of the network, rows of the world's ends as they are `paid`."""
-    changed, ends = tables.copy(), np.flatnonzero(world.ends)
-    changed[:, ends] = paid(mdp, tables, ends)[:, :, None]
-    return changed
-
-
 class Sums(NamedTuple):
     """Minus the log-likelihood of trips, without what is linear in x, and its derivatives."""
 
@@ -171,22 +44,62 @@ class Sums(NamedTuple):
     fisher: np.ndarray  # [D, D] information of the steps
     spent: np.ndarray  # [D] expected sums of the features, over all trips
     reaction: np.ndarray  # [D, D] its derivative
+    flows: np.ndarray  # [S, A] expected uses of every pair, by all trips; one 0 where there is none
     scores: np.ndarray  # [n, D] of the steps
     rows: np.ndarray  # [n] their numbers
+    policy: np.ndarray  # [n, A] where the steps were taken; [0, 0] unless asked for
+    advantages: np.ndarray  # [n, A, D] the scores of all actions there, likewise
+
+
+UNASKED = np.zeros((0, 0)), np.zeros((0, 0, 0))
 
 
 def _nothing(size: int, loss: float = 0.0) -> Sums:
     flat, square = np.zeros(size), np.zeros((size, size))
-    none = np.zeros(0, np.int64)
-    return Sums(loss, flat, square, square, flat, square, np.zeros((0, size)), none)
+    none = np.zeros((0, size)), np.zeros(0, np.int64)
+    return Sums(loss, flat, square, square, flat, square, np.zeros(()), *none, *UNASKED)
 
 
 def added(parts: Sequence[Sums], size: int) -> Sums:
     """The `Sums` of all trips of the parts."""
     whole = [_nothing(size), *parts]
-    sums = (sum(column[1:], start=column[0]) for column in list(zip(*whole, strict=True))[:6])
-    scores = np.concatenate([part.scores for part in whole])
-    return Sums(*sums, scores, np.concatenate([part.rows for part in whole]))  # type: ignore
+    columns = list(zip(*whole, strict=True))
+    sums = (sum(column[1:], start=column[0]) for column in columns[:7])
+    lists = (np.concatenate([one for one in c if one.size] or c[:1]) for c in columns[7:])
+    return Sums(*sums, *lists)  # type: ignore
+
+
+def scatter_of(
+    journeys: Journeys, sums: Sums, size: int, *, robust: bool
+) -> tuple[Scatter, np.ndarray | None, bool]:
+    """Sums of the trips' squared scores, [D, D] the covariance of all, whether trips are its units.
+
+    The covariance is None where it is the information: the model fits, and trips are few for so
+    many free parameters.
+    """
+    # The score of a trip is the sum of those of its steps.
+    trips, own = np.unique(journeys.trips[sums.rows], return_inverse=True)
+    whole = np.stack([np.bincount(own, weights=score) for score in sums.scores.T])
+    many, clusters = len(trips), Scatter(len(trips), whole @ whole.T)
+    if many >= (2 * size + 2 if robust else CLUSTERS * max(size, 1)):
+        return clusters, clusters.products * (many / (many - 1.0)), True
+    return clusters, sums.scores.T @ sums.scores if robust else None, False
+
+
+class Plain:
+    """What a Newton step asks of a backend."""
+
+    arrays = np
+    linear_solve = staticmethod(np.linalg.solve)
+
+    @staticmethod
+    def while_loop(
+        going: Callable[[State], Array], step: Callable[[State], State], state: State
+    ) -> State:
+        """The state after repeating `step` while `going`."""
+        while going(state):
+            state = step(state)
+        return state
 
 
 class Network:
@@ -198,13 +111,16 @@ class Network:
         self._journeys = journeys
         # Pairs that lead to no goal at all are in nobody's way.
         kept = journeys.mdp.available & np.asarray(self._reach.any(axis=0))[successors]
+        self._kept = kept
         self._from, self._actions = np.nonzero(kept)
         self._to = successors[kept]
         self._pair = np.zeros(kept.shape, np.int64)
         self._pair[kept] = np.arange(len(self._from))
         self._gains = journeys.space.tables[:, self._from, self._actions]
 
-    def evaluate(self, x: np.ndarray, chosen: np.ndarray) -> tuple[Sums, np.ndarray]:
+    def evaluate(
+        self, x: np.ndarray, chosen: np.ndarray, *, detailed: bool = False
+    ) -> tuple[Sums, np.ndarray]:
         """The `Sums` at x [D] of the chosen goals, and those whose z underflows, left out."""
         from scipy.sparse import coo_array, eye_array
 
@@ -216,12 +132,12 @@ class Network:
         except RuntimeError:  # exactly singular: the border of finite values
             return _nothing(size, np.inf), chosen[:0]
         blocks = [chosen[k : k + TOGETHER] for k in range(0, len(chosen), TOGETHER)]
-        parts = side_by_side(lambda some: self._block(chances, factors, some), blocks)
+        parts = side_by_side(lambda b: self._block(chances, factors, b, detailed), blocks)
         small = np.concatenate([left for _, left in parts])
         return added([part for part, _ in parts], size), small
 
     def _block(
-        self, chances: np.ndarray, factors: Factors, chosen: np.ndarray
+        self, chances: np.ndarray, factors: Factors, chosen: np.ndarray, detailed: bool
     ) -> tuple[Sums, np.ndarray]:
         """The `Sums` of some goals, and those whose z underflows, left out."""
         from scipy.sparse import csr_array
@@ -242,8 +158,9 @@ class Network:
         if small.any():
             if small.all():
                 return _nothing(size), chosen
-            found, _ = self._block(chances, factors, chosen[~small])
+            found, _ = self._block(chances, factors, chosen[~small], detailed)
             return found, chosen[small]
+        loss = float(np.log(likely).sum())
         number = np.bincount(own, minlength=len(chosen)).astype(float)
         weights = np.zeros(shape)
         np.add.at(weights, (j.origins[trips], own), 1.0 / likely)
@@ -266,17 +183,26 @@ class Network:
         np.add.at(visits, (j.states[rows], column), 1.0)
         policy = chances[:, None] * z[self._to] / safe[self._from]
         pairs = self._pair[j.states[rows], j.actions[rows]]
-        curvature = _products(scores, flow)
-        spent = self._gains @ flow.sum(axis=1)
+        curvature, used = _products(scores, flow), np.zeros(self._kept.shape)
+        used[self._kept] = flow.sum(axis=1)
+        spent = self._gains @ used[self._kept]
+        told = UNASKED
+        if detailed:
+            at, own = self._pair[j.states[rows]], column[:, None]
+            likely = np.where(self._kept[j.states[rows]], policy[at, own], 0.0)
+            told = likely, np.where(likely > 0, scores[:, at, own], 0.0).transpose(1, 2, 0)
         return Sums(
-            loss=float(np.log(likely).sum()),
+            loss=loss,
             gradient=spent,
             curvature=curvature,
             fisher=_products(scores, visits[self._from] * policy),
             spent=spent + paid(j.mdp, j.space.tables, goals) @ number,
             reaction=curvature,
+            flows=used,
             scores=scores[:, pairs, column].T,
             rows=rows,
+            policy=told[0],
+            advantages=told[1],
         ), chosen[:0]
 
 
@@ -350,16 +276,16 @@ class Worlds:
             self._points[i] = x, np.asarray(point.values), np.asarray(point.table_values)
         return point
 
-    def evaluate(self, x: np.ndarray, chosen: np.ndarray) -> Sums:
+    def evaluate(self, x: np.ndarray, chosen: np.ndarray, *, detailed: bool = False) -> Sums:
         """The `Sums` at x [D] of the chosen goals."""
         parts: list[Sums] = []
         for i in chosen.tolist():
-            parts.append(self._goal(x, i))
+            parts.append(self._goal(x, i, detailed))
             if np.isinf(parts[-1].loss):
                 return _nothing(len(x), np.inf)
         return added(parts, len(x))
 
-    def _goal(self, x: np.ndarray, i: int) -> Sums:
+    def _goal(self, x: np.ndarray, i: int, detailed: bool) -> Sums:
         j, (world, problem) = self._journeys, self.posed(i)
         point = self._point(world, problem, x, i)
         if not np.isfinite(point.loss):
@@ -369,7 +295,8 @@ class Worlds:
         rows = np.arange(j.steps[i], j.steps[i + 1])
         # The world starts where the trips do.
         reached = visitation(world, outside_policy(world, point.policy))
-        origins = j.starts(i)
+        origins, at = j.starts(i), j.states[rows]
+        told = (point.policy[at], scores[:, at].transpose(1, 2, 0)) if detailed else UNASKED
         return Sums(
             loss=float(problem.start @ point.values),
             gradient=np.asarray(point.gradient),
@@ -377,6 +304,9 @@ class Worlds:
             fisher=information(scores, point.policy, problem.information),
             spent=np.asarray(point.table_values @ origins),
             reaction=information(scores, point.policy, reached.sum(axis=1) * origins.sum()),
-            scores=scores[:, j.states[rows], j.actions[rows]].T,
+            flows=np.where(world.ends[:, None], 0.0, reached) * origins.sum(),
+            scores=scores[:, at, j.actions[rows]].T,
             rows=rows,
+            policy=np.asarray(told[0]),
+            advantages=np.asarray(told[1]),
         )

@@ -8,15 +8,14 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from tacit.data.tally import Scatter
-from tacit.engine.backends import Array, Backend
-from tacit.engine.backends.protocol import State
+from tacit.engine.backends import Backend
 from tacit.engine.newton_search import newton_step
 from tacit.engine.progress import pursue
 from tacit.engine.smooth_dual import Dual, Point
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.joint.flows import Journeys, Network, Sums, Worlds, added
+from tacit.inverse.joint.flows import Network, Plain, Sums, Worlds, added, scatter_of
+from tacit.inverse.joint.trips import Journeys
 from tacit.inverse.noisy.activity import (
     DRAWS,
     Trial,
@@ -28,28 +27,12 @@ from tacit.inverse.noisy.activity import (
 from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, Fit, finite_start
 from tacit.inverse.noisy.coordinates import split
 from tacit.inverse.noisy.evidence import VISIBLE, Evidence
-from tacit.inverse.noisy.inference import CLUSTERS, FLAT, SUSPICIOUS, Errors, bisected, undecided
+from tacit.inverse.noisy.inference import FLAT, SUSPICIOUS, Errors, bisected, undecided
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.parameters import ONE_SIDED, inverse_information
 
 # Goals of a rough fit from which that of all begins, and its tolerance.
 SOME, ROUGH = 64, 1e-4
-
-
-class Plain:
-    """What a Newton step asks of a backend."""
-
-    arrays = np
-    linear_solve = staticmethod(np.linalg.solve)
-
-    @staticmethod
-    def while_loop(
-        going: Callable[[State], Array], step: Callable[[State], State], state: State
-    ) -> State:
-        """The state after repeating `step` while `going`."""
-        while going(state):
-            state = step(state)
-        return state
 
 
 class Stand(NamedTuple):
@@ -85,14 +68,19 @@ class Likelihoods:
         certain = self.journeys.successors is not None and self.journeys.goals[0] >= 0
         return certain or all(self.worlds.convex(i) for i in self.all.tolist())
 
-    def at(self, x: np.ndarray, chosen: np.ndarray, ridge: float = 0.0) -> Sums:
-        """The `Sums` at x [D], with what is linear in x; the loss is infinite if a value is."""
+    def at(
+        self, x: np.ndarray, chosen: np.ndarray, ridge: float = 0.0, *, detailed: bool = False
+    ) -> Sums:
+        """The `Sums` at x [D], with what is linear in x; the loss is infinite if a value is.
+
+        Where it is asked to be detailed, with the policy at every step.
+        """
         parts, rest = [], chosen
         if self.network is not None:
-            known, rest = self.network.evaluate(x, chosen)
+            known, rest = self.network.evaluate(x, chosen, detailed=detailed)
             parts.append(known)
         if len(rest) and np.isfinite(sum(part.loss for part in parts)):
-            parts.append(self.worlds.evaluate(x, rest))
+            parts.append(self.worlds.evaluate(x, rest, detailed=detailed))
         whole, target = added(parts, len(x)), self.journeys.targets[chosen].sum(axis=0)
         return whole._replace(
             loss=whole.loss - x @ target + 0.5 * ridge * x @ x,
@@ -262,8 +250,11 @@ class Likelihoods:
             limits[j] = bisected(fails, float(x[j]), 12)
         return limits
 
-    def active(self, full: Found) -> tuple[Found, Verdict]:
-        """The fit with only the constraints that the trips ask for, and the verdict on all."""
+    def active(self, full: Found, *, robust: bool) -> tuple[Found, Verdict]:
+        """The fit with only the constraints that the trips ask for, and the verdict on all.
+
+        Robust tests are those of the best approximation, where the model does not fit.
+        """
         space, options = self.journeys.space, self._options
         if not full.fitted.converged:
             return full, Verdict.of(np.ones(space.constraints))
@@ -281,8 +272,12 @@ class Likelihoods:
                     return 1.0
                 held = (upper > lower) & ~less.fitted.free
                 ratio = 2.0 * (less.sums.loss - full.sums.loss)
+                fisher, free, meat = less.sums.fisher, less.fitted.free, None
+                if robust:
+                    fisher = less.sums.curvature
+                    meat = scatter_of(self.journeys, less.sums, int(free.sum()), robust=True)[1]
                 return activity_p_value(
-                    ratio, less.sums.fisher, tested, less.fitted.free, held, seed=options.seed
+                    ratio, fisher, tested, free, held, seed=options.seed, scatter=meat
                 )
 
             return trial(less, p_value)
@@ -295,21 +290,21 @@ class Likelihoods:
         return judge(whole, space.constraints, drop, level=options.level, steps=steps)
 
 
-def evidence_of(likelihoods: Likelihoods, kept: Found) -> Evidence:
-    """What the trips say about the parameters, made finite by a ridge where they are not."""
+def evidence_of(likelihoods: Likelihoods, kept: Found, *, robust: bool = False) -> Evidence:
+    """What the trips say about the parameters, made finite by a ridge where they are not.
+
+    Where the model does not fit, errors are robust ones: about its best approximation.
+    """
     journeys, boundless = likelihoods.journeys, likelihoods.boundless(kept)
     found = likelihoods.again(kept, ridge=RESCUE) if boundless else kept
     fitted, sums, size = found.fitted, found.sums, journeys.space.size
     limits = np.full(size, np.nan) if boundless else likelihoods.limits(found)
     shut = np.isfinite(limits)
-    free = undecided(fitted, sums.fisher, fitted.free & ~shut) & ~shut
-    # The score of a trip is the sum of those of its steps.
-    trips, own = np.unique(journeys.trips[sums.rows], return_inverse=True)
-    whole = np.stack([np.bincount(own, weights=score) for score in sums.scores.T])
-    inverse, blind = inverse_information(sums.fisher, free)
-    many, clusters = len(trips), Scatter(len(trips), whole @ whole.T)
-    clustered = many >= CLUSTERS * max(int(free.sum()), 1)
-    scatter = clusters.products * (many / (many - 1.0)) if clustered else None
+    bread = sums.curvature if robust else sums.fisher
+    free = undecided(fitted, bread, fitted.free & ~shut) & ~shut
+    inverse, blind = inverse_information(bread, free)
+    clusters, scatter, clustered = scatter_of(journeys, sums, int(free.sum()), robust=robust)
+    many = clusters.episodes
     covariance = inverse if scatter is None else inverse @ scatter @ inverse
     spent, reaction = sums.spent / many, sums.reaction / many
     return Evidence(
@@ -317,12 +312,13 @@ def evidence_of(likelihoods: Likelihoods, kept: Found) -> Evidence:
         fitted=fitted,
         gauge=split(journeys.space, fitted.point.x, spent, reaction, forbidden=shut),
         found=Errors(covariance, blind, clustered, scatter, clusters),
-        fisher=sums.fisher,
+        fisher=bread,
         outer=sums.scores.T @ sums.scores,
         free=free,
         reached=np.zeros((0, 0)),
         limits=limits,
         boundless=boundless,
+        robust=robust,
     )
 
 
@@ -354,7 +350,13 @@ def method_findings(likelihoods: Likelihoods, evidence: Evidence, convex: bool) 
         )
         return [*findings, Finding(said, Kind.NOT_CONVERGED)]
     units = "trips" if evidence.found.clustered else "steps"
-    return [*findings, Finding(f"Standard errors treat {units} as independent.", Kind.ERRORS)]
+    said = f"Standard errors treat {units} as independent."
+    if evidence.robust:
+        said = (
+            "Standard errors and intervals are sandwich ones, about the best approximation within "
+            f"the model, since it does not fit; they treat {units} as independent."
+        )
+    return [*findings, Finding(said, Kind.ERRORS)]
 
 
 def _endless_findings(journeys: Journeys, evidence: Evidence) -> list[Finding]:

@@ -1,40 +1,51 @@
-"""Trips: one network, every trajectory to a goal of its own, and one traveller behind all of them.
+"""Trips: one network, every trajectory to a goal of its own, and the ways to each goal.
 
-The last state of a trajectory is its goal. Weights and noise are shared, so nothing is fitted goal
-by goal: the likelihood is the sum over the goals (`flows.py`), and Newton's method finds its
-maximum. Complete trips whose moves are certain make it convex.
+The last state of a trajectory is its goal. For a goal nothing but the goal ends a trip, and pairs
+that may lead to a state without a sure way there are not available.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import cast
+from functools import cached_property
+from typing import NoReturn, cast
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.forward.soft_dual import SoftDual
-from tacit.forward.solution import Solution, conclude, costs_of
 from tacit.inverse.expectations import check_task
-from tacit.inverse.findings import Finding, Kind, feature_findings, more_data_findings
-from tacit.inverse.joint.flows import Journeys, at_ends, goal_world, trimmed
-from tacit.inverse.joint.maximum import Likelihoods, evidence_of, method_findings
-from tacit.inverse.noisy.coordinates import DeltaMethod, coordinates
-from tacit.inverse.noisy.likelihood import (
-    Likelihood,
-    coefficients_of,
-    constraint_findings,
-    numbers_of,
-    parameter_findings,
-)
-from tacit.inverse.noisy.steps import Steps
-from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
+from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.noisy.coordinates import Coordinates, coordinates
 from tacit.model.mdp import MDP, checked_discount
-from tacit.model.objective import Features, Objective
-from tacit.model.transitions import read_only
+from tacit.model.names import Layout
+from tacit.model.objective import Features
 
 UNENDED = ("refuse", "drop", "keep")
+
+
+class BadTrip(InvalidDemonstrations):
+    """A trip that cannot be one; its step is known, so that a reader can name file and line.
+
+    Attributes:
+        row: number of the step among all steps of the demonstrations.
+        trajectory: number of the trip.
+    """
+
+    def __init__(self, words: str, row: int, trajectory: int, **places: int) -> None:
+        self.row, self.trajectory = row, trajectory
+        self._words, self._places = words, places
+        super().__init__(self.sentence())
+
+    def sentence(self, layout: Layout | None = None) -> str:
+        """What must hold, and what was got; with a layout by name, for where the line is told."""
+        named = Layout() if layout is None else layout
+        parts = {
+            what: (named.action_name if what == "action" else named.state_name)(number)
+            for what, number in self._places.items()
+        }
+        which = f"trajectory {self.trajectory}" if layout is None else "this one"
+        return self._words.format(trip=which, **parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +82,7 @@ class Trips:
 
     def journeys(self) -> tuple[Journeys, list[Finding]]:
         """The steps, sorted by goal, and what had to be assumed; raises where a trip is none."""
-        goals, findings = self._goals()
+        goals, findings = self._ended
         kept = np.flatnonzero(goals >= -1)
         if not len(kept):
             raise InvalidDemonstrations("no trajectory ended: no trip is left")
@@ -81,7 +92,7 @@ class Trips:
         found = Journeys(
             mdp=self.mdp,
             discount=cast("float", self.discount),
-            space=coordinates(_ending(self.mdp, distinct), self.features),
+            space=coordinates(network_ending(self.mdp, distinct), self.features),
             goals=distinct,
             states=seen.states.astype(np.int64),
             actions=seen.actions.astype(np.int64),
@@ -91,10 +102,16 @@ class Trips:
             begins=np.r_[first, len(order)],
         )
         self._check(found, own[seen.episode])
-        return found, findings
+        return found, list(findings)
 
-    def _goals(self) -> tuple[np.ndarray, list[Finding]]:
+    @property
+    def goals(self) -> np.ndarray:
         """[E] the goal of every trajectory, -1 for one without, -2 for one that is left out."""
+        return self._ended[0]
+
+    @cached_property
+    def _ended(self) -> tuple[np.ndarray, list[Finding]]:
+        """The goals, and what had to be assumed."""
         seen, findings = self.demonstrations, []
         goals = seen.final_states.astype(np.int64)
         last = seen.offsets[1:] - 1
@@ -114,17 +131,21 @@ class Trips:
             findings.append(Finding(said, Kind.ASSUMED, number=seen.episodes))
         if not over.all() and self.unended == "refuse":
             e = int(np.argmin(over))
-            raise InvalidDemonstrations(
-                f"a trip must end in its goal; trajectory {e} did not end (it stops in state "
-                f"{goals[e]}): leave it out by unended='drop', or use it without its goal by "
-                "unended='keep'"
+            raise BadTrip(
+                "a trip must end in its goal; {trip} did not end (its last action was in {state}): "
+                'leave it out by unended = "drop", or use it without its goal by unended = "keep"',
+                int(last[e]),
+                e,
+                state=int(seen.states[last[e]]),
             )
         lost = over & (goals < 0)
         if lost.any():
             e = int(lost.argmax())
-            raise InvalidDemonstrations(
-                f"a trip must end in its goal; the state after the last action of trajectory {e} "
-                "is not recorded: give final_states"
+            raise BadTrip(
+                "a trip must end in its goal; the state after the last action of {trip} is not "
+                "recorded: give final_states",
+                int(last[e]),
+                e,
             )
         if not over.all():
             many = int((~over).sum())
@@ -137,28 +158,25 @@ class Trips:
         """Raises unless every trip, its goals given for every step [N], is one that can be made."""
         passed = found.states == goal
         if passed.any():
-            row = int(passed.argmax())
-            raise InvalidDemonstrations(
-                f"a trip must end when it reaches its goal; trajectory {found.trips[row]} passes "
-                f"its goal, state {goal[row]}, before its end: cut it there, or give the goal an "
-                "end state of its own"
+            self._refuse(
+                found,
+                int(passed.argmax()),
+                "a trip must end when it reaches its goal; {trip} passes its goal, {goal}, before "
+                "its end: cut it there, or give the goal an end state of its own",
+                goal=goal,
             )
         if (goal < 0).any() and found.discount == 1.0 and self.mdp.discount < 1.0:
             raise InvalidModel(
                 "trips without a goal end where the network does, which discount 1 needs: give the "
-                "network itself discount 1 and ends, or leave them out by unended='drop'"
+                'network itself discount 1 and ends, or leave them out by unended = "drop"'
             )
         there = found.choices
         taken = there[np.arange(len(goal)), found.actions]
         if not taken.all():
             row = int(taken.argmin())
-            e, state = found.trips[row], found.states[row]
-            lost = f"action {found.actions[row]} may lead where there is none"
-            lost = lost if there[row].any() else "there is none"
-            raise InvalidDemonstrations(
-                f"a trip must have a sure way to its goal; trajectory {e} has goal {goal[row]}, "
-                f"and in state {state} {lost}"
-            )
+            lost = "{action} may lead where there is none" if there[row].any() else "there is none"
+            words = "a trip must have a sure way to its goal; {trip} has the goal {goal}, and in "
+            self._refuse(found, row, words + "{state} " + lost, goal=goal)
         self._check_moves()
 
     def _check_moves(self) -> None:
@@ -170,187 +188,160 @@ class Trips:
         odd = ~possible & (following >= 0)
         if odd.any():
             row = int(odd.argmax())
-            raise InvalidDemonstrations(
-                f"every move must be possible in the network; trajectory {seen.episode[row]} goes "
-                f"from state {seen.states[row]} by action {seen.actions[row]} to state "
-                f"{following[row]}, which has probability 0"
+            raise BadTrip(
+                "every move must be possible in the network; {trip} goes from {state} by {action} "
+                "to {reached}, which has probability 0",
+                row,
+                int(seen.episode[row]),
+                state=int(seen.states[row]),
+                action=int(seen.actions[row]),
+                reached=int(following[row]),
             )
 
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TripsRecovery(Recovery):
-    """What the traveller behind all trips wants and refuses.
-
-    There is a policy for every goal, so `solution` is None: `solve` gives that of one goal. Budgets
-    are what a trip spends on average.
-
-    Attributes:
-        reward_weights: [D] of the reward features.
-        cost_weights: one [D_k] per constraint.
-        multipliers: [K] price of each budget, in rewards of the gauge.
-        budgets: [K] what a trip spends on average, discounted.
-        temperature: the demonstrator's noise, in rewards of the gauge; 0 for an optimal one.
-        objective: the same as tables, to solve, compare and save.
-        solution: None: every goal has one of its own.
-        status: how the recovery ended, derived from the certificate.
-        certificate: what the status rests on.
-        history: the iterations.
-        identification: how well each number is known, and the findings.
-        estimator: the call that made it.
-        reward_names: one name per reward feature.
-        cost_names: one tuple of names per constraint.
-        parameters: the model's own coefficients, with standard errors and tests.
-        log_likelihood: of the observed actions under the recovered policy; NaN without a noise.
-        null_log_likelihood: the same of actions at random.
-        observed_steps: number of observed actions that the likelihoods are about.
-        goodness: whether the model fits what was seen, and where it does not.
-        lapses: the share of random steps, where the estimator allows for them; the policy of
-            `solution` is that of the other steps.
-        forbidden: what the demonstrator never does although its reward would have it done.
-        undecided: what no demonstration does, and may or may not be forbidden.
-        available: [S, A] bool, the actions of the world without what is forbidden; None where no
-            hard constraint was sought.
-        network: the model of the trips.
-        features: what reward and costs are made of.
-        discount: of the trips.
-        origins: [T] where the trips began.
-        destinations: [T] where they ended; -1 where they did not.
-    """
-
-    network: MDP
-    features: Features
-    discount: float
-    origins: np.ndarray
-    destinations: np.ndarray
-    solution: Solution | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("origins", "destinations"):
-            object.__setattr__(self, name, read_only(np.array(getattr(self, name), np.int64)))
-
-    def solve(self, goal: int) -> Solution:
-        """The `Solution` of trips to this goal, from where the demonstrated ones to it began.
-
-        A goal that nobody went to is reached from all origins that have a way there. The prices
-        are those recovered; the budgets are what such a trip spends.
-        """
-        if not 0 <= goal < self.network.states:
-            raise InvalidModel(f"goal must be a state, 0 to {self.network.states - 1}; got {goal}")
-        there = np.asarray(trimmed(self.network, goal).any(axis=1))
-        begun = self.origins[self.destinations == goal]
-        begun = begun if len(begun) else self.origins[there[self.origins]]
-        if not len(begun):
-            raise InvalidModel(f"no trip begins where there is a sure way to state {goal}")
-        start = np.bincount(begun, minlength=self.network.states) / len(begun)
-        world = goal_world(self.network, goal, start, self.discount)
-        reward, costs = self.objective.tables_of(world.states, world.actions)
-        tables = at_ends(self.network, world, np.concatenate([reward[None], costs]))
-        charged = tables[0] - np.tensordot(self.multipliers, tables[1:], 1)
-        found = SoftDual(self.temperature).solve(world, Objective(charged), throw=False)
-        spent = costs_of(tables[1:], found.visitation)
-        return conclude(
-            world,
-            Objective(tables[0], tables[1:], spent),
-            found.visitation,
-            found.values,
-            self.multipliers,
-            tolerance=1e-6,
-            temperature=self.temperature,
-            policy=found.policy,
-            iterations=found.iterations,
+    def _refuse(self, found: Journeys, row: int, words: str, *, goal: np.ndarray) -> NoReturn:
+        """Raises `BadTrip` about a step, given by its number among the steps sorted by goal."""
+        e = int(found.trips[row])
+        place = row - int(np.flatnonzero(found.trips == e)[0])
+        raise BadTrip(
+            words,
+            int(self.demonstrations.offsets[e]) + place,
+            e,
+            goal=int(goal[row]),
+            state=int(found.states[row]),
+            action=int(found.actions[row]),
         )
 
 
-def recover_trips(
-    trips: Trips, *, estimator: Likelihood | None = None, throw: bool = True
-) -> TripsRecovery:
-    """The `TripsRecovery` under which the observed trips are most likely.
-
-    Args:
-        trips: the network and its trips.
-        estimator: a `Likelihood` for its options; None lets reward weights take either sign, as
-            the attributes of a route do.
-        throw: raise `NotConverged` instead of returning a recovery that says so.
-    """
-    if estimator is not None and not isinstance(estimator, Likelihood):
-        raise InvalidModel(f"trips are recovered by Likelihood; got {estimator!r:.60}")
-    options = Likelihood(free_reward=True) if estimator is None else estimator
-    options.check()
-    options.check_no_lapses("a recovery of trips")
-    found, findings = trips.journeys()
-    if estimator is None:
-        said = "Likelihood was picked for these trips, with reward weights of either sign."
-        findings.insert(0, Finding(said, Kind.CHOICE))
-    return delivered(_report(options, trips, found, findings), throw)
-
-
-def _report(
-    options: Likelihood, trips: Trips, found: Journeys, findings: list[Finding]
-) -> TripsRecovery:
-    """The `TripsRecovery` of these trips; `findings` come first."""
-    likelihoods, features, space = Likelihoods(found, options), trips.features, found.space
-    full = likelihoods.best()
-    kept, verdict = likelihoods.active(full)
-    # Errors and intervals are those of the fit with every constraint: what is left out was chosen
-    # by the same data.
-    wide = evidence_of(likelihoods, full)
-    evidence = wide if kept is full else evidence_of(likelihoods, kept)
-    fitted, gauge, convex = evidence.fitted, evidence.gauge, likelihoods.convex
-    counts = np.zeros(trips.mdp.available.shape)
-    np.add.at(counts, (found.states, found.actions), 1.0)
-    # As the steps of one world, of which nobody asks for values.
-    nowhere, target = np.zeros(trips.mdp.states), found.targets.sum(axis=0)
-    steps = Steps(trips.mdp, space, counts, nowhere, target, None)
-    numbers = numbers_of(steps, wide).reported(gauge)
-    weights, clustered = numbers.ends[: space.size], wide.found.clustered
-    findings += constraint_findings(evidence, verdict)
-    findings += parameter_findings(steps, evidence)
-    findings += feature_findings(features, _ending(trips.mdp, found.goals))
-    findings += method_findings(likelihoods, wide, convex)
-    findings += more_data_findings(list(space.names), weights, trips.demonstrations, clustered)
-    known = (wide.found.covariance, wide.found.blind, numbers.ends)
-    answer = None if wide.absence else DeltaMethod.of(space, fitted.point.x, gauge, *known)
-    costs = [w if np.isfinite(w).all() else np.zeros(len(w)) for w in gauge.cost_weights]
-    loss = float(fitted.point.loss) - 0.5 * float(fitted.problem.ridge @ fitted.point.x**2)
-    return TripsRecovery(
-        reward_weights=gauge.reward_weights,
-        cost_weights=gauge.cost_weights,
-        multipliers=gauge.multipliers,
-        budgets=gauge.budgets,
-        temperature=gauge.temperature,
-        objective=features.objective(np.nan_to_num(gauge.reward_weights), costs, gauge.budgets),
-        status=status_of(
-            converged=fitted.converged, deterministic=evidence.boundless, proven=convex
-        ),
-        certificate=RecoveryCertificate(
-            projected_gradient=fitted.projected_gradient,
-            objective_gap=fitted.objective_gap if convex else np.nan,
-        ),
-        history=History({"loss": [loss], "evaluations": [fitted.steps]}),
-        identification=numbers.identification(
-            space,
-            findings=findings,
-            verdict=verdict if full.fitted.converged else None,
-            answer=answer,
-        ),
-        estimator=f"{options!r} of trips to {len(found.goals)} goals",
-        reward_names=features.reward_names,
-        cost_names=features.cost_names,
-        parameters=coefficients_of(steps, features, wide, fitted),
-        log_likelihood=-loss,
-        null_log_likelihood=-float(np.log(found.choices.sum(axis=1)).sum()),
-        observed_steps=len(found.states),
-        network=trips.mdp,
-        features=features,
-        discount=found.discount,
-        origins=found.origins,
-        destinations=np.repeat(found.goals, np.diff(found.begins)),
-    )
-
-
-def _ending(mdp: MDP, goals: np.ndarray) -> MDP:
+def network_ending(mdp: MDP, goals: np.ndarray) -> MDP:
     """The network with one of the goals an end: the features of a world in which sums stop."""
     closed = mdp.available.copy()
     closed[goals[-1]] = False
     return MDP(mdp.transitions, mdp.initial, 0.5, available=closed)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Journeys:
+    """Steps of trips, goal by goal.
+
+    Attributes:
+        mdp: the network.
+        discount: of the trips.
+        space: the coordinates, rows of every goal as in the network.
+        goals: [G] distinct goals; -1 for trips without one, which end where the network does.
+        states: [N] where every step was taken, sorted by goal.
+        actions: [N] what was done there.
+        trips: [N] number of the trajectory.
+        steps: [G + 1] goal i has the steps from steps[i] to steps[i + 1].
+        origins: [T] first states of the trips, sorted by goal.
+        begins: [G + 1] goal i has the trips from begins[i] to begins[i + 1].
+    """
+
+    mdp: MDP
+    discount: float
+    space: Coordinates
+    goals: np.ndarray
+    states: np.ndarray
+    actions: np.ndarray
+    trips: np.ndarray
+    steps: np.ndarray
+    origins: np.ndarray
+    begins: np.ndarray
+
+    @cached_property
+    def targets(self) -> np.ndarray:
+        """[G, D] sums of the features over the steps to each goal."""
+        rows = self.space.tables[:, self.states, self.actions]
+        return np.add.reduceat(rows, self.steps[:-1], axis=1).T
+
+    @cached_property
+    def successors(self) -> np.ndarray | None:
+        """[S, A] the next states where every available move is certain, else None."""
+        moves = self.mdp.transitions
+        best = moves.probabilities.argmax(axis=2)[..., None]
+        sure = np.take_along_axis(moves.probabilities, best, axis=2)[..., 0] == 1.0
+        if not sure[self.mdp.available].all():
+            return None
+        return np.take_along_axis(moves.states, best, axis=2)[..., 0]
+
+    @cached_property
+    def reach(self) -> np.ndarray:
+        """[G, S] bool, the states that have a way to each goal, of moves that are certain."""
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+        assert self.successors is not None
+        states, at = self.mdp.states, np.nonzero(self.mdp.available)[0]
+        moves = (np.ones(len(at)), (self.successors[self.mdp.available], at))
+        graph = csr_array(moves, shape=(states, states))
+        _, parts = connected_components(graph, connection="strong")
+        found, reach = {}, np.zeros((len(self.goals), states), bool)
+        for i, goal in enumerate(self.goals.tolist()):
+            if parts[goal] not in found:  # one search serves all goals that reach each other
+                found[parts[goal]] = breadth_first_order(graph, goal, return_predecessors=False)
+            reach[i, found[parts[goal]]] = True
+        return reach
+
+    @cached_property
+    def choices(self) -> np.ndarray:
+        """[N, A] bool, the actions that there were on the way to the goal, at every step."""
+        if self.successors is not None and self.goals[0] >= 0:
+            own = np.repeat(np.arange(len(self.goals)), np.diff(self.steps))
+            on_the_way = self.reach[own[:, None], self.successors[self.states]]
+            return self.mdp.available[self.states] & on_the_way
+        there = np.empty((len(self.states), self.mdp.actions), bool)
+        for i, goal in enumerate(self.goals.tolist()):
+            rows = slice(self.steps[i], self.steps[i + 1])
+            there[rows] = trimmed(self.mdp, goal)[self.states[rows]]
+        return there
+
+    def starts(self, i: int) -> np.ndarray:
+        """[S] how many trips to goal i begin in each state."""
+        begun = self.origins[self.begins[i] : self.begins[i + 1]]
+        return np.bincount(begun, minlength=self.mdp.states).astype(float)
+
+
+def trimmed(mdp: MDP, goal: int) -> np.ndarray:
+    """[S, A] bool, the pairs of a trip to this goal: those that leave a sure way there.
+
+    A state that has none is left out with all pairs that may lead to it, until nothing changes.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order
+
+    there = mdp.available.copy()
+    if goal < 0:
+        return there
+    there[goal] = False
+    moves, positive = mdp.transitions.states, mdp.transitions.probabilities > 0
+    while True:
+        at = np.nonzero(positive & there[:, :, None])
+        graph = csr_array((np.ones(len(at[0])), (moves[at], at[0])), shape=(mdp.states,) * 2)
+        sure = np.zeros(mdp.states, bool)
+        sure[breadth_first_order(graph, goal, return_predecessors=False)] = True
+        kept = there & (sure[moves] | ~positive).all(axis=2) & sure[:, None]
+        if (kept == there).all():
+            return kept
+        there = kept
+
+
+def goal_world(mdp: MDP, goal: int, initial: np.ndarray, discount: float) -> MDP:
+    """The `MDP` of a trip to this goal; states without a way there are ends nobody enters."""
+    return MDP(mdp.transitions, initial, discount, available=trimmed(mdp, goal))
+
+
+def paid(mdp: MDP, tables: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """[D, n] what the features [D, S, A] of these states are if the trip ends there.
+
+    The arrival is no action: a feature that depends on what is done next is 0.
+    """
+    rows = tables[:, states]
+    there = mdp.available[states] | mdp.ends[states][:, None]
+    most = np.where(there, rows, -np.inf).max(axis=2)
+    return np.where(most == np.where(there, rows, np.inf).min(axis=2), most, 0.0)
+
+
+def at_ends(mdp: MDP, world: MDP, tables: np.ndarray) -> np.ndarray:
+    """[D, S, A] the features of the network, rows of the world's ends as they are `paid`."""
+    changed, ends = tables.copy(), np.flatnonzero(world.ends)
+    changed[:, ends] = paid(mdp, tables, ends)[:, :, None]
+    return changed

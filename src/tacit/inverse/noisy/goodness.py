@@ -82,11 +82,11 @@ def noisy_goodness(
         level=level,
         residuals=residuals,
         trajectory_residuals=by_trajectory,
-        worst=_worst(counts, policy),
+        worst=worst_action(counts, policy),
     )
 
 
-def _worst(counts: np.ndarray, policy: np.ndarray) -> Worst | None:
+def worst_action(counts: np.ndarray, policy: np.ndarray) -> Worst | None:
     """The state whose steps lose most likelihood, and there the action seen most too often."""
     visits = counts.sum(axis=1)
     expected = visits[:, None] * policy
@@ -140,22 +140,22 @@ def _actions_part(
     )
     if many < DRAWS:  # its mean is known exactly
         spread = float(((law - degrees) ** 2).mean())
-        return _moments_part(ACTIONS, statistic, float(degrees), spread, many)
-    return _drawn_part(ACTIONS, statistic, law)
+        return moments_part(ACTIONS, statistic, float(degrees), spread, many)
+    return drawn_part(ACTIONS, statistic, law)
 
 
 def _blocks(total: int, size: int) -> list[int]:
     return [min(size, total - done) for done in range(0, total, size)]
 
 
-def _drawn_part(name: str, statistic: float, law: np.ndarray) -> Part:
+def drawn_part(name: str, statistic: float, law: np.ndarray) -> Part:
     """The test of a statistic by its rank among draws of its law."""
     # Ties by rounding count as at least as large.
     p = float((1 + (law >= statistic * (1.0 - 1e-12)).sum()) / (1 + len(law)))
     return Part(name=name, statistic=statistic, p_value=p, method="bootstrap", draws=len(law))
 
 
-def _moments_part(name: str, statistic: float, mean: float, variance: float, draws: int) -> Part:
+def moments_part(name: str, statistic: float, mean: float, variance: float, draws: int) -> Part:
     """The test by a scaled chi-square law that has this mean and variance."""
     if not (mean > 0 and variance > 0):
         return Part(name=name, absence="nothing was left to chance")
@@ -298,11 +298,11 @@ def _trajectory_parts(
         laws = _drawn_laws(
             demonstrations, policy, whitened, shares, (inverse, first), draws, random
         )
-        parts = [_drawn_part(TRAJECTORIES, statistic, laws[0]), _drawn_part(TIME, drifted, laws[1])]
+        parts = [drawn_part(TRAJECTORIES, statistic, laws[0]), drawn_part(TIME, drifted, laws[1])]
     else:
         shrunk = max(1.0 - float(found.squares.sum()) / size, 0.0)
         moments = size * shrunk, float(variances.sum()) * shrunk
-        parts = [_moments_part(TRAJECTORIES, statistic, *moments, 0), _drift_part(drifted, inverse)]
+        parts = [moments_part(TRAJECTORIES, statistic, *moments, 0), _drift_part(drifted, inverse)]
     if np.ptp(found.lengths) > 0:
         excess, drifts = apart - expected, found.drifts - found.sums @ first.T
         parts = [_at_least(parts[0], _excess_p(excess)), _at_least(parts[1], _drift_p(drifts))]

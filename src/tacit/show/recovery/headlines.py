@@ -69,10 +69,14 @@ def _wants(named: NamedRecovery) -> Headline:
     if not np.isfinite(weights).all():
         text = "Nothing that these demonstrations show: no reward is needed to explain them."
         return Headline(text, label, "not identified", Tone.CAUTION)
-    text = _listed("It wants", recovery.reward_names, weights)
-    negative = [name for name, w in zip(recovery.reward_names, weights, strict=True) if w < -LITTLE]
-    if negative:
-        text += f" Less of {_joined([f'**{name}**' for name in negative[:NAMED]])} is better."
+    avoided = weights < -LITTLE
+    texts = []
+    if not avoided.any() or (weights > LITTLE).any():
+        texts.append(_listed("It wants", recovery.reward_names, weights))
+    if avoided.any():
+        texts.append(_listed("It wants less of", recovery.reward_names, -weights))
+    # What weighs more is said first.
+    text = " ".join(texts[::-1] if weights[weights < 0].sum() < -0.5 else texts)
     loose = _loose(known.reward_intervals, weights)
     verdict, tone = ("not settled", Tone.CAUTION) if loose else ("", Tone.PLAIN)
     detail = _ranges(named, recovery.reward_names, weights, known.reward_intervals)
@@ -142,7 +146,7 @@ def _price(named: NamedRecovery, k: int) -> Headline:
             f" One more unit of expected discounted cost would buy it **{short(price)}** of reward."
         )
     details = []
-    value = abs(float(recovery.solution.value))
+    value = 0.0 if recovery.solution is None else abs(float(recovery.solution.value))
     if np.isfinite(price) and np.isfinite(budget) and value > 0 and price > 0:
         gain = 0.1 * price * abs(budget) / value
         if gain < 1:  # the bound is a straight line: far away it says nothing
@@ -172,6 +176,10 @@ def _sure(named: NamedRecovery) -> Headline:
             f" It acts with noise: differences in worth below about "
             f"{short(named.recovery.temperature)} of reward do not guide it."
         )
+    goodness, layout = named.recovery.goodness, named.layout
+    if np.isnan(gap) and goodness.adequate and not goodness.absence:
+        text = goodness.sentence(layout.state_names, layout.action_names)
+        return Headline(text, label, "behaviour matched", Tone.GOOD, detail=detail)
     if np.isnan(gap):
         text = "How well the predicted behaviour agrees with the data could not be measured."
         return Headline(text, label, "not measured", Tone.CAUTION, detail=detail)
@@ -214,6 +222,8 @@ def _listed(verb: str, names: Sequence[str], weights: np.ndarray) -> str:
     first = f"{verb} **{names[order[0]]}**"
     if len(names) == 1:
         return f"{first}."
+    if len(order) == 1 and (weights < -LITTLE).any():  # the others count the other way
+        return f"{first} (weight {short(float(weights[order[0]]), digits=2)} of 1)."
     parts = [f"**{names[j]}** ({short(float(weights[j]), digits=2)})" for j in order[1:NAMED]]
     if len(order) == 1:
         return f"{first} and hardly anything else (weight {short(float(weights[order[0]]))} of 1)."

@@ -9,7 +9,9 @@ import numpy as np
 
 from tacit import __version__
 from tacit.folders.runs import Run, plain
+from tacit.forward.solution import Certificate
 from tacit.inverse.findings import worst_first
+from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.show.document import (
     Block,
     Choice,
@@ -42,6 +44,8 @@ MOST_PARTS = 24  # of one fact, such as the episodes of each group
 HEADS = {  # of the columns about trajectories
     "episode": Column("Episode"),
     "group": Column("Group"),
+    "origin": Column("From"),
+    "goal": Column("To"),
     "steps": Column("Steps"),
     "log_likelihood": Column("Fit", "mean log-likelihood of a step"),
     "expected": Column("Usual fit", "for the recovered policy"),
@@ -62,6 +66,7 @@ def recovery_document(run: Run) -> Document:
     """
     named = NamedRecovery(run.recovery, run.layout, bool(run.data.get("moves_estimated")))
     sections = [
+        *_trip_sections(named),
         _world_section(named),
         _state_section(named),
         Section("Weights, budgets and prices", [*forest(named), *weight_tables(named)], WEIGHTS),
@@ -81,6 +86,41 @@ def recovery_document(run: Run) -> Document:
         facts=Facts(_facts(run, named)),
         footer=f"tacit {__version__}. The numbers are in `recovery.npz` beside this page.",
     )
+
+
+def _trip_sections(named: NamedRecovery) -> list[Section]:
+    """The goals, and how often each link is taken; nothing where the trajectories are no trips."""
+    found = named.recovery
+    if not isinstance(found, TripsRecovery):
+        return []
+    goals, trips = np.unique(found.destinations, return_counts=True)
+    order = np.argsort(-trips, kind="stable")[:MOST_TRAJECTORIES]
+    limits = scale_of(trips.astype(float))
+    rows = [
+        Row([named.state(goals[i]) if goals[i] >= 0 else "none", Bar(float(trips[i]), limits)])
+        for i in order
+    ]
+    columns = [Column("Goal"), Column("Trips")]
+    table = Table("Goals", columns, rows, searchable=True, sortable=True)
+    lead = "Every trajectory is a trip to a goal of its own; weights and noise are those of all."
+    return [Section("Goals and flows", [table, _flow_table(named, found)], lead)]
+
+
+def _flow_table(named: NamedRecovery, found: TripsRecovery) -> Table:
+    """What the trips are expected to do, the most frequent first, and where they do otherwise."""
+    flows, off = found.flows, found.goodness.residuals
+    order = np.argsort(-flows, axis=None, kind="stable")[:MOST_TRAJECTORIES]
+    pairs = [divmod(int(i), named.actions) for i in order if flows.flat[i] > 0]
+    limits = scale_of(np.r_[0.0, flows.max(initial=0.0)])
+    rows = []
+    for s, a in pairs:
+        beside = float(off[s, a]) if off.size else np.nan
+        cells: list[Cell] = [named.state(s), named.action(a), Bar(float(flows[s, a]), limits)]
+        rows.append(Row([*cells, "–" if np.isnan(beside) else beside]))
+    columns = [Column("State"), Column("Action"), Column("Flow", "expected uses by all trips")]
+    columns.append(Column("Residual", "seen more often than expected there"))
+    note = "Flows are those of all trips from where they began, by the recovered coefficients."
+    return Table("Flows", columns, rows, note, searchable=True, sortable=True)
 
 
 def _world_section(named: NamedRecovery) -> Section:
@@ -181,7 +221,9 @@ def fit_table(columns: Mapping[str, np.ndarray]) -> list[Block]:
 
 def guarantee_section(run: Run) -> Section:
     """Everything the estimator has to say, word for word, and the numbers behind the status."""
-    certificate, solved = run.recovery.certificate, run.recovery.solution.certificate
+    certificate, solution = run.recovery.certificate, run.recovery.solution
+    nothing = Certificate(*[np.nan] * 4)  # trips have a solution for every goal
+    solved = nothing if solution is None else solution.certificate
     rows = [
         ("Feature gap", certificate.feature_gap, "between what is shown and what it would do"),
         ("Sampling noise", certificate.sampling_noise, "the feature gap that chance alone gives"),
@@ -218,7 +260,10 @@ def reproduce_section(run: Run) -> Section:
         blocks += [Paragraph("The same command gives the same numbers:"), Code(str(command))]
     call = run.recovery.estimator
     if call:
-        program = f"tacit.recover(mdp, features, demonstrations, estimator=tacit.{call})"
+        task = "mdp, features, demonstrations"
+        if isinstance(run.recovery, TripsRecovery):
+            task = f"tacit.Trips({task}, discount={run.recovery.discount:g})"
+        program = f"tacit.recover({task}, estimator=tacit.{call})"
         blocks += [Paragraph("In Python:"), Code(program)]
     facts: dict[str, Cell] = {str(name): str(value) for name, value in run.versions.items()}
     if run.seed is not None:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recovery import Recovery
 from tacit.model.names import Layout
 from tacit.show.document import Block, Choice, Option, Paragraph, Selector
@@ -36,12 +37,12 @@ class NamedRecovery:
     @property
     def states(self) -> int:
         """S, the number of states."""
-        return len(self.recovery.solution.policy)
+        return len(self.visits)
 
     @property
     def actions(self) -> int:
         """A, the number of actions."""
-        return self.recovery.solution.policy.shape[1]
+        return self.visits.shape[1]
 
     @property
     def constraints(self) -> int:
@@ -49,14 +50,24 @@ class NamedRecovery:
         return len(self.recovery.cost_weights)
 
     @cached_property
+    def visits(self) -> np.ndarray:
+        """[S, A] how often it does what; of trips, what all of them are expected to do."""
+        if isinstance(self.recovery, TripsRecovery):
+            return self.recovery.flows
+        return np.asarray(self.recovery.solution.visitation, dtype=float)
+
+    @cached_property
     def policy(self) -> np.ndarray:
-        """[S, A] what it does."""
-        return np.asarray(self.recovery.solution.policy, dtype=float)
+        """[S, A] what it does; of trips, on average over their goals."""
+        if not isinstance(self.recovery, TripsRecovery):
+            return np.asarray(self.recovery.solution.policy, dtype=float)
+        total = self.visits.sum(axis=1, keepdims=True)
+        return np.where(total > 0, self.visits / np.where(total > 0, total, 1.0), 0.0)
 
     @cached_property
     def time(self) -> np.ndarray:
         """[S] share of its discounted time that the recovered policy spends in each state."""
-        visits = np.asarray(self.recovery.solution.visitation, dtype=float).sum(axis=1)
+        visits = self.visits.sum(axis=1)
         return visits / (visits.sum() or 1.0)
 
     @cached_property
@@ -281,7 +292,9 @@ def _prices(named: NamedRecovery) -> list[Block]:
     prices = _shared_scale(recovery.multipliers, known.multiplier_intervals)
     rows = []
     for k in range(named.constraints):
-        spent = recovery.solution.spent[k] if named.identified[k] else np.nan
+        spent = recovery.budgets[k] if named.identified[k] else np.nan
+        if recovery.solution is not None and named.identified[k]:
+            spent = recovery.solution.spent[k]
         budget, price = recovery.budgets[k], recovery.multipliers[k]
         cells: list[Cell] = [
             named.constraint(k),

@@ -1,0 +1,381 @@
+"""The traveller behind all trips: one recovery, whatever the goals.
+
+Weights and noise are shared, so nothing is fitted goal by goal: the likelihood is the sum over the
+goals (`flows.py`), and Newton's method finds its maximum (`maximum.py`). Complete trips whose moves
+are certain make it convex. A state means another choice on the way to another goal: what was chosen
+is kept place by place, a place being a state with a goal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.data.demonstrations import Demonstrations
+from tacit.errors import InvalidModel
+from tacit.forward.soft_dual import SoftDual
+from tacit.forward.solution import Solution, conclude, costs_of
+from tacit.inverse.findings import Finding, Kind, feature_findings, more_data_findings
+from tacit.inverse.goodness import ACTIONS, Goodness, Part, combined, untested
+from tacit.inverse.joint.maximum import Likelihoods, evidence_of, method_findings
+from tacit.inverse.joint.trips import Journeys, Trips, at_ends, goal_world, network_ending, trimmed
+from tacit.inverse.noisy.coordinates import DeltaMethod
+from tacit.inverse.noisy.goodness import (
+    DRAWS,
+    MOST_CELLS,
+    drawn_part,
+    moments_part,
+    noisy_goodness,
+    worst_action,
+)
+from tacit.inverse.noisy.inference import square_roots
+from tacit.inverse.noisy.likelihood import (
+    Likelihood,
+    coefficients_of,
+    constraint_findings,
+    numbers_of,
+    parameter_findings,
+)
+from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features, Objective
+from tacit.model.transitions import read_only
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Choices:
+    """What was chosen on the way to the goals, place by place: a place is a state with a goal.
+
+    Attributes:
+        states: [M] state of each place.
+        goals: [M] goal of each place; -1 for trips without one.
+        policy: [M, A] chance of each action there.
+        available: [M, A] bool, the actions that leave a sure way to the goal.
+        scores: [D, M, A] of one step.
+        steps: the trips, with places for states.
+        trips: [E] number of each trip among the demonstrations.
+        flows: [S, A] expected uses of every pair of state and action, by all trips.
+    """
+
+    states: np.ndarray
+    goals: np.ndarray
+    policy: np.ndarray
+    available: np.ndarray
+    scores: np.ndarray
+    steps: Demonstrations
+    trips: np.ndarray
+    flows: np.ndarray
+
+    @classmethod
+    def of(cls, likelihoods: Likelihoods, x: np.ndarray) -> Choices:
+        """The choices of the trips, with the policies at x [D]."""
+        j, sums = likelihoods.journeys, likelihoods.at(x, likelihoods.all, detailed=True)
+        if not np.isfinite(sums.loss):
+            raise InvalidModel(
+                "trips to these goals have no finite value at these coefficients: walking in "
+                "circles pays"
+            )
+        order = np.argsort(sums.rows)
+        own = np.repeat(np.arange(len(j.goals)), np.diff(j.steps))
+        places, first, at = np.unique(
+            own * j.mdp.states + j.states, return_index=True, return_inverse=True
+        )
+        starts = np.flatnonzero(np.diff(j.trips, prepend=-1))
+        return cls(
+            states=places % j.mdp.states,
+            goals=j.goals[places // j.mdp.states],
+            policy=sums.policy[order][first],
+            available=j.choices[first],
+            scores=np.moveaxis(sums.advantages[order][first], 2, 0),
+            steps=Demonstrations(at, j.actions, np.append(starts, len(at))),
+            trips=j.trips[starts],
+            flows=sums.flows,
+        )
+
+    @property
+    def counts(self) -> np.ndarray:
+        """[M, A] how often each action was taken."""
+        size = self.policy.shape
+        flat = self.steps.states.astype(np.int64) * size[1] + self.steps.actions
+        return np.bincount(flat, minlength=size[0] * size[1]).reshape(size).astype(float)
+
+    def by_state(self, table: np.ndarray, states: int) -> np.ndarray:
+        """[S, A] sums over the goals of a table [M, A]."""
+        sums = np.zeros((states, table.shape[1]))
+        np.add.at(sums, self.states, table)
+        return sums
+
+    def goodness(self, free: np.ndarray, options: Likelihood, *, trips: int) -> Goodness:
+        """Whether the model fits: actions at places, between trips, and over time.
+
+        Residuals are by state and action, over all goals.
+
+        Args:
+            free: [D] bool, the parameters that no bound holds.
+            options: level and seed.
+            trips: E, how many demonstrations there are, with those left out.
+        """
+        counts, states = self.counts, len(self.flows)
+        found = noisy_goodness(
+            self.steps,
+            counts=counts,
+            policy=self.policy,
+            scores=self.scores,
+            free=free,
+            choices=self.available.sum(axis=1),
+            level=options.level,
+            seed=options.seed,
+        )
+        expected = counts.sum(axis=1, keepdims=True) * self.policy
+        parts = found.parts
+        if len(np.unique(self.goals)) > 1 and parts[0].p_value == parts[0].p_value:
+            parts = (self._actions_part(counts, expected, free, options.seed), *parts[1:])
+        taken, expected = self.by_state(counts, states), self.by_state(expected, states)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            residuals = np.where(expected > 0, (taken - expected) / np.sqrt(expected), np.nan)
+            policy = np.nan_to_num(expected / expected.sum(axis=1, keepdims=True))
+        chosen = np.asarray((expected > 0).sum(axis=1) > 1)
+        residuals[~chosen] = np.nan
+        own = np.full(trips, np.nan)
+        if len(found.trajectory_residuals):
+            own[self.trips] = found.trajectory_residuals
+        return combined(
+            parts,
+            level=found.level,
+            residuals=residuals,
+            trajectory_residuals=own,
+            worst=None if found.worst is None else worst_action(taken, policy),
+        )
+
+    def _actions_part(
+        self, counts: np.ndarray, expected: np.ndarray, free: np.ndarray, seed: int
+    ) -> Part:
+        """Pearson's test of the actions by state, over all goals: single places are seldom met."""
+        from scipy.sparse import csr_array
+
+        flat = self.scores.reshape(len(self.scores), -1)[free]
+        rows = square_roots((flat * expected.ravel()) @ flat.T)[1] @ flat
+        at = np.unique(self.states, return_inverse=True)[1]
+        visits, many = counts.sum(axis=1).astype(np.int64), expected.size
+        places = csr_array((np.ones(len(at)), (at, np.arange(len(at)))))
+        sums = places @ expected
+        safe = np.where(sums > 0, sums, 1.0)
+
+        def pearson(drawn: np.ndarray) -> float:
+            off = drawn - expected
+            # What a refit would take away, to first order.
+            off = off - expected * (rows.T @ (rows @ off.ravel())).reshape(off.shape)
+            return float(((places @ off) ** 2 / safe).sum())
+
+        chances = self.policy / self.policy.sum(axis=1, keepdims=True)
+        random = np.random.default_rng(seed)
+        draws = int(np.clip(MOST_CELLS // many, 19, DRAWS))
+        law = np.array([pearson(random.multinomial(visits, chances)) for _ in range(draws)])
+        if draws < DRAWS:
+            mean, variance = float(law.mean()), float(law.var(ddof=1))
+            return moments_part(ACTIONS, pearson(counts), mean, variance, draws)
+        return drawn_part(ACTIONS, pearson(counts), law)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TripsRecovery(Recovery):
+    """What the traveller behind all trips wants and refuses.
+
+    There is a policy for every goal, so `solution` is None: `solve` gives that of one goal. Budgets
+    are what a trip spends on average.
+
+    Attributes:
+        reward_weights: [D] of the reward features.
+        cost_weights: one [D_k] per constraint.
+        multipliers: [K] price of each budget, in rewards of the gauge.
+        budgets: [K] what a trip spends on average, discounted.
+        temperature: the demonstrator's noise, in rewards of the gauge; 0 for an optimal one.
+        objective: the same as tables, to solve, compare and save.
+        solution: None: every goal has one of its own.
+        status: how the recovery ended, derived from the certificate.
+        certificate: what the status rests on.
+        history: the iterations.
+        identification: how well each number is known, and the findings.
+        estimator: the call that made it.
+        reward_names: one name per reward feature.
+        cost_names: one tuple of names per constraint.
+        parameters: the model's own coefficients, with standard errors and tests.
+        log_likelihood: of the observed actions under the recovered policy; NaN without a noise.
+        null_log_likelihood: the same of actions at random.
+        observed_steps: number of observed actions that the likelihoods are about.
+        goodness: whether the model fits what was seen, and where it does not.
+        lapses: the share of random steps, where the estimator allows for them; the policy of
+            `solution` is that of the other steps.
+        forbidden: what the demonstrator never does although its reward would have it done.
+        undecided: what no demonstration does, and may or may not be forbidden.
+        available: [S, A] bool, the actions of the world without what is forbidden; None where no
+            hard constraint was sought.
+        network: the model of the trips.
+        features: what reward and costs are made of.
+        discount: of the trips.
+        origins: [T] where the trips began.
+        destinations: [T] where they ended; -1 where they did not.
+        flows: [S, A] expected uses of every pair of state and action, by all these trips.
+        unended: what was done with trajectories that did not end.
+    """
+
+    network: MDP
+    features: Features
+    discount: float
+    origins: np.ndarray
+    destinations: np.ndarray
+    flows: np.ndarray
+    unended: str = "refuse"
+    solution: Solution | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("origins", "destinations"):
+            object.__setattr__(self, name, read_only(np.array(getattr(self, name), np.int64)))
+        object.__setattr__(self, "flows", read_only(np.array(self.flows, np.float64)))
+
+    def choices(self, demonstrations: Demonstrations) -> Choices:
+        """The `Choices` of these trips, or of others in the same network, as recovered here."""
+        found, _ = Trips(
+            self.network,
+            self.features,
+            demonstrations,
+            discount=self.discount,
+            unended=self.unended,
+        ).journeys()
+        x = self.parameters.estimates * found.space.scales
+        return Choices.of(Likelihoods(found, Likelihood(free_reward=True)), x)
+
+    def solve(self, goal: int) -> Solution:
+        """The `Solution` of trips to this goal, from where the demonstrated ones to it began.
+
+        A goal that nobody went to is reached from all origins that have a way there. The prices
+        are those recovered; the budgets are what such a trip spends.
+        """
+        if not 0 <= goal < self.network.states:
+            raise InvalidModel(f"goal must be a state, 0 to {self.network.states - 1}; got {goal}")
+        there = np.asarray(trimmed(self.network, goal).any(axis=1))
+        begun = self.origins[self.destinations == goal]
+        begun = begun if len(begun) else self.origins[there[self.origins]]
+        if not len(begun):
+            raise InvalidModel(f"no trip begins where there is a sure way to state {goal}")
+        start = np.bincount(begun, minlength=self.network.states) / len(begun)
+        world = goal_world(self.network, goal, start, self.discount)
+        reward, costs = self.objective.tables_of(world.states, world.actions)
+        tables = at_ends(self.network, world, np.concatenate([reward[None], costs]))
+        charged = tables[0] - np.tensordot(self.multipliers, tables[1:], 1)
+        found = SoftDual(self.temperature).solve(world, Objective(charged), throw=False)
+        spent = costs_of(tables[1:], found.visitation)
+        return conclude(
+            world,
+            Objective(tables[0], tables[1:], spent),
+            found.visitation,
+            found.values,
+            self.multipliers,
+            tolerance=1e-6,
+            temperature=self.temperature,
+            policy=found.policy,
+            iterations=found.iterations,
+        )
+
+
+def recover_trips(
+    trips: Trips, *, estimator: Likelihood | None = None, throw: bool = True
+) -> TripsRecovery:
+    """The `TripsRecovery` under which the observed trips are most likely.
+
+    Args:
+        trips: the network and its trips.
+        estimator: a `Likelihood` for its options; None lets reward weights take either sign, as
+            the attributes of a route do.
+        throw: raise `NotConverged` instead of returning a recovery that says so.
+    """
+    if estimator is not None and not isinstance(estimator, Likelihood):
+        raise InvalidModel(f"trips are recovered by Likelihood; got {estimator!r:.60}")
+    options = Likelihood(free_reward=True) if estimator is None else estimator
+    options.check()
+    options.check_no_lapses("a recovery of trips")
+    found, findings = trips.journeys()
+    if estimator is None:
+        said = "Likelihood was picked for these trips, with reward weights of either sign."
+        findings.insert(0, Finding(said, Kind.CHOICE))
+    return delivered(_report(options, trips, found, findings), throw)
+
+
+def _report(
+    options: Likelihood, trips: Trips, found: Journeys, findings: list[Finding]
+) -> TripsRecovery:
+    """The `TripsRecovery` of these trips; `findings` come first."""
+    likelihoods, features, space = Likelihoods(found, options), trips.features, found.space
+    full = likelihoods.best()
+    wide = evidence_of(likelihoods, full)
+    chosen = Choices.of(likelihoods, wide.fitted.point.x)
+    goodness = untested("the search did not converge")
+    if wide.fitted.converged:
+        many = trips.demonstrations.episodes
+        goodness = chosen.goodness(wide.fitted.free, options, trips=many)
+    if not goodness.adequate:
+        wide = evidence_of(likelihoods, full, robust=True)
+    # Errors and intervals are those of the fit with every constraint: what is left out was chosen
+    # by the same data.
+    kept, verdict = likelihoods.active(full, robust=wide.robust)
+    evidence = wide
+    if kept is not full:
+        evidence = evidence_of(likelihoods, kept, robust=wide.robust)
+        chosen = Choices.of(likelihoods, evidence.fitted.point.x)
+    fitted, gauge, convex = evidence.fitted, evidence.gauge, likelihoods.convex
+    counts = np.zeros(trips.mdp.available.shape)
+    np.add.at(counts, (found.states, found.actions), 1.0)
+    # As the steps of one world, of which nobody asks for values.
+    nowhere, target = np.zeros(trips.mdp.states), found.targets.sum(axis=0)
+    steps = Steps(trips.mdp, space, counts, nowhere, target, None)
+    numbers = numbers_of(steps, wide).reported(gauge)
+    weights, clustered = numbers.ends[: space.size], wide.found.clustered
+    findings += [*goodness.findings(), *constraint_findings(evidence, verdict)]
+    findings += parameter_findings(steps, evidence)
+    findings += feature_findings(features, network_ending(trips.mdp, found.goals))
+    findings += method_findings(likelihoods, wide, convex)
+    findings += more_data_findings(list(space.names), weights, trips.demonstrations, clustered)
+    known = (wide.found.covariance, wide.found.blind, numbers.ends)
+    answer = None if wide.absence else DeltaMethod.of(space, fitted.point.x, gauge, *known)
+    costs = [w if np.isfinite(w).all() else np.zeros(len(w)) for w in gauge.cost_weights]
+    loss = float(fitted.point.loss) - 0.5 * float(fitted.problem.ridge @ fitted.point.x**2)
+    return TripsRecovery(
+        reward_weights=gauge.reward_weights,
+        cost_weights=gauge.cost_weights,
+        multipliers=gauge.multipliers,
+        budgets=gauge.budgets,
+        temperature=gauge.temperature,
+        objective=features.objective(np.nan_to_num(gauge.reward_weights), costs, gauge.budgets),
+        status=status_of(
+            converged=fitted.converged, deterministic=evidence.boundless, proven=convex
+        ),
+        certificate=RecoveryCertificate(
+            projected_gradient=fitted.projected_gradient,
+            objective_gap=fitted.objective_gap if convex else np.nan,
+        ),
+        history=History({"loss": [loss], "evaluations": [fitted.steps]}),
+        identification=numbers.identification(
+            space,
+            findings=findings,
+            verdict=verdict if full.fitted.converged else None,
+            answer=answer,
+        ),
+        estimator=repr(options),
+        reward_names=features.reward_names,
+        cost_names=features.cost_names,
+        parameters=coefficients_of(steps, features, wide, fitted),
+        log_likelihood=-loss,
+        null_log_likelihood=-float(np.log(found.choices.sum(axis=1)).sum()),
+        observed_steps=len(found.states),
+        goodness=goodness,
+        network=trips.mdp,
+        features=features,
+        discount=found.discount,
+        origins=found.origins,
+        destinations=np.repeat(found.goals, np.diff(found.begins)),
+        flows=chosen.flows,
+        unended=trips.unended,
+    )

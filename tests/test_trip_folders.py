@@ -1,0 +1,142 @@
+"""Problem folders of trips: `goal = "last"`, from the files to the report."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit import InvalidDemonstrations, InvalidModel
+from tacit.cli import main
+from tacit.folders.problem import Problem
+from tacit.folders.runs import Run
+from tacit.model.names import Layout
+from test_goals import GOALS, TRUTH, lengths, streets, travelled
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    town = streets()
+    features = lengths(town)
+    seen = travelled(town, features.reward @ TRUTH, 150, GOALS)
+    network = tacit.MDP(town.transitions, town.initial, 0.0, available=town.available)
+    names = tuple(f"place {s}" for s in range(16))
+    layout = Layout(4, 4, state_names=names, action_names=("west", "east", "north", "south"))
+    return Problem(network, features, seen, layout=layout, goal="last", discount=1.0)
+
+
+@pytest.mark.parametrize("text", [True, False])
+def test_a_folder_of_trips_comes_back(problem, tmp_path, text):
+    problem.save(tmp_path / "trips", text=text)
+    again = Problem.load(tmp_path / "trips")
+    assert (again.goal, again.discount, again.unended) == ("last", 1.0, "refuse")
+    np.testing.assert_array_equal(again.trips.goals, problem.trips.goals)
+    np.testing.assert_array_equal(again.mdp.available, problem.mdp.available)
+    np.testing.assert_allclose(again.features.reward, problem.features.reward)
+
+
+def test_check_recover_and_report(problem, tmp_path, capsys):
+    folder, run = tmp_path / "trips", tmp_path / "run"
+    problem.save(folder, text=True)
+    assert main(["check", str(folder), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["summary"]["goals"] == len(GOALS)
+    assert told["summary"]["discount"] == 1.0
+    assert told["estimate"]["estimator"] == "Likelihood"
+    assert not told["warnings"]
+    assert main(["recover", str(folder), "--out", str(run), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    ours = tacit.recover(problem.trips)
+    np.testing.assert_allclose(told["parameters"]["estimates"], ours.parameters.estimates)
+    assert told["goodness"]["adequate"]
+    held = Run.load(run)
+    assert held.data["goals"] == len(GOALS)
+    assert type(tacit.Recovery.load(run)) is type(ours)
+    np.testing.assert_allclose(held.recovery.flows, ours.flows)
+    np.testing.assert_allclose(held.recovery.solve(3).policy, ours.solve(3).policy, atol=1e-9)
+    worst = held.trajectories
+    goal = [f"place {g}" for g in problem.trips.goals[worst["episode"]]]
+    assert list(worst["goal"]) == goal
+    assert (np.diff(worst["z_score"]) >= 0).all()
+    page = (run / "report.html").read_text()
+    for words in ("Goals and flows", "place 12", "Coefficients of the model", "It wants less of"):
+        assert words in page
+    # Asked again it is there already, and the same.
+    assert main(["recover", str(folder), "--out", str(run), "--resume", "--quiet"]) == 0
+    assert main(["report", str(run), "--quiet"]) == 0
+
+
+def test_a_trip_that_is_none_is_named_with_its_line(problem, tmp_path, capsys):
+    problem.save(tmp_path / "trips", text=True)
+    path = tmp_path / "trips" / "demonstrations.csv"
+    head, *rows = path.read_text().splitlines()
+    columns = head.split(",")
+
+    def written(*new: str) -> None:
+        path.write_text("\n".join([head, *rows, *new, ""]))
+
+    def row(step: int, state: str, action: str, final: str, ended: str = "true") -> str:
+        cells = {"episode": "900", "step": str(step), "state": state, "action": action}
+        cells |= {"ended": ended, "final_state": final}
+        return ",".join(cells[name] for name in columns)
+
+    line = len(rows) + 2
+    for new, at, words in (
+        # In the file the later step stands first: the line is that of the file.
+        (
+            [row(1, "place 1", "west", "place 1"), row(0, "place 0", "east", "place 1"),
+             row(2, "place 0", "east", "place 1")],
+            line, "passes its goal, place 1",
+        ),
+        ([row(0, "place 0", "east", "place 7")], line, "from place 0 by east to place 7"),
+        ([row(0, "place 0", "east", "place 1", "false")], line, "did not end"),
+    ):  # fmt: skip
+        written(*new)
+        with pytest.raises(InvalidDemonstrations, match=rf"line {at}: .*{words}"):
+            Problem.load(tmp_path / "trips")
+        assert main(["check", str(tmp_path / "trips")]) == 2
+        assert re.search(rf"demonstrations\.csv, line {at}: ", capsys.readouterr().err)
+    settings = tmp_path / "trips" / "problem.toml"
+    settings.write_text('unended = "drop"\n' + settings.read_text())
+    assert Problem.load(tmp_path / "trips").trips.goals[-1] == -2
+
+
+def test_a_goal_without_a_way_from_the_start_is_named_with_its_line(tmp_path):
+    folder = tmp_path / "oneway"
+    folder.mkdir()
+    (folder / "problem.toml").write_text(
+        'discount = 1\ngoal = "last"\n[features]\nreward = ["length"]\n'
+    )
+    (folder / "features.csv").write_text("state,length\na,-1\nb,-1\nc,-1\nd,-1\n")
+    (folder / "transitions.csv").write_text(
+        "state,action,next_state,probability\na,go,b,1\nb,go,c,1\nb,stray,d,1\nd,go,d,1\n"
+    )
+    seen = "episode,step,state,action,final_state\n0,0,a,go,\n0,1,b,go,c\n1,0,d,go,c\n"
+    (folder / "demonstrations.csv").write_text(seen)
+    with pytest.raises(InvalidDemonstrations, match=r"line 4: .* goal c, and in d there is none"):
+        Problem.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('goal = "first"', "goal must be one of last"),
+        ('unended = "drop"', "there is no goal"),
+        ('goal = "last"\nunended = "guess"', "unended must be one of"),
+    ],
+)
+def test_settings_of_trips_are_checked(problem, tmp_path, line, words):
+    problem.save(tmp_path / "trips", text=True)
+    path = tmp_path / "trips" / "problem.toml"
+    path.write_text(line + "\n" + path.read_text().replace('goal = "last"\n', ""))
+    with pytest.raises(InvalidModel, match=words):
+        Problem.load(tmp_path / "trips")
+
+
+def test_what_trips_do_not_answer_is_refused(problem, tmp_path, capsys):
+    problem.save(tmp_path / "trips", text=True)
+    for option in (["--holdout", "0.2"], ["--estimator", "convex"], ["--diagnose"]):
+        code = main(["recover", str(tmp_path / "trips"), "--out", str(tmp_path / "r"), *option])
+        assert code == 2
+        assert f"{option[0]} is not for trips" in capsys.readouterr().err
