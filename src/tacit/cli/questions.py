@@ -157,6 +157,8 @@ def further_results(
     if arguments.diagnose:
         chosen = estimator if isinstance(estimator, Likelihood) else None
         asked["diagnose"] = lambda: checks.diagnose(*task, recovery, estimator=chosen, seed=seed)
+    if arguments.cautious:
+        asked["cautious"] = lambda: _caution(recovery, problem)
 
     def compute(name: str) -> object:
         with unwatched():
@@ -187,4 +189,26 @@ def ends_of(problem: Problem, episodes: np.ndarray) -> dict[str, np.ndarray]:
     return {
         "origin": np.array([name(state) for state in origins]),
         "goal": np.array(["none" if goal < 0 else name(goal) for goal in goals]),
+    }
+
+
+def _caution(recovery: Recovery, problem: Problem) -> dict[str, object]:
+    """What the safest objective that the data allow asks for, and what it costs."""
+    found = recovery.cautious(problem.mdp)
+    several = len(problem.features.costs) > 1
+    columns: dict[str, list[float]] = {"constraint": found.constraint.tolist()}
+    for k, names in enumerate(problem.features.cost_names):
+        for j, name in enumerate(names):
+            rows = zip(found.weights, found.constraint, strict=True)
+            title = f"{k}: {name}" if several else name
+            columns[title] = [float(w[j]) if owner == k else float("nan") for w, owner in rows]
+    columns["budget"] = found.budgets.tolist()
+    return {
+        "sentences": list(found.findings),
+        "columns": columns,
+        "confidence": found.confidence,
+        "share": found.share,
+        "value": found.value,
+        "plain_value": found.plain_value,
+        "reward_lost": found.reward_lost,
     }

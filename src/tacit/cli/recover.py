@@ -98,6 +98,8 @@ class Recover:
     """test whether the groups of the demonstrations share their weights"""
     diagnose: bool = False
     """give up each assumption in turn and say which one the demonstrations contradict"""
+    cautious: bool = False
+    """also give the objective that keeps within every budget the demonstrations leave possible"""
     allow_impossible: bool = False
     """let observed moves of probability 0 pass, with a finding, instead of refusing them"""
     free_reward: bool = False

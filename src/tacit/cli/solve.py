@@ -1,12 +1,12 @@
-"""`tacit solve`: value, spending, prices and certificate of a problem whose truth is known."""
+"""`tacit solve`: value, spending, prices and certificate of a truth, or of what was recovered."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
-from tacit.cli.terminal import Answer, Part, Table, Terminal, shown_default
+from tacit.cli.terminal import Answer, Part, Table, Terminal, finding_data, shown_default
 from tacit.errors import Infeasible, InvalidModel
 
 if TYPE_CHECKING:
@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from tacit.folders.problem import Problem
     from tacit.forward.solution import Solution
     from tacit.forward.solve import Solver
+    from tacit.inverse.findings import Finding
+    from tacit.model.objective import Objective
 
 
 @dataclass(frozen=True)
 class Solve:
     """Solve a problem whose truth is known: best policy within the budgets, and their prices.
 
-    The truth is truth.npz in the folder, or [truth] in its problem.toml.
+    The truth is truth.npz in the folder, or [truth] in its problem.toml. With --recovered what a
+    run found takes its place: the world of the problem may then be another one.
     """
 
     problem: Path
@@ -29,6 +32,10 @@ class Solve:
     """exact, exact by one linear program, or that of a noisy expert"""
     temperature: Annotated[Optional[float], shown_default("0.1")] = None
     """soft-dual: noise of the expert, in units of the reward"""
+    recovered: Annotated[Optional[Path], shown_default("solve the truth")] = None
+    """folder of a run whose recovered objective is solved in the place of the truth"""
+    cautious: bool = False
+    """recovered: keep within the budgets of every objective that the run leaves possible"""
     price_curve: int = 0
     """number of budgets at which to compute value and price; 0 for no curve"""
     constraint: int = 0
@@ -37,6 +44,8 @@ class Solve:
     """folder for solution.npz, policy.csv and the price curve"""
 
     def __post_init__(self) -> None:
+        if self.cautious and self.recovered is None:
+            raise InvalidModel("cautious is about what was recovered: name a run by --recovered")
         if self.price_curve < 0 or self.price_curve == 1:
             raise InvalidModel(f"price_curve must be 0, or at least 2; got {self.price_curve}")
         if self.temperature is not None and self.solver != "soft-dual":
@@ -55,6 +64,10 @@ class Solve:
         if self.out is not None:
             refuse_taken(self.out)
         problem = terminal.load_problem(self.problem)
+        notes: tuple[Finding, ...] = ()
+        if self.recovered is not None:
+            objective = _recovered(self.recovered, problem, cautious=self.cautious)
+            problem, notes = replace(problem, truth=objective), getattr(objective, "findings", ())
         truth = problem.truth
         if truth is None:
             raise InvalidModel(
@@ -77,7 +90,9 @@ class Solve:
             )
         if self.out is not None:
             write_folder(self.out, lambda folder: _write(folder, problem, solution, curve))
-        return Answer(_text(problem, solution, curve, self), _data(problem, solution, curve))
+        text, data = _text(problem, solution, curve, self), _data(problem, solution, curve)
+        data["findings"] = [finding_data(one) for one in notes]
+        return Answer([*text[:1], *notes, *text[1:]], data)
 
     def _solver(self) -> Solver:
         from tacit.forward.column_generation import ColumnGeneration
@@ -88,6 +103,19 @@ class Solve:
             given = self.temperature
             return SoftDual() if given is None else SoftDual(temperature=given)
         return OccupancyLP() if self.solver == "occupancy-lp" else ColumnGeneration()
+
+
+def _recovered(folder: Path, problem: Problem, *, cautious: bool) -> Objective:
+    """What the run in a folder found, to be solved in the world of the problem."""
+    from tacit.folders.runs import Run
+
+    recovery = Run.load(folder).recovery
+    world, own = (problem.mdp.states, problem.mdp.actions), recovery.solution.policy.shape
+    if world != own:
+        raise InvalidModel(
+            f"{folder} must speak of the states and actions of the problem, {world}; got {own}"
+        )
+    return recovery.cautious(problem.mdp) if cautious else recovery.objective
 
 
 def _proof(error: Infeasible, problem: Problem) -> str:

@@ -100,6 +100,10 @@ class Expectations:
         parts = zip(self.means, reached, sampling, self.truncation, strict=True)
         return np.array([(np.abs(m - r) + s + t).max() for m, r, s, t in parts])
 
+    def spending(self, features: Features) -> Spending | None:
+        """What these trajectories spend of the cost features."""
+        return Spending.of_data(features, self)
+
     def gap(self, reached: Blocks) -> float:
         """How far a policy's feature expectations `reached` are from these.
 
@@ -178,6 +182,47 @@ def pull_back(features: Features, visitation: np.ndarray) -> Blocks:
         visits @ table if table.ndim == 2 else np.tensordot(visitation, table, 2)
         for table in (features.reward, *features.costs)
     )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Spending:
+    """What a demonstrator spends of each cost feature and how it prices them, with the errors.
+
+    Attributes:
+        maps: one [S, D_k] or [S, A, D_k] feature map per constraint.
+        means: one [D_k] per constraint: expected discounted sums of its features.
+        errors: one [D_k] per constraint: standard errors of these; NaN where they are not known.
+        prices: one [D_k + 1] per constraint: the coefficients of its features, in units of the
+            noise, and what they charge for the means; NaN where the demonstrator has no noise.
+        covariances: one [D_k + 1, D_k + 1] per constraint, of the prices; NaN where not known.
+    """
+
+    maps: Blocks
+    means: Blocks
+    errors: Blocks
+    prices: Blocks
+    covariances: Blocks
+
+    @classmethod
+    def of_data(cls, features: Features, seen: Expectations | None) -> Spending | None:
+        """That of the trajectories, without prices; None where none begins at the start."""
+        if seen is None:
+            return None
+        # What is missing of trajectories that were cut off makes sums smaller, unless it pays.
+        least = tuple(
+            mean - np.where(_flat(table).min(axis=0) < 0, cut, 0.0)
+            for table, mean, cut in zip(
+                features.costs, seen.costs, seen.truncation[1:], strict=True
+            )
+        )
+        sizes = [len(mean) + 1 for mean in least]
+        return cls(
+            maps=features.costs,
+            means=least,
+            errors=seen.standard_errors[1:],
+            prices=tuple(np.full(size, np.nan) for size in sizes),
+            covariances=tuple(np.full((size, size), np.nan) for size in sizes),
+        )
 
 
 def check_task(

@@ -199,3 +199,13 @@ def unmeasured(
         limits=np.full(size, np.nan),
         absence=absence,
     )
+
+
+def akaike(parameters: Parameters, log_likelihood: float) -> float:
+    """Akaike's criterion, smaller is better: 2 * coefficients - 2 * log-likelihood."""
+    return 2.0 * parameters.degrees - 2.0 * log_likelihood
+
+
+def schwarz(parameters: Parameters, log_likelihood: float, steps: int) -> float:
+    """Schwarz's criterion, smaller is better: coefficients * log(steps) - 2 * log-likelihood."""
+    return parameters.degrees * float(np.log(max(steps, 1))) - 2.0 * log_likelihood

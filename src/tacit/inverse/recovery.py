@@ -12,16 +12,18 @@ import numpy as np
 
 from tacit.errors import NotConverged
 from tacit.forward.solution import Solution
-from tacit.inverse.expectations import Blocks, Expectations
+from tacit.inverse.expectations import Blocks, Expectations, Spending
 from tacit.inverse.goodness import Goodness, untested
-from tacit.inverse.identification import Identification, unmeasured
-from tacit.inverse.parameters import Parameters, coefficient_names
+from tacit.inverse.identification import Identification, akaike, schwarz, unmeasured
+from tacit.inverse.parameters import CONFIDENCE, Parameters, coefficient_names
 from tacit.model.objective import Objective
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from tacit.inverse.caution import Caution
+    from tacit.model.mdp import MDP
     from tacit.model.names import Layout
 
 NO_PARAMETERS = unmeasured((), (), lower=0.0, absence="not set")
@@ -137,16 +139,6 @@ class History:
         return max((len(np.asarray(column)) for column in self.columns.values()), default=0)
 
 
-def akaike(parameters: Parameters, log_likelihood: float) -> float:
-    """Akaike's criterion, smaller is better: 2 * coefficients - 2 * log-likelihood."""
-    return 2.0 * parameters.degrees - 2.0 * log_likelihood
-
-
-def schwarz(parameters: Parameters, log_likelihood: float, steps: int) -> float:
-    """Schwarz's criterion, smaller is better: coefficients * log(steps) - 2 * log-likelihood."""
-    return parameters.degrees * float(np.log(max(steps, 1))) - 2.0 * log_likelihood
-
-
 @dataclass(frozen=True)
 class Lapses:
     """The share of steps taken at random, whatever was wanted.
@@ -214,6 +206,7 @@ class Recovery:
         undecided: what no demonstration does, and may or may not be forbidden.
         available: [S, A] bool, the actions of the world without what is forbidden, that of
             `solution`; None where no hard constraint was sought.
+        spending: what the demonstrator spends of each cost feature; None where that is not known.
     """
 
     reward_weights: np.ndarray
@@ -239,6 +232,7 @@ class Recovery:
     forbidden: tuple[HardConstraint, ...] = ()
     undecided: tuple[HardConstraint, ...] = ()
     available: np.ndarray | None = None
+    spending: Spending | None = None
 
     def __post_init__(self) -> None:
         for name in ("reward_weights", "multipliers", "budgets"):
@@ -284,6 +278,15 @@ class Recovery:
         return (1.0 - self.lapses.share) * policy + self.lapses.share * there / there.sum(
             axis=1, keepdims=True
         ).clip(1)
+
+    def cautious(self, mdp: MDP | None = None, *, confidence: float = CONFIDENCE) -> Caution:
+        """The `Objective` that allows only what every objective the data leave possible allows.
+
+        In the world given, if any, what that costs is measured, and no more asked than can be met.
+        """
+        from tacit.inverse.caution import cautious
+
+        return cautious(self, mdp, confidence=confidence)
 
     def summary(self) -> str:
         """The page a person reads first, as plain text."""

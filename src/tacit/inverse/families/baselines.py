@@ -16,7 +16,7 @@ from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Status, conclude
-from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
+from tacit.inverse.expectations import Spending, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, data_findings
 from tacit.inverse.goodness import action_log_likelihoods
 from tacit.inverse.identification import unidentified
@@ -231,6 +231,7 @@ def _with_features(
         certificate=certificate,
         reward_names=features.reward_names,
         cost_names=features.cost_names,
+        spending=Spending.of_data(features, seen) if found.spending is None else found.spending,
     )
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.forward.policies import visitation
-from tacit.inverse.expectations import expectations_from_start, pull_back
+from tacit.inverse.expectations import Spending, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, chance, data_findings, feature_findings
 from tacit.inverse.goodness import action_log_likelihoods
-from tacit.inverse.identification import Identification
+from tacit.inverse.identification import Identification, akaike, schwarz
 from tacit.inverse.joint.inference import Pooled, numbers_of, parameters_of, pooled, together
 from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import RESCUE, expert_solution
@@ -27,8 +27,6 @@ from tacit.inverse.recovery import (
     Recovery,
     RecoveryCertificate,
     RecoveryStatus,
-    akaike,
-    schwarz,
     status_of,
     worst_of,
 )
@@ -217,6 +215,7 @@ def _recovery(
         log_likelihood=likely,
         null_log_likelihood=null,
         observed_steps=int(steps[e].counts.sum()),
+        spending=Spending.of_data(task.features, seen),
     )
 
 

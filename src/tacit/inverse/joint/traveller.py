@@ -212,6 +212,7 @@ class TripsRecovery(Recovery):
         undecided: what no demonstration does, and may or may not be forbidden.
         available: [S, A] bool, the actions of the world without what is forbidden; None where no
             hard constraint was sought.
+        spending: what the demonstrator spends of each cost feature; None: trips do not say.
         network: the model of the trips.
         features: what reward and costs are made of.
         discount: of the trips.

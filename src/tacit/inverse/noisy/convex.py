@@ -13,7 +13,13 @@ import numpy as np
 
 from tacit.data.observed import Observed, counts_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back
+from tacit.inverse.expectations import (
+    Expectations,
+    Spending,
+    check_task,
+    expectations_from_start,
+    pull_back,
+)
 from tacit.inverse.findings import LEVEL, Finding, Kind, data_findings, feature_findings
 from tacit.inverse.goodness import action_log_likelihoods, untested
 from tacit.inverse.identification import unidentified
@@ -165,6 +171,7 @@ class Convex:
             null_log_likelihood=null,
             observed_steps=int(counts.sum()),
             goodness=goodness,
+            spending=Spending.of_data(features, seen),
         )
         return delivered(recovery, throw)
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from tacit.data.observed import Observed
 from tacit.forward.policies import visitation
+from tacit.inverse.expectations import Expectations, Spending, pull_back
 from tacit.inverse.noisy.boltzmann import Fit, rescued
-from tacit.inverse.noisy.coordinates import Split, split
+from tacit.inverse.noisy.coordinates import Coordinates, Split, split
 from tacit.inverse.noisy.inference import (
     Errors,
     advantages,
@@ -21,6 +22,7 @@ from tacit.inverse.noisy.inference import (
 )
 from tacit.inverse.noisy.steps import Steps, curvature
 from tacit.model.ends import outside_policy
+from tacit.model.objective import Features
 
 # Likelihood (nats) that doubling all parameters must cost, or the expert looks deterministic.
 VISIBLE = 1e-3
@@ -39,6 +41,7 @@ class Evidence:
         outer: [D, D] sum over all steps of score times score.
         free: [D] bool, the parameters that no bound holds for certain.
         reached: [S, A] discounted visitation of its policy.
+        reaction: [D, D] derivative of its scaled, signed feature sums in the parameters.
         limits: [D] lower limits of forbidden costs, NaN elsewhere.
         boundless: whether the likelihood has no maximum, so that a ridge was taken.
         robust: whether the model does not fit, so that errors are about its best approximation and
@@ -53,6 +56,7 @@ class Evidence:
     outer: np.ndarray
     free: np.ndarray
     reached: np.ndarray
+    reaction: np.ndarray
     limits: np.ndarray
     boundless: bool
     robust: bool = False
@@ -63,6 +67,36 @@ class Evidence:
         if self.boundless:
             return "the likelihood has no maximum: there are no standard errors"
         return "" if self.fitted.converged else "the search did not converge: there are none"
+
+    def spending(
+        self, space: Coordinates, features: Features, seen: Expectations | None
+    ) -> Spending | None:
+        """What the fitted demonstrator spends and how it prices that; `seen` is its data's own.
+
+        A price times what it is charged for is linear in the parameters but for what they do to
+        the spending: both move together, and their errors with them.
+        """
+        if self.absence:
+            return Spending.of_data(features, seen)
+        spread, theta = self.found.covariance, self.fitted.point.x / space.scales
+        means, errors, prices, covariances = [], [], [], []
+        for block, mean in zip(
+            space.blocks[1:], pull_back(features, self.reached)[1:], strict=True
+        ):
+            slopes = -self.reaction[block] * space.scales[block][:, None]
+            own = np.eye(space.size)[block] / space.scales
+            rows = np.concatenate([own, (theta[block] @ slopes + mean @ own)[None]])
+            means.append(mean)
+            errors.append(np.sqrt(np.maximum(np.diagonal(slopes @ spread @ slopes.T), 0.0)))
+            prices.append(np.append(theta[block], theta[block] @ mean))
+            covariances.append(rows @ spread @ rows.T)
+        return Spending(
+            maps=features.costs,
+            means=tuple(means),
+            errors=tuple(errors),
+            prices=tuple(prices),
+            covariances=tuple(covariances),
+        )
 
 
 def evidence_of(
@@ -96,6 +130,7 @@ def evidence_of(
         outer=information(scores, steps.counts, np.ones(mdp.states)),
         free=free,
         reached=reached,
+        reaction=reaction,
         limits=limits,
         boundless=boundless,
         robust=robust,

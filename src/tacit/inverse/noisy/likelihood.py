@@ -127,6 +127,7 @@ def report(
         goodness=goodness,
         forbidden=_never_incurred(steps, evidence, pulled=True),
         undecided=_never_incurred(steps, evidence, pulled=False),
+        spending=wide.spending(space, features, seen),
     )
 
 

@@ -18,7 +18,7 @@ from tacit.engine.progress import once
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solution import Status
-from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
+from tacit.inverse.expectations import Spending, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings, listed
 from tacit.inverse.goodness import STEPS, Goodness, Part, Worst
 from tacit.inverse.identification import unidentified
@@ -256,6 +256,7 @@ def _recovery(
         estimator=evidence.estimator,
         reward_names=evidence.features.reward_names,
         cost_names=evidence.features.cost_names,
+        spending=Spending.of_data(evidence.features, evidence.seen),
     )
 
 

@@ -255,6 +255,7 @@ def report(
         estimator=repr(rules),
         reward_names=features.reward_names,
         cost_names=features.cost_names,
+        spending=seen.spending(features),
     )
 
 

@@ -33,6 +33,7 @@ TITLES = {
     "discounts": "If the discount were another",
     "discount_profile": "If the discount were another",
     "groups": "Do the groups differ?",
+    "cautious": "What to deploy to be on the safe side?",
     "diagnose": "Which assumption do the demonstrations contradict?",
 }
 MEANING = {

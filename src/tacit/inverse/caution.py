@@ -1,0 +1,273 @@
+"""The objective to deploy: what it allows, every objective that the data leave possible allows.
+
+A constraint refuses more than its weights make of what the demonstrator spends: w . f <= w . e, f
+and e the expected discounted sums of its features, of a policy and of the demonstrator. What is
+known about it is a convex set of rows (w, w . e), and a policy that keeps the row at each corner of
+a polytope around that set keeps them all, under any dynamics, start or reward: only f depends on
+those. In a world that is known fewer rows do: the worst one for the best policy, again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tacit.errors import Infeasible, InvalidModel
+from tacit.forward.solution import Solution
+from tacit.forward.solve import solve
+from tacit.inverse.doubts import Doubt, Ellipsoid, Polytope, box_corners
+from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.optimal.gauge import Answers
+from tacit.inverse.parameters import CONFIDENCE
+from tacit.model.objective import Objective
+
+if TYPE_CHECKING:
+    from tacit.inverse.expectations import Spending
+    from tacit.inverse.recovery import Recovery
+    from tacit.model.mdp import MDP
+
+# Halvings of the search for the share of the doubt that can be met.
+HALVINGS = 7
+# Rows added in a known world at most, and what may be left of a violation, relative to the budget.
+CUTS, BROKEN = 100, 1e-7
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Caution(Objective):
+    """An objective that keeps within the budgets of every objective the data leave possible.
+
+    Each constraint has become several rows. Made for any world, all that is feasible for them is
+    feasible for the truth; made for one world, so is the best policy there.
+
+    Attributes:
+        reward: [S] or [S, A] gain of each state or action: the recovered one.
+        costs: [R, S] or [R, S, A] what each row charges.
+        budgets: [R] largest expected discounted cost allowed.
+        weights: one [D_k] per row, of the features of its constraint.
+        constraint: [R] number of the constraint that each row belongs to.
+        confidence: with which what is feasible is feasible for the truth.
+        share: of the doubt that is met: 1, or less where the world given allows no more.
+        value: expected discounted recovered reward of the best policy within it, in the world
+            given; NaN without one.
+        plain_value: the same without caution.
+        findings: what it rests on, and what it costs.
+    """
+
+    weights: tuple[np.ndarray, ...] = ()
+    constraint: np.ndarray = None  # pyright: ignore[reportAssignmentType]
+    confidence: float = CONFIDENCE
+    share: float = 1.0
+    value: float = np.nan
+    plain_value: float = np.nan
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def reward_lost(self) -> float:
+        """What caution costs: value of the best policy without it less that with it."""
+        return self.plain_value - self.value
+
+
+def cautious(recovery: Recovery, mdp: MDP | None, *, confidence: float = CONFIDENCE) -> Caution:
+    """The `Caution` of a recovery, for the world given or for any.
+
+    Args:
+        recovery: with what the demonstrator spends.
+        mdp: where it is to be used, if that is known: then what caution costs is measured there,
+            and where no policy can be as cautious, as much of the doubt is met as can be.
+        confidence: with which what is feasible is to be feasible for the truth.
+    """
+    if not 0.0 < confidence < 1.0:
+        raise InvalidModel(f"confidence must be in (0, 1); got {confidence}")
+    spending = recovery.spending
+    if spending is None or len(spending.maps) != len(recovery.multipliers):
+        raise InvalidModel(
+            "caution needs to know what the demonstrator spends of each cost feature; this "
+            "recovery does not say: recover from trajectories that begin at the start"
+        )
+    doubts, findings = [], []
+    for k in range(len(spending.maps)):
+        doubt, told = _doubt(recovery, spending, k, confidence)
+        doubts.append(doubt)
+        findings += told
+    if mdp is not None:
+        return _in_world(recovery, doubts, findings, mdp, confidence)
+    rows = tuple(doubt.corners() for doubt in doubts)
+    return _objective(recovery, rows, findings=findings, confidence=confidence)
+
+
+def _objective(
+    recovery: Recovery,
+    blocks: Sequence[np.ndarray],
+    *,
+    findings: Sequence[Finding] = (),
+    **numbers: float,
+) -> Caution:
+    """The `Caution` of these rows, one [R_k, D_k + 1] per constraint, and its fields `numbers`."""
+    weights, budgets, tables, owners = [], [], [], []
+    for k, (rows, table) in enumerate(zip(blocks, _maps(recovery), strict=True)):
+        for row in rows:
+            size = float(np.abs(row[:-1]).sum()) or 1.0
+            weights.append(row[:-1] / size)
+            budgets.append(float(row[-1]) / size)
+            tables.append(table @ weights[-1])
+            owners.append(k)
+    states, actions = recovery.solution.policy.shape
+    if any(table.ndim == 2 for table in tables):  # mixed state and state-action costs
+        tables = [t if t.ndim == 2 else np.repeat(t[:, None], actions, axis=1) for t in tables]
+    return Caution(
+        reward=recovery.objective.reward,
+        costs=np.stack(tables) if tables else np.zeros((0, states)),
+        budgets=np.array(budgets),
+        weights=tuple(weights),
+        constraint=np.array(owners, dtype=int),
+        findings=tuple(findings),
+        **numbers,
+    )
+
+
+def _maps(recovery: Recovery) -> tuple[np.ndarray, ...]:
+    return () if recovery.spending is None else recovery.spending.maps
+
+
+def _in_world(
+    recovery: Recovery,
+    doubts: Sequence[Doubt],
+    findings: list[Finding],
+    mdp: MDP,
+    confidence: float,
+) -> Caution:
+    """The `Caution` that some policy of this world keeps, with what it costs there."""
+    try:
+        plain = solve(mdp, recovery.objective).value
+    except Infeasible:
+        plain = np.nan
+    share, best = 1.0, _cut(recovery, doubts, mdp, 1.0)
+    if best is None:
+        share, high = 0.0, 1.0
+        best = _cut(recovery, doubts, mdp, 0.0)
+        assert best is not None
+        for _ in range(HALVINGS):
+            middle = 0.5 * (share + high)
+            found = _cut(recovery, doubts, mdp, middle)
+            if found is None:
+                high = middle
+            else:
+                share, best = middle, found
+        said = (
+            f"No policy of this world is as cautious as that: {share:.0%} of the doubt about "
+            "weights and spending is met, and the confidence is less than asked for."
+        )
+        findings = [Finding(said, Kind.UNATTAINABLE, number=share), *findings]
+    rows, solution = best
+    lost = float(plain - solution.value)
+    if np.isfinite(lost):
+        size = f" ({lost / abs(plain):.1%} of it)" if plain != 0 else ""
+        said = (
+            f"Caution costs {lost:.4g}{size} of the recovered reward that the best policy within "
+            f"the recovered budgets has, {plain:.4g}."
+        )
+        findings = [*findings, Finding(said, Kind.NOTE, number=lost)]
+    return _objective(
+        recovery,
+        rows,
+        findings=findings,
+        confidence=confidence,
+        share=share,
+        value=solution.value,
+        plain_value=plain,
+    )
+
+
+def _cut(
+    recovery: Recovery, doubts: Sequence[Doubt], mdp: MDP, share: float
+) -> tuple[tuple[np.ndarray, ...], Solution] | None:
+    """Rows that meet a share of the doubts, and the best policy within them; None without one.
+
+    Without any doubt, `Infeasible` with its proof.
+    """
+    blocks = tuple(doubt.centre() for doubt in doubts)
+    for _ in range(CUTS):
+        try:
+            solution = solve(mdp, _objective(recovery, blocks))
+        except Infeasible:
+            if share == 0.0:
+                raise
+            return None
+        broken, found = False, []
+        for doubt, table, rows in zip(doubts, _maps(recovery), blocks, strict=True):
+            visits = solution.visitation if table.ndim == 3 else solution.visitation.sum(axis=1)
+            spent = np.tensordot(visits, table, visits.ndim)
+            row = doubt.worst(spent, share)
+            scale = float(np.abs(row[:-1]) @ np.abs(spent)) + abs(float(row[-1]))
+            if np.isfinite(scale) and row[:-1] @ spent - row[-1] > BROKEN * scale:
+                rows, broken = np.concatenate([rows, row[None]]), True
+            found.append(rows)
+        blocks = tuple(found)
+        if not broken:
+            break
+    return blocks, solution
+
+
+def _doubt(
+    recovery: Recovery, spending: Spending, k: int, confidence: float
+) -> tuple[Doubt, list[Finding]]:
+    """What is known about constraint k, and what that rests on."""
+    from scipy.stats import chi2, norm
+
+    weights, ends = recovery.cost_weights[k], recovery.identification.cost_intervals[k]
+    means, errors, size = spending.means[k], spending.errors[k], len(spending.means[k])
+    risk = (1.0 - confidence) / len(spending.maps)
+    known = np.isfinite(weights).all()
+    point, spread = spending.prices[k], spending.covariances[k]
+    if known and np.isfinite(spread).all() and np.isfinite(ends).all():
+        values, vectors = np.linalg.eigh(spread)
+        shown = values > 1e-12 * max(float(values.max()), 1e-300)
+        axes = vectors[:, shown] * np.sqrt(values[shown]) * _widening(recovery, spending, k)
+        # Of a row only its direction matters: one degree of freedom less than it has numbers.
+        radius = float(np.sqrt(chi2.isf(risk, size)))
+        place, *_ = np.linalg.lstsq(axes, point, rcond=None)
+        if np.linalg.norm(place) > radius or not np.allclose(
+            axes @ place, point, rtol=1e-6, atol=0
+        ):
+            return Ellipsoid(point, axes, radius), []
+    findings = []
+    answer, asked = recovery.identification.answer, None
+    # An explanation without the constraint says nothing about its weights.
+    if isinstance(answer, Answers) and recovery.identification.multiplier_intervals[k, 0] > 0:
+        asked = answer.questions
+    if asked is not None and known:
+        corners = box_corners(ends.clip(0.0, 1.0)) if size > 1 else np.eye(1)
+    else:
+        asked, corners = None, np.eye(size)
+        kind = Kind.NOT_IDENTIFIED if known else Kind.INACTIVE
+        said = (
+            f"Constraint {k} may have any weights: of each of its features no more is allowed than "
+            "the demonstrator spends."
+        )
+        findings.append(Finding(said, kind, constraint=k))
+        weights = np.full(size, np.nan)
+    if not np.isfinite(errors).all():
+        said = (
+            f"How far the spending on constraint {k} is off by chance is not known: it is taken as "
+            "it was seen."
+        )
+        findings.append(Finding(said, Kind.ERRORS, constraint=k))
+    margins = float(norm.isf(risk / size)) * np.nan_to_num(errors)
+    near = np.append(weights, recovery.budgets[k])
+    units = np.abs(spending.maps[k]).reshape(-1, size).max(axis=0)
+    return Polytope(near, corners, means, margins, units, asked, k + 1), findings
+
+
+def _widening(recovery: Recovery, spending: Spending, k: int) -> float:
+    """By what the budget's standard error is larger than the errors of the prices make it, from 1.
+
+    It is where estimated dynamics or resampled trajectories were taken into account later.
+    """
+    point, spread, budget = spending.prices[k], spending.covariances[k], recovery.budgets[k]
+    slope = np.append(np.full(len(point) - 1, -budget), 1.0) / max(point[:-1].sum(), 1e-300)
+    own = float(np.sqrt(max(slope @ spread @ slope, 0.0)))
+    told = float(recovery.identification.budget_standard_errors[k])
+    return max(1.0, told / own) if np.isfinite([told, own]).all() and own > 0.0 else 1.0
