@@ -258,7 +258,16 @@ def _doubt(
     margins = float(norm.isf(risk / size)) * np.nan_to_num(errors)
     near = np.append(weights, recovery.budgets[k])
     units = np.abs(spending.maps[k]).reshape(-1, size).max(axis=0)
-    return Polytope(near, corners, means, margins, units, asked, k + 1), findings
+    found = Polytope(
+        point=near,
+        vertices=corners,
+        means=means,
+        margins=margins,
+        units=units,
+        questions=asked,
+        block=k + 1,
+    )
+    return found, findings
 
 
 def _widening(recovery: Recovery, spending: Spending, k: int) -> float:

@@ -56,7 +56,7 @@ class Ellipsoid:
         return self.point + share * self.radius * (self.axes @ pull / size if size > 0 else 0.0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Polytope:
     """Weights are mixtures of corners, and what the demonstrator spends is within its errors.
 
