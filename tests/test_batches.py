@@ -10,8 +10,8 @@ import pytest
 import tacit
 from tacit.engine.backends.linear_systems import eliminated
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.inverse.batches import search
-from tacit.inverse.batches import search as spread
+from tacit.inverse import lockstep as search
+from tacit.inverse import lockstep as spread
 from tacit.inverse.expectations import expectations
 
 # The same search on the same numbers: what differs is the order of a few sums.

@@ -21,7 +21,7 @@ from gates import Gate, Gated, gated_tally
 from tacit import many
 from tacit.data import observed
 from tacit.engine.process import each
-from tacit.inverse.batches import search as spread
+from tacit.inverse import lockstep as spread
 from tacit.studies import reproduce as studies
 from tacit.studies.records import Settings
 

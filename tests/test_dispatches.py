@@ -14,7 +14,7 @@ from tacit.data.observed import tally_of
 from tacit.engine import newton_search, smooth_dual
 from tacit.engine.backends import backend_of
 from tacit.forward import pricing
-from tacit.inverse.batches import search as batches
+from tacit.inverse import lockstep as batches
 from tacit.inverse.noisy.boltzmann import fit
 from tacit.inverse.noisy.coordinates import coordinates
 

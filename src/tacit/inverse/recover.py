@@ -193,7 +193,7 @@ def recover(
             )
         return recover_sharded(mdp, features, demonstrations, estimator=estimator, throw=throw)
     if bootstrap != 0:
-        from tacit.inverse.batches.bootstrap import check_replicates
+        from tacit.inverse.bootstrap import check_replicates
 
         check_replicates(bootstrap)  # now: the recovery itself may take an hour
     with watching(callbacks) if callbacks else nullcontext():
@@ -277,7 +277,7 @@ def _resample(
     callbacks: Sequence[Callback],
 ) -> Recovery:
     """The recovery, with intervals from so many resampled sets of trajectories."""
-    from tacit.inverse.batches.bootstrap import bootstrap
+    from tacit.inverse.bootstrap import bootstrap
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.likelihood import Likelihood
 

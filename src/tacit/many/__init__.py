@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from tacit.engine.process import each
 from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidModel
-from tacit.inverse.batches.recover_many import Batch, recover_many
+from tacit.inverse.batch import Batch, recover_many
 from tacit.inverse.joint.tasks import Task
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery

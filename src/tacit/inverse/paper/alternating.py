@@ -17,12 +17,7 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solution import Solution, Status
 from tacit.forward.solve import Solver
-from tacit.inverse.expectations import (
-    Expectations,
-    check_task,
-    expectations_from_start,
-    pull_back,
-)
+from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
 from tacit.inverse.identification import unidentified
 from tacit.inverse.paper.projections import price_scale, visits_of, within_bands, yardsticks

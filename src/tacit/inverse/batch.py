@@ -1,4 +1,4 @@
-"""The answer of many recoveries, as arrays."""
+"""Many recoveries of one shape in one call, `recover_many`, and their answers as arrays."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tacit.engine.backends import Array, Backend, backend_of
 from tacit.engine.progress import Callback, Event
 from tacit.engine.smooth_dual import Dual
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.inverse.batches.search import Found, Start, search_many, search_some
 from tacit.inverse.expectations import check_task
 from tacit.inverse.goodness import random_loss
+from tacit.inverse.lockstep import Found, Start, search_many, search_some
 from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, finite_start, over_an_episode
 from tacit.inverse.noisy.convex import VISIBLE, Convex
 from tacit.inverse.noisy.coordinates import Coordinates, coordinates

@@ -13,9 +13,9 @@ from tacit.data.tally import known_rest
 from tacit.engine.backends import backend_of
 from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.inverse.batches.recover_many import Batch, Estimator, finished, posed
-from tacit.inverse.batches.search import search_many
+from tacit.inverse.batch import Batch, Estimator, finished, posed
 from tacit.inverse.expectations import check_task
+from tacit.inverse.lockstep import search_many
 from tacit.inverse.noisy.coordinates import Coordinates, coordinates
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recovery import Recovery

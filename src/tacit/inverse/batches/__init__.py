@@ -1,1 +1,0 @@
-"""Many recoveries in one call: the same compiled search over a batch, and resampling with it."""
