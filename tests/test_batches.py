@@ -10,8 +10,7 @@ import pytest
 import tacit
 from tacit.engine.backends.linear_systems import eliminated
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.inverse import lockstep as search
-from tacit.inverse import lockstep as spread
+from tacit.inverse import lockstep
 from tacit.inverse.expectations import expectations
 
 # The same search on the same numbers: what differs is the order of a few sums.
@@ -104,7 +103,7 @@ def test_experts_without_noise_are_marked_and_held(world, many):
 
 def test_one_accelerated_lockstep_gives_the_same(world, many, monkeypatch):
     alone = tacit.many.recover_many(world.mdp, world.features, many, estimator=tacit.Convex())
-    monkeypatch.setattr(search, "_accelerated", lambda: True)
+    monkeypatch.setattr(lockstep, "_accelerated", lambda: True)
     together = tacit.many.recover_many(world.mdp, world.features, many, estimator=tacit.Convex())
     # Elimination without pivoting instead of LAPACK: rounding, times the condition of the fit.
     np.testing.assert_allclose(together.parameters, alone.parameters, rtol=1e-6, atol=1e-7)
@@ -125,8 +124,8 @@ def test_elimination_without_pivoting_solves_chains(world):
 
 def test_a_small_batch_is_one_compiled_call(world, monkeypatch):
     calls = []
-    inner = search._searched
-    monkeypatch.setattr(search, "_searched", lambda *a, **k: calls.append(1) or inner(*a, **k))
+    inner = lockstep._searched
+    monkeypatch.setattr(lockstep, "_searched", lambda *a, **k: calls.append(1) or inner(*a, **k))
     seen = [walks(world, trajectories=100, steps=500, seed=seed) for seed in range(3)]
     tacit.many.recover_many(world.mdp, world.features, seen, estimator=tacit.Convex())
     assert len(calls) == 1
@@ -166,7 +165,7 @@ def test_processes_share_a_batch_if_joblib_is_told_so(world, many, monkeypatch):
     mdps, features = [world.mdp, other.mdp, world.mdp], [world.features] * 3
     told = []
     here = tacit.many.recover_many(mdps, features, many[:3], estimator=tacit.Convex())
-    monkeypatch.setattr(spread, "PIECES", 2)
+    monkeypatch.setattr(lockstep, "PIECES", 2)
     with joblib.parallel_config(n_jobs=2):
         there = tacit.many.recover_many(
             mdps, features, many[:3], callbacks=[told.append], estimator=tacit.Convex()

@@ -21,7 +21,7 @@ from gates import Gate, Gated, gated_tally
 from tacit import many
 from tacit.data import observed
 from tacit.engine.process import each
-from tacit.inverse import lockstep as spread
+from tacit.inverse import lockstep
 from tacit.studies import reproduce as studies
 from tacit.studies.records import Settings
 
@@ -157,7 +157,7 @@ def test_files_are_recovered_from_the_same_on_a_cluster(tasks, tmp_path, client)
 
 def test_trajectories_are_resampled_the_same_on_a_cluster(tasks, client, monkeypatch):
     where = []
-    monkeypatch.setattr(spread, "each", lambda *a: (where.append(1), each(*a))[1])
+    monkeypatch.setattr(lockstep, "each", lambda *a: (where.append(1), each(*a))[1])
     task = tasks[0]
     settings = {"estimator": tacit.Convex(), "bootstrap": 30}
     here = tacit.recover(task.mdp, task.features, task.demonstrations, **settings)

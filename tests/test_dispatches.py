@@ -14,7 +14,7 @@ from tacit.data.observed import tally_of
 from tacit.engine import newton_search, smooth_dual
 from tacit.engine.backends import backend_of
 from tacit.forward import pricing
-from tacit.inverse import lockstep as batches
+from tacit.inverse import lockstep
 from tacit.inverse.noisy.boltzmann import fit
 from tacit.inverse.noisy.coordinates import coordinates
 
@@ -25,8 +25,8 @@ DOORS = [
     (newton_search, "advance"),
     (smooth_dual, "point_at"),
     (smooth_dual, "loss_at"),
-    (batches, "_searched"),
-    (batches, "_search_one"),
+    (lockstep, "_searched"),
+    (lockstep, "_search_one"),
 ]
 
 
