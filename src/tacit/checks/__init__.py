@@ -6,10 +6,11 @@ from tacit.checks.dynamics import DynamicsUncertainty, dynamics_uncertainty
 from tacit.checks.fits import TrajectoryFits, trajectory_fits
 from tacit.checks.groups import EqualWeightsTest, equal_weights_test
 from tacit.checks.held_out import Holdout, holdout
-from tacit.checks.prices import PriceCurve, price_curve
+from tacit.checks.prices import BudgetSweep, PriceCurve, budget_sweep, price_curve
 
 __all__ = [
     "Alternative",
+    "BudgetSweep",
     "Diagnosis",
     "DiscountProfile",
     "DynamicsUncertainty",
@@ -17,6 +18,7 @@ __all__ = [
     "Holdout",
     "PriceCurve",
     "TrajectoryFits",
+    "budget_sweep",
     "diagnose",
     "discount_profile",
     "dynamics_uncertainty",

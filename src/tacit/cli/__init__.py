@@ -23,7 +23,7 @@ from tacit import __version__
 from tacit.cli.check import Check
 from tacit.cli.compare import Compare
 from tacit.cli.recover import Recover
-from tacit.cli.report import Report
+from tacit.cli.report import Figures, Report
 from tacit.cli.reproduce import Reproduce
 from tacit.cli.signals import CODES, Terminated, end_at_once
 from tacit.cli.simulate import Simulate
@@ -69,6 +69,7 @@ COMMANDS: dict[str, type[Command]] = {
     "solve": Solve,
     "recover": Recover,
     "report": Report,
+    "figures": Figures,
     "compare": Compare,
     "reproduce": Reproduce,
 }

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tacit.inverse.recover import Estimator
     from tacit.inverse.recovery import Recovery
 
+# Numbers that a page to play with may hold, and budgets that are tried at most and at least.
+MOST_PLAYED, POINTS = 60_000, (21, 11, 7)
 # Draws of estimated transitions, and the number of state-action pairs up to which they cost little.
 DRAWS, SMALL = 20, 5000
 
@@ -160,6 +162,9 @@ def further_results(
     if arguments.cautious:
         asked["cautious"] = lambda: _caution(recovery, problem)
 
+    if swept := _swept(problem, recovery):
+        asked["budgets"] = lambda: _sweeps(problem, recovery, swept)
+
     def compute(name: str) -> object:
         with unwatched():
             return plain(asked[name](), arrays=True)
@@ -211,4 +216,38 @@ def _caution(recovery: Recovery, problem: Problem) -> dict[str, object]:
         "value": found.value,
         "plain_value": found.plain_value,
         "reward_lost": found.reward_lost,
+    }
+
+
+def _swept(problem: Problem, recovery: Recovery) -> dict[int, int]:
+    """Constraint -> budgets to try, of those that hold the demonstrator back; few in large worlds.
+
+    Nothing where the world is too large, or where no cost is known.
+    """
+    import numpy as np
+
+    mdp = problem.mdp
+    known = [
+        k
+        for k, weights in enumerate(recovery.cost_weights)
+        if np.isfinite(weights).all() and recovery.multipliers[k] > 0
+    ]
+    numbers = mdp.states * (3 * mdp.actions + 1) * max(1, len(known))
+    points = next((n for n in POINTS if n * numbers <= MOST_PLAYED), 0)
+    small = mdp.states * mdp.actions <= SMALL
+    return dict.fromkeys(known, points) if points and small else {}
+
+
+def _sweeps(problem: Problem, recovery: Recovery, swept: dict[int, int]) -> dict[str, object]:
+    """Constraint, as text -> what is done as its budget moves."""
+    from tacit.checks import budget_sweep
+    from tacit.forward.column_generation import ColumnGeneration
+    from tacit.forward.soft_dual import SoftDual
+
+    noise = recovery.solution.temperature
+    solver = SoftDual(temperature=noise) if noise > 0 else ColumnGeneration()
+    mdp, objective = problem.mdp, recovery.objective
+    return {
+        str(k): budget_sweep(mdp, objective, constraint=k, points=points, solver=solver)
+        for k, points in swept.items()
     }

@@ -371,7 +371,7 @@ def _answer(arguments: Recover, run: Run, report: object) -> Answer:
         },
         "data": run.data,
         "notes": run.notes,
-        "extras": run.extras,
+        "extras": {name: one for name, one in run.extras.items() if name != "budgets"},
     }
     unfit = arguments.strict and not goodness.adequate
     code = NOT_CONVERGED if unfit or recovery.status.name == "NOT_CONVERGED" else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -101,6 +102,7 @@ def _environment() -> Environment:
         "base64": lambda image: base64.b64encode(image).decode("ascii"),
         "cell_class": _cell_class,
         "inline": inline,
+        "json": lambda value: json.dumps(value, separators=(",", ":"), allow_nan=False),
         "kind": lambda value: type(value).__name__,
         "lines": lambda texts: "\n".join(" ".join(str(text).split()) for text in texts),
         "short": lambda value, power: short(value * 10.0**-power if power and value else value),

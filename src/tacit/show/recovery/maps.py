@@ -125,15 +125,19 @@ class MapGrid:
 
 
 def forest(named: NamedRecovery) -> list[Block]:
-    """The picture of every weight with its interval; nothing where no weight is known."""
-    from tacit.show.plot import weights
+    """Every weight and every price with its interval; nothing where no weight is known."""
+    from tacit.show.plot import prices, weights
 
     if not np.isfinite(named.recovery.reward_weights).all() and not any(named.identified):
         return []
     figure = figure_of(weights(named.recovery))
     count = len(named.recovery.reward_weights)
     alt = f"The {count} weights of the reward, and those of the costs, each with its interval."
-    return [Picture(svg(figure), alt, name="weights")]
+    pictures = [Picture(svg(figure), alt, name="weights")]
+    if named.constraints:
+        alt = f"The prices of {named.constraints} budgets, each with its interval."
+        pictures.append(Picture(svg(figure_of(prices(named.recovery))), alt, name="prices"))
+    return [Gallery(pictures)]
 
 
 def map_gallery(named: NamedRecovery) -> Gallery:

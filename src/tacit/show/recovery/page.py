@@ -29,6 +29,7 @@ from tacit.show.document import (
 from tacit.show.recovery.checks import answers, cell, check_sections, history_picture, words
 from tacit.show.recovery.headlines import NAMED, capital, headlines
 from tacit.show.recovery.maps import MapGrid, action_maps, forest, map_gallery
+from tacit.show.recovery.play import SWEEPS, play_sections
 from tacit.show.recovery.quantities import (
     NamedRecovery,
     state_bars,
@@ -70,7 +71,8 @@ def recovery_document(run: Run) -> Document:
         _world_section(named),
         _state_section(named),
         Section("Weights, budgets and prices", [*forest(named), *weight_tables(named)], WEIGHTS),
-        *check_sections(run.extras),
+        *play_sections(named, run.extras),
+        *check_sections({name: one for name, one in run.extras.items() if name != SWEEPS}),
         guarantee_section(run),
         Section("Convergence", convergence_blocks(named)),
         data_section(run),

@@ -39,6 +39,136 @@ document.addEventListener("DOMContentLoaded", () => {
     update();
   }
 
+  for (const play of document.querySelectorAll(".play")) {
+    const data = JSON.parse(play.dataset.play), actions = data.actions.length;
+    const sliders = [...play.querySelectorAll("input[type=range]")];
+    const ticks = [...play.querySelectorAll("input[type=checkbox]")];
+    const stage = play.querySelector(".stage"), why = play.querySelector(".why");
+    const make = (tag, marks = {}, parent = null) => {
+      const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+      for (const [k, v] of Object.entries(marks)) made.setAttribute(k, v);
+      if (parent) parent.append(made);
+      return made;
+    };
+    const percent = (share) => share >= 0.1 ? `${Math.round(100 * share)} %` : `${(100 * share).toFixed(1)} %`;
+    const signed = (x) => `${x < 0 ? "\u2212" : "+"}${Math.abs(x).toPrecision(2)}`;
+    let moved = 0, cursor = data.order[0];
+    const point = () => data.sweeps[moved].points[Number(sliders[moved].value)];
+
+    const explain = () => {
+      const now = point(), from = cursor * actions;
+      const taken = data.actions.map((name, a) => [now.policy[from + a] / 1000, a, name])
+        .filter(([share]) => share > 0.01).sort((x, y) => y[0] - x[0]);
+      const words = taken.slice(0, 4).map(([share, a, name]) => {
+        const [worth, burden] = [now.worth[from + a], now.burden[from + a]];
+        const cost = Math.abs(burden) < 1e-9 ? "" : `, costs ${signed(burden)} at its price`;
+        return `${name} ${percent(share)} (earns ${signed(worth)}${cost})`;
+      });
+      why.textContent = `${data.states[cursor]}, ${percent(now.visits[cursor] / 10000)} of its time: `
+        + (words.length ? `${words.join("; ")}. Compared with what it does there on average.` : "an end: nothing is done.");
+    };
+
+    let redraw;
+    if (data.rows) {
+      const [rows, columns] = [data.rows, data.columns];
+      const svg = make("svg", { viewBox: `-0.05 -0.05 ${columns + 0.1} ${rows + 0.1}`, tabindex: 0, role: "img" }, stage);
+      const places = [], arrows = [];
+      for (let s = 0; s < rows * columns; s++) {
+        const [y, x] = [Math.floor(s / columns), s % columns];
+        places.push(make("rect", { class: "place", x, y, width: 1, height: 1 }, svg));
+        arrows.push(make("g", { class: "arrow", transform: `translate(${x + 0.5} ${y + 0.5})` }, svg));
+      }
+      const here = make("rect", { class: "here", width: 1, height: 1 }, svg);
+      const at = (s) => {
+        cursor = s;
+        here.setAttribute("x", s % columns);
+        here.setAttribute("y", Math.floor(s / columns));
+        explain();
+      };
+      redraw = () => {
+        const now = point(), most = Math.max(...now.visits, 1);
+        places.forEach((place, s) => {
+          const share = Math.round(75 * Math.sqrt(now.visits[s] / most));
+          place.style.fill = `color-mix(in srgb, var(--accent) ${share}%, var(--cell))`;
+          arrows[s].replaceChildren();
+          data.directions.forEach(([down, right], a) => {
+            const length = 0.44 * now.policy[s * actions + a] / 1000;
+            if (length < 0.01) return;
+            if (!down && !right) { make("circle", { class: "head", r: 0.15 * length / 0.44 }, arrows[s]); return; }
+            const norm = Math.hypot(down, right), [x, y] = [right / norm, down / norm];
+            const head = Math.min(0.13, 0.6 * length), neck = length - head;
+            make("path", { d: `M0 0L${x * neck} ${y * neck}` }, arrows[s]);
+            make("path", { class: "head", d: `M${x * length} ${y * length}L${x * neck - y * head * 0.55} ${y * neck + x * head * 0.55}L${x * neck + y * head * 0.55} ${y * neck - x * head * 0.55}Z` }, arrows[s]);
+          });
+        });
+        svg.setAttribute("aria-label", `Policy and visits. ${sliders[moved].getAttribute("aria-valuetext")}. The arrow keys read one cell after the other.`);
+      };
+      const under = (event) => {
+        const box = svg.getBoundingClientRect();
+        const x = Math.floor((event.clientX - box.left) / box.width * columns);
+        const y = Math.floor((event.clientY - box.top) / box.height * rows);
+        at(Math.max(0, Math.min(rows - 1, y)) * columns + Math.max(0, Math.min(columns - 1, x)));
+      };
+      svg.addEventListener("pointermove", under);
+      svg.addEventListener("pointerdown", under);
+      svg.addEventListener("keydown", (event) => {
+        const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+        if (!step) return;
+        event.preventDefault();
+        const y = Math.max(0, Math.min(rows - 1, Math.floor(cursor / columns) + step[0]));
+        const x = Math.max(0, Math.min(columns - 1, cursor % columns + step[1]));
+        at(y * columns + x);
+      });
+      at(cursor);
+    } else {
+      const table = stage.appendChild(document.createElement("table"));
+      table.innerHTML = "<thead><tr><th>State</th><th>Time there</th><th>What it does</th></tr></thead><tbody></tbody>";
+      const rows = data.order.slice(0, 15).map((s) => {
+        const row = table.tBodies[0].insertRow();
+        row.tabIndex = 0;
+        const head = row.appendChild(document.createElement("th"));
+        head.scope = "row";
+        head.textContent = data.states[s];
+        const bar = row.insertCell().appendChild(document.createElement("span"));
+        bar.className = "amount";
+        const told = row.insertCell();
+        for (const kind of ["focus", "pointerenter"]) row.addEventListener(kind, () => { cursor = s; explain(); });
+        return [s, bar, told];
+      });
+      redraw = () => {
+        const now = point(), most = Math.max(...now.visits, 1);
+        for (const [s, bar, told] of rows) {
+          bar.style.width = `${100 * now.visits[s] / most}%`;
+          bar.title = percent(now.visits[s] / 10000);
+          told.textContent = data.actions.map((name, a) => [now.policy[s * actions + a] / 1000, name])
+            .filter(([share]) => share > 0.01).sort((x, y) => y[0] - x[0]).slice(0, 3)
+            .map(([share, name]) => `${name} ${percent(share)}`).join(", ");
+        }
+      };
+    }
+    const settle = (k) => {
+      moved = k;
+      sliders.forEach((slider, i) => {
+        if (i !== k) { slider.value = slider.dataset.now; ticks[i].checked = false; }
+        const label = slider.dataset.labels.split("\n")[slider.value];
+        slider.parentElement.querySelector("output").textContent = label;
+        slider.setAttribute("aria-valuetext", label);
+      });
+      redraw();
+      explain();
+    };
+    sliders.forEach((slider, k) => slider.addEventListener("input", () => { ticks[k].checked = false; settle(k); }));
+    ticks.forEach((tick, k) => tick.addEventListener("input", () => {
+      sliders[k].value = tick.checked ? sliders[k].max : sliders[k].dataset.now;
+      settle(k);
+    }));
+    play.querySelector("button").addEventListener("click", () => {
+      sliders.forEach((slider, k) => { slider.value = slider.dataset.now; ticks[k].checked = false; });
+      settle(moved);
+    });
+    settle(0);
+  }
+
   for (const field of document.querySelectorAll("input[data-table]")) {
     const rows = [...document.getElementById(field.dataset.table).tBodies[0].rows];
     const words = rows.map((row) => row.textContent.toLowerCase());
