@@ -196,10 +196,11 @@ def test_further_questions_are_part_of_the_run(folder, capsys):
     asked = ["--groups", "--discount-grid", "0.8", "0.9", "--diagnose", "--overwrite"]
     assert main([*words, *asked]) == 0
     run = Run.load(out)
-    assert list(run.extras) == ["discount_profile", "groups", "diagnose"]
+    questions = ["discount_profile", "groups", "diagnose"]
+    assert [name for name in run.extras if name != "budgets"] == questions
     told = capsys.readouterr().out
-    for result in run.extras.values():
-        assert result["sentences"][0] in told
+    for name in questions:
+        assert run.extras[name]["sentences"][0] in told
     assert run.extras["diagnose"]["text"] in told
 
 
@@ -211,3 +212,22 @@ def test_intervals_by_resampling(folder):
     assert run.config["bootstrap"] == 12
     # Convex has no intervals of its own.
     assert np.isfinite(run.recovery.identification.reward_intervals).all()
+
+
+def test_figures_for_papers(tmp_path, capsys):
+    folder, run = tmp_path / "problem", tmp_path / "run"
+    words = ["--temperature", "0.1", "--trajectories", "20", "--steps", "40"]
+    assert main(["--quiet", "simulate", "hill-grid", "--out", str(folder), *words]) == 0
+    assert main(["--quiet", "recover", str(folder), "--out", str(run), "--no-report"]) == 0
+    out = tmp_path / "figures"
+    capsys.readouterr()
+    words = ["--format", "svg", "--width", "120mm", "--out", str(out)]
+    assert main(["--json", "figures", str(run), *words]) == 0
+    written = [Path(one) for one in json.loads(capsys.readouterr().out)["figures"]]
+    assert {path.stem for path in written} >= {"weights", "prices", "reward", "policy", "flows"}
+    for path in written:
+        width = float(re.search(r'width="([0-9.]+)pt"', path.read_text())[1])
+        assert width == pytest.approx(120 / 25.4 * 72, rel=1e-3)
+    for bad in ("wide", "12mm", "9furlong"):
+        assert main(["figures", str(run), "--width", bad]) == 2
+        assert "width must be" in capsys.readouterr().err

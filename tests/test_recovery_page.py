@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tacit.checks.held_out import holdout
 from tacit.cli import main
 from tacit.cli.report import Report
 from tacit.cli.terminal import Terminal
-from tacit.folders.runs import Run
+from tacit.folders.runs import Run, plain
 from tacit.forward.solution import Certificate, Solution, Status
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import unidentified
@@ -64,7 +65,9 @@ def grid() -> Run:
     policy = tacit.solve(world.mdp, world.truth).policy
     seen = tacit.simulate(world.mdp, policy, trajectories=30, steps=60, seed=0)
     rules = tacit.Alternating(starts=2, max_steps=30)
-    return run_of(world.mdp, world.features, seen, world.layout, rules)
+    run = run_of(world.mdp, world.features, seen, world.layout, rules)
+    sweep = tacit.checks.budget_sweep(world.mdp, run.recovery.objective, points=5)
+    return replace(run, extras={"budgets": {"0": plain(sweep, arrays=True)}})
 
 
 def synthetic(states: int, layout: Layout, *, constraints: int = 1, actions: int = 4) -> Run:
@@ -599,10 +602,52 @@ def test_states_are_searched_sorted_and_chosen(chrome, pages, rooms):
 @pytest.mark.browser
 def test_a_slider_goes_through_the_iterations(chrome, pages):
     page = chrome.open(pages["grid"], width=1280)
-    slider = "document.querySelector('input[type=range]')"
+    slider = "document.querySelector('.choice input[type=range]')"
     caption = f"{slider}.closest('.choice').querySelector('.shown figcaption').innerText"
     last = page.evaluate(caption)
     assert re.fullmatch(r"Iteration (\d+) of \1", last)
     page.evaluate(f"{slider}.focus()")
     page.press("Home", code=36)
     assert page.evaluate(caption).startswith("Iteration 1 of")
+
+
+@pytest.mark.browser
+def test_a_budget_can_be_moved_and_a_constraint_taken_away(chrome, pages, grid):
+    page = chrome.open(pages["grid"], width=1280)
+    sweep = grid.extras["budgets"]["0"]
+    play = "document.querySelector('.play')"
+    told = f"{play}.querySelector('output').textContent"
+    arrows = f"[...{play}.querySelectorAll('.arrow')].map(g => g.innerHTML).join()"
+    as_recovered = page.evaluate(told), page.evaluate(arrows)
+    page.evaluate(f"{play}.querySelector('input[type=range]').focus()")
+    page.press("Home", code=36)
+    assert page.evaluate(told).startswith(f"budget {short(float(sweep['curve']['budgets'][0]))}, ")
+    least = page.evaluate(arrows)
+    page.evaluate(f"{play}.querySelector('input[type=checkbox]').click()")
+    price = short(float(sweep["curve"]["multipliers"][-1]))
+    assert f"price {price}, " in page.evaluate(told)
+    assert page.evaluate(arrows) != least
+    page.evaluate(f"{play}.querySelector('button').click()")
+    assert (page.evaluate(told), page.evaluate(arrows)) == as_recovered
+    # Every cell says why: pointed at, or reached with the arrow keys.
+    page.point(".play svg", across=0.1, down=0.1)
+    why = page.evaluate(f"{play}.querySelector('.why').textContent")
+    assert why.startswith("(0, 0), ")
+    assert "(earns" in why
+    page.evaluate(f"{play}.querySelector('svg').focus()")
+    page.press("ArrowDown", code=40)
+    assert page.evaluate(f"{play}.querySelector('.why').textContent").startswith("(1, 0), ")
+    assert page.complaints == []
+
+
+def test_what_may_be_played_with_are_the_numbers_of_the_sweep(grid):
+    section = next(s for s in recovery_document(grid).sections if s.title == "Under other budgets")
+    play = section.blocks[0]
+    sweep = grid.extras["budgets"]["0"]
+    [(_, now, texts)] = play.sliders
+    assert len(texts) == len(sweep["policies"]) == 5
+    budgets = np.asarray(sweep["curve"]["budgets"])
+    assert np.abs(budgets - grid.recovery.budgets[0]).argmin() == now
+    point = play.data["sweeps"][0]["points"][2]
+    assert np.array(point["policy"]) == pytest.approx(1000 * sweep["policies"][2].ravel(), abs=0.5)
+    assert np.array(point["visits"]) == pytest.approx(10_000 * sweep["visits"][2], abs=0.5)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PAGE, FIGURES = "report.html", "figures"
 SMALLEST, LARGEST = 80 / 25.4, 400 / 25.4  # inches of a figure: names need room beside bars
-NO_DATE = {"Date": None, "CreationDate": None}
+NO_DATE = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,9 @@ class Figures:
         for name, figure in figures.items():
             width, height = figure.get_size_inches()
             figure.set_size_inches(self.inches, height * self.inches / width)
-            file, about = io.BytesIO(), {} if self.format == "png" else {"metadata": NO_DATE}
+            file = io.BytesIO()
             with styled():
-                figure.savefig(file, format=self.format, dpi=300, **about)
+                figure.savefig(file, format=self.format, dpi=300, metadata=NO_DATE[self.format])
             written.append(out / f"{name}.{self.format}")
             write_bytes(written[-1], file.getvalue())
         data = {"figures": [str(path) for path in written]}
