@@ -195,11 +195,11 @@ def _row(
     estimate: str,
     remedy: str,
 ) -> Alternative:
-    from scipy.stats import chi2
+    from scipy.special import chdtrc
 
     gain = max(likely + float(base.point.loss), 0.0)
     if p_value is None:
-        p_value = float(chi2.sf(2.0 * gain, extra)) if extra and gain > 0 else 1.0
+        p_value = float(chdtrc(extra, 2.0 * gain)) if extra and gain > 0 else 1.0
     return Alternative(
         assumption=assumption,
         alternative=alternative,
@@ -214,7 +214,7 @@ def _row(
 
 
 def _lapses(seen: Trajectories, options: Search, base: Fit) -> Iterator[Found]:
-    from scipy.stats import chi2
+    from scipy.special import chdtrc
 
     found = lapses.climb(seen.whole, options, base, 0.1, tolerance=1e-4)
     low, high = lapses.share_interval(seen.whole, options, found)
@@ -224,7 +224,7 @@ def _lapses(seen: Trajectories, options: Search, base: Fit) -> Iterator[Found]:
         "lapses",
         1,
         found.log_likelihood,
-        0.5 * float(chi2.sf(ratio, 1)) if ratio > 0 else 1.0,  # 0 is a border
+        0.5 * float(chdtrc(1, ratio)) if ratio > 0 else 1.0,  # 0 is a border
         f"{found.share:.1%} of the steps at random [{low:.1%}, {high:.1%}]",
         "Recover with Likelihood(lapses=True).",
     )

@@ -193,11 +193,11 @@ def _widen(
     most: float = 1.0,
 ) -> np.ndarray:
     """[n, 2] each side of the intervals widened by what the dynamics add, within the limits."""
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     if not len(ends):
         return ends
-    reach = float(t.ppf(0.5 + 0.5 * CONFIDENCE, draws - 1)) * np.nan_to_num(deviations)[:, None]
+    reach = float(stdtrit(draws - 1, 0.5 + 0.5 * CONFIDENCE)) * np.nan_to_num(deviations)[:, None]
     with np.errstate(invalid="ignore"):
         away = np.hypot(np.abs(ends - point[:, None]), reach) * np.array([-1.0, 1.0])
     # A weight of free sign has no limit at 0.

@@ -1,10 +1,5 @@
 """What runs where: compiled code in this process, independent pieces of work in others.
 
-The exact solver follows discrete switches of policies: long chains of small, branching steps, for
-which a compiled loop on the host beats an array engine by far (a 25-state problem takes a fraction
-of a millisecond, and nothing is compiled anew for another shape). Without numba the answers are the
-same and the wait is longer.
-
 JAX costs about a second to import and defaults to float32. So it is imported where it is needed,
 never by `import tacit`, and double precision is switched on around our own calls only: a user's
 other JAX code keeps its settings, and its compiled code is kept on disk only by whoever asks.
@@ -30,26 +25,8 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 from tacit import __version__
 from tacit.errors import InvalidModel
 
-Function = TypeVar("Function", bound=Callable[..., object])
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
-
-
-def compiled(function: Function) -> Function:
-    """The function, compiled once for all shapes and kept on disk between processes.
-
-    Its arithmetic is done as written: no sum is reordered, no product and sum are fused. A function
-    that others call is compiled again within each of them, and which of the copies runs depends on
-    which was loaded first: were the compiler free to round as it likes, a process that finds them
-    compiled would differ in the last digits from one that compiles them. It costs nothing that was
-    measured: these loops wait for memory.
-    """
-    try:
-        from numba import njit
-    except ImportError:
-        return function
-    kept = is_trusted(_numba_folder(inspect.getfile(function)), like=inspect.getfile(function))
-    return njit(cache=kept, nogil=True)(function)  # pyright: ignore[reportReturnType]
 
 
 @functools.cache
@@ -73,7 +50,7 @@ def is_trusted(folder: str | Path, *, like: str | None = None) -> bool:
     return found.st_uid in owners and not by_group and not found.st_mode & stat.S_IWOTH
 
 
-def _numba_folder(file: str) -> str:
+def numba_folder(file: str) -> str:
     """Where numba keeps what it compiles from a file."""
     beside = os.path.join(os.path.dirname(file), "__pycache__")
     return os.environ.get("NUMBA_CACHE_DIR") or beside

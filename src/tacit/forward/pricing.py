@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tacit.engine.kernels.backups import NOTHING, bracket, iterate, search
+from tacit.engine.kernels.loops import at_hand
 from tacit.forward.occupancy_lp import LinearProgram
 from tacit.forward.policies import Column, undiscounted_column
 from tacit.forward.solution import Infeasibility
@@ -66,18 +67,19 @@ def best_column(
         policy = first_choices(mdp, np.tensordot(combination, tables, 1))
     else:
         values, policy = start.values.copy(), start.policy.copy()
-    steps, error, missed = iterate(
-        packed.states,
-        packed.probabilities,
-        _missing(mdp),
-        tables,
-        combination,
-        mdp.discount,
-        precision,
-        values,
-        policy,
-        limit,
-    )
+    with at_hand(mdp.states):
+        steps, error, missed = iterate(
+            packed.states,
+            packed.probabilities,
+            _missing(mdp),
+            tables,
+            combination,
+            mdp.discount,
+            precision,
+            values,
+            policy,
+            limit,
+        )
     if missed > 0.0:
         return _direct_column(mdp, tables, combination, policy, limit)
     return Column(policy, values, values @ mdp.initial, error, steps)
@@ -173,12 +175,14 @@ def price_one(
     evaluations = 0
     precisions = (ROUGH, EXACT) if mdp.states >= ROUGH_FROM and not expected else (EXACT,)
     for precision in precisions:
-        spent, stagnated = bracket(model, precision, rounding, lines, policies, values)
+        with at_hand(mdp.states):
+            spent, stagnated = bracket(model, precision, rounding, lines, policies, values)
         evaluations += spent
         found = lines[0, 2] > rounding >= lines[1, 2] and lines[0, 0] != lines[1, 0]
         if found and not stagnated:
             left = max(limit - evaluations, 0)
-            spent, stagnated = search(model, precision, rounding, left, lines, policies, values)
+            with at_hand(mdp.states):
+                spent, stagnated = search(model, precision, rounding, left, lines, policies, values)
             evaluations += spent
         if stagnated:
             return None

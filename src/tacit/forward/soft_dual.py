@@ -66,7 +66,8 @@ class SoftDual:
         bounded = np.isfinite(objective.budgets).any()
         guess = _usable(mdp, objective, guess)
         exact = None
-        if guess is None and backend_of(mdp).arrays is np and bounded:
+        backend = backend_of(mdp)
+        if guess is None and backend.arrays is np and not backend.direct and bounded:
             # On a large model the exact solution costs little and lies close by; where it proves
             # the budgets impossible there is nothing to search for.
             exact = ColumnGeneration().solve(mdp, objective, throw=False)

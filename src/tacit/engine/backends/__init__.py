@@ -1,7 +1,7 @@
 """Engines that hold a model: dense and direct when small, successor lists when large.
 
-Large models live on an accelerator in JAX, on a CPU in compiled loops, or split over many devices.
-Nothing else in the library knows which.
+Small models live in NumPy, batches of them in JAX; large ones on an accelerator in JAX, on a CPU in
+compiled loops, or split over many devices. Nothing else in the library knows which.
 """
 
 from __future__ import annotations
@@ -24,21 +24,26 @@ DENSE_LIMIT = 256
 def backend_of(mdp: MDP, *, whole: bool = False) -> Backend:
     """The model's dynamics, stored as its size and the machine suggest; kept with the model.
 
-    `whole` keeps it in one piece, inside `tacit.scale.sharded` too: a batch is split by problems.
+    `whole` is for a batch, which is split by problems: the model stays in one piece, inside
+    `tacit.scale.sharded` too, and in JAX, which does many small ones at once.
     """
     mesh = None if whole else MESH.get()
+    form = (mesh, whole and mdp.states <= DENSE_LIMIT)
     kept, of = mdp.__dict__.get("_backend", (None, None))
-    if kept is None or of != mesh:
-        kept = _build(mdp, mesh)
-        mdp.__dict__["_backend"] = (kept, mesh)
+    if kept is None or of != form:
+        kept = _build(mdp, mesh, whole)
+        mdp.__dict__["_backend"] = (kept, form)
     return kept
 
 
-def _build(mdp: MDP, mesh: Mesh | None) -> Backend:
+def _build(mdp: MDP, mesh: Mesh | None, whole: bool) -> Backend:
+    from tacit.engine.backends.host import Direct, Host
+
+    if mdp.states <= DENSE_LIMIT and not whole:
+        return Direct(mdp)
     import jax
 
     from tacit.engine.backends.device import dense, sparse
-    from tacit.engine.backends.host import Host
 
     if mdp.states <= DENSE_LIMIT:
         return dense(mdp)

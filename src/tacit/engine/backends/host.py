@@ -1,4 +1,7 @@
-"""The Markov chain that a policy makes of a model, and its checked linear systems."""
+"""A model on NumPy arrays: one dense array when small, compiled loops when large.
+
+With the Markov chain that a policy makes of a model, and its checked linear systems.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from tacit.engine.kernels.chains import (
     substitute,
     substitute_rows,
 )
+from tacit.engine.kernels.loops import at_hand
 from tacit.engine.process import row_blocks, side_by_side
 
 if TYPE_CHECKING:
@@ -67,7 +71,8 @@ def chain_solve(
     x = np.zeros(mdp.states) if guess is None else np.array(guess, dtype=np.float64)
     if mdp.states <= DIRECT_LIMIT:
         try:
-            substitute(eliminate(rows, weights, mdp.discount, transposed), right, x)
+            with at_hand(mdp.states):
+                substitute(eliminate(rows, weights, mdp.discount, transposed), right, x)
         except ZeroDivisionError:  # singular: at discount 1, a policy that never ends
             x[:] = np.nan
         return x
@@ -90,16 +95,13 @@ def chain_solve(
         return np.full(mdp.states, np.nan)
 
 
-class Host:
-    """The linear maps of one model on NumPy arrays; algorithms run step by step."""
+class Stepwise:
+    """What the backends on NumPy arrays have in common: algorithms run step by step."""
 
     arrays = np
-    direct = False
 
     def __init__(self, mdp: MDP) -> None:
-        self._mdp = mdp
         self.missing, self.walk, self.length = mdp.limits
-        self._masked = NOTHING if self.missing is None else self.missing
 
     def leak(self, discount: Array) -> Array:
         """1 - discount; at discount 1, 1 over the length of the walk."""
@@ -116,6 +118,98 @@ class Host:
     def select(self, condition: Array, new: State, old: State) -> State:
         """`new` if the condition holds, else `old`."""
         return new if condition else old
+
+    def linear_solve(self, matrix: Array, right: Array) -> Array:
+        """The x of matrix x = right [n, ...], for a small matrix."""
+        return np.linalg.solve(matrix, right)
+
+
+class Direct(Stepwise):
+    """The linear maps of one small model as a dense array, every system solved by elimination.
+
+    A compiler takes seconds before its first answer, and at this size gains little after it: most
+    of the work is LAPACK's either way.
+    """
+
+    direct = True
+
+    def __init__(self, mdp: MDP) -> None:
+        super().__init__(mdp)
+        self._matrix = mdp.dense()
+        self._rows = self._matrix.reshape(-1, mdp.states)
+        self._identity = np.eye(mdp.states)
+
+    def expected_next(self, values: Array) -> Array:
+        """[..., S, A] expected value of the next state, for values [..., S]."""
+        later = values @ self._rows.T
+        return later.reshape(*values.shape[:-1], *self._matrix.shape[:2])
+
+    def inflow(self, table: Array) -> Array:
+        """[S] what flows into each state."""
+        return table.ravel() @ self._rows
+
+    def soft_backup(
+        self, discount: Array, temperature: Array, reward: Array, values: Array
+    ) -> tuple[Array, Array]:
+        """[S] soft values after one backup, and [S, A] the Boltzmann policy."""
+        with np.errstate(invalid="ignore", over="ignore"):  # on the way to infinite values
+            scaled = (reward + discount * self.expected_next(values)) / temperature
+            if self.missing is not None:
+                scaled = np.where(self.missing, -np.inf, scaled)
+            best = scaled.max(axis=1, keepdims=True)
+            weights = np.exp(scaled - best)
+            total = weights.sum(axis=1, keepdims=True)
+            return (temperature * (best + np.log(total)))[:, 0], weights / total
+
+    def solve(
+        self,
+        policy: Array,
+        discount: Array,
+        right: Array,
+        target: Array,
+        *,
+        guess: Array = None,
+    ) -> Array:
+        """[..., S] the values x of the policy's chain: x = right + discount * P x."""
+        return self._solved(self._system(policy, discount), right)
+
+    def solve_transposed(
+        self,
+        policy: Array,
+        discount: Array,
+        right: Array,
+        target: Array,
+        *,
+        guess: Array = None,
+    ) -> Array:
+        """[S] the visits x of the policy's chain: x = right + discount * P' x."""
+        return self._solved(self._system(policy, discount).T, right)
+
+    def linear_solve(self, matrix: Array, right: Array) -> Array:
+        """The x of matrix x = right [n, ...]; NaN where the matrix is singular."""
+        try:
+            return np.linalg.solve(matrix, right)
+        except np.linalg.LinAlgError:
+            return np.full(np.shape(right), np.nan)
+
+    def _system(self, policy: Array, discount: Array) -> np.ndarray:
+        chain = np.matmul(policy[:, None, :], self._matrix)[:, 0]
+        return self._identity - discount * chain
+
+    def _solved(self, system: np.ndarray, right: Array) -> np.ndarray:
+        """Solves for the last axis of `right`, by one factorisation."""
+        return self.linear_solve(system, np.atleast_2d(right).T).T.reshape(right.shape)
+
+
+class Host(Stepwise):
+    """The linear maps of one large model, in compiled loops over its successor lists."""
+
+    direct = False
+
+    def __init__(self, mdp: MDP) -> None:
+        super().__init__(mdp)
+        self._mdp = mdp
+        self._masked = NOTHING if self.missing is None else self.missing
 
     def expected_next(self, values: Array) -> Array:
         """[..., S, A] expected value of the next state, for values [..., S]."""
@@ -171,10 +265,6 @@ class Host:
     ) -> Array:
         """[S] the visits x of the policy's chain: x = right + discount * P' x."""
         return self._solved(policy, right, target, guess, transposed=True)
-
-    def linear_solve(self, matrix: Array, right: Array) -> Array:
-        """The x of matrix x = right [n, ...], for a small matrix."""
-        return np.linalg.solve(matrix, right)
 
     def _solved(
         self, policy: Array, right: Array, target: Array, guess: Array, *, transposed: bool

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.engine.process import compiled
+from tacit.engine.kernels import loops
+from tacit.engine.kernels.loops import compiled, compiled_or
 
 
 @compiled
@@ -217,11 +218,11 @@ def krylov(states, weights, discount, transposed, b, x, target, limit):
     return worst <= target
 
 
-# Below this many states elimination (n^3 / 3) beats the bookkeeping of a Krylov method.
-DIRECT_LIMIT = 64
+# Up to this many states elimination takes no longer than a Krylov method, or not much longer.
+DIRECT_LIMIT = loops.SMALL
 
 
-@compiled
+@compiled_or(loops.eliminate_arrays)
 def eliminate(states, weights, discount, transposed):
     """[S, S] the factors of A by Gaussian elimination.
 
@@ -239,16 +240,21 @@ def eliminate(states, weights, discount, transposed):
                 factors[s, states[s, w]] -= discount * weights[s, w]
     for pivot in range(count):
         inverse = 1.0 / factors[pivot, pivot]
+        # Beyond the last entry of the pivot's row there is nothing to take off: most of a row,
+        # where states are numbered along space.
+        last = count - 1
+        while last > pivot and factors[pivot, last] == 0.0:
+            last -= 1
         for row in range(pivot + 1, count):
             factor = factors[row, pivot] * inverse
             if factor != 0.0:
                 factors[row, pivot] = factor
-                for column in range(pivot + 1, count):
+                for column in range(pivot + 1, last + 1):
                     factors[row, column] -= factor * factors[pivot, column]
     return factors
 
 
-@compiled
+@compiled_or(loops.substitute_arrays)
 def substitute(factors, b, x):
     """Solves with the factors of `eliminate`; the answer is left in `x`."""
     count = len(b)

@@ -311,7 +311,7 @@ def activity_p_value(
         scatter: [D, D] covariance of the scores where the model does not fit, so that it is not the
             information: the law is then that of the ratio about the best approximation.
     """
-    from scipy.stats import chi2
+    from scipy.special import chdtrc
 
     if not tested.any():
         return 1.0
@@ -333,7 +333,7 @@ def activity_p_value(
         spread = rest @ scatter @ rest.T / np.outer(unit, unit)
         widest = float(np.abs(np.linalg.eigvals(np.linalg.pinv(left) @ spread)).max())
     # The law never exceeds a plain chi-square: far out in its tail no draw would be this large.
-    if chi2.sf(ratio / max(widest, 1e-300), len(cone)) < 1e-3 / DRAWS:
+    if chdtrc(len(cone), ratio / max(widest, 1e-300)) < 1e-3 / DRAWS:
         return 1.0 / (1 + DRAWS)
     values, vectors = np.linalg.eigh(spread)
     root = vectors * np.sqrt(np.maximum(values, 0.0))

@@ -326,15 +326,15 @@ def _at_least(part: Part, p_value: float) -> Part:
 
 def _excess_p(excess: np.ndarray) -> float:
     """The chance of a mean as large as that of these numbers [E], if their expectation is 0."""
-    from scipy.stats import t
+    from scipy.special import stdtr
 
     many, spread = len(excess), float(excess.std(ddof=1)) if len(excess) > 1 else 0.0
-    return float(t.sf(excess.mean() / spread * np.sqrt(many), many - 1)) if spread > 0 else np.nan
+    return float(stdtr(many - 1, -excess.mean() / spread * np.sqrt(many))) if spread > 0 else np.nan
 
 
 def _drift_p(drifts: np.ndarray) -> float:
     """The chance of a mean as far from 0 as that of these rows [E, r]: Hotelling's test."""
-    from scipy.stats import f
+    from scipy.special import fdtrc
 
     many = len(drifts)
     if many < 2:
@@ -344,7 +344,7 @@ def _drift_p(drifts: np.ndarray) -> float:
     if not 0 < size < many:
         return np.nan
     ratio = float(((inverse @ drifts.mean(axis=0)) ** 2).sum())
-    return float(f.sf(ratio * (many - size) / (size * (many - 1)), size, many - size))
+    return float(fdtrc(size, many - size, ratio * (many - size) / (size * (many - 1))))
 
 
 def _drift_part(statistic: float, inverse: np.ndarray) -> Part:
