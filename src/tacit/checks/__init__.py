@@ -1,7 +1,12 @@
 """Questions after a fit: held-out data, other discounts, groups, doubt about dynamics, prices."""
 
 from tacit.checks.diagnose import Alternative, Diagnosis, diagnose
-from tacit.checks.discounts import DiscountProfile, discount_profile
+from tacit.checks.discounts import (
+    DiscountProfile,
+    ResolutionCheck,
+    discount_profile,
+    resolution_check,
+)
 from tacit.checks.dynamics import DynamicsUncertainty, dynamics_uncertainty
 from tacit.checks.fits import TrajectoryFits, trajectory_fits
 from tacit.checks.groups import EqualWeightsTest, equal_weights_test
@@ -17,6 +22,7 @@ __all__ = [
     "EqualWeightsTest",
     "Holdout",
     "PriceCurve",
+    "ResolutionCheck",
     "TrajectoryFits",
     "budget_sweep",
     "diagnose",
@@ -25,5 +31,6 @@ __all__ = [
     "equal_weights_test",
     "holdout",
     "price_curve",
+    "resolution_check",
     "trajectory_fits",
 ]

@@ -1,8 +1,8 @@
-"""The discount is not known: how well each one explains the demonstrations, and what it changes."""
+"""If the discount were another, or states were cut otherwise: what each explains and changes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from tacit.data.observed import Observed, counts_of
 from tacit.errors import InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.joint.tasks import Task
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps
@@ -259,3 +260,107 @@ def _most_moved(recoveries: list[Recovery]) -> tuple[float, str, float, float]:
             low, high = float(known[:, j].min()), float(known[:, j].max())
             found = max(found, (high - low, names[j], low, high))
     return found
+
+
+# Standard errors by which an answer may move when states are cut otherwise.
+STABLE = 2.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ResolutionCheck:
+    """Whether the answer depends on how finely positions were cut into states.
+
+    Attributes:
+        sizes: [R] widths of cells, or numbers of bins, tried: the one in use first.
+        states: [R] how many states each makes.
+        names: [D] the weights and prices compared.
+        values: [R, D] what was recovered.
+        standard_errors: [D] of those in use; NaN where there is none.
+        moves: [R - 1, D] how far each of the others is away, in those standard errors.
+        adequate: whether none moves by more than two of them.
+        recoveries: one per size.
+    """
+
+    sizes: np.ndarray
+    states: np.ndarray
+    names: tuple[str, ...]
+    values: np.ndarray
+    standard_errors: np.ndarray
+    moves: np.ndarray
+    adequate: bool
+    recoveries: tuple[Recovery, ...]
+
+    @property
+    def sentences(self) -> tuple[Finding, ...]:
+        """What came out, as a finding."""
+        tried = ", ".join(
+            f"{size:g} ({n} states)" for size, n in zip(self.sizes, self.states, strict=True)
+        )
+        if np.isnan(self.moves).all():
+            said = f"Cells of {tried} were tried; there is no weight whose move could be judged."
+            return (Finding(said, Kind.NOT_IDENTIFIED),)
+        worst = np.unravel_index(int(np.nanargmax(self.moves)), self.moves.shape)
+        far, which = float(self.moves[worst]), int(worst[1])
+        here, there = self.values[0, which], self.values[1 + worst[0], which]
+        most = f"{self.names[which]} moves most, from {here:.3g} to {there:.3g} at "
+        most += f"{self.sizes[1 + worst[0]]:g}, by {far:.1f} of its standard errors"
+        if self.adequate:
+            said = f"The answer does not depend on how states were cut ({tried}): {most}."
+            return (Finding(said, feature=self.names[which], number=far),)
+        said = (
+            f"The answer depends on how states were cut ({tried}): {most}. Its intervals do not "
+            "allow for that: take finer states, or read them as too narrow."
+        )
+        return (Finding(said, Kind.MISFIT, feature=self.names[which], number=far),)
+
+
+def resolution_check(
+    make: Callable[[float], Task], sizes: Sequence[float], *, estimator: Estimator | None = None
+) -> ResolutionCheck:
+    """The `ResolutionCheck` of states cut at several sizes, each refitted.
+
+    Args:
+        make: the world, features and demonstrations at a size, features of the same names.
+        sizes: the one in use, then a coarser and a finer one, or more.
+        estimator: how; None picks by evidence.
+    """
+    if len(sizes) < 2:
+        raise InvalidModel(f"sizes must be at least two, the one in use first; got {len(sizes)}")
+    tasks = [make(size) for size in sizes]
+    found = tuple(
+        recover(
+            one.mdp,
+            one.features,
+            one.demonstrations,
+            estimator=estimator,
+            allow_impossible=True,
+            throw=False,
+        )
+        for one in tasks
+    )
+    names = [*found[0].reward_names]
+    names += [n for part in found[0].cost_names for n in part]
+    names += [f"the price of cost {k}" for k in range(len(found[0].multipliers))]
+
+    def row(values: np.ndarray, costs: Sequence[np.ndarray], prices: np.ndarray) -> np.ndarray:
+        return np.concatenate([values, *costs, prices]).astype(np.float64)
+
+    values = [row(one.reward_weights, one.cost_weights, one.multipliers) for one in found]
+    if len({len(one) for one in values}) > 1:
+        raise InvalidModel("every size must have the same features; some has others")
+    known = found[0].identification
+    errors = row(
+        known.reward_standard_errors, known.cost_standard_errors, known.multiplier_standard_errors
+    )
+    errors = np.where(errors > 0, errors, np.nan)
+    moves = np.abs(np.array(values[1:]) - values[0]) / errors
+    return ResolutionCheck(
+        sizes=np.array(sizes, dtype=np.float64),
+        states=np.array([one.mdp.states for one in tasks]),
+        names=tuple(names),
+        values=np.array(values),
+        standard_errors=errors,
+        moves=moves,
+        adequate=not (moves > STABLE).any(),
+        recoveries=found,
+    )

@@ -22,6 +22,7 @@ from tyro import _errors as refusals
 from tacit import __version__
 from tacit.cli.check import Check
 from tacit.cli.compare import Compare
+from tacit.cli.ingest import Ingest
 from tacit.cli.recover import Recover
 from tacit.cli.report import Figures, Report
 from tacit.cli.reproduce import Reproduce
@@ -64,6 +65,7 @@ class Command(Protocol):
 
 
 COMMANDS: dict[str, type[Command]] = {
+    "ingest": Ingest,
     "simulate": Simulate,
     "check": Check,
     "solve": Solve,

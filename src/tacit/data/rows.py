@@ -29,7 +29,13 @@ class FrameTable(Table):
     """A frame in memory as a table, its columns under the names that tacit gives them."""
 
     def __init__(
-        self, frame: Frame, error: type[TacitError], columns: Mapping[str, str], *, what: str
+        self,
+        frame: Frame,
+        error: type[TacitError],
+        columns: Mapping[str, str],
+        *,
+        what: str,
+        as_texts: bool = False,
     ) -> None:
         have = [str(name) for name in _column_names(frame, error)]
         for name, column in columns.items():
@@ -40,7 +46,7 @@ class FrameTable(Table):
                     f"{did_you_mean(column, have)}"
                 )
         super().__init__(what, error, tuple(columns))
-        self.columns, self._frame = dict(columns), frame
+        self.columns, self._frame, self._as_texts = dict(columns), frame, as_texts
 
     def batches(
         self, columns: Mapping[str, Growing], progress: Progress | None
@@ -48,7 +54,9 @@ class FrameTable(Table):
         """The frame itself, with the columns asked for."""
         import polars
 
-        yield polars.DataFrame({name: series(self._frame, self.columns[name]) for name in columns})
+        found = {name: series(self._frame, self.columns[name]) for name in columns}
+        kind = polars.String if self._as_texts else None
+        yield polars.DataFrame({n: one.cast(kind) if kind else one for n, one in found.items()})
 
 
 def _column_names(frame: Frame, error: type[TacitError]) -> list[object]:

@@ -1,0 +1,274 @@
+"""`tacit ingest`: any log becomes a problem folder, with a picture of the cells it fell into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional, Union
+
+from tacit.cli.terminal import Answer, Part, Table, Terminal, finding_data, shown_default
+from tacit.errors import InvalidModel
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    from tacit.checks import ResolutionCheck
+    from tacit.data.sources import Log
+    from tacit.inverse.joint.tasks import Task
+    from tacit.model.objective import Features
+
+PICTURE = "cells.png"
+# Most named states that become one feature each where none were given.
+FEW = 40
+# How much coarser and finer cells are tried.
+FACTOR = 1.5
+# Most cells whose names fit into the picture, and most positions that are drawn.
+NAMED, DRAWN = 150, 20_000
+
+
+@dataclass(frozen=True)
+class Ingest:
+    """Turn any log into a problem folder: positions to cells, time to steps, moves to actions.
+
+    A log is a .csv or .parquet file with one row a moment. NA, NaN, null, - and empty cells are
+    missing. A gap in time, a missing position or a move beyond a neighbouring cell ends an episode.
+    """
+
+    log: Path
+    """the log, .csv or .parquet"""
+    episode: str = "episode"
+    """column that tells who, or which track, was seen"""
+    out: Path = Path("problem")
+    """folder to make; it must not exist yet, or be empty"""
+    time: Annotated[Optional[str], shown_default("the order of the file")] = None
+    """column of time: time stamps such as 2024-05-31 18:30, or numbers"""
+    every: Annotated[Optional[str], shown_default("the median between rows")] = None
+    """time step, such as 15min or 2h; a plain number where times are numbers"""
+    state: Annotated[Optional[str], shown_default("none")] = None
+    """column of states, where the log has them instead of positions"""
+    x: Annotated[Optional[str], shown_default("none")] = None
+    """column of positions to the east; lon means degrees"""
+    y: Annotated[Optional[str], shown_default("none")] = None
+    """column of positions to the north; lat means degrees"""
+    cell: Annotated[Optional[float], shown_default("none")] = None
+    """width of square cells, in units of x and y; metres for lon and lat"""
+    hexagon: Annotated[Optional[float], shown_default("none")] = None
+    """width of hexagons, instead of cells"""
+    clusters: Annotated[Optional[int], shown_default("none")] = None
+    """number of clusters, instead of cells"""
+    action: Annotated[Optional[str], shown_default("inferred from the moves")] = None
+    """column of actions"""
+    group: Annotated[Optional[str], shown_default("none")] = None
+    """column of groups to compare"""
+    individual: Annotated[Optional[str], shown_default("--episode, where gaps split one")] = None
+    """column of individuals, whose episodes are not independent"""
+    columns: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
+    """columns that may matter: their mean in every state, or the shares of words"""
+    maps: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
+    """maps that may matter, each as NAME=FILE: an ASCII grid (.asc), a GeoTIFF or .npy"""
+    origin: Annotated[Optional[tuple[float, float]], shown_default("that of the first map")] = None
+    """x and y of a corner of some cell, so that logs share their cells"""
+    reward: Annotated[Union[None, tuple[str, ...]], shown_default("all but the costs")] = None
+    """names of columns and maps that may be wanted"""
+    cost: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
+    """names of those that may be refused"""
+    discount: float = 0.9
+    """how far ahead is planned: 1 / (1 - discount) steps"""
+    decimal_comma: bool = False
+    """whether 3,5 means three and a half"""
+    adequacy: bool = False
+    """recover with coarser and finer cells as well, and say whether the answer depends on them"""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.discount <= 1.0:
+            raise InvalidModel(f"discount must be in [0, 1]; got {self.discount}")
+        for entry in self.maps or ():
+            if not all(entry.partition("=")[::2]):
+                raise InvalidModel(f"maps must be NAME=FILE, such as food=food.asc; got {entry!r}")
+        if self.adequacy and self.cell is None and self.hexagon is None:
+            raise InvalidModel("adequacy needs --cell or --hexagon, whose width it changes")
+
+    def run(self, terminal: Terminal) -> Answer:
+        """Writes the folder and says what became of the log."""
+        from tacit.folders.problem import Problem, refuse_taken, write_folder
+
+        refuse_taken(self.out)
+        log = self.read()
+        features = self.features(log)
+        write_folder(self.out, lambda folder: write_problem(folder, log, features, self.discount))
+        problem = Problem.load(self.out)  # what cannot be read again is a bug of ours, told now
+        seen = log.demonstrations
+        groups = [] if seen.groups is None else [*dict.fromkeys(seen.groups.tolist())]
+        rows = [
+            ("states", problem.mdp.states),
+            ("actions", ", ".join(log.layout.action_names[:12])),
+            ("episodes", seen.episodes),
+            ("steps", seen.steps),
+            *([("groups", ", ".join(groups))] if groups else []),
+            ("reward made of", ", ".join(features.reward_names)),
+            *((f"cost {k} made of", ", ".join(n)) for k, n in enumerate(features.cost_names)),
+        ]
+        parts: list[Part] = [Table(["what", "value"], rows, str(self.out))]
+        parts += [f"note: {note}" for note in log.notes]
+        data: dict[str, object] = {"problem": self.out, **dict(rows), "notes": log.notes}
+        if self.adequacy:
+            found = self.check_resolution()
+            parts += list(found.sentences)
+            data["adequate"] = found.adequate
+            data["findings"] = [finding_data(one) for one in found.sentences]
+        picture = f", {self.out / PICTURE} shows the states" if log.places else ""
+        parts.append(f"problem: {self.out} (next: tacit check {self.out}){picture}")
+        return Answer(parts, data)
+
+    def read(self, *, scale: float = 1.0) -> Log:
+        """The log, in cells of that many times their width."""
+        from tacit.data.sources import ingest
+
+        found = ingest(
+            self.log,
+            episode=self.episode,
+            time=self.time,
+            every=self.every,
+            state=self.state,
+            x=self.x,
+            y=self.y,
+            cell=None if self.cell is None else self.cell * scale,
+            hexagon=None if self.hexagon is None else self.hexagon * scale,
+            clusters=self.clusters,
+            action=self.action,
+            group=self.group,
+            individual=self.individual,
+            columns=self.columns or (),
+            maps=dict(entry.partition("=")[::2] for entry in self.maps or ()),
+            origin=self.origin,
+            decimal_comma=self.decimal_comma,
+        )
+        return found if found.features else with_plain_features(found)
+
+    def features(self, log: Log) -> Features:
+        """What reward and cost may be made of."""
+        return log.maps(self.reward, [self.cost] if self.cost else [])
+
+    def check_resolution(self) -> ResolutionCheck:
+        """What coarser and finer cells give."""
+        from tacit.checks import resolution_check
+        from tacit.inverse.joint.tasks import Task
+
+        width = self.cell if self.cell is not None else self.hexagon
+        assert width is not None
+
+        def make(size: float) -> Task:
+            log = self.read(scale=size / width)
+            return Task(log.mdp(self.discount), self.features(log), log.demonstrations)
+
+        return resolution_check(make, [width, width * FACTOR, width / FACTOR])
+
+
+def with_plain_features(log: Log) -> Log:
+    """The log with features that every state has: where it lies, or which it is."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    names, places = log.layout.state_names, log.places
+    if places is not None:
+        low, high = places.centres.min(axis=0), places.centres.max(axis=0)
+        share = (places.centres - low) / np.where(high > low, high - low, 1.0)
+        found = {"east": share[:, 0], "north": share[:, 1]}
+        said = "no --columns or --maps were given: how far east and north a cell lies may matter"
+    elif len(names) <= FEW:
+        found = {f"in {name}": np.eye(len(names))[s] for s, name in enumerate(names)}
+        said = "no --columns were given: each state may matter for itself"
+    else:
+        raise InvalidModel(
+            f"what may matter must be given for {len(names)} states: --columns names columns of "
+            "the log, --maps files of maps"
+        )
+    seen = replace(log.demonstrations, notes=(*log.notes, said))
+    return replace(log, features=found, demonstrations=seen, notes=(*log.notes, said))
+
+
+def write_problem(folder: Path, log: Log, features: Features, discount: float) -> None:
+    """Writes the text files of a problem, and the picture where there are cells."""
+    import numpy as np
+
+    from tacit.files.atomic import write_bytes
+    from tacit.files.tables import write_columns, write_csv
+    from tacit.folders.problem import toml
+
+    layout, seen = log.layout, log.demonstrations
+    states, actions = layout.state_names, layout.action_names
+    columns: dict[str, np.ndarray] = dict(log.features)
+    if log.places is not None:
+        spare = {"x of its middle": 0, "y of its middle": 1}
+        columns |= {name: log.places.centres[:, axis] for name, axis in spare.items()}
+    rows = [
+        [state, *(repr(float(c[s])) for c in columns.values())] for s, state in enumerate(states)
+    ]
+    write_csv(folder / "features.csv", ["state", *columns], rows)
+    lines = [
+        "# Made by tacit ingest. docs/formats.md explains every key.",
+        f"discount = {discount}",
+    ]
+    lines += ["", "[features]", f"reward = {toml([*features.reward_names])}"]
+    lines += [f"costs = {toml([[*names] for names in features.cost_names])}"]
+    lines += ["", "[names]", f"states = {toml([*states])}", f"actions = {toml([*actions])}"]
+    if layout.is_grid:
+        lines += ["", "[grid]", f"rows = {layout.rows}", f"columns = {layout.columns}"]
+        if layout.directions:
+            lines += [f"directions = {toml([[*step] for step in layout.directions])}"]
+    write_bytes(folder / "problem.toml", "\n".join([*lines, ""]).encode())
+    if log.moves is not None:
+        ways = [
+            [states[s], actions[a], states[log.moves[s, a]], 1]
+            for s, a in np.argwhere(log.moves >= 0)
+        ]
+        write_csv(
+            folder / "transitions.csv", ["state", "action", "next_state", "probability"], ways
+        )
+    write_columns(folder / "demonstrations.csv", seen.columns(states, actions))
+    if log.places is not None:
+        from tacit.show.canvas import png
+
+        write_bytes(folder / PICTURE, png(places_figure(log), dots_per_inch=150))
+
+
+def places_figure(log: Log) -> Figure:
+    """A figure of the cells, darker where more steps were taken, and of the positions in them."""
+    import numpy as np
+
+    from tacit.show.canvas import FAINT, INK, MUTED, PAGE_WIDTH, VERMILLION, axes_at, new_figure
+    from tacit.show.canvas import styled as in_style
+
+    places = log.places
+    assert places is not None
+    visits = np.bincount(log.demonstrations.states, minlength=places.states)
+    half = places.size / 2
+    low, high = places.centres.min(axis=0) - half, places.centres.max(axis=0) + half
+    width = PAGE_WIDTH - 1.0
+    height = float(np.clip(width * (high - low)[1] / max((high - low)[0], 1e-12), 1.5, 9.0))
+    figure = new_figure(PAGE_WIDTH, height + 1.0)
+    axes = axes_at(figure, 0.8, 0.4, width, height)
+    with in_style():
+        shade = 0.08 + 0.62 * np.sqrt(visits / max(1, visits.max()))
+        for corner, count, strength in zip(places.corners(), visits, shade, strict=False):
+            fill = (*(1 - strength * (1 - np.array([0.0, 0.447, 0.698]))), 1.0)
+            axes.fill(*corner.T, facecolor=fill if count else "white", edgecolor=FAINT, lw=0.6)
+        chosen = np.random.default_rng(0).permutation(len(log.points))[:DRAWN]
+        axes.plot(*log.points[chosen].T, ".", color=VERMILLION, ms=2.4, alpha=0.7, mew=0)
+        if places.kind == "clusters":
+            axes.plot(*places.centres.T, "o", color=INK, ms=4)
+        if places.states <= NAMED:
+            for name, centre in zip(places.names, places.centres, strict=True):
+                axes.annotate(name, centre, ha="center", va="center", size=6, color=INK)
+        axes.set_aspect("equal")
+        axes.margins(0.01)
+        axes.ticklabel_format(style="plain", useOffset=False)
+        axes.set_xlabel("to the east")
+        axes.set_ylabel("to the north")
+        seen, what = log.demonstrations, "clusters" if places.kind == "clusters" else "cells"
+        axes.set_title(f"{places.states} {what}, {seen.steps} steps of {seen.episodes} episodes")
+        told = "● positions" if places.kind == "clusters" else "blue: steps taken   ● positions"
+        axes.set_title(told, loc="right", size=6, color=MUTED, weight="normal")
+    return figure

@@ -1,0 +1,348 @@
+"""Any log becomes episodes: positions to cells, time stamps to steps, moves to actions."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from tacit.data.demonstrations import Demonstrations
+from tacit.data.rows import MISSING, Frame, FrameTable
+from tacit.data.sources.places import read_raster
+from tacit.data.sources.tracks import (
+    Degrees,
+    Log,
+    Track,
+    cut_track,
+    filled,
+    infer_actions,
+    places_by,
+    seconds,
+)
+from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.files.columns import Column
+from tacit.files.formats import check_parquet, did_you_mean, natural_order, readable
+from tacit.files.tables import PARQUET, Table, open_table
+from tacit.model.names import Layout
+
+# Most values of a column of words that become features.
+MOST_WORDS = 24
+
+
+def ingest(
+    log: Frame | str | Path,
+    *,
+    episode: str,
+    time: str | None = None,
+    every: str | float | None = None,
+    state: str | None = None,
+    x: str | None = None,
+    y: str | None = None,
+    cell: float | None = None,
+    hexagon: float | None = None,
+    clusters: int | None = None,
+    action: str | None = None,
+    group: str | None = None,
+    individual: str | None = None,
+    columns: Sequence[str] = (),
+    maps: Mapping[str, str | Path] | None = None,
+    origin: tuple[float, float] | None = None,
+    decimal_comma: bool = False,
+    seed: int = 0,
+) -> Log:
+    """The `Log` of a table: one row a moment, in any order.
+
+    A gap in time, a missing position and a move beyond a neighbouring cell end an episode; what
+    follows is another one, of the same individual.
+
+    Args:
+        log: a .csv or .parquet file, or a pandas or Polars frame.
+        episode: name of the column that tells who, or which track, was seen.
+        time: name of the column of time: time stamps, or numbers. None takes the rows as they come.
+        every: the time step, such as "15min", "2h" or, for numbers, 1; None takes the median.
+        state: name of the column of states, where the log has them.
+        x: instead, name of the column of positions to the east. Columns called lon and lat hold
+            degrees, which become metres.
+        y: of positions to the north.
+        cell: width of square cells that positions fall into.
+        hexagon: or of hexagons.
+        clusters: or how many clusters they make.
+        action: name of the column of actions; None infers them from the moves.
+        group: name of the column of groups to compare.
+        individual: name of the column of individuals; None where episodes were split takes
+            `episode`.
+        columns: names of columns that may matter: the mean of each in every state, or of words
+            their shares.
+        maps: name of a feature -> .asc, .tif or .npy file of a map.
+        origin: x and y of a corner of some square cell; None takes the lower left corner of the
+            first map that has one, and for degrees without a map that of the positions.
+        decimal_comma: whether 3,5 means three and a half.
+        seed: of the clusters.
+    """
+    if (state is None) == (x is None or y is None):
+        raise InvalidDemonstrations("a log needs a column of states, or two of x and y; not both")
+    asked = {"episode": episode, "time": time, "state": state, "x": x, "y": y, "action": action}
+    asked |= {"group": group, "individual": individual} | {f"columns {c}": c for c in columns}
+    rows = _Rows.read(log, {role: name for role, name in asked.items() if name is not None})
+    reals = _Reals(decimal_comma)
+    rasters = {name: read_raster(path) for name, path in (maps or {}).items()}
+    corners = (one.corner for one in rasters.values() if math.isfinite(one.left))
+    origin = origin or next(corners, None)
+    points, frame_of = np.zeros((len(rows.who), 2)), Degrees(origin or (0.0, 0.0))
+    said: list[str] = []
+    if state is None:
+        points = np.stack([reals(rows["x"]), reals(rows["y"])], axis=1)
+        frame_of, said = Degrees.found(points, (str(x), str(y)), origin)
+        points = frame_of.metres(points)
+        known = np.isfinite(points).all(axis=1)
+    else:
+        known = ~_void(rows["state"])
+    if not known.any():
+        raise InvalidDemonstrations(f"{rows.source} must have a row that says where; all lack it")
+    track, places = _track(rows, known, every, reals), None
+    if state is None:
+        widths = {"cell": cell, "hexagon": hexagon, "clusters": clusters}
+        places = places_by(points[track.rows], widths, origin=frame_of.start, seed=seed)
+        where, names = places(points[track.rows]), places.names
+    else:
+        texts = rows.texts("state", track.rows)
+        names = natural_order({*texts})
+        place = {name: at for at, name in enumerate(names)}
+        where = np.array([place[text] for text in texts])
+    layout, moves = places.layout if places else Layout(state_names=names), None
+    if action is None:
+        found = infer_actions(where, track, names, places)
+        track, taken, moves = found.track, found.taken, found.moves
+        layout = replace(layout, action_names=found.names)
+    else:
+        taken = rows.texts("action", track.rows, void=None)
+        words = natural_order({word for word in taken if word is not None})
+        layout = replace(layout, action_names=words, directions=())
+    frame, alone = _frame(rows, track, [names[s] for s in where.tolist()], taken)
+    seen = Demonstrations.from_frame(frame, layout, missing="split")
+    notes = [*said, *track.notes, *alone, *seen.notes]
+    features: dict[str, np.ndarray] = {}
+    for name in columns:
+        column = rows[f"columns {name}"]
+        features |= _column_features(column, name, where, track.rows, len(names), reals)
+    for name, raster in rasters.items():
+        if places is None:
+            raise InvalidModel(f"a map needs positions, x and y; the log has states, for {name!r}")
+        features[name] = frame_of.map(raster).over(places)
+    for name, values in features.items():
+        features[name], lost = filled(values, places)
+        if lost:
+            whence = "that of the nearest one" if places and lost < len(values) else "0"
+            notes.append(f"{lost} of {len(values)} states have no {name}: {whence} is taken")
+    return Log(
+        demonstrations=replace(seen, notes=tuple(notes)),
+        layout=layout,
+        places=places,
+        moves=moves,
+        features=features,
+        points=points[track.rows],
+        notes=tuple(notes),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The columns of a log as texts, by what they are to us."""
+
+    source: str
+    columns: Mapping[str, Column]
+
+    @classmethod
+    def read(cls, log: Frame | str | Path, asked: Mapping[str, str]) -> _Rows:
+        table, names = _opened(log, asked)
+        found = table.read([*dict.fromkeys(names.values())], texts=[*names.values()])
+        rows = cls(str(table.path), {role: found[name] for role, name in names.items()})
+        if not len(rows.who):
+            raise InvalidDemonstrations(f"{table.path} must hold at least one row; got none")
+        return rows
+
+    def __getitem__(self, role: str) -> Column:
+        return self.columns[role]
+
+    @property
+    def who(self) -> np.ndarray:
+        """[N] the place of each row's episode among the texts; none may be missing."""
+        column = self.columns["episode"]
+        column.refuse(_voids(column), "the name of an episode")
+        return column.values
+
+    def texts(self, role: str, rows: np.ndarray, void: object = "refuse") -> list:
+        """The texts of these rows; `void` stands where one is missing, unless that is refused."""
+        column = self.columns[role]
+        asked = column if void is None else replace(column, values=column.values[rows])
+        if void == "refuse" and _void(asked).any():
+            row = int(rows[np.argmax(_void(asked))])
+            raise column.wrong(row, "a name")
+        pairs = zip(column.texts or (), _voids(column), strict=True)
+        table = [void if empty else text for text, empty in pairs]
+        return [table[code] for code in column.values[rows].tolist()]
+
+
+def _opened(log: Frame | str | Path, asked: Mapping[str, str]) -> tuple[Table, dict[str, str]]:
+    """The table of a log, and the name that each column we ask for has in it."""
+    if isinstance(log, str | Path) and Path(log).suffix.lower() in PARQUET:
+        import polars
+
+        check_parquet(Path(log))
+        with readable(Path(log)):
+            frame = polars.read_parquet(log, columns=None)
+        return _opened_frame(frame, asked, str(log))
+    if not isinstance(log, str | Path):
+        return _opened_frame(log, asked, "the log")
+    table = open_table(Path(log), InvalidDemonstrations, expected=[*asked.values()])
+    for role, name in asked.items():
+        if name not in table.names:
+            shown = ", ".join(table.names[:12]) + (", ..." if len(table.names) > 12 else "")
+            raise InvalidDemonstrations(
+                f"{log} must have the column {name!r}, given for {role.split()[0]}; it has "
+                f"{shown}{did_you_mean(name, table.names)}"
+            )
+    return table, dict(asked)
+
+
+def _opened_frame(
+    frame: Frame, asked: Mapping[str, str], what: str
+) -> tuple[Table, dict[str, str]]:
+    names = {role: role for role in asked}
+    return FrameTable(frame, InvalidDemonstrations, asked, what=what, as_texts=True), names
+
+
+def _voids(column: Column) -> list[bool]:
+    """Whether each text of a column says that it is missing."""
+    return [text.casefold() in MISSING for text in column.texts or ()]
+
+
+def _void(column: Column) -> np.ndarray:
+    """[N] whether each row of a column is missing."""
+    return np.array(_voids(column), bool)[column.values]
+
+
+@dataclass(frozen=True)
+class _Reals:
+    """Turns a column into numbers."""
+
+    decimal_comma: bool = False
+
+    def __call__(self, column: Column) -> np.ndarray:
+        """[N] the numbers of a column; NaN where one is missing."""
+        texts = column.texts or ()
+        values = np.array([self.number(text) for text in texts])
+        odd = ~np.isfinite(values) & ~np.array(_voids(column), bool)
+        if odd.any():
+            text = str(column.cell(int(np.argmax(odd[column.values]))))
+            comma = not self.decimal_comma and re.fullmatch(r"[+-]?\d+,\d+", text)
+            hint = f": for decimal commas give --decimal-comma, or write {text.replace(',', '.')}"
+            column.refuse(odd, "a number", hint if comma else "")
+        return values[column.values]
+
+    def number(self, text: str) -> float:
+        """The number that a text spells; NaN where it spells none."""
+        try:
+            return float(text.replace(",", ".", 1) if self.decimal_comma else text)
+        except ValueError:
+            return math.nan
+
+
+def _moments(column: Column, reals: _Reals) -> tuple[np.ndarray, bool]:
+    """[N] the times of a column, in seconds where they are time stamps, and whether they are."""
+    texts = column.texts or ()
+    column.refuse(_voids(column), "a time")
+    numbers = np.array([reals.number(text) for text in texts])
+    if np.isfinite(numbers).all():
+        return numbers[column.values], False
+    stamps = np.array([_stamp(text) for text in texts])
+    hint = ": write it as 2024-05-31 18:30:00"
+    column.refuse(~np.isfinite(stamps), "a time stamp, or a number in all rows", hint)
+    return stamps[column.values], True
+
+
+def _stamp(text: str) -> float:
+    """Seconds since 1970 of a time stamp as ISO 8601 writes it; without a zone, as in Greenwich."""
+    try:
+        found = datetime.fromisoformat(text.replace("/", "-"))
+    except ValueError:
+        return math.nan
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _track(rows: _Rows, known: np.ndarray, every: str | float | None, reals: _Reals) -> Track:
+    """The rows in order, cut at gaps."""
+    if "time" not in rows.columns:
+        return cut_track(rows.who, known, time=None, every=None, unit="")
+    time, stamps = _moments(rows["time"], reals)
+    if isinstance(every, str):
+        plain = reals.number(every)
+        if stamps and math.isfinite(plain):
+            raise InvalidModel(
+                f"a time step between time stamps needs a unit, such as 15min; got {every!r}"
+            )
+        every = plain if math.isfinite(plain) else seconds(every)
+    if every is not None and not (math.isfinite(every) and every > 0):
+        raise InvalidModel(f"a time step must be above 0; got {every}")
+    return cut_track(rows.who, known, time=time, every=every, unit="s" if stamps else "")
+
+
+def _frame(
+    rows: _Rows, track: Track, states: Sequence[str], actions: Sequence[str | None]
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """A frame with the columns of demonstrations, and how many moments stand alone.
+
+    The last moment of a piece is where its last action led, where that was inferred.
+    """
+    names, part, follows = rows.texts("episode", track.rows), track.part, track.follows()
+    frame = {
+        "episode": [f"{n} ({k + 1})" if k else n for n, k in zip(names, part, strict=True)],
+        "step": track.step,
+        "state": states,
+        "action": actions,
+        "partial": part > 0,
+    }
+    for role in ("group", "individual"):
+        if role in rows.columns:
+            frame[role] = rows.texts(role, track.rows)
+    if "individual" not in frame and (part > 0).any():
+        frame["individual"] = names
+    if "action" in rows.columns:
+        return {name: np.array(column, object) for name, column in frame.items()}, []
+    if not follows.any():
+        raise InvalidDemonstrations(
+            f"{rows.source} must have moments that follow each other at the time step; none do"
+        )
+    last = np.flatnonzero(np.append(track.first[1:], True))
+    frame["final_state"] = np.array(states, object)[last][track.piece]
+    alone = int((np.diff(np.append(-1, last)) == 1).sum())
+    note = f"{alone} moments stand alone, without one before or after: they are left out"
+    kept = {name: np.array(column, object)[follows] for name, column in frame.items()}
+    return kept, [note] if alone else []
+
+
+def _column_features(
+    column: Column, name: str, where: np.ndarray, rows: np.ndarray, states: int, reals: _Reals
+) -> dict[str, np.ndarray]:
+    """Feature -> [S] the means of a column of numbers in each state, or the shares of its words."""
+    void, code = _void(column)[rows], column.values[rows]
+    texts = column.texts or ()
+    numbers = np.array([reals.number(text) for text in texts])
+    words = [t for t, n, e in zip(texts, numbers, _voids(column), strict=True) if n != n and not e]
+    if words and len(texts) > MOST_WORDS:
+        reals(column)  # names the first row that is no number
+    count = np.bincount(where[~void], minlength=states)
+
+    def means(values: np.ndarray) -> np.ndarray:
+        total = np.bincount(where[~void], weights=values[code[~void]], minlength=states)
+        return np.divide(total, count, out=np.full(states, np.nan), where=count > 0)
+
+    if not words:
+        return {name: means(np.nan_to_num(numbers))}
+    shown = natural_order(t for t, e in zip(texts, _voids(column), strict=True) if not e)
+    return {f"{name}: {word}": means(np.array([t == word for t in texts], float)) for word in shown}

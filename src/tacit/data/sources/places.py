@@ -1,0 +1,372 @@
+"""Where positions belong: square cells, hexagons or clusters, their neighbours, maps of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tacit.data.sources.discretise import cluster_centres, points_of
+from tacit.errors import InvalidModel
+from tacit.files.formats import check_size, read_head
+from tacit.model.names import Layout
+from tacit.model.transitions import read_only
+
+# Most states that positions may become: more would wait for an answer for hours.
+MOST = 20_000
+STAY = "stay"
+# Steps on a grid, (row, column), down and right being positive.
+COMPASS = {
+    "north": (-1, 0),
+    "north-east": (-1, 1),
+    "east": (0, 1),
+    "south-east": (1, 1),
+    "south": (1, 0),
+    "south-west": (1, -1),
+    "west": (0, -1),
+    "north-west": (-1, -1),
+}
+# Steps on hexagons that stand on a corner, in even and in odd rows: odd ones lie half to the right.
+HEXAGONAL = {
+    "north-east": ((-1, 0), (-1, 1)),
+    "east": ((0, 1), (0, 1)),
+    "south-east": ((1, 0), (1, 1)),
+    "south-west": ((1, -1), (1, 0)),
+    "west": ((0, -1), (0, -1)),
+    "north-west": ((-1, -1), (-1, 0)),
+}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Places:
+    """The states that positions belong to; calling it tells the state of each position.
+
+    Attributes:
+        kind: "grid", "hexagons" or "clusters".
+        centres: [S, 2] the middle of each state, x and y.
+        names: [S] what the states are called: column and row from the top left, such as C4.
+        size: width of a cell; 0 for clusters.
+        rows: of cells; 0 for clusters.
+        columns: of cells; 0 for clusters.
+        moves: [A] names of the moves to a neighbour; empty for clusters, which have none.
+        neighbours: [S, A] the state where each move leads; -1 where there is none.
+    """
+
+    kind: str
+    centres: np.ndarray
+    names: tuple[str, ...]
+    size: float
+    rows: int
+    columns: int
+    moves: tuple[str, ...]
+    neighbours: np.ndarray
+
+    def __post_init__(self) -> None:
+        for name in ("centres", "neighbours"):
+            object.__setattr__(self, name, read_only(np.array(getattr(self, name))))
+
+    @property
+    def states(self) -> int:
+        """S, the number of states."""
+        return len(self.centres)
+
+    @property
+    def layout(self) -> Layout:
+        """The names of states and moves; on a grid of squares also where they lie."""
+        if self.kind != "grid":
+            return Layout(state_names=self.names, action_names=self.moves)
+        steps = tuple(COMPASS.get(move, (0, 0)) for move in self.moves)
+        return Layout(self.rows, self.columns, steps, self.names, self.moves)
+
+    def __call__(self, points: npt.ArrayLike) -> np.ndarray:
+        """[N] the states of positions [N, 2]; -1 where one lies outside all cells."""
+        from scipy.spatial import cKDTree
+
+        seen = points_of(points)
+        if self.kind == "grid":
+            # A position on an edge belongs to the cell above it, or to its right.
+            left, bottom = self.centres.min(axis=0) - self.size / 2
+            up = _floor((seen[:, 1] - bottom) / self.size, self.rows)
+            right = _floor((seen[:, 0] - left) / self.size, self.columns)
+            inside = (up >= 0) & (up < self.rows) & (right >= 0) & (right < self.columns)
+            return np.where(inside, (self.rows - 1 - up) * self.columns + right, -1)
+        # Hexagons, too, hold what is nearest to their middle.
+        distance, state = cKDTree(self.centres).query(seen)
+        outside = distance > self.size / math.sqrt(3.0) * (1 + 1e-9)
+        return np.where(outside & (self.kind == "hexagons"), -1, state).astype(np.int64)
+
+    def corners(self) -> list[np.ndarray]:
+        """[S] the corners [K, 2] of each cell, for drawing; of clusters none."""
+        if self.kind == "clusters":
+            return []
+        if self.kind == "grid":
+            around = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * self.size / 2
+        else:
+            angles = np.pi / 6 + np.pi / 3 * np.arange(6)
+            around = np.stack([np.cos(angles), np.sin(angles)], axis=1) * self.size / math.sqrt(3.0)
+        return [centre + around for centre in self.centres]
+
+    def mean(self, values: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """[S] the mean of values [N] at positions [N, 2] in each state; NaN where there is none."""
+        state = self(points)
+        known = (state >= 0) & np.isfinite(values)
+        count = np.bincount(state[known], minlength=self.states)
+        total = np.bincount(state[known], weights=values[known], minlength=self.states)
+        return np.divide(total, count, out=np.full(self.states, np.nan), where=count > 0)
+
+
+def _floor(place: np.ndarray, count: int) -> np.ndarray:
+    """[N] the whole part; what rounding puts just outside of 0..count is inside."""
+    inside = (place > -1e-9) & (place < count + 1e-9)
+    whole = np.floor(place).astype(np.int64)
+    return np.where(inside, np.clip(whole, 0, count - 1), whole)
+
+
+def square_cells(
+    points: npt.ArrayLike, size: float, *, origin: tuple[float, float] = (0.0, 0.0)
+) -> Places:
+    """Square cells of this width that cover the positions, with eight moves and staying.
+
+    Args:
+        points: [N, 2] positions.
+        size: width of a cell.
+        origin: x and y of a corner of some cell.
+    """
+    seen, size = points_of(points), _width(size)
+    left, bottom = np.floor((seen.min(axis=0) - origin) / size) * size + origin
+    columns, rows = (int(n) for n in np.floor((seen.max(axis=0) - (left, bottom)) / size) + 1)
+    _refuse_many(rows * columns, size)
+    row, column = np.divmod(np.arange(rows * columns), columns)
+    x = left + (column + 0.5) * size
+    y = bottom + (rows - row - 0.5) * size
+    steps = [(np.full(rows, r), np.full(rows, c)) for r, c in COMPASS.values()]
+    return Places(
+        kind="grid",
+        centres=np.stack([x, y], axis=1),
+        names=_cell_names(rows, columns),
+        size=size,
+        rows=rows,
+        columns=columns,
+        moves=(*COMPASS, STAY),
+        neighbours=_neighbours(rows, columns, steps),
+    )
+
+
+def hexagons(points: npt.ArrayLike, size: float) -> Places:
+    """Hexagons of this width that cover the positions, with six moves and staying."""
+    seen, size = points_of(points), _width(size)
+    height = size * math.sqrt(3.0) / 2  # between rows
+    left, bottom = seen.min(axis=0)
+    columns = math.ceil((seen[:, 0].max() - left) / size) + 1
+    rows = math.ceil((seen[:, 1].max() - bottom) / height) + 1
+    _refuse_many(rows * columns, size)
+    row, column = np.divmod(np.arange(rows * columns), columns)
+    x = left + (column - 0.5 * (row % 2 == 0)) * size + 0.25 * size
+    y = bottom + (rows - 1 - row) * height
+    odd = np.arange(rows) % 2
+    steps = [
+        (np.where(odd, late[0], early[0]), np.where(odd, late[1], early[1]))
+        for early, late in HEXAGONAL.values()
+    ]
+    return Places(
+        kind="hexagons",
+        centres=np.stack([x, y], axis=1),
+        names=_cell_names(rows, columns),
+        size=size,
+        rows=rows,
+        columns=columns,
+        moves=(*HEXAGONAL, STAY),
+        neighbours=_neighbours(rows, columns, steps),
+    )
+
+
+def clusters(points: npt.ArrayLike, count: int, *, seed: int = 0) -> Places:
+    """That many k-means clusters of the positions (needs scikit-learn), called place 1, 2, ..."""
+    centres = cluster_centres(points_of(points), count, seed)
+    return Places(
+        kind="clusters",
+        centres=centres,
+        names=tuple(f"place {n + 1}" for n in range(len(centres))),
+        size=0.0,
+        rows=0,
+        columns=0,
+        moves=(),
+        neighbours=np.zeros((len(centres), 0), np.int64),
+    )
+
+
+def _width(size: float) -> float:
+    if not (math.isfinite(size) and size > 0):
+        raise InvalidModel(f"the width of a cell must be a number above 0; got {size}")
+    return float(size)
+
+
+def _refuse_many(count: int, size: float) -> None:
+    if count > MOST:
+        wider = size * math.sqrt(count / MOST)
+        raise InvalidModel(
+            f"cells must be at most {MOST}; a width of {size:g} makes {count}: take at least "
+            f"{wider:.2g}, or leave out positions far away"
+        )
+
+
+def _cell_names(rows: int, columns: int) -> tuple[str, ...]:
+    """Names as on a map, row by row: A1 is the top left cell, B1 the one to its right."""
+    letters = []
+    for number in range(columns):
+        word, rest = "", number + 1
+        while rest:
+            rest, digit = divmod(rest - 1, 26)
+            word = chr(ord("A") + digit) + word
+        letters.append(word)
+    return tuple(f"{letters[c]}{r + 1}" for r in range(rows) for c in range(columns))
+
+
+def _neighbours(
+    rows: int, columns: int, steps: Sequence[tuple[np.ndarray, np.ndarray]]
+) -> np.ndarray:
+    """[S, A] where each step, by row, leads from each cell, and staying; -1 beyond the border."""
+    row, column = np.divmod(np.arange(rows * columns), columns)
+    found = []
+    for down, right in steps:
+        r, c = row + down[row], column + right[row]
+        inside = (r >= 0) & (r < rows) & (c >= 0) & (c < columns)
+        found.append(np.where(inside, r * columns + c, -1))
+    return np.stack([*found, np.arange(rows * columns)], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Raster:
+    """Values on a regular map: an ASCII grid, a GeoTIFF, or an array without a place of its own.
+
+    Attributes:
+        values: [R, C] from the top; NaN where there is none.
+        left: x of the left edge; NaN for an array, which is laid over the cells.
+        top: y of the upper edge.
+        step: width and height of one value.
+    """
+
+    values: np.ndarray
+    left: float
+    top: float
+    step: tuple[float, float]
+
+    @property
+    def corner(self) -> tuple[float, float]:
+        """x and y of the lower left corner."""
+        return self.left, self.top - len(self.values) * self.step[1]
+
+    def scaled(self, corner: np.ndarray, scale: np.ndarray) -> Raster:
+        """The same map where x and y are counted from a corner, in other units."""
+        left, top = (np.array([self.left, self.top]) - corner) * scale
+        step = self.step[0] * float(scale[0]), self.step[1] * float(scale[1])
+        return Raster(self.values, float(left), float(top), step)
+
+    def over(self, places: Places) -> np.ndarray:
+        """[S] the mean over each cell, or the value at its middle where it holds no other."""
+        rows, columns = self.values.shape
+        if not math.isfinite(self.left):
+            half = max(places.size, 1e-12) / 2
+            low, high = places.centres.min(axis=0) - half, places.centres.max(axis=0) + half
+            step = ((high - low)[0] / columns, (high - low)[1] / rows)
+            return Raster(self.values, float(low[0]), float(high[1]), step).over(places)
+        x = self.left + (np.arange(columns) + 0.5) * self.step[0]
+        y = self.top - (np.arange(rows) + 0.5) * self.step[1]
+        every = np.stack([*np.meshgrid(x, y)], axis=-1).reshape(-1, 2)
+        means = places.mean(self.values.ravel(), every)
+        at = places.centres
+        column = np.floor((at[:, 0] - self.left) / self.step[0]).astype(np.int64)
+        row = np.floor((self.top - at[:, 1]) / self.step[1]).astype(np.int64)
+        inside = (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
+        middle = self.values[np.where(inside, row, 0), np.where(inside, column, 0)]
+        return np.where(np.isfinite(means), means, np.where(inside, middle, np.nan))
+
+
+def read_raster(path: str | Path) -> Raster:
+    """The raster of an .asc, .tif or .npy file."""
+    path = Path(path)
+    ending = path.suffix.lower()
+    if ending in (".asc", ".grd", ".txt"):
+        return _ascii_grid(path)
+    if ending in (".tif", ".tiff"):
+        return _geotiff(path)
+    if ending != ".npy":
+        raise InvalidModel(f"a map must be .asc, .tif or .npy; got {path.name}")
+    check_size(path, path.stat().st_size, 2**31)
+    try:
+        values = np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
+    except (ValueError, TypeError):
+        raise InvalidModel(f"{path} must be one array of numbers, as numpy.save writes") from None
+    if values.ndim != 2 or 0 in values.shape:
+        raise InvalidModel(f"{path} must have rows and columns; got shape {values.shape}")
+    return Raster(values, math.nan, math.nan, (math.nan, math.nan))
+
+
+def _ascii_grid(path: Path) -> Raster:
+    read_head(path, "an ASCII grid", largest=2**31)
+    head: dict[str, float] = {}
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = file.read().splitlines()
+    for line in lines[:6]:
+        key, _, value = line.strip().partition(" ")
+        if key.casefold() in HEADS:
+            head[key.casefold()] = _number(value, path, key)
+    rows = [line.split() for line in lines[len(head) :] if line.strip()]
+    for name in ("ncols", "nrows", "cellsize"):
+        if name not in head:
+            raise InvalidModel(
+                f"{path} must be an ASCII grid, which begins with ncols, nrows, xllcorner, "
+                f"yllcorner and cellsize; {name} is missing"
+            )
+    shape, size = (int(head["nrows"]), int(head["ncols"])), head["cellsize"]
+    cells = [cell for row in rows for cell in row]
+    if len(cells) != shape[0] * shape[1] or size <= 0:
+        raise InvalidModel(
+            f"{path} must hold {shape[0]} x {shape[1]} values; got {len(cells)} of width {size:g}"
+        )
+    values = np.array([_number(cell, path, "a value") for cell in cells]).reshape(shape)
+    values[values == head.get("nodata_value", np.nan)] = np.nan
+    left = head["xllcorner"] if "xllcorner" in head else head.get("xllcenter", 0.0) - size / 2
+    low = head["yllcorner"] if "yllcorner" in head else head.get("yllcenter", 0.0) - size / 2
+    return Raster(values, left, low + shape[0] * size, (size, size))
+
+
+HEADS = ("ncols", "nrows", "xllcorner", "xllcenter", "yllcorner", "yllcenter", "cellsize")
+HEADS += ("nodata_value",)
+
+
+def _number(text: str, path: Path, what: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidModel(f"{path}: {what} must be a number; got {text.strip()!r:.40}") from None
+
+
+def _geotiff(path: Path) -> Raster:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise InvalidModel(
+            "a GeoTIFF needs Pillow, which is not installed: pip install 'tacit-irl[geotiff]'"
+        ) from None
+    read_head(path, "a GeoTIFF", largest=2**31)
+    try:
+        with Image.open(path) as image:
+            values = np.asarray(image, dtype=np.float64)
+            tags = {tag: image.tag_v2.get(tag) for tag in (33550, 33922, 42113)}  # type: ignore
+    except (OSError, ValueError, TypeError) as error:
+        raise InvalidModel(f"{path} must be a GeoTIFF of one band: {str(error)[:80]}") from None
+    scale, tie = tags[33550], tags[33922]
+    if values.ndim != 2 or not scale or not tie or len(tie) < 6:
+        raise InvalidModel(
+            f"{path} must be a GeoTIFF of one band with a scale and a tie point; it has "
+            f"{values.ndim} dimensions{'' if scale and tie else ' and says nothing of its place'}"
+        )
+    if tags[42113] is not None:
+        values[values == float(str(tags[42113]).strip("\x00 "))] = np.nan
+    step = float(scale[0]), float(scale[1])
+    return Raster(values, tie[3] - tie[0] * step[0], tie[4] + tie[1] * step[1], step)

@@ -1,0 +1,355 @@
+"""Moments in time become steps, moves between states actions, and both a world."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tacit.data.demonstrations import Demonstrations
+from tacit.data.sources.places import STAY, Places, Raster, clusters, hexagons, square_cells
+from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.files.formats import did_you_mean
+from tacit.model.mdp import MDP
+from tacit.model.names import Layout
+from tacit.model.objective import Features
+from tacit.model.transitions import Successors
+
+# Names of columns that hold degrees, in small letters.
+DEGREES = (("lon", "long", "longitude", "lng"), ("lat", "latitude"))
+METRES = 111_320.0  # in one degree of latitude, nearly
+UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+# Share of moves beyond a neighbour from which cells or time steps do not suit each other.
+MANY_JUMPS = 0.1
+# Share of a time step by which a moment may miss its step and be called regular.
+LATE = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """Rows in order of owner and time, cut into pieces of steps that follow each other.
+
+    Attributes:
+        rows: [M] numbers of the rows that are used.
+        first: [M] bool, whether a piece begins there.
+        owner: [M] number of whose row it is, ascending.
+        notes: what was left out, as sentences.
+    """
+
+    rows: np.ndarray
+    first: np.ndarray
+    owner: np.ndarray
+    notes: tuple[str, ...] = ()
+
+    @property
+    def piece(self) -> np.ndarray:
+        """[M] number of the piece of every row."""
+        return np.cumsum(self.first) - 1
+
+    @property
+    def step(self) -> np.ndarray:
+        """[M] place of every row in its piece."""
+        return np.arange(len(self.first)) - np.flatnonzero(self.first)[self.piece]
+
+    @property
+    def part(self) -> np.ndarray:
+        """[M] number of every row's piece among those of its owner."""
+        owner = self.owner[self.first]
+        return (np.arange(len(owner)) - np.searchsorted(owner, owner))[self.piece]
+
+    def follows(self) -> np.ndarray:
+        """[M] bool, whether the next row is the next step of the same piece."""
+        return np.append(~self.first[1:], False)
+
+
+def cut_track(
+    who: np.ndarray, known: np.ndarray, *, time: np.ndarray | None, every: float | None, unit: str
+) -> Track:
+    """The `Track` of rows: a gap in time, or a row of which nothing is known, ends a piece.
+
+    Args:
+        who: [N] number of whose row it is.
+        known: [N] bool, whether a row says where.
+        time: [N] when; None takes the rows as they come, one a step.
+        every: the time step; None takes the median between rows.
+        unit: of times, for sentences: "s" for time stamps, "" for numbers.
+    """
+    if time is None:
+        order = np.argsort(who, kind="stable")
+        owner = who[order]
+        tick = np.arange(len(who), dtype=np.float64)
+        keep, notes = known[order], []
+    else:
+        order = np.lexsort((time, who))
+        order = order[known[order]]  # a row without a place is a gap in time
+        owner, moment = who[order], time[order]
+        same = owner[1:] == owner[:-1]
+        notes = []
+        if every is None:
+            between = np.diff(moment)[same]
+            between = between[between > 0]
+            if not len(between):
+                raise InvalidModel("a time step must be given: no two rows follow each other")
+            every = float(np.median(between))
+            notes.append(f"no time step was given: the median, {duration(every, unit)}, is taken")
+        begin = np.searchsorted(owner, owner)
+        place = (moment - moment[begin]) / every
+        tick = np.rint(place)
+        off = np.abs(place - tick)
+        # Of several rows for one step the nearest in time stays.
+        nearest = np.lexsort((off, tick, owner))
+        again = (np.diff(tick[nearest]) == 0) & (np.diff(owner[nearest]) == 0)
+        keep = np.ones(len(order), bool)
+        keep[nearest[1:][again]] = False
+        if (surplus := int((~keep).sum())) > 0:
+            notes.append(
+                f"{surplus} of {len(order)} rows were left out: others are nearer to the same time "
+                f"step of {duration(every, unit)}"
+            )
+        if (odd := float((off[keep] > LATE).mean())) > 0.05:
+            notes.append(
+                f"{odd:.0%} of the rows miss their time step by more than a quarter of it: another "
+                "time step may suit them better"
+            )
+    if (lost := int((~known).sum())) > 0:
+        notes.append(f"{lost} of {len(known)} rows do not say where: they are left out, as gaps")
+    owner, tick, order = owner[keep], tick[keep], order[keep]
+    first = np.ones(len(order), bool)
+    first[1:] = (owner[1:] != owner[:-1]) | (tick[1:] != tick[:-1] + 1)
+    gaps = int(first.sum()) - len(np.unique(owner))
+    if gaps:
+        notes.append(f"{gaps} gaps split episodes; what follows counts as joined on its way")
+    return Track(order, first, owner, tuple(notes))
+
+
+@dataclass(frozen=True, eq=False)
+class Inferred:
+    """Actions that moves tell.
+
+    Attributes:
+        track: cut where a move is none of them.
+        taken: [M] name of the action; None where nothing follows.
+        names: [A] of all actions.
+        moves: [S, A] where each leads; -1 where it is not available.
+    """
+
+    track: Track
+    taken: list[str | None]
+    names: tuple[str, ...]
+    moves: np.ndarray
+
+
+def infer_actions(
+    where: np.ndarray, track: Track, names: Sequence[str], places: Places | None
+) -> Inferred:
+    """The actions of a track through states [M]: compass directions on cells, else "to STATE"."""
+    follows = track.follows()
+    after = np.append(where[1:], -1)
+    if places is None or not places.moves:
+        actions = (STAY, *(f"to {name}" for name in names))
+        moves = np.full((len(names), len(actions)), -1, np.int64)
+        moves[:, 0] = np.arange(len(names))
+        changed = follows & (after != where)
+        moves[where[changed], 1 + after[changed]] = after[changed]
+        code = np.where(follows, np.where(after == where, 0, 1 + after), -1)
+        used = np.array([0, *(1 + np.flatnonzero((moves[:, 1:] >= 0).any(axis=0)))])
+        slots = np.full(len(actions) + 1, -1)
+        slots[used] = np.arange(len(used))
+        actions = tuple(actions[a] for a in used)
+        return Inferred(track, _named(slots[code], actions), actions, moves[:, used])
+    met = places.neighbours[where] == after[:, None]
+    near = met.any(axis=1)
+    jump = follows & ~near
+    if jump.any():
+        share = float(jump.sum() / max(1, follows.sum()))
+        advice = (
+            ": larger cells or a shorter time step would keep more" if share > MANY_JUMPS else ""
+        )
+        note = (
+            f"{int(jump.sum())} of {int(follows.sum())} moves ({share:.1%}) lead beyond a "
+            f"neighbouring cell: episodes are split there{advice}"
+        )
+        first = track.first.copy()
+        first[1:] |= jump[:-1]
+        track = replace(track, first=first, notes=(*track.notes, note))
+    code = np.where(follows & near, met.argmax(axis=1), -1)
+    return Inferred(track, _named(code, places.moves), places.moves, places.neighbours)
+
+
+def _named(codes: np.ndarray, names: Sequence[str]) -> list[str | None]:
+    table = [*names, None]
+    return [table[code] for code in codes.tolist()]
+
+
+def duration(length: float, unit: str) -> str:
+    """A duration as people say it, such as "15 min"; plain numbers without a unit."""
+    if not unit:
+        return f"{length:g}"
+    name = max((u for u in UNITS if UNITS[u] <= length), key=UNITS.__getitem__, default="s")
+    return f"{length / UNITS[name]:.4g} {name}"
+
+
+def seconds(text: str) -> float:
+    """The seconds of a duration such as "15min" or "2 h"."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([a-z]+)\s*", text.casefold())
+    unit = next((u for u in UNITS if match and (match[2] == u or match[2].startswith(u))), None)
+    if match is None or unit is None or not float(match[1]) > 0:
+        raise InvalidModel(
+            f"a time step must be a number with s, min, h or d, such as 15min; got {text!r:.40}"
+        )
+    return float(match[1]) * UNITS[unit]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Log:
+    """A log as states, moves and features.
+
+    Attributes:
+        demonstrations: the episodes, named after those of the log.
+        layout: names of states and actions, and the grid if there is one.
+        places: the cells that positions fell into; None where the log has states itself.
+        moves: [S, A] where each action leads, -1 where it is not available; None where the log has
+            actions itself, of which nobody knows where they lead.
+        features: name -> [S] what may matter in each state.
+        points: [N, 2] the positions that were used, in units of the cells; empty without positions.
+        notes: sentences on what was done and assumed.
+    """
+
+    demonstrations: Demonstrations
+    layout: Layout
+    places: Places | None = None
+    moves: np.ndarray | None = None
+    features: Mapping[str, np.ndarray] = field(default_factory=dict)
+    points: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
+    notes: tuple[str, ...] = ()
+
+    def mdp(self, discount: float) -> MDP:
+        """The world: moves lead where they lead; actions of the log are counted."""
+        seen = self.demonstrations
+        if self.moves is None:
+            return MDP.from_transitions(
+                seen,
+                discount=discount,
+                n_states=len(self.layout.state_names),
+                n_actions=len(self.layout.action_names),
+            )
+        begins = seen.states[seen.offsets[:-1]][~seen.partial]
+        start = np.bincount(begins, minlength=len(self.moves)) / max(1, len(begins))
+        there = self.moves >= 0
+        lists = Successors(np.where(there, self.moves, 0)[:, :, None], there[:, :, None] * 1.0)
+        return MDP(lists, start, discount, available=there)
+
+    def maps(
+        self, reward: Sequence[str] | None = None, costs: Sequence[Sequence[str]] = ()
+    ) -> Features:
+        """The `Features` of these names; None for a reward of all that no constraint has."""
+        refused = [name for names in costs for name in names]
+        wanted = [*self.features] if reward is None else reward
+        wanted = [n for n in wanted if reward is not None or n not in refused]
+        for name in (*wanted, *refused):
+            if name not in self.features:
+                raise InvalidModel(
+                    f"a feature must be one of {', '.join(self.features) or 'none'}; got {name!r}"
+                    f"{did_you_mean(name, self.features)}"
+                )
+        if not wanted:
+            raise InvalidModel("a reward must be made of at least one feature; got none")
+
+        def stacked(names: Sequence[str]) -> np.ndarray:
+            return np.stack([self.features[name] for name in names], axis=1)
+
+        return Features(
+            stacked(wanted), [stacked(names) for names in costs], wanted, [[*n] for n in costs]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Degrees:
+    """How positions are counted: from a corner in metres where they are degrees, else as they are.
+
+    Attributes:
+        origin: x and y of a corner of some cell, as the log counts.
+        scale: metres in a degree to the east and north; None where positions are no degrees.
+    """
+
+    origin: tuple[float, float]
+    scale: np.ndarray | None = None
+
+    @classmethod
+    def found(
+        cls, points: np.ndarray, names: tuple[str, str], origin: tuple[float, float] | None
+    ) -> tuple[Degrees, list[str]]:
+        """What columns of these names hold, and the sentence that says so."""
+        if not all(name.casefold() in words for name, words in zip(names, DEGREES, strict=True)):
+            return cls(origin or (0.0, 0.0)), []
+        most = np.nanmax(np.abs(points), axis=0)
+        if most[1] > 90 or most[0] > 360:
+            raise InvalidDemonstrations(
+                f"{names[0]} and {names[1]} must be degrees; the largest are {most.tolist()}: "
+                "rename the columns if they are metres"
+            )
+        corner = origin or (float(np.nanmin(points[:, 0])), float(np.nanmin(points[:, 1])))
+        middle = math.radians(float(np.nanmean(points[:, 1])))
+        note = (
+            f"{names[0]} and {names[1]} were taken for degrees and became metres to the east and "
+            f"north of ({corner[0]:.6g}, {corner[1]:.6g}): widths of cells are in metres"
+        )
+        return cls(corner, METRES * np.array([math.cos(middle), 1.0])), [note]
+
+    @property
+    def start(self) -> tuple[float, float]:
+        """The origin, as cells count."""
+        return self.origin if self.scale is None else (0.0, 0.0)
+
+    def metres(self, points: np.ndarray) -> np.ndarray:
+        """[N, 2] positions, as cells count."""
+        return points if self.scale is None else (points - self.origin) * self.scale
+
+    def map(self, raster: Raster) -> Raster:
+        """A map, as cells count."""
+        if self.scale is None:
+            return raster
+        return raster.scaled(np.array(self.origin), self.scale)
+
+
+def filled(values: np.ndarray, places: Places | None) -> tuple[np.ndarray, int]:
+    """([S] the values, of the nearest state that has one where there is none; how many were so)."""
+    lost = ~np.isfinite(values)
+    if not lost.any():
+        return values, 0
+    if lost.all() or places is None:
+        return np.where(lost, 0.0, values), int(lost.sum())
+    from scipy.spatial import cKDTree
+
+    _, near = cKDTree(places.centres[~lost]).query(places.centres[lost])
+    values = values.copy()
+    values[lost] = values[~lost][near]
+    return values, int(lost.sum())
+
+
+def places_by(
+    points: npt.ArrayLike,
+    given: Mapping[str, float | None],
+    *,
+    origin: tuple[float, float] = (0.0, 0.0),
+    seed: int = 0,
+) -> Places:
+    """The `Places` of the one among cell, hexagon and clusters that has a number."""
+    asked = {name: number for name, number in given.items() if number is not None}
+    if len(asked) != 1:
+        raise InvalidModel(
+            "positions need one of cell, hexagon and clusters: a width, a width, or how many; got "
+            f"{' and '.join(asked) or 'none'}"
+        )
+    [(name, number)] = asked.items()
+    if name == "clusters":
+        return clusters(points, int(number), seed=seed)
+    return (
+        hexagons(points, number)
+        if name == "hexagon"
+        else square_cells(points, number, origin=origin)
+    )

@@ -1,0 +1,265 @@
+"""Logs become problems: an independent loop over the rows says what must come out."""
+
+import csv
+import json
+import math
+from datetime import datetime, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+
+import tacit
+from tacit.checks import resolution_check
+from tacit.cli import main
+from tacit.data.sources import clusters, hexagons, ingest, read_raster, square_cells
+from tacit.data.sources.places import Raster
+from tacit.data.sources.tracks import seconds
+from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.inverse.joint.tasks import Task
+
+STEPS = {"north": (-1, 0), "east": (0, 1), "south": (1, 0), "west": (0, -1), "stay": (0, 0)}
+
+
+@pytest.mark.parametrize("make", [square_cells, hexagons])
+def test_cells_cover_the_positions_and_moves_lead_where_they_point(make):
+    points = np.random.default_rng(0).uniform((-3, 10), (4, 14), (300, 2))
+    places = make(points, 0.9)
+    state = places(points)
+    assert state.min() >= 0
+    distance = np.linalg.norm(points[:, None] - places.centres, axis=2)
+    if make is hexagons:  # a hexagon holds what is nearest to its middle
+        assert (state == distance.argmin(axis=1)).all()
+    else:
+        assert (np.abs(points - places.centres[state]) <= 0.45 + 1e-9).all()
+    angle = {"east": 0, "north": 90, "west": 180, "south": -90}
+    for a, move in enumerate(places.moves):
+        there = places.neighbours[:, a] >= 0
+        step = places.centres[places.neighbours[there, a]] - places.centres[there]
+        assert np.allclose(step, step[0])  # the same from every cell
+        words = [angle[word] for word in move.split("-") if word in angle]
+        if move == "stay":
+            assert np.allclose(step, 0)
+        else:  # within half a right angle of what its name says
+            mean = sum(np.exp(1j * np.radians(w)) for w in words)
+            assert (complex(*step[0]) / mean).real > 0.7 * abs(complex(*step[0])) / abs(mean)
+    assert places([[99.0, 99.0]]).tolist() == [-1]
+    area = np.prod(np.ptp(places.corners()[0], axis=0))
+    assert area == pytest.approx(0.81 if make is square_cells else 0.81 * 2 / math.sqrt(3))
+
+
+def test_positions_on_edges_belong_to_one_cell():
+    points = np.array([[0.0, 0.0], [0.3, 0.3], [0.6, 0.9], [0.1 * 3, 0.0]])
+    places = square_cells(points, 0.3)
+    assert (places(points) >= 0).all()
+    assert places.names[places(points)[0]] == "A4"
+    with pytest.raises(InvalidModel, match="take at least"):
+        square_cells(points, 1e-6)
+    assert clusters(points, 2).names == ("place 1", "place 2")
+
+
+def walk(seed: int, fixes: int = 60):
+    """(rows of a log, the cells as they were, the fixes that are missing) of one walker."""
+    rng = np.random.default_rng(seed)
+    row, column, cells, rows, lost = 2, 2, [], [], []
+    for fix in range(fixes):
+        moment = datetime(2024, 5, 1) + timedelta(
+            minutes=30 * fix, seconds=int(rng.integers(-99, 99))
+        )
+        x, y = 10 * (column + rng.uniform(0.1, 0.9)), 10 * (4 - row + rng.uniform(0.1, 0.9))
+        missing = rng.random() < 0.1
+        lost += [fix] * missing
+        cells.append((row, column))
+        rows.append([moment.isoformat(), *(("NA", "-") if missing else (f"{x:.3f}", f"{y:.3f}"))])
+        options = [m for m in STEPS.values() if 0 <= row + m[0] < 5 and 0 <= column + m[1] < 5]
+        step = options[rng.integers(len(options))]
+        row, column = row + step[0], column + step[1]
+    return rows, cells, lost
+
+
+def expected(name, cells, lost):
+    """The episodes of a walker: (name, cells, moves), cut at what is missing."""
+    names = {step: move for move, step in STEPS.items()}
+    pieces, current = [], []
+    for fix, cell in enumerate([*cells, None]):
+        if cell is None or fix in lost:
+            pieces += [current] if current else []
+            current = []
+        else:
+            current.append(cell)
+    found = []
+    for number, piece in enumerate(pieces):
+        called = name if number == 0 else f"{name} ({number + 1})"
+        moves = [
+            names[b[0] - a[0], b[1] - a[1]] for a, b in zip(piece[:-1], piece[1:], strict=True)
+        ]
+        if moves:
+            found.append((called, [f"{'ABCDE'[c]}{r + 1}" for r, c in piece], moves))
+    return found
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """A shuffled log of three walkers, and what must become of it."""
+    rows, truth = [], []
+    for number in range(3):
+        name = f"fox {number:03d}"
+        own, cells, lost = walk(number)
+        rows += [[name, *row, "dogs" if number else "vixens", number] for row in own]
+        truth += expected(name, cells, lost)
+    np.random.default_rng(5).shuffle(rows)
+    path = tmp_path_factory.mktemp("log") / "log.csv"
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([["who", "when", "x", "y", "sex", "age"], *rows])
+    return path, truth
+
+
+COLUMNS = {"episode": "who", "time": "when", "x": "x", "y": "y"}
+
+
+def test_a_log_becomes_the_episodes_that_a_loop_finds(log):
+    path, truth = log
+    found = ingest(path, **COLUMNS, every="30min", cell=10, group="sex", columns=["age"])
+    seen, layout = found.demonstrations, found.layout
+    assert {*seen.names.tolist()} == {name for name, _, _ in truth}
+    told = {name: (cells, moves) for name, cells, moves in truth}
+    for e, name in enumerate(seen.names.tolist()):
+        states, actions = seen.trajectory(e)
+        cells = [layout.state_names[s] for s in [*states, seen.final_states[e]]]
+        assert (cells, [layout.action_names[a] for a in actions]) == told[name]
+        assert seen.partial[e] == ("(" in name)
+        assert seen.individuals[e] == name[:7]
+        assert seen.groups[e] == ("vixens" if name.startswith("fox 000") else "dogs")
+    assert layout.rows == layout.columns == 5
+    # The known world makes every move that was seen.
+    mdp = found.mdp(0.9)
+    assert tacit.data.Tally.of(mdp, seen).steps == seen.steps
+    following = found.moves[seen.states, seen.actions]
+    inside = np.append(seen.episode[1:] == seen.episode[:-1], False)
+    assert (following[inside] == seen.states[1:][inside[:-1]]).all()
+    assert found.features["age"].min() >= 0
+    frame = pl.read_csv(path, null_values=["NA", "-"], try_parse_dates=True)
+    again = ingest(frame, **COLUMNS, every="30min", cell=10)
+    assert np.array_equal(again.demonstrations.states, seen.states)
+    assert np.array_equal(again.demonstrations.actions, seen.actions)
+
+
+def test_a_move_beyond_a_neighbour_and_surplus_rows_are_told():
+    frame = {
+        "who": ["a"] * 6,
+        "t": [0.0, 1.0, 1.2, 2.0, 3.0, 4.1],
+        "x": [0.5, 1.5, 9.0, 4.5, 4.5, 5.5],
+        "y": [0.5] * 6,
+    }
+    found = ingest(frame, episode="who", time="t", every=1, x="x", y="y", cell=1)
+    names = [found.layout.state_names[s] for s in found.demonstrations.states]
+    assert names == ["A1", "E1", "E1"]
+    assert [found.layout.action_names[a] for a in found.demonstrations.actions] == [
+        "east",
+        "stay",
+        "east",
+    ]
+    assert any("1 of 4 moves" in note for note in found.notes)
+    assert any("1 of 6 rows were left out" in note for note in found.notes)
+
+
+def test_states_of_the_log_make_moves_to_each_other():
+    frame = {"who": ["a"] * 4, "room": ["den", "hall", "hall", "den"], "kind": [*"xyyx"]}
+    found = ingest(frame, episode="who", state="room", columns=["kind"])
+    assert found.layout.action_names == ("stay", "to den", "to hall")
+    assert found.moves.tolist() == [[0, -1, 1], [1, 0, -1]]
+    assert found.features["kind: y"].tolist() == [0.0, 1.0]
+    with_actions = ingest(
+        {**frame, "did": ["go", "NA", "go", "-"]}, episode="who", state="room", action="did"
+    )
+    assert with_actions.layout.action_names == ("go",)
+    assert with_actions.demonstrations.names.tolist() == ["a", "a (2)"]
+    assert with_actions.moves is None
+
+
+def test_maps_are_read_and_averaged_over_cells(tmp_path):
+    places = square_cells([[0.1, 0.1], [3.9, 1.9]], 2.0)  # A1 and B1
+    values = np.arange(8.0).reshape(2, 4)
+    np.save(tmp_path / "a.npy", values)
+    lines = ["ncols 4", "nrows 2", "xllcorner 0", "yllcorner 0", "cellsize 1", "NODATA_value 7"]
+    lines += [" ".join(map(str, row)) for row in values]
+    (tmp_path / "a.asc").write_text("\n".join(lines))
+    assert read_raster(tmp_path / "a.npy").over(places).tolist() == [2.5, 4.5]
+    assert read_raster(tmp_path / "a.asc").over(places).tolist() == [2.5, pytest.approx(11 / 3)]
+    image = pytest.importorskip("PIL.Image")
+    tags = pytest.importorskip("PIL.TiffImagePlugin").ImageFileDirectory_v2()
+    tags[33550], tags[33922] = (1.0, 1.0, 0.0), (0.0, 0.0, 0.0, 0.0, 2.0, 0.0)
+    tags.tagtype[33550] = tags.tagtype[33922] = 12
+    image.fromarray(values.astype(np.float32)).save(tmp_path / "a.tif", tiffinfo=tags)
+    assert read_raster(tmp_path / "a.tif").over(places).tolist() == [2.5, 4.5]
+    assert Raster(values, 1.0, 2.0, (1.0, 1.0)).corner == (1.0, 0.0)
+    (tmp_path / "b.asc").write_text("ncols 4\nnrows 2\n1 2")
+    with pytest.raises(InvalidModel, match="cellsize is missing"):
+        read_raster(tmp_path / "b.asc")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"episode": "fox"}, "'fox', given for episode.*it has who"),
+        ({"every": "30"}, "needs a unit, such as 15min"),
+        ({"every": "half"}, "s, min, h or d"),
+        ({"cell": None}, "one of cell, hexagon and clusters"),
+        ({"state": "x"}, "states, or two of x and y"),
+        ({"time": "sex"}, "line 2: sex must be a time stamp.*2024-05-31 18:30"),
+        ({"x": "sex"}, "line 2: sex must be a number"),
+    ],
+)
+def test_what_is_wrong_with_a_log_is_said_with_what_to_type(log, change, words):
+    with pytest.raises((InvalidDemonstrations, InvalidModel), match=words):
+        ingest(log[0], **{**COLUMNS, "every": "30min", "cell": 10, **change})
+
+
+def test_decimal_commas_are_asked_about(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("id;x;y\na;0,5;0,5\na;1,5;0,5\n")
+    with pytest.raises(InvalidDemonstrations, match=r"--decimal-comma, or write 0\.5"):
+        ingest(path, episode="id", x="x", y="y", cell=1)
+    found = ingest(path, episode="id", x="x", y="y", cell=1, decimal_comma=True)
+    assert found.demonstrations.steps == 1
+    assert [seconds(t) for t in ("15min", "2 h", "1.5d", "10s")] == [900, 7200, 129600, 10]
+
+
+def test_degrees_become_metres():
+    frame = {"id": ["a"] * 2, "lon": [10.0, 10.02], "lat": [60.0, 60.0]}
+    found = ingest(frame, episode="id", x="lon", y="lat", cell=10_000)
+    assert np.ptp(found.points[:, 0]) == pytest.approx(0.02 * 111_320 / 2, rel=1e-6)
+
+
+def test_the_command_writes_a_problem_that_can_be_used(log, tmp_path, capsys):
+    path, truth = log
+    folder = tmp_path / "foxes"
+    words = ["--episode", "who", "--time", "when", "--every", "30min", "--x", "x", "--y", "y", "--hexagon", "12", "--group", "sex"]
+    assert main(["ingest", str(path), *words, "--out", str(folder), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["groups"] == "vixens, dogs" or told["groups"] == "dogs, vixens"
+    assert (folder / "cells.png").read_bytes().startswith(b"\x89PNG")
+    problem = tacit.runs.Problem.load(folder)
+    assert problem.demonstrations.steps == told["steps"]
+    assert problem.features.reward_names == ("east", "north")
+    assert main(["check", str(folder)]) == 0
+    assert "fox" not in capsys.readouterr().err
+    assert main(["ingest", str(path), *words, "--out", str(folder)]) == 4  # it is taken
+    words[words.index("--hexagon")] = "--cells"
+    assert main(["ingest", str(path), *words]) == 2
+    assert "--cell" in capsys.readouterr().err
+
+
+def test_the_resolution_check_tells_a_grid_that_is_too_coarse():
+    world = tacit.worlds.hill_grid(seed=0, size=3)
+    policy = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=0.05)).policy
+    seen = tacit.simulate(world.mdp, policy, trajectories=40, steps=30, seed=0)
+    other = tacit.simulate(world.mdp, policy[:, ::-1], trajectories=40, steps=30, seed=0)
+
+    def make(size: float) -> Task:
+        return Task(world.mdp, world.features, other if size == 3 else seen)
+
+    same = resolution_check(make, [1, 2], estimator=tacit.Likelihood())
+    assert same.adequate
+    assert same.moves.max() == 0
+    assert not resolution_check(make, [1, 3], estimator=tacit.Likelihood()).adequate
