@@ -18,6 +18,7 @@ from tacit.data.sources import clusters, hexagons, ingest, read_raster, square_c
 from tacit.data.sources.places import Raster
 from tacit.data.sources.tracks import seconds
 from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.inverse.findings import Kind
 from tacit.inverse.joint.tasks import Task
 
 STEPS = {"north": (-1, 0), "east": (0, 1), "south": (1, 0), "west": (0, -1), "stay": (0, 0)}
@@ -251,16 +252,25 @@ def test_the_command_writes_a_problem_that_can_be_used(log, tmp_path, capsys):
     assert "--cell" in capsys.readouterr().err
 
 
-def test_the_resolution_check_tells_a_grid_that_is_too_coarse():
-    world = tacit.worlds.hill_grid(seed=0, size=3)
-    policy = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=0.05)).policy
-    seen = tacit.simulate(world.mdp, policy, trajectories=40, steps=30, seed=0)
-    other = tacit.simulate(world.mdp, policy[:, ::-1], trajectories=40, steps=30, seed=0)
+def test_the_resolution_check_tells_states_that_change_the_answer():
+    mdp = tacit.worlds.hill_grid(seed=0, size=3).mdp
+    phi = np.random.default_rng(1).uniform(size=(9, 2))
+    features = tacit.Features(phi)
 
     def make(size: float) -> Task:
-        return Task(world.mdp, world.features, other if size == 3 else seen)
+        weights = [0.2, 0.8] if size == 3 else [0.8, 0.2]
+        truth = tacit.Objective(phi @ weights, np.zeros((0, 9)), np.zeros(0))
+        expert = tacit.solve(mdp, truth, solver=tacit.SoftDual(temperature=0.1))
+        seen = tacit.simulate(mdp, expert.policy, trajectories=40, steps=30, seed=0)
+        return Task(mdp, features, seen)
 
     same = resolution_check(make, [1, 2], estimator=tacit.Likelihood())
     assert same.adequate
     assert np.nanmax(same.moves) == 0
-    assert not resolution_check(make, [1, 3], estimator=tacit.Likelihood()).adequate
+    other = resolution_check(make, [1, 3], estimator=tacit.Likelihood())
+    assert not other.adequate
+    # The oracle: how far the truths are apart, in the error bars that were said.
+    assert other.moves.max() == pytest.approx(0.6 / other.standard_errors.max(), rel=0.5)
+    assert other.sentences[0].kind is Kind.MISFIT
+    with pytest.raises(InvalidModel, match="at least two"):
+        resolution_check(make, [1])

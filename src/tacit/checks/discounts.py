@@ -277,7 +277,7 @@ class ResolutionCheck:
         values: [R, D] what was recovered.
         standard_errors: [D] of those in use; NaN where there is none.
         moves: [R - 1, D] how far each of the others is away, in those standard errors.
-        adequate: whether none moves by more than two of them.
+        adequate: whether some could be judged, and none moves by more than two of them.
         recoveries: one per size.
     """
 
@@ -352,7 +352,7 @@ def resolution_check(
     errors = row(
         known.reward_standard_errors, known.cost_standard_errors, known.multiplier_standard_errors
     )
-    errors = np.where(errors > 0, errors, np.nan)
+    errors = np.where((errors > 0) & np.isfinite(errors), errors, np.nan)
     moves = np.abs(np.array(values[1:]) - values[0]) / errors
     return ResolutionCheck(
         sizes=np.array(sizes, dtype=np.float64),
@@ -361,6 +361,6 @@ def resolution_check(
         values=np.array(values),
         standard_errors=errors,
         moves=moves,
-        adequate=not (moves > STABLE).any(),
+        adequate=bool((moves <= STABLE).any() and not (moves > STABLE).any()),
         recoveries=found,
     )

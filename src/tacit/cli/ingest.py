@@ -27,7 +27,7 @@ FACTOR = 1.5
 NAMED, DRAWN = 150, 20_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Ingest:
     """Turn any log into a problem folder: positions to cells, time to steps, moves to actions.
 
