@@ -7,6 +7,12 @@ whose four coefficients are known; moves are certain and nothing is discounted. 
 would write first: SciPy's BFGS with the analytic gradient; every evaluation makes one sparse LU of
 I - M and solves it for all goals, and once more, transposed, for the gradient. It begins where
 tacit's own search does, and gives no standard errors. Writes benchmarks/results/trips.json.
+
+    python benchmarks/trips.py --coverage 50
+
+How often the intervals of all coefficients hold, over so many smaller networks with several sets of
+trips each, and how often trips of one traveller are wrongly told not to fit. Goes into the same
+file, beside what is there.
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ import json
 import os
 import resource
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +50,10 @@ class Args:
     seed: int = 0
     peer: bool = True
     """Whether the peer runs, which takes longer."""
+    coverage: int = 0
+    """Smaller networks over which intervals are tried, instead of all else; 0 for none."""
+    sets: int = 8
+    """Sets of trips on each of them."""
     out: Path = Path(__file__).parent / "results" / "trips.json"
 
 
@@ -178,8 +188,46 @@ def begun(trips: tacit.Trips) -> np.ndarray:
     raise SystemExit("no start of finite values")
 
 
+def coverage(args: Args) -> dict[str, Any]:
+    """How often intervals hold, and the tests of the fit, over smaller networks."""
+    held: dict[str, list[np.ndarray]] = {"fisher": [], "clustered": []}
+    misfits, start, draws = 0, time.perf_counter(), 0
+    for number in range(args.coverage):
+        small = replace(args, side=10, trips=200, goals=30, seed=1000 + number)
+        made = town(small)
+        for one in range(args.sets):
+            seen = journeys(made, replace(small, seed=100_000 + number * args.sets + one))
+            found = tacit.recover(tacit.Trips(made.mdp, made.features, seen, discount=1.0))
+            for kind, rows in held.items():
+                low, high = found.parameters.with_errors(kind).intervals.T
+                rows.append((low <= TRUTH) & (high >= TRUTH))
+            misfits += not found.goodness.adequate
+            draws += 1
+    shares = {kind: np.mean(rows, axis=0) for kind, rows in held.items()}
+    return {
+        "networks": args.coverage,
+        "sets_of_trips_each": args.sets,
+        "links_of_the_last": made.mdp.states,
+        "trips_each": 200,
+        "goals_each": 30,
+        "coverage": {kind: float(share.mean()) for kind, share in shares.items()},
+        "coverage_by_coefficient": {kind: share.tolist() for kind, share in shares.items()},
+        "simulation_error": float(np.sqrt(0.95 * 0.05 / (draws * len(TRUTH)))),
+        "wrongly_told_not_to_fit": misfits / draws,
+        "seconds": time.perf_counter() - start,
+        "target": "coverage between 93 and 97 %",
+    }
+
+
 def main(args: Args) -> None:
     load = os.getloadavg()[0]
+    names = ("tacit-irl", "numpy", "scipy", "numba")
+    if args.coverage:
+        document = json.loads(args.out.read_text()) if args.out.exists() else {"rows": []}
+        document["coverage"] = {**about(names, load=load), **coverage(args)}
+        print(json.dumps(document["coverage"], indent=1))
+        args.out.write_text(json.dumps(document, indent=1) + "\n")
+        return
     made = town(args)
     seen = journeys(made, args)
     trips = tacit.Trips(made.mdp, made.features, seen, discount=1.0)
@@ -223,9 +271,10 @@ def main(args: Args) -> None:
             "ratio": other / seconds,
         }
     print(json.dumps(row, indent=1))
-    names = ("tacit-irl", "numpy", "scipy", "numba")
     args.out.parent.mkdir(exist_ok=True)
     document = {**about(names, load=load), "rows": [row]}
+    if args.out.exists():
+        document |= {k: v for k, v in json.loads(args.out.read_text()).items() if k == "coverage"}
     args.out.write_text(json.dumps(document, indent=1) + "\n")
 
 
