@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit import InvalidDemonstrations, InvalidModel
+from tacit import Demonstrations, InvalidDemonstrations, InvalidModel
 from tacit.cli import main
 from tacit.folders.problem import Problem
 from tacit.folders.runs import Run
@@ -62,6 +62,29 @@ def test_check_recover_and_report(problem, tmp_path, capsys):
     page = (run / "report.html").read_text()
     for words in ("Goals and flows", "place 12", "Coefficients of the model", "It wants less of"):
         assert words in page
+    # Scored, its own trips are as likely as they were; others as their policies say.
+    assert main(["score", str(run), str(folder), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["log_likelihood"] == pytest.approx(ours.log_likelihood, rel=1e-9)
+    assert told["null_log_likelihood"] == pytest.approx(ours.null_log_likelihood, rel=1e-12)
+    assert told["rho_squared"] == pytest.approx(ours.rho_squared)
+    assert told["fits"]["goal"] == goal
+    assert not any(one["kind"] == "MISFIT" for one in told["findings"])
+    table = problem.features.reward @ TRUTH
+    other = travelled(problem.mdp, table, 60, [0, 3], seed=7)  # nobody went to 0 before
+    other.save(tmp_path / "other.npz")
+    rows = tmp_path / "rows.csv"
+    words = ["score", str(run), str(tmp_path / "other.npz"), "--out", str(rows)]
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    policies = {g: ours.solve(g).policy for g in (0, 3)}
+    own = other.final_states[other.episode]
+    likely = [policies[g][s, a] for g, s, a in zip(own, other.states, other.actions, strict=True)]
+    assert told["log_likelihood"] == pytest.approx(np.log(likely).sum(), rel=1e-6)
+    best = [policies[g][s].argmax() for g, s in zip(own, other.states, strict=True)]
+    assert told["hit_rate"] == pytest.approx((best == other.actions).mean())
+    assert len(rows.read_text().splitlines()) == 61
+    assert main(["score", str(run), str(tmp_path / "other.npz"), "--out", "x.txt"]) == 2
     # Asked again it is there already, and the same.
     assert main(["recover", str(folder), "--out", str(run), "--resume", "--quiet"]) == 0
     assert main(["report", str(run), "--quiet"]) == 0
@@ -140,3 +163,30 @@ def test_what_trips_do_not_answer_is_refused(problem, tmp_path, capsys):
         code = main(["recover", str(tmp_path / "trips"), "--out", str(tmp_path / "r"), *option])
         assert code == 2
         assert f"{option[0]} is not for trips" in capsys.readouterr().err
+
+
+def test_one_task_is_scored_too(tmp_path, capsys):
+    town = streets(discount=0.8)
+    features = lengths(town)
+    solution = tacit.solve(
+        town, tacit.Objective(features.reward @ TRUTH), solver=tacit.SoftDual(temperature=1.0)
+    )
+    seen = tacit.simulate(town, solution.policy, trajectories=30, steps=20, seed=1)
+    found = tacit.recover(town, features, seen, estimator=tacit.Likelihood(free_reward=True))
+    told = tacit.checks.score(found, seen)
+    assert told.log_likelihood == pytest.approx(found.log_likelihood, rel=1e-9)
+    assert told.null_log_likelihood == pytest.approx(found.null_log_likelihood, rel=1e-12)
+    assert told.rho_squared == pytest.approx(found.rho_squared)
+    # At random an action is the likeliest one as often as one of those that are there is drawn.
+    there = town.available.sum(axis=1)[seen.states]
+    assert told.null_hit_rate == pytest.approx((1 / there).mean())
+    assert told.null_hit_rate < told.hit_rate
+    assert told.log_likelihood_error > 0
+    wrong = Demonstrations.from_trajectories([([0, 0], [0, 1])])  # there is no west of 0
+    lost = tacit.checks.score(found, wrong)
+    assert (lost.impossible, lost.log_likelihood) == (1, -np.inf)
+    assert lost.sentences[0].kind is tacit.Kind.MISFIT
+    found.save(tmp_path / "run")
+    seen.save(tmp_path / "seen.parquet")
+    assert main(["score", str(tmp_path / "run"), str(tmp_path / "seen.parquet")]) == 0
+    assert "hit rate" in capsys.readouterr().out

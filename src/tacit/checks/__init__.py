@@ -10,7 +10,7 @@ from tacit.checks.discounts import (
 from tacit.checks.dynamics import DynamicsUncertainty, dynamics_uncertainty
 from tacit.checks.fits import TrajectoryFits, trajectory_fits
 from tacit.checks.groups import EqualWeightsTest, equal_weights_test
-from tacit.checks.held_out import Holdout, holdout
+from tacit.checks.held_out import Holdout, Prediction, holdout, score
 from tacit.checks.prices import BudgetSweep, PriceCurve, budget_sweep, price_curve
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "DynamicsUncertainty",
     "EqualWeightsTest",
     "Holdout",
+    "Prediction",
     "PriceCurve",
     "ResolutionCheck",
     "TrajectoryFits",
@@ -32,5 +33,6 @@ __all__ = [
     "holdout",
     "price_curve",
     "resolution_check",
+    "score",
     "trajectory_fits",
 ]

@@ -6,12 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.checks.fits import optimal_actions, trajectory_fits
+from tacit.checks.fits import (
+    TIE,
+    TrajectoryFits,
+    log_policy,
+    optimal_actions,
+    trajectory_fits,
+    trip_fits,
+)
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.families.baselines import RewardOnly
 from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
@@ -235,6 +243,108 @@ def _ahead(score: Score) -> bool:
 
 def _behind(score: Score) -> bool:
     return score.lead < -max(CLEAR * score.lead_error, 1e-9)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Prediction:
+    """How well a recovery predicts demonstrations, which may be others than it was made from.
+
+    Attributes:
+        episodes: number of trajectories, or of trips.
+        steps: number of their steps.
+        log_likelihood: of all their actions; NaN for a recovery without noise.
+        log_likelihood_error: its standard error over episodes; NaN with one episode.
+        null_log_likelihood: the same of actions at random.
+        gain_error: standard error of the difference of these two.
+        hit_rate: share of the steps that take a likeliest action; of a best one, without noise.
+        hit_rate_error: its standard error over episodes.
+        null_hit_rate: the share that actions at random would take.
+        impossible: number of steps to which the recovery gives no chance at all.
+        fits: of every episode, the worst first.
+    """
+
+    episodes: int
+    steps: int
+    log_likelihood: float
+    log_likelihood_error: float
+    null_log_likelihood: float
+    gain_error: float
+    hit_rate: float
+    hit_rate_error: float
+    null_hit_rate: float
+    impossible: int
+    fits: TrajectoryFits
+
+    @property
+    def rho_squared(self) -> float:
+        """McFadden's: 1 less the log-likelihood over that of actions at random."""
+        return 1.0 - self.log_likelihood / self.null_log_likelihood
+
+    @property
+    def sentences(self) -> tuple[Finding, ...]:
+        """What came out, as findings."""
+        found = []
+        if self.impossible:
+            said = (
+                f"{_count(self.impossible, 'step')} of {self.steps} take actions to which the "
+                "recovery gives no chance at all: its log-likelihood is minus infinity."
+            )
+            found.append(Finding(said, Kind.MISFIT, number=self.impossible))
+        elif not np.isnan(self.log_likelihood):
+            gain = (self.log_likelihood - self.null_log_likelihood) / self.steps
+            if gain > max(CLEAR * self.gain_error / self.steps, 1e-9):
+                said = "The recovery predicts these actions better than actions at random."
+                found.append(Finding(said, number=gain))
+            else:
+                said = "The recovery does not predict these actions better than random ones."
+                found.append(Finding(said, Kind.MISFIT, number=gain))
+        return (*found, *self.fits.sentences)
+
+
+def score(
+    recovery: Recovery, demonstrations: Demonstrations, *, mdp: MDP | None = None
+) -> Prediction:
+    """The `Prediction` of these demonstrations by what was recovered, from them or from others.
+
+    Args:
+        recovery: of one task, or of trips: each trip is then judged on the way to its own goal.
+        demonstrations: what was seen.
+        mdp: the world, as for `trajectory_fits`; without it, actions that the recovered policy
+            never takes are taken not to be there.
+    """
+    if isinstance(recovery, TripsRecovery):
+        chosen = recovery.choices(demonstrations)
+        fits, policy, there = trip_fits(chosen), chosen.policy, chosen.available
+        best, seen = policy >= (1.0 - TIE) * policy.max(axis=1, keepdims=True), chosen.steps
+    else:
+        fits = trajectory_fits(recovery, demonstrations, mdp=mdp)
+        policy, best = recovery.behaviour, optimal_actions(recovery, mdp)
+        there, seen = policy > 0 if mdp is None else mdp.choices, demonstrations
+        if recovery.temperature == 0 and mdp is None:
+            there = np.ones(policy.shape, bool)
+    options = there.sum(axis=1).clip(1)
+    noisy, begin, taken = recovery.temperature > 0, seen.offsets[:-1], (seen.states, seen.actions)
+    random = -np.log(options)[seen.states]
+    likely = log_policy(policy)[taken] if noisy else np.full(seen.steps, np.nan)
+    lengths = seen.lengths.astype(np.float64)
+    likelihood, gain, hits = (
+        _ratio(np.add.reduceat(sums, begin), lengths)
+        for sums in (likely, likely - random, best[taken].astype(np.float64))
+    )
+    lost = int((policy[taken] == 0).sum()) if noisy else 0
+    return Prediction(
+        episodes=len(fits),
+        steps=seen.steps,
+        log_likelihood=-np.inf if lost else likelihood[0] * seen.steps,
+        log_likelihood_error=likelihood[1] * seen.steps,
+        null_log_likelihood=float(random.sum()),
+        gain_error=gain[1] * seen.steps,
+        hit_rate=hits[0],
+        hit_rate_error=hits[1],
+        null_hit_rate=float(((best & there).sum(axis=1) / options)[seen.states].mean()),
+        impossible=lost,
+        fits=fits,
+    )
 
 
 def _count(number: int, noun: str) -> str:

@@ -26,6 +26,7 @@ from tacit.cli.ingest import Ingest
 from tacit.cli.recover import Recover
 from tacit.cli.report import Figures, Report
 from tacit.cli.reproduce import Reproduce
+from tacit.cli.score import Score
 from tacit.cli.signals import CODES, Terminated, end_at_once
 from tacit.cli.simulate import Simulate
 from tacit.cli.solve import Solve
@@ -70,6 +71,7 @@ COMMANDS: dict[str, type[Command]] = {
     "check": Check,
     "solve": Solve,
     "recover": Recover,
+    "score": Score,
     "report": Report,
     "figures": Figures,
     "compare": Compare,

@@ -360,6 +360,7 @@ def _answer(arguments: Recover, run: Run, report: object) -> Answer:
         "null_log_likelihood": recovery.null_log_likelihood,
         "aic": recovery.aic,
         "bic": recovery.bic,
+        "rho_squared": recovery.rho_squared,
         "certificate": asdict(recovery.certificate),
         "goodness": {
             **{

@@ -6,11 +6,10 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -123,7 +122,11 @@ class Problem:
         try:
             return cls(**parts)
         except BadTrip as error:
-            raise _bad_line(Path(folder), error, parts) from None
+            from tacit.folders.reading import SEEN, one_of
+
+            path = one_of(Path(folder), *SEEN)
+            assert path is not None
+            raise bad_line(path, error, parts["layout"], parts["demonstrations"]) from None
         except (InvalidModel, InvalidDemonstrations) as error:
             raise type(error)(f"{folder}: {error}") from None
 
@@ -158,13 +161,9 @@ class Problem:
         )
 
 
-def _bad_line(folder: Path, error: BadTrip, parts: Mapping[str, Any]) -> TacitError:
-    """What is wrong with a trip, by name, with the file and the line where its step stands."""
-    from tacit.folders.reading import SEEN, one_of
-
-    path = one_of(folder, *SEEN)
-    assert path is not None
-    said, seen = error.sentence(parts["layout"]), parts["demonstrations"]
+def bad_line(path: Path, error: BadTrip, layout: Layout, seen: Demonstrations) -> TacitError:
+    """What is wrong with a trip, by name, with the line of the file where its step stands."""
+    said = error.sentence(layout)
     if path.suffix == ".npz":
         return InvalidDemonstrations(f"{path}, row {error.row + 1}: {said}")
     table = open_table(path, InvalidDemonstrations, expected=("episode", "step"))

@@ -264,6 +264,11 @@ class Recovery:
         return plain + price * self._lapse_degrees
 
     @property
+    def rho_squared(self) -> float:
+        """McFadden's: 1 less the log-likelihood over that of actions at random."""
+        return 1.0 - self.log_likelihood / self.null_log_likelihood
+
+    @property
     def _lapse_degrees(self) -> int:
         """1 where a share of lapses was estimated, else 0."""
         return int(self.lapses is not None and not np.isnan(self.lapses.p_value))

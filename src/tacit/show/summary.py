@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.inverse.findings import worst_first
+from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.show.tables import short
 
 if TYPE_CHECKING:
@@ -164,6 +165,9 @@ def coefficient_table(recovery: Recovery | JointRecovery) -> list[str]:
             f"  log-likelihood {recovery.log_likelihood:.6g}, of actions at random "
             f"{recovery.null_log_likelihood:.6g}; AIC {recovery.aic:.6g}, BIC {recovery.bic:.6g}"
         )
+        if isinstance(recovery, TripsRecovery):
+            shared = 1.0 - (recovery.log_likelihood - found.degrees) / recovery.null_log_likelihood
+            lines.append(f"  rho squared {recovery.rho_squared:.4f}, adjusted {shared:.4f}")
     return lines
 
 

@@ -237,15 +237,14 @@ class TripsRecovery(Recovery):
             object.__setattr__(self, name, read_only(np.array(getattr(self, name), np.int64)))
         object.__setattr__(self, "flows", read_only(np.array(self.flows, np.float64)))
 
+    def trips(self, demonstrations: Demonstrations) -> Trips:
+        """These trajectories as `Trips` in the same network."""
+        task = self.network, self.features, demonstrations
+        return Trips(*task, discount=self.discount, unended=self.unended)
+
     def choices(self, demonstrations: Demonstrations) -> Choices:
         """The `Choices` of these trips, or of others in the same network, as recovered here."""
-        found, _ = Trips(
-            self.network,
-            self.features,
-            demonstrations,
-            discount=self.discount,
-            unended=self.unended,
-        ).journeys()
+        found, _ = self.trips(demonstrations).journeys()
         x = self.parameters.estimates * found.space.scales
         return Choices.of(Likelihoods(found, Likelihood(free_reward=True)), x)
 
