@@ -1,13 +1,18 @@
 """Doubt about estimated dynamics widens the answer, and the wider intervals keep their promise."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import oracles
 import tacit
+from experts import grid, hill_expert
 from tacit import MDP, InvalidModel
 from tacit.checks.dynamics import dynamics_uncertainty
+from tacit.data.tally import Scatter
 from tacit.inverse.findings import Kind
+from tacit.inverse.noisy.inference import clusters_of
 
 
 def expert(seed: int, constraints: int = 0, temperature: float = 0.05):
@@ -77,7 +82,7 @@ def test_every_interval_grows_and_the_finding_is_said():
     seen = tacit.simulate(world.mdp, policy, trajectories=60, steps=60, seed=2)
     mdp = explored(world, 2000, 5)
     estimator = tacit.Likelihood(level=1.0)
-    plain = tacit.recover(mdp, world.features, seen, estimator=estimator)
+    plain = tacit.recover(mdp, world.features, seen, estimator=estimator, dynamics_draws=0)
     found = dynamics_uncertainty(
         mdp, world.features, seen, estimator=estimator, recovery=plain, draws=6
     )
@@ -98,7 +103,9 @@ def test_every_interval_grows_and_the_finding_is_said():
     known = np.isfinite(variance)
     assert known.any()
     assert np.allclose(after.reward_standard_errors[known] ** 2, variance[known], rtol=1e-12)
-    assert after.findings == (found.finding, *before.findings)
+    assert after.findings[0] == found.finding
+    assert {one.kind for one in before.findings} <= {one.kind for one in after.findings}
+    assert (before.dynamics_draws, after.dynamics_draws) == (0, 6)
     assert (found.finding.kind, found.draws) == (Kind.ERRORS, 6)
     assert (after.reward_intervals >= 0).all()
     assert (after.reward_intervals <= 1).all()
@@ -121,3 +128,94 @@ def test_known_dynamics_and_too_few_draws_are_refused():
         dynamics_uncertainty(world.mdp, world.features, seen)
     with pytest.raises(InvalidModel, match="draws must be an integer, 2 or more; got 1"):
         dynamics_uncertainty(explored(world, 300, 1), world.features, seen, draws=1)
+
+
+def test_constraints_are_tested_with_the_doubt_about_the_dynamics():
+    # The constraint is idle. Taken for known, dynamics from 150 steps raise alarms in half of the
+    # worlds, and most reward weights are missed.
+    alarms, missed = {0: 0, 20: 0}, {0: 0, 20: 0}
+    for seed in (0, 1, 2, 4, 5, 6):
+        world, _ = expert(seed, constraints=1)
+        reward, _ = world.truth.tables(world.mdp)
+        policy = oracles.soft_values(world.mdp, reward / 0.05, 1.0)[1]
+        seen = tacit.simulate(world.mdp, policy, trajectories=50, steps=40, seed=seed)
+        mdp, wanted = explored(world, 150, 1000 + seed), world.in_gauge.reward_weights
+        for draws in alarms:
+            estimator = tacit.Likelihood(dynamics_draws=draws, seed=seed)
+            known = estimator.fit(mdp, world.features, seen, throw=False).identification
+            alarms[draws] += int(known.active[0])
+            missed[draws] += int((~covered(known.reward_intervals, wanted)).sum())
+            assert known.dynamics_draws == draws
+    assert alarms[0] >= 2
+    assert alarms[20] <= 1
+    assert missed[0] >= 4
+    assert missed[20] <= 2  # one world of six: its two weights sum to 1
+
+
+def test_plain_recover_counts_the_doubt_and_says_so():
+    world, policy = expert(1)
+    seen = tacit.simulate(world.mdp, policy, trajectories=50, steps=40, seed=0)
+    known = {}
+    for draws in (None, 0):
+        recovery = tacit.recover(
+            explored(world, 2000, 3), world.features, seen, dynamics_draws=draws, throw=False
+        )
+        known[draws] = recovery.identification
+    told = [one.about.number for one in known[None].findings if one.kind is Kind.ERRORS]
+    assert 20.0 in told
+    assert known[None].dynamics_draws == 20
+    assert known[0].dynamics_draws == 0
+    assert (known[None].reward_standard_errors > known[0].reward_standard_errors).all()
+    width = [np.ptp(known[draws].reward_intervals, axis=1) for draws in (None, 0)]
+    assert (width[0] >= width[1]).all()
+    assert (width[0] > width[1]).any()
+    # What cannot count it says that it does not; known dynamics need no word.
+    explained = tacit.recover(
+        explored(world, 2000, 3), world.features, seen, estimator=tacit.Convex(), throw=False
+    )
+    told = [one for one in explained.identification.findings if one.kind is Kind.ERRORS]
+    assert 0.0 in [one.about.number for one in told]
+    plain = tacit.recover(world.mdp, world.features, seen, throw=False).identification
+    assert (plain.dynamics_draws, len([f for f in plain.findings if f.kind is Kind.ERRORS])) == (
+        0,
+        1,
+    )
+    with pytest.raises(InvalidModel, match="dynamics_draws must be 0, or 2 or more; got 1"):
+        tacit.recover(world.mdp, world.features, seen, dynamics_draws=1)
+
+
+def test_episodes_of_one_individual_count_as_one():
+    world, (policy, _) = grid(), hill_expert()
+    short = tacit.simulate(world.mdp, policy, trajectories=120, steps=30, seed=4)
+    # The same walks, told apart or not; and every walk three times over by one individual.
+    who = np.repeat(np.arange(120), 3)
+    thrice = tacit.Demonstrations.from_trajectories(
+        [
+            (short.states[a:b], short.actions[a:b])
+            for a, b in zip(short.offsets[who], short.offsets[who + 1], strict=True)
+        ]
+    )
+    named = replace(thrice, individuals=np.array([f"mouse {w}" for w in who]))
+    scores = np.random.default_rng(0).normal(size=(2, 25, 4))
+    once, alike = Scatter.of(scores, short), Scatter.of(scores, named, who)
+    assert alike.episodes == 120
+    assert np.allclose(alike.products, 9.0 * once.products)
+    kinds = {
+        "trajectories": thrice,
+        "individuals": named,
+        "groups": replace(thrice, groups=named.individuals),
+    }
+    errors = {}
+    for unit, seen in kinds.items():
+        assert clusters_of(scores, seen, 60)[1] == unit
+        known = tacit.Likelihood().fit(world.mdp, world.features, seen).identification
+        errors[unit] = known.reward_standard_errors
+        said = [one for one in known.findings if one.kind is Kind.ERRORS]
+        assert f"{unit} as independent" in said[0]
+    # Copies tell nothing new: errors three walks apart are sqrt(3) too small.
+    ratio = errors["individuals"] / errors["trajectories"]
+    assert np.allclose(ratio, np.sqrt(3.0), rtol=0.05)
+    assert np.array_equal(errors["individuals"], errors["groups"])
+    # Two groups are a treatment, not who was seen: trajectories stay the units.
+    few = replace(thrice, groups=np.where(who < 60, "a", "b"))
+    assert clusters_of(scores, few, 60)[1] == "trajectories"

@@ -79,11 +79,22 @@ def dynamics_uncertainty(
         )
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 2:
         raise InvalidModel(f"draws must be an integer, 2 or more; got {draws!r:.60}")
-    plain = recovery or recover(mdp, features, demonstrations, estimator=estimator, throw=False)
     if estimator is None:
         from tacit.inverse.recover import choose
 
         estimator, _ = choose(mdp, features, demonstrations)
+    pooling = hasattr(estimator, "dynamics_draws")
+    alone = replace(estimator, dynamics_draws=0) if pooling else estimator
+    plain = recovery
+    if plain is None or plain.identification.dynamics_draws:
+        # What counts the dynamics already would count them twice.
+        plain = recover(
+            mdp, features, demonstrations, estimator=alone, dynamics_draws=0, throw=False
+        )
+    pooled = None
+    if pooling:
+        counted = replace(estimator, dynamics_draws=draws)
+        pooled = counted.fit(mdp, features, demonstrations, throw=False)
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(draws):
@@ -93,14 +104,15 @@ def dynamics_uncertainty(
             mdp.discount,
             available=mdp.available,
         )
-        answer = _answer(estimator, drawn, features, demonstrations)
+        answer = _answer(alone, drawn, features, demonstrations)
         found += [] if answer is None else [answer]
     if len(found) < 2:
         raise InvalidModel(
             f"at least 2 draws of the dynamics must have an answer; {len(found)} of {draws} have: "
             "the dynamics are too uncertain for this estimator"
         )
-    return _summary(plain, found, draws)
+    found = _summary(plain, found, draws)
+    return found if pooled is None else _tested(found, pooled)
 
 
 def _answer(
@@ -163,6 +175,49 @@ def _summary(plain: Recovery, found: Sequence[Recovery], draws: int) -> Dynamics
         failed=draws - count,
         finding=finding,
     )
+
+
+def _tested(found: DynamicsUncertainty, pooled: Recovery) -> DynamicsUncertainty:
+    """The same, with constraints tested and kept by a law that counts the doubt, too.
+
+    Where that leaves one out, point and intervals are those without it; intervals hold both those
+    of the draws and those of the pooled scores.
+    """
+    wide, other = found.recovery.identification, pooled.identification
+    tables = {}
+    for name in ("reward_intervals", "multiplier_intervals", "budget_intervals"):
+        tables[name] = _hull(getattr(wide, name), getattr(other, name))
+    pairs = zip(wide.cost_intervals, other.cost_intervals, strict=True)
+    tables["cost_intervals"] = [_hull(*pair) for pair in pairs]
+    tests = (Kind.ACTIVE, Kind.INACTIVE)
+    told = [one for one in wide.findings if one.kind not in tests and not one.about.constraints]
+    said = [one for one in other.findings if one.kind in tests or one.about.constraints]
+    base = found.recovery
+    if not np.array_equal(pooled.multipliers > 0, base.multipliers > 0):
+        base = pooled
+        tables |= {
+            f"{kind}_standard_errors": getattr(other, f"{kind}_standard_errors")
+            for kind in ("reward", "cost", "multiplier", "budget")
+        }
+        tables["cost_intervals"] = other.cost_intervals
+    known = replace(
+        wide,
+        **tables,
+        active=other.active,
+        p_values=other.p_values,
+        unadjusted=other.unadjusted,
+        sets=other.sets,
+        selection=other.selection,
+        dynamics_draws=found.draws,
+        findings=(told[0], *said, *told[1:]),
+    )
+    return replace(found, recovery=replace(base, identification=known))
+
+
+def _hull(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """[n, 2] the intervals that hold both; one where the other is NaN."""
+    low, high = np.fmin(one[:, 0], other[:, 0]), np.fmax(one[:, 1], other[:, 1])
+    return np.stack([low, high], axis=1)
 
 
 def _deviations(point: np.ndarray, drawn: Sequence[np.ndarray]) -> np.ndarray:

@@ -269,6 +269,7 @@ def _fit(
             estimator=estimator,
             bootstrap=arguments.bootstrap,
             seed=arguments.seed,
+            dynamics_draws=0,  # `widen_intervals` counts them, with all that they change
             allow_impossible=True,  # refused already, by name, where it is not allowed
             throw=False,
         )

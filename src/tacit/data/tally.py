@@ -220,15 +220,20 @@ class Scatter:
     products: np.ndarray
 
     @classmethod
-    def of(cls, scores: np.ndarray, demonstrations: Demonstrations) -> Scatter:
-        """The scatter of the episodes' sums of tables [D, S, A]."""
+    def of(
+        cls, scores: np.ndarray, demonstrations: Demonstrations, who: np.ndarray | None = None
+    ) -> Scatter:
+        """The scatter of the episodes' sums of tables [D, S, A]; those of one `who` [E] as one."""
         actions = scores.shape[2]
         index = demonstrations.states.astype(np.int64) * actions + demonstrations.actions
         starts = demonstrations.offsets[:-1]
         sums = np.empty((len(scores), len(starts)))
         for d, table in enumerate(scores):  # one at a time: [N, D] would not fit for millions
             sums[d] = np.add.reduceat(table.ravel()[index], starts)
-        return cls(demonstrations.episodes, sums @ sums.T)
+        if who is None:
+            return cls(demonstrations.episodes, sums @ sums.T)
+        owned = np.stack([np.bincount(who, weights=row) for row in sums])
+        return cls(owned.shape[1], owned @ owned.T)
 
     def __add__(self, other: Scatter) -> Scatter:
         if not isinstance(other, Scatter):

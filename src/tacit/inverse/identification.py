@@ -76,6 +76,8 @@ class Identification:
         unadjusted: [K] the same, each by itself.
         sets: constraints that can stand in for each other, of which one at least is active.
         selection: how many constraints the data ask for; None where that was not asked.
+        dynamics_draws: draws of estimated dynamics that errors, intervals and tests count; 0 where
+            they take the dynamics for known.
     """
 
     reward_intervals: np.ndarray
@@ -94,6 +96,7 @@ class Identification:
     unadjusted: npt.ArrayLike = ()
     sets: tuple[ConstraintSet, ...] = ()
     selection: Selection | None = None
+    dynamics_draws: int = 0
 
     def __post_init__(self) -> None:
         for name in ("reward_intervals", "multiplier_intervals", "budget_intervals"):

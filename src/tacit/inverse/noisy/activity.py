@@ -181,7 +181,8 @@ def active_constraints(
     level: float,
     max_steps: int,
     seed: int,
-    scatter: Callable[[np.ndarray], np.ndarray] | None = None,
+    scatter: Callable[[Fit, np.ndarray], np.ndarray] | None = None,
+    robust: bool = False,
 ) -> tuple[Fit, Verdict]:
     """The fit with only the constraints that the steps ask for, and the verdict on all of them.
 
@@ -191,7 +192,9 @@ def active_constraints(
         level: of the tests.
         max_steps: most evaluations of the loss, each fit.
         seed: of the simulated laws.
-        scatter: (scores [D, S, A]) -> [D, D] what they scatter, where the model does not fit.
+        scatter: (fit, scores [D, S, A]) -> [D, D] what these scatter, where that is not the
+            information: the model does not fit, or the dynamics were estimated.
+        robust: whether the model does not fit, so that the loss bends otherwise than it should.
     """
     space = steps.space
     if not full.converged:  # a search cut short has shown nothing
@@ -209,9 +212,9 @@ def active_constraints(
             if not (full.point.x[tested] > 0).any():
                 return 1.0
             scores = advantages(steps.mdp, space, less)
-            fisher, meat = information(scores, less.point.policy, steps.visits), None
-            if scatter is not None:
-                fisher, meat = curvature(steps, less, scores), scatter(scores)
+            fisher = information(scores, less.point.policy, steps.visits)
+            fisher = curvature(steps, less, scores) if robust else fisher
+            meat = None if scatter is None else scatter(less, scores)
             held = (upper > lower) & ~less.free
             ratio = 2.0 * (less.point.loss - full.point.loss)
             return activity_p_value(ratio, fisher, tested, less.free, held, seed=seed, scatter=meat)

@@ -1,15 +1,22 @@
-"""What the steps say about the parameters of one fit of a noisy expert."""
+"""What the steps say about the parameters of one fit of a noisy expert.
+
+Where the dynamics were estimated, the scores of a fit are taken in worlds drawn from what is known
+of them: how far they move adds to what the scores of the steps scatter.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tacit.data.observed import Observed
+from tacit.engine.backends import backend_of
+from tacit.engine.smooth_dual import point_at
 from tacit.forward.policies import visitation
 from tacit.inverse.expectations import Expectations, Spending, pull_back
-from tacit.inverse.noisy.boltzmann import Fit, rescued
+from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.noisy.boltzmann import RESCUE, Fit, border_findings, rescued
 from tacit.inverse.noisy.coordinates import Coordinates, Split, split
 from tacit.inverse.noisy.inference import (
     Errors,
@@ -21,11 +28,61 @@ from tacit.inverse.noisy.inference import (
     undecided,
 )
 from tacit.inverse.noisy.steps import Steps, curvature
+from tacit.inverse.parameters import CONFIDENCE, TWO_SIDED, inverse_information
 from tacit.model.ends import outside_policy
+from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
 # Likelihood (nats) that doubling all parameters must cost, or the expert looks deterministic.
 VISIBLE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Doubt:
+    """What is not known about estimated dynamics, as worlds drawn from what is.
+
+    Attributes:
+        steps: the steps in the world as it was estimated.
+        worlds: the drawn ones.
+    """
+
+    steps: Steps
+    worlds: tuple[MDP, ...]
+
+    @classmethod
+    def of(cls, steps: Steps, draws: int, seed: int) -> Doubt | None:
+        """So many draws of the dynamics; None where they are known, or no draws were asked for."""
+        mdp, rng = steps.mdp, np.random.default_rng(seed)
+        if mdp.evidence is None or draws == 0:
+            return None
+        rows = [mdp.evidence.draw(mdp.transitions, rng) for _ in range(draws)]
+        worlds = [MDP(one, mdp.initial, mdp.discount, available=mdp.available) for one in rows]
+        return cls(steps, tuple(worlds))
+
+    def scatter(self, fitted: Fit) -> np.ndarray:
+        """[D, D] how the gradient of the loss at a fit scatters with the dynamics.
+
+        About the gradient in the world as estimated, not about the mean: draws that all move it one
+        way show a bias. Few draws count as Student's law has it.
+        """
+        from scipy.stats import t
+
+        problem, point = fitted.problem, fitted.point
+        moved = []
+        for world in self.worlds:
+            start = self.steps.visits - world.discount * world.inflow(self.steps.counts)
+            dual = problem._replace(start=start)
+            here = point_at(backend_of(world), dual, point.x, point.values, fitted.tolerance)
+            apart = np.asarray(here.gradient) - point.gradient
+            if np.isfinite(apart).all():
+                moved.append(apart)
+        many = len(moved)
+        if many < 2:
+            return np.zeros((len(point.x), len(point.x)))
+        table = np.stack(moved)
+        # One draw more: the estimate itself is one of finitely many.
+        few = (float(t.ppf(0.5 + 0.5 * CONFIDENCE, many - 1)) / TWO_SIDED) ** 2
+        return few * (1.0 + 1.0 / many) * (table.T @ table) / many
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,6 +103,8 @@ class Evidence:
         boundless: whether the likelihood has no maximum, so that a ridge was taken.
         robust: whether the model does not fit, so that errors are about its best approximation and
             `fisher` is the curvature of the loss.
+        draws: of estimated dynamics that the errors count.
+        growth: how many times as large they make the errors of the parameters, in the median.
     """
 
     asked: Fit
@@ -60,6 +119,8 @@ class Evidence:
     limits: np.ndarray
     boundless: bool
     robust: bool = False
+    draws: int = 0
+    growth: float = 1.0
 
     @property
     def absence(self) -> str:
@@ -100,9 +161,24 @@ class Evidence:
 
 
 def evidence_of(
-    demonstrations: Observed, steps: Steps, kept: Fit, max_steps: int, *, robust: bool = False
+    demonstrations: Observed,
+    steps: Steps,
+    kept: Fit,
+    max_steps: int,
+    *,
+    robust: bool = False,
+    doubt: Doubt | None = None,
 ) -> Evidence:
-    """The `Evidence` of a fit, made finite by a ridge where it is not."""
+    """The `Evidence` of a fit, made finite by a ridge where it is not.
+
+    Args:
+        demonstrations: what was seen.
+        steps: the same as a likelihood.
+        kept: the fit.
+        max_steps: most evaluations of the loss, where a ridge is needed.
+        robust: whether the model does not fit.
+        doubt: about the dynamics, where they were estimated.
+    """
     mdp, space = steps.mdp, steps.space
     fitted, boundless = rescued(mdp, kept, VISIBLE, max_steps)
     nothing = np.full(space.size, np.nan)
@@ -121,6 +197,9 @@ def evidence_of(
     found = errors(fisher, free, scores, demonstrations)
     if robust:
         found = robust_errors(fisher, free, scores, steps.counts, demonstrations)
+    growth = 1.0
+    if doubt is not None:
+        found, growth = _doubted(found, doubt.scatter(fitted), fisher, free)
     return Evidence(
         asked=kept,
         fitted=fitted,
@@ -134,4 +213,59 @@ def evidence_of(
         limits=limits,
         boundless=boundless,
         robust=robust,
+        draws=0 if doubt is None else len(doubt.worlds),
+        growth=growth,
     )
+
+
+def _doubted(
+    found: Errors, moved: np.ndarray, fisher: np.ndarray, free: np.ndarray
+) -> tuple[Errors, float]:
+    """The errors with what the scores move [D, D] by the dynamics added, and how much they grow."""
+    inverse, _ = inverse_information(fisher, free)
+    scatter = (fisher if found.scatter is None else found.scatter) + moved
+    covariance = inverse @ scatter @ inverse
+    before, after = np.diagonal(found.covariance), np.diagonal(covariance)
+    known = before > 0
+    growth = float(np.median(np.sqrt(after[known] / before[known]))) if known.any() else 1.0
+    return replace(found, scatter=scatter, covariance=covariance), growth
+
+
+def method_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
+    """What the optimum and the error bars rest on."""
+    findings = []
+    if not steps.convex:
+        said = (
+            "The likelihood is not certain to be convex at these counts: the optimum is a local "
+            "one, sought from the convex fit."
+        )
+        findings.append(Finding(said, Kind.LOCAL_OPTIMUM))
+    if evidence.boundless:
+        said = (
+            "The expert looks deterministic to the likelihood: it has no maximum, since larger "
+            f"parameters are always likelier. A ridge of {RESCUE:g} on scaled features was added, "
+            "on which the scale of the answer depends. No intervals are given: Explanation gives "
+            "them."
+        )
+        return [*findings, Finding(said, Kind.DETERMINISTIC, number=RESCUE)]
+    findings += border_findings(steps.mdp, evidence.fitted)
+    if not evidence.fitted.converged:
+        said = "The search stopped before its tolerance was met: no error bars are given."
+        return [*findings, Finding(said, Kind.NOT_CONVERGED)]
+    units = evidence.found.unit
+    said = f"Standard errors treat {units} as independent."
+    if evidence.robust:
+        said = (
+            "Standard errors and intervals are sandwich ones, about the best approximation within "
+            f"the model, since it does not fit; they treat {units} as independent."
+        )
+    findings.append(Finding(said, Kind.ERRORS))
+    if evidence.draws:
+        said = (
+            f"The dynamics were estimated: {evidence.draws} draws from what is known of them are "
+            "counted in intervals, standard errors and tests of constraints, whose errors are "
+            f"{evidence.growth:.2g} times as large by it (median). Those of the coefficients take "
+            "the dynamics for known."
+        )
+        findings.append(Finding(said, Kind.ERRORS, number=float(evidence.draws)))
+    return findings

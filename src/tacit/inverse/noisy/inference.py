@@ -24,6 +24,8 @@ from tacit.model.mdp import MDP
 SILENT = 1e-20
 # Most features that one sentence lists.
 NAMED = 6
+# What scores are taken to be independent between, where it is nothing larger.
+STEPS = "steps"
 # Trajectories per parameter from which the clustered sandwich is trusted.
 CLUSTERS = 10
 
@@ -35,10 +37,12 @@ class Errors:
     Attributes:
         covariance: [D, D] of the estimates; 0 for parameters on a bound.
         blind: [B, D] unit directions in which the parameters can move freely.
-        clustered: whether trajectories, not steps, were taken as the independent units.
+        clustered: whether trajectories or individuals, not steps, were the independent units.
         scatter: [D, D] covariance of the scores of all units; None where those are steps, so that
             it is the information.
-        clusters: sums of squared scores of the trajectories; None where they are not known.
+        clusters: sums of squared scores of the units that trajectories make; None where they are
+            not known.
+        unit: what was taken for independent: "steps", "trajectories", "individuals" or "groups".
     """
 
     covariance: np.ndarray
@@ -46,6 +50,7 @@ class Errors:
     clustered: bool
     scatter: np.ndarray | None = None
     clusters: Scatter | None = None
+    unit: str = STEPS
 
 
 def advantages(mdp: MDP, space: Coordinates, fitted: Fit) -> np.ndarray:
@@ -90,13 +95,31 @@ def errors(
         demonstrations: the steps.
     """
     inverse, blind = inverse_information(fisher, free)
-    many = demonstrations.episodes
-    loose = many == demonstrations.steps
-    found = None if loose else scatter_of(scores, demonstrations)
-    if found is None or many < CLUSTERS * max(int(free.sum()), 1):
+    least = CLUSTERS * max(int(free.sum()), 1)
+    found, unit = clusters_of(scores, demonstrations, least)
+    if found is None or found.episodes < least:
         return Errors(inverse, blind, False, None, found)
-    scatter = found.products * (many / (many - 1.0))
-    return Errors(inverse @ scatter @ inverse, blind, True, scatter, found)
+    scatter = found.products * (found.episodes / (found.episodes - 1.0))
+    return Errors(inverse @ scatter @ inverse, blind, True, scatter, found, unit)
+
+
+def clusters_of(
+    scores: np.ndarray, demonstrations: Observed, least: int
+) -> tuple[Scatter | None, str]:
+    """Sums of squared scores of the units, None where only steps are known; and what these are.
+
+    Individuals where they are named; else groups, which name who was seen, where there are `least`
+    of them; else trajectories.
+    """
+    if demonstrations.episodes == demonstrations.steps:
+        return None, STEPS
+    who, unit = getattr(demonstrations, "individuals", None), "individuals"
+    groups = getattr(demonstrations, "groups", None)
+    if who is None and groups is not None and len(set(groups.tolist())) >= max(least, 2):
+        who, unit = groups, "groups"
+    if who is None:
+        return scatter_of(scores, demonstrations), "trajectories"
+    return Scatter.of(scores, demonstrations, np.unique(who, return_inverse=True)[1]), unit
 
 
 def robust_errors(
@@ -116,22 +139,21 @@ def robust_errors(
         demonstrations: the steps.
     """
     inverse, blind = inverse_information(bread, free)
-    found, scatter = score_scatter(scores, counts, int(free.sum()), demonstrations)
-    return Errors(inverse @ scatter @ inverse, blind, found is not None, scatter, found)
+    found, scatter, unit = score_scatter(scores, counts, int(free.sum()), demonstrations)
+    return Errors(inverse @ scatter @ inverse, blind, found is not None, scatter, found, unit)
 
 
 def score_scatter(
     scores: np.ndarray, counts: np.ndarray, size: int, demonstrations: Observed
-) -> tuple[Scatter | None, np.ndarray]:
-    """Sums of the trajectories' squared scores, None where steps must do; and [D, D] their scatter.
+) -> tuple[Scatter | None, np.ndarray, str]:
+    """Sums of the units' squared scores, None where steps must do; [D, D] their scatter; the unit.
 
-    Trajectories are the units where there are enough for so many parameters.
+    Individuals or trajectories are the units where there are enough for so many parameters.
     """
-    many = demonstrations.episodes
-    found = None if many == demonstrations.steps else scatter_of(scores, demonstrations)
-    if found is None or many < 2 * size + 2:
-        return None, information(scores, counts, np.ones(len(counts)))
-    return found, found.products * (many / (many - 1.0))
+    found, unit = clusters_of(scores, demonstrations, 2 * size + 2)
+    if found is None or found.episodes < 2 * size + 2:
+        return None, information(scores, counts, np.ones(len(counts))), STEPS
+    return found, found.products * (found.episodes / (found.episodes - 1.0)), unit
 
 
 def undecided(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:

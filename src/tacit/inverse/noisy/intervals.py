@@ -117,6 +117,7 @@ class Numbers:
         findings: Iterable[Finding],
         verdict: Verdict | None,
         answer: Answer | None = None,
+        dynamics_draws: int = 0,
     ) -> Identification:
         """The `Identification` of these numbers.
 
@@ -125,6 +126,7 @@ class Numbers:
             findings: a field of it.
             verdict: on the constraints; None where the search did not converge.
             answer: a field of it.
+            dynamics_draws: a field of it.
         """
         active = self.gauge.multipliers > 0
         if verdict is not None and verdict.active is not None:
@@ -148,6 +150,7 @@ class Numbers:
             unadjusted=() if verdict is None else verdict.unadjusted,
             sets=() if verdict is None else verdict.sets,
             selection=None if verdict is None else verdict.selection,
+            dynamics_draws=dynamics_draws,
         )
 
 

@@ -6,7 +6,6 @@ from the convex fit, and the recovery says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,11 +24,17 @@ from tacit.inverse.findings import (
 from tacit.inverse.goodness import Goodness, action_log_likelihoods, untested
 from tacit.inverse.identification import unmeasured
 from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
-from tacit.inverse.noisy.boltzmann import RESCUE, Fit, border_findings, expert_solution, refit
+from tacit.inverse.noisy.boltzmann import Fit, expert_solution, refit
 from tacit.inverse.noisy.coordinates import DeltaMethod, coordinates
-from tacit.inverse.noisy.evidence import Evidence, evidence_of
+from tacit.inverse.noisy.evidence import Doubt, Evidence, evidence_of, method_findings
 from tacit.inverse.noisy.goodness import noisy_goodness
-from tacit.inverse.noisy.inference import advantages, blind_findings, score_scatter, silent
+from tacit.inverse.noisy.inference import (
+    advantages,
+    blind_findings,
+    information,
+    score_scatter,
+    silent,
+)
 from tacit.inverse.noisy.intervals import Numbers, intervals
 from tacit.inverse.noisy.lapses import maximise_with_lapses
 from tacit.inverse.noisy.steps import Steps, choices
@@ -76,7 +81,7 @@ def report(
         *parameter_findings(steps, evidence),
         *feature_findings(features, mdp),
         *data_findings(mdp, demonstrations),
-        *_method_findings(steps, wide),
+        *method_findings(steps, wide),
         *more_data_findings(list(space.names), weights, demonstrations, clustered),
         *([] if seen is None else guarantee_findings(seen, reached)),
     )
@@ -106,6 +111,7 @@ def report(
             space,
             findings=findings,
             verdict=verdict if wide.asked.converged else None,
+            dynamics_draws=wide.draws,
             answer=None
             if wide.absence
             else DeltaMethod.of(
@@ -228,37 +234,6 @@ def parameter_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
     return findings + blind_findings(steps.space, np.concatenate([alone, evidence.found.blind]))
 
 
-def _method_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
-    """What the optimum and the error bars rest on."""
-    findings = []
-    if not steps.convex:
-        said = (
-            "The likelihood is not certain to be convex at these counts: the optimum is a local "
-            "one, sought from the convex fit."
-        )
-        findings.append(Finding(said, Kind.LOCAL_OPTIMUM))
-    if evidence.boundless:
-        said = (
-            "The expert looks deterministic to the likelihood: it has no maximum, since larger "
-            f"parameters are always likelier. A ridge of {RESCUE:g} on scaled features was added, "
-            "on which the scale of the answer depends. No intervals are given: Explanation gives "
-            "them."
-        )
-        return [*findings, Finding(said, Kind.DETERMINISTIC, number=RESCUE)]
-    findings += border_findings(steps.mdp, evidence.fitted)
-    if not evidence.fitted.converged:
-        said = "The search stopped before its tolerance was met: no error bars are given."
-        return [*findings, Finding(said, Kind.NOT_CONVERGED)]
-    units = "trajectories" if evidence.found.clustered else "steps"
-    said = f"Standard errors treat {units} as independent."
-    if evidence.robust:
-        said = (
-            "Standard errors and intervals are sandwich ones, about the best approximation within "
-            f"the model, since it does not fit; they treat {units} as independent."
-        )
-    return [*findings, Finding(said, Kind.ERRORS)]
-
-
 @dataclass(frozen=True)
 class Likelihood:
     """Maximum likelihood of the observed actions of a noisy expert, with intervals and tests.
@@ -270,6 +245,8 @@ class Likelihood:
         max_steps: most evaluations of the loss.
         seed: of the simulated laws.
         lapses: let a share of the steps be random: True to estimate it, or the share itself.
+        dynamics_draws: of estimated dynamics, which errors, intervals and tests then count; 0 takes
+            the dynamics for known.
     """
 
     free_reward: bool = False
@@ -278,6 +255,7 @@ class Likelihood:
     max_steps: int = 300
     seed: int = 0
     lapses: bool | float = field(default=False, repr=False, kw_only=True)
+    dynamics_draws: int = field(default=20, repr=False, kw_only=True)
 
     def check(self) -> None:
         """Raises `InvalidModel` unless the options make sense."""
@@ -286,6 +264,9 @@ class Likelihood:
                 "level must be in (0, 1], tolerance positive, max_steps at least 1; "
                 f"got {self.level}, {self.tolerance}, {self.max_steps}"
             )
+        draws = self.dynamics_draws
+        if isinstance(draws, bool) or not isinstance(draws, int) or draws < 0 or draws == 1:
+            raise InvalidModel(f"dynamics_draws must be 0, or 2 or more; got {draws!r:.60}")
         if not isinstance(self.lapses, bool) and not 0.0 < self.lapses < 1.0:
             raise InvalidModel(
                 f"lapses must be True, False or a share in (0, 1); got {self.lapses!r:.60}"
@@ -337,24 +318,27 @@ def maximise(
         lower, upper = full.problem.lower.copy(), full.problem.upper.copy()
         lower[0] = upper[0] = first * steps.space.scales[0]
         full = refit(mdp, full, max_steps=options.max_steps, lower=lower, upper=upper)
-    wide = evidence_of(demonstrations, steps, full, options.max_steps)
-    scatter: Callable[[np.ndarray], np.ndarray] | None = None
+    doubt = Doubt.of(steps, options.dynamics_draws, options.seed)
+    wide = evidence_of(demonstrations, steps, full, options.max_steps, doubt=doubt)
     goodness = _goodness(options, demonstrations, steps, wide)
-    if not goodness.adequate:
-        wide = evidence_of(demonstrations, steps, full, options.max_steps, robust=True)
-        size = int(full.free.sum())
+    robust = not goodness.adequate
+    if robust:
+        wide = evidence_of(demonstrations, steps, full, options.max_steps, robust=True, doubt=doubt)
 
-        def scatter_of(scores: np.ndarray) -> np.ndarray:
-            return score_scatter(scores, steps.counts, size, demonstrations)[1]
+    def scatter_of(less: Fit, scores: np.ndarray) -> np.ndarray:
+        found = information(scores, less.point.policy, steps.visits)
+        if robust:
+            found = score_scatter(scores, steps.counts, int(full.free.sum()), demonstrations)[1]
+        return found if doubt is None else found + doubt.scatter(less)
 
-        scatter = scatter_of
     kept, verdict = active_constraints(
         steps,
         full,
         level=options.level,
         max_steps=options.max_steps,
         seed=options.seed,
-        scatter=scatter,
+        scatter=scatter_of if robust or doubt is not None else None,
+        robust=robust,
     )
     return report(
         options,
