@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 from dataclasses import replace
+from html import escape
 
 import numpy as np
 import pytest
@@ -651,3 +652,14 @@ def test_what_may_be_played_with_are_the_numbers_of_the_sweep(grid):
     point = play.data["sweeps"][0]["points"][2]
     assert np.array(point["policy"]) == pytest.approx(1000 * sweep["policies"][2].ravel(), abs=0.5)
     assert np.array(point["visits"]) == pytest.approx(10_000 * sweep["visits"][2], abs=0.5)
+
+
+def test_a_private_page_tells_no_state_no_episode_and_no_path(rooms):
+    whole = render(recovery_document(rooms))
+    shared = render(recovery_document(rooms, private=True))
+    names = [*rooms.layout.state_names, str(rooms.config.get("problem") or "nowhere"), "Episode"]
+    told = [name for name in names if escape(name) in whole]
+    assert len(told) >= len(rooms.layout.state_names)
+    assert [name for name in names if escape(name) in shared] == []
+    for name in rooms.recovery.reward_names:  # what was found is still there
+        assert escape(name) in shared

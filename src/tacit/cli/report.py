@@ -30,6 +30,8 @@ class Report:
     """folder of the run, as `tacit recover` writes it"""
     out: Annotated[Optional[Path], shown_default("report.html in that folder")] = None
     """file of the page; only the default writes figures as well"""
+    private: bool = False
+    """leave out states, episodes, groups and paths, so that the page can be shared"""
 
     def run(self, terminal: Terminal) -> Answer:
         """Writes the page of a run, and says where."""
@@ -42,9 +44,9 @@ class Report:
         out = self.folder / PAGE if self.out is None else self.out
         _check_name(out, given=self.out is not None)
         run = Run.load(self.folder)
-        document = recovery_document(run)
+        document = recovery_document(run, private=self.private)
         page = render(document).encode()
-        figures = figure_files(document) if self.out is None else {}
+        figures = figure_files(document) if self.out is None and not self.private else {}
         check_folder(self.folder / FIGURES)
         if figures:
             (self.folder / FIGURES).mkdir(exist_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from tacit.folders.runs import Run, plain
 from tacit.forward.solution import Certificate
 from tacit.inverse.findings import worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
+from tacit.model.names import Layout
 from tacit.show.document import (
     Block,
     Choice,
@@ -60,23 +62,27 @@ WEIGHTS = (
 )
 
 
-def recovery_document(run: Run) -> Document:
+def recovery_document(run: Run, *, private: bool = False) -> Document:
     """The report of a run: findings, maps or bars, weights, convergence, guarantees, data.
 
     `render` turns it into one HTML page; its figures can be read by pointing and by keys.
+
+    Args:
+        run: what was recovered, and from what.
+        private: whether to leave out states, episodes, groups and paths, so that it can be shared.
     """
+    run = _without_names(run) if private else run
     named = NamedRecovery(run.recovery, run.layout, bool(run.data.get("moves_estimated")))
+    where = [*_trip_sections(named), _world_section(named), _state_section(named)]
     sections = [
-        *_trip_sections(named),
-        _world_section(named),
-        _state_section(named),
+        *([] if private else where),
         Section("Weights, budgets and prices", [*forest(named), *weight_tables(named)], WEIGHTS),
         *play_sections(named, run.extras),
         *check_sections({name: one for name, one in run.extras.items() if name != SWEEPS}),
         guarantee_section(run),
         Section("Convergence", convergence_blocks(named)),
         data_section(run),
-        reproduce_section(run),
+        *([] if private else [reproduce_section(run)]),
     ]
     if len(run.notes) > NAMED:
         sections.insert(-3, Section("What was assumed", [Items(list(run.notes))]))
@@ -88,6 +94,15 @@ def recovery_document(run: Run) -> Document:
         facts=Facts(_facts(run, named)),
         footer=f"tacit {__version__}. The numbers are in `recovery.npz` beside this page.",
     )
+
+
+def _without_names(run: Run) -> Run:
+    """The run without anything that tells where or who: states by number, no episode, no path."""
+    layout = Layout(action_names=run.layout.action_names)
+    data = {name: one for name, one in run.data.items() if isinstance(one, int | float)}
+    extras = {name: one for name, one in run.extras.items() if name not in (SWEEPS, "groups")}
+    empty = {"trajectories": {}, "notes": (), "hashes": {}, "config": {}}
+    return replace(run, layout=layout, data=data, extras=extras, **empty)
 
 
 def _trip_sections(named: NamedRecovery) -> list[Section]:
