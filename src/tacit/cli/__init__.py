@@ -22,10 +22,10 @@ from tyro import _errors as refusals
 from tacit import __version__
 from tacit.cli.check import Check
 from tacit.cli.compare import Compare
+from tacit.cli.demo import Demo, Reproduce
 from tacit.cli.ingest import Ingest
 from tacit.cli.recover import Recover
 from tacit.cli.report import Figures, Report
-from tacit.cli.reproduce import Reproduce
 from tacit.cli.score import Score
 from tacit.cli.signals import CODES, Terminated, end_at_once
 from tacit.cli.simulate import Simulate
@@ -66,6 +66,7 @@ class Command(Protocol):
 
 
 COMMANDS: dict[str, type[Command]] = {
+    "demo": Demo,
     "ingest": Ingest,
     "simulate": Simulate,
     "check": Check,

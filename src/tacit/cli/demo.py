@@ -1,0 +1,165 @@
+"""Worked examples: `tacit demo`, a log to a report; `tacit reproduce`, the paper's experiment."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tacit.cli.terminal import Answer, Part, Table, Terminal
+from tacit.studies.records import Settings
+
+if TYPE_CHECKING:
+    from tacit.folders.runs import Run
+
+# What comes with tacit: the files of a problem, and what its program was told to want.
+EXAMPLE = ("problem.toml", "features.csv", "transitions.csv", "demonstrations.csv")
+STORY = (
+    "A mouse lives in nine rooms and runs from its nest to the larder, 100 times. Nobody asked it "
+    "what it wants. What it did is a table: episode, step, state, action."
+)
+MEANS = (
+    "   features.csv says what each room holds (food, heat, noise), problem.toml which of it may\n"
+    "   be wanted and which refused, transitions.csv where moves lead (left out, it is counted)."
+)
+TRUTH = (
+    "The program that made this mouse gave it 1 for food, took 1 for heat, and nothing for noise: "
+    "the price of heat was 1, which its interval should hold."
+)
+OWN = (
+    "Now your own data. A table of positions or states, with or without times:",
+    "  tacit ingest LOG.csv --episode ID --time TIME --every 1h --x X --y Y --cell 500 --out mine",
+    "A table of episode, step, state and action needs no ingest: put it into a folder as",
+    "demonstrations.csv, beside features.csv and problem.toml as those in {problem}. Then:",
+    "  tacit check mine",
+    "  tacit recover mine --out mine-run",
+    "  tacit report mine-run",
+)
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Go from a log to a report in seconds, with an example that comes along: no file is needed.
+
+    A mouse in nine rooms: its log becomes a problem folder, a run and a page to read. Each step
+    says what it does, and what to type for your own data.
+    """
+
+    out: Path = Path("tacit-demo")
+    """folder to make; it must not exist yet, or be empty"""
+
+    def run(self, terminal: Terminal) -> Answer:
+        """Writes the problem, recovers, writes the report, and says what to do next."""
+        from tacit.cli.check import Check
+        from tacit.cli.recover import Recover
+        from tacit.folders.problem import refuse_taken, write_folder
+        from tacit.folders.runs import Run
+
+        begin = time.monotonic()
+        refuse_taken(self.out)
+        problem, folder = self.out / "mouse", self.out / "run"
+        terminal.note(f"1 of 3: writing the log of a mouse into {problem}")
+        write_folder(problem, write_example)
+        checked = Check(problem).run(Terminal(quiet=True))
+        terminal.note("2 of 3: recovering what it wants and refuses (the first time compiles code)")
+        Recover(problem, out=folder).run(Terminal(quiet=True))
+        run, page = Run.load(folder), folder / "report.html"
+        terminal.note(f"3 of 3: the report is {page}")
+        took = time.monotonic() - begin
+        words = [shlex.quote(str(path)) for path in (problem, folder)]
+        parts: list[Part] = [
+            f"1. The log. {STORY}",
+            _head(problem / "demonstrations.csv"),
+            MEANS,
+            f"   To check such a folder: tacit check {words[0]}\n",
+            f"2. What it wants and refuses, as `tacit recover {words[0]} --out {words[1]}` found:",
+            Table(["what", "how much", "95 % interval"], _numbers(run)),
+            f"   {TRUTH}\n",
+            f"3. The page to read, which needs no network: {page}",
+            f"   tacit report {words[1]} writes it again; tacit recover --help lists more.\n",
+            *(line.format(problem=problem) for line in OWN),
+            f"\n({took:.0f} s)",
+        ]
+        data = {
+            "problem": problem,
+            "run": folder,
+            "report": page,
+            "seconds": took,
+            "numbers": [list(row) for row in _numbers(run)],
+            "check": checked.data["summary"],
+        }
+        return Answer(parts, data)
+
+
+def write_example(folder: Path) -> None:
+    """Writes the files of the example that comes with tacit."""
+    from importlib.resources import files
+
+    from tacit.files.atomic import write_bytes
+
+    for name in EXAMPLE:
+        write_bytes(folder / name, files("tacit.worlds").joinpath("mouse", name).read_bytes())
+
+
+def _head(path: Path, rows: int = 4) -> str:
+    """The first lines of a table, indented."""
+    with open(path, encoding="utf-8") as file:
+        lines = [next(file).rstrip() for _ in range(rows)]
+    return "\n".join(f"     {line}" for line in [*lines, "..."])
+
+
+def _numbers(run: Run) -> list[tuple[str, str, str]]:
+    """(what, how much, interval) of the weights and the price."""
+    found, known = run.recovery, run.recovery.identification
+
+    def row(what: str, value: float, ends: object) -> tuple[str, str, str]:
+        low, high = (float(end) for end in ends)  # type: ignore[attr-defined]
+        return what, f"{float(value):.3g}", f"[{low:.3g}, {high:.3g}]"
+
+    rows = [
+        row(f"wants {name}", *pair)
+        for name, *pair in zip(
+            found.reward_names, found.reward_weights, known.reward_intervals, strict=True
+        )
+    ]
+    for k, names in enumerate(found.cost_names):
+        weights = zip(names, found.cost_weights[k], known.cost_intervals[k], strict=True)
+        rows += [row(f"refuses {name}", *pair) for name, *pair in weights]
+        price = (found.multipliers[k], known.multiplier_intervals[k])
+        rows.append(row("price of one unit of that", *price))
+    return rows
+
+
+@dataclass(frozen=True)
+class Reproduce(Settings):
+    """Reproduce the paper's experiment over many draws and measure it against the truth.
+
+    Draws grids as section 5 of the paper does, simulates an optimal expert in each, recovers what
+    it wants and refuses with every estimator, and writes results.json, figures and report.html. An
+    interrupted run continues when it is started again with the same folder.
+    """
+
+    break_lock: bool = False
+    """take the folder from a writer on another machine that is surely gone"""
+
+    def run(self, terminal: Terminal) -> Answer:
+        """Runs what is not done yet, and says what was found and where the report is."""
+        from tacit.studies.conclusions import findings
+        from tacit.studies.reproduce import load, reproduce
+
+        options = asdict(self)
+        broken = options.pop("break_lock")
+        settings = Settings(**options)
+        with terminal.progress() as tell:
+            report = reproduce(settings, callbacks=[tell], break_lock=broken)
+        found = findings(load(settings))
+        data = {
+            "report": report,
+            "results": report.with_name("results.json"),
+            "findings": [
+                {"label": one.label, "text": one.text, "verdict": one.verdict} for one in found
+            ],
+        }
+        return Answer([*(f"- {one.text}" for one in found), "", f"report: {report}"], data)
