@@ -32,7 +32,7 @@ DOCS = ROOT / "docs"
 ELSEWHERE = {"cluster.md", "reproducing.md", "scale.md", "performance.md"}
 ALL = sorted(DOCS.glob("*.md"))
 PAGES = [page for page in ALL if page.name not in ELSEWHERE]
-NEEDS = {"sepsis.md": "icu_sepsis", "environment.md": "gymnasium", "gallery.md": "gymnasium"}
+NEEDS = {"sepsis.md": "icu_sepsis", "robots.md": "gymnasium", "gallery.md": "gymnasium"}
 PICTURE, SCRIPT = DOCS / "choosing.svg", DOCS / "figures" / "choosing.py"
 
 # A fenced block, and the text block that holds its output if one follows at once.
