@@ -61,6 +61,7 @@ class Page:
 
     browser: "Browser"
     session: str
+    target: str
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
@@ -93,6 +94,10 @@ class Page:
         event = {"type": "mouseMoved", "x": x, "y": y}
         self.browser.send("Input.dispatchMouseEvent", event, self)
 
+    def close(self) -> None:
+        """Ends the page, which else goes on working beside the next one."""
+        self.browser.send("Target.closeTarget", {"targetId": self.target})
+
     def screenshot(self, path: Path) -> None:
         """The whole page as an image."""
         answer = self.browser.send(
@@ -119,7 +124,7 @@ class Browser:
         """A page of that width in CSS pixels, after it has loaded and drawn itself."""
         target = self.send("Target.createTarget", {"url": "about:blank"})["targetId"]
         session = self.send("Target.attachToTarget", {"targetId": target, "flatten": True})
-        page = self._pages[session["sessionId"]] = Page(self, session["sessionId"])
+        page = self._pages[session["sessionId"]] = Page(self, session["sessionId"], target)
         for domain in ("Page", "Network", "Runtime", "Log"):
             self.send(f"{domain}.enable", {}, page)
         screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
@@ -132,6 +137,7 @@ class Browser:
             "location.href"
         ) in ("about:blank", ""):
             assert time.monotonic() < end, f"{url} does not load"
+            time.sleep(0.02)  # asking without a pause keeps it from loading
         page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 50)))")
         return page
 

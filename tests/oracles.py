@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog, minimize
-from scipy.special import logsumexp
 
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
@@ -298,6 +297,12 @@ def least_violation(
 # --- the soft problem -----------------------------------------------------------------------------
 
 
+def log_sums(table: np.ndarray) -> np.ndarray:
+    """[S] logarithms of the sums of exponentials; scipy's own spends most of its time on checks."""
+    best = table.max(axis=1)
+    return best + np.log(np.exp(table - best[:, None]).sum(axis=1))
+
+
 def soft_values(mdp: MDP, table: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndarray]:
     """Soft values [S] and Boltzmann policy [S, A] of the reward `table`, by value iteration."""
     dense = mdp.dense()
@@ -305,7 +310,7 @@ def soft_values(mdp: MDP, table: np.ndarray, temperature: float) -> tuple[np.nda
     scale = 1.0 + (np.abs(table).max() + temperature * np.log(mdp.actions)) / (1.0 - mdp.discount)
     for _ in range(200_000):
         quality = table + mdp.discount * dense @ values
-        new = temperature * logsumexp(quality / temperature, axis=1)
+        new = temperature * log_sums(quality / temperature)
         change = np.abs(new - values).max()
         values = new
         # Contraction: what is left is at most discount / (1 - discount) times the last change.
@@ -316,7 +321,7 @@ def soft_values(mdp: MDP, table: np.ndarray, temperature: float) -> tuple[np.nda
     else:
         raise OracleFailed("soft value iteration did not stop")
     quality = table + mdp.discount * dense @ values
-    policy = np.exp(quality / temperature - logsumexp(quality / temperature, axis=1)[:, None])
+    policy = np.exp(quality / temperature - log_sums(quality / temperature)[:, None])
     return values, policy / policy.sum(axis=1, keepdims=True)
 
 
@@ -386,7 +391,7 @@ def recomputed_certificate(
             slackness = max(slackness, abs(multiplier * (budget - spent)) / max(1.0, abs(primal)))
     quality = lagrangian(mdp, objective, multipliers) + mdp.discount * dense @ values
     if temperature > 0:
-        backup = temperature * logsumexp(quality / temperature, axis=1)
+        backup = temperature * log_sums(quality / temperature)
     else:
         backup = quality.max(axis=1)
     lift = max(0.0, float((backup - values).max())) / (1.0 - mdp.discount)

@@ -119,11 +119,12 @@ def test_from_a_csv_to_an_honest_answer(dynamics, tmp_path):
     told = shell(tacit, "recover", problem.name, "--out", "a run", cwd=tmp_path)
     assert "It refuses" in told
     assert ("redrawn 20 times" in told) == estimated  # doubt about the dynamics is counted
-    shell(tacit, "report", "a run", cwd=tmp_path)
-    page = (tmp_path / "a run" / "report.html").read_text(encoding="utf-8")
-    assert len(page.encode()) <= 1_000_000
-    for name in ("boiler room", "food", "Küche"):
-        assert name in page
+    if estimated:  # once: the page is made of the run, whatever that was made of
+        shell(tacit, "report", "a run", cwd=tmp_path)
+        page = (tmp_path / "a run" / "report.html").read_text(encoding="utf-8")
+        assert len(page.encode()) <= 1_000_000
+        for name in ("boiler room", "food", "Küche"):
+            assert name in page
 
     # The weights as documented for machines: a run compared with itself lists every number.
     numbers = json.loads(shell(tacit, "compare", "a run", "a run", "--json", cwd=tmp_path))

@@ -120,6 +120,7 @@ def test_pages_fit_phone_and_desktop_and_can_be_searched_from_a_folder(site):
                 assert all(url.startswith(("file:", "data:")) for url in shown.requests)
                 wide = shown.evaluate("document.documentElement.scrollWidth")
                 assert wide <= width, (page.name, width, wide)
+                shown.close()
         home = opened.open((site / "index.html").as_uri(), width=1280)
         home.evaluate("document.querySelector('[data-md-component=search-query]').focus()")
         for letter in "budget":
