@@ -1,14 +1,30 @@
 """Published methods and halves of the question, each frozen hyperparameters and `fit`."""
 
-from tacit.inverse.families.answers import Cloning, InverseActionValues, choice_probabilities
+from tacit.inverse.families.answers import choice_probabilities
 from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly
+from tacit.inverse.families.experts import (
+    CausalEntropy,
+    Cloning,
+    InverseActionValues,
+    MaximumEntropy,
+)
 from tacit.inverse.families.forbidding import LikeliestConstraints, PosteriorConstraints
+from tacit.inverse.families.priced import (
+    ConstraintAsReward,
+    KnownConstraints,
+    PenaltyConstraints,
+)
 
 __all__ = [
+    "CausalEntropy",
     "Cloning",
+    "ConstraintAsReward",
     "ConstraintOnly",
     "InverseActionValues",
+    "KnownConstraints",
     "LikeliestConstraints",
+    "MaximumEntropy",
+    "PenaltyConstraints",
     "PosteriorConstraints",
     "RewardOnly",
     "choice_probabilities",

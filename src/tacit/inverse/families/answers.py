@@ -1,20 +1,19 @@
-"""The answer of a published method, and the two methods whose answer is a table.
-
-These ask no feature: they read nothing but how often each action was taken in each state.
-"""
+"""What published methods share: the form of their answer, and the search for a smooth loss."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from tacit.data.observed import Observed, counts_of
-from tacit.errors import InvalidModel
-from tacit.forward.policies import policy_values, soft_policy, visitation
-from tacit.forward.solution import Solution, conclude
-from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
+from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.forward.policies import soft_policy
+from tacit.forward.soft_dual import SoftDual
+from tacit.forward.solution import Solution, Status
+from tacit.inverse.expectations import Blocks, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, data_findings
 from tacit.inverse.goodness import action_log_likelihoods
 from tacit.inverse.identification import unidentified, unmeasured
@@ -23,15 +22,10 @@ from tacit.inverse.recovery import (
     History,
     Recovery,
     RecoveryCertificate,
-    delivered,
     status_of,
 )
-from tacit.model.ends import led_to_an_end, uniform_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
-
-# Chance of what was never done, in the logarithm that makes a reward of a policy.
-NEVER = 1e-12
 
 
 def left_out(features: Features, why: str) -> list[Finding]:
@@ -55,6 +49,7 @@ def published_answer(
     cost_names: tuple[tuple[str, ...], ...] | None = None,
     multipliers: np.ndarray | None = None,
     converged: bool = True,
+    deterministic: bool = False,
     proven: bool = True,
     findings: Iterable[Finding] = (),
     history: dict[str, list[float]] | None = None,
@@ -74,6 +69,7 @@ def published_answer(
         cost_names: of the features of these constraints; None for those offered.
         multipliers: [K]; None for those of the solution.
         converged: whether the method's own tolerance is met.
+        deterministic: whether no finite point is the best, because no noise is seen.
         proven: whether the optimum is the global one.
         findings: of the method; those about the data are added.
         history: name -> one number an iteration.
@@ -108,7 +104,7 @@ def published_answer(
         temperature=solution.temperature,
         objective=objective,
         solution=solution,
-        status=status_of(converged=converged, proven=proven),
+        status=status_of(converged=converged, deterministic=deterministic, proven=proven),
         certificate=RecoveryCertificate.of(
             expectations_from_start(mdp, features, demonstrations),
             pull_back(features, solution.visitation),
@@ -126,158 +122,6 @@ def published_answer(
     )
 
 
-@dataclass(frozen=True)
-class Cloning:
-    """Behaviour cloning (Pomerleau 1991): do in each state what was done there, as often.
-
-    policy(a|s) = (N(s, a) + pseudo_count) / (N(s) + A(s) pseudo_count), uniform where nobody was
-    seen. The objective is the reward log policy(a|s), whose noisy optimum at temperature 1 is the
-    clone itself, with values 0: every policy is the optimum of some reward, and this one says
-    nothing more than the policy does.
-
-    Known weakness: it says nothing about states that were not visited, and errors add up along the
-    way (Ross and Bagnell 2010: with the square of the horizon). It knows neither reward nor
-    constraint, so nothing carries over to a changed world.
-
-    Attributes:
-        pseudo_count: added to every available action of a visited state.
-    """
-
-    pseudo_count: float = 0.0
-
-    def __post_init__(self) -> None:
-        _check_number(self.pseudo_count, "pseudo_count")
-
-    def fit(
-        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
-    ) -> Recovery:
-        """The recovery whose policy is the clone; it has no weights."""
-        check_task(mdp, features, demonstrations)
-        policy = cloned_policy(mdp, counts_of(mdp, demonstrations), self.pseudo_count)
-        # Of pairs that are not there the reward is not read.
-        reward = np.where(mdp.available, np.log(np.maximum(policy, NEVER)), 0.0)
-        objective = _table(mdp, features, reward)
-        solution = conclude(
-            mdp,
-            objective,
-            visitation(mdp, policy),
-            np.zeros(mdp.states),
-            np.zeros(features.constraints),
-            tolerance=1e-6,
-            temperature=1.0,
-            policy=policy,
-        )
-        said = [
-            Finding(
-                "The answer is a policy: the reward is its logarithm and says no more than it.",
-                Kind.NOT_IDENTIFIED,
-            ),
-            *left_out(features, "a clone has no constraints"),
-        ]
-        recovery = published_answer(
-            self,
-            mdp,
-            features,
-            demonstrations,
-            objective=objective,
-            solution=solution,
-            reward_weights=None,
-            findings=said,
-        )
-        return delivered(recovery, throw)
-
-
-def cloned_policy(mdp: MDP, counts: np.ndarray, pseudo_count: float = 0.0) -> np.ndarray:
-    """[S, A] the shares of the actions taken [S, A]; uniform where none was, 0 at ends.
-
-    At discount 1 a state from which these come to no end takes one step of the shortest walk.
-    """
-    visited = counts.sum(axis=1, keepdims=True) > 0
-    table = np.where(visited, counts + pseudo_count, 1.0) * mdp.available
-    table = led_to_an_end(mdp, table + 0.0) * mdp.available
-    return table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300)
-
-
-@dataclass(frozen=True)
-class InverseActionValues:
-    """Inverse action-value iteration (Kalweit et al. 2020, eqs. 5 to 9, algorithm 1).
-
-    The expert is Boltzmann at temperature 1 over the OPTIMAL action values: its log-chances differ
-    as these do (eq. 4). With eta(s, a) = log policy(a|s) - discount E max Q(next) (eq. 6) the
-    reward solves r(s, a) - mean_b r(s, b) = eta(s, a) - mean_b eta(s, b) (eqs. 7 to 9); least
-    squares makes the mean 0. Then Q = log policy + c(s), and the maxima V of Q solve ONE linear
-    system of the uniform policy, V = max_a log policy - mean_a log policy + discount P_uniform V:
-    a closed form, where the published code sweeps over all states until nothing moves.
-
-    The reward is a table; its optimum is `recovery.solution`, `choice_probabilities` are the noisy
-    policy of the paper.
-
-    Known weakness: that noisy policy IS the clone (plus `floor`): nothing is learnt beyond it where
-    nobody was. Every action that was never taken has the reward of the floor, whatever it is.
-
-    Attributes:
-        floor: added to every chance, so that its logarithm exists (1e-6 in the published code).
-        pseudo_count: added to every available action of a visited state.
-    """
-
-    floor: float = 1e-6
-    pseudo_count: float = 0.0
-
-    def __post_init__(self) -> None:
-        _check_number(self.pseudo_count, "pseudo_count")
-        if not 0.0 < self.floor < 1.0:
-            raise InvalidModel(f"floor must be in (0, 1); got {self.floor!r:.60}")
-
-    def fit(
-        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
-    ) -> Recovery:
-        """The recovery whose reward is a table [S, A], with its optimum."""
-        check_task(mdp, features, demonstrations)
-        if mdp.discount == 1.0:
-            raise InvalidModel(
-                "inverse action values need a discount below 1: their rewards add up to gains "
-                "without end otherwise; got 1"
-            )
-        cloned = cloned_policy(mdp, counts_of(mdp, demonstrations), self.pseudo_count)
-        logs = np.log(cloned + self.floor)
-        best = np.where(mdp.available, logs, -np.inf).max(axis=1)
-        gain = np.where(mdp.ends, 0.0, best - _mean(mdp, logs))
-        values = policy_values(mdp, uniform_policy(mdp), gain)
-        eta = logs - mdp.discount * mdp.expected_next(values)
-        reward = np.where(mdp.available, eta - _mean(mdp, eta)[:, None], 0.0)
-        objective = _table(mdp, features, reward)
-        greedy = np.eye(mdp.actions)[np.where(mdp.available, logs, -np.inf).argmax(axis=1)]
-        greedy[mdp.ends] = 0.0
-        solution = conclude(
-            mdp,
-            objective,
-            visitation(mdp, greedy),
-            values,
-            np.zeros(features.constraints),
-            tolerance=1e-6,
-            policy=greedy,
-        )
-        said = [
-            Finding(
-                "The reward is a table over states and actions whose mean over actions is 0; its "
-                "noisy policy is the clone of the demonstrations.",
-                Kind.NOT_IDENTIFIED,
-            ),
-            *left_out(features, "the reward alone had to explain the demonstrations"),
-        ]
-        recovery = published_answer(
-            self,
-            mdp,
-            features,
-            demonstrations,
-            objective=objective,
-            solution=solution,
-            reward_weights=None,
-            findings=said,
-        )
-        return delivered(recovery, throw)
-
-
 def choice_probabilities(mdp: MDP, recovery: Recovery, temperature: float = 1.0) -> np.ndarray:
     """[S, A] Boltzmann choice over the action values of a recovery's own solution; 0 at ends.
 
@@ -291,17 +135,154 @@ def choice_probabilities(mdp: MDP, recovery: Recovery, temperature: float = 1.0)
     return np.where(mdp.ends[:, None], 0.0, soft_policy(utility, temperature))
 
 
-def _mean(mdp: MDP, table: np.ndarray) -> np.ndarray:
-    """[S] mean over the available actions; 0 at ends."""
-    return (table * uniform_policy(mdp)).sum(axis=1)
+# --- smooth losses --------------------------------------------------------------------------------
+
+# Loss that doubling a coordinate, or all, must cost, or there is no best point.
+VISIBLE = 1e-10
+# The largest coordinates, of which that is tried.
+TRIED = 10
+Loss = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
-def _table(mdp: MDP, features: Features, reward: np.ndarray) -> Objective:
-    """The objective of this reward [S, A] alone; every constraint has no cost and no budget."""
-    nothing = np.zeros((features.constraints, mdp.states, mdp.actions))
-    return Objective(reward, nothing, np.full(features.constraints, np.inf))
+class Options(Protocol):
+    """What a search is told."""
+
+    @property
+    def tolerance(self) -> float:
+        """Projected gradient to reach, relative to its scale."""
+        ...
+
+    @property
+    def max_steps(self) -> int:
+        """Most iterations."""
+        ...
 
 
-def _check_number(number: float, name: str) -> None:
-    if not isinstance(number, int | float | np.number) or not 0.0 <= number < np.inf:
-        raise InvalidModel(f"{name} must be a number of at least 0; got {number!r:.60}")
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Minimum:
+    """Where a search ended.
+
+    Attributes:
+        point: [P].
+        gradient: largest entry of the projected gradient, relative to its scale.
+        converged: whether that is within the tolerance.
+        deterministic: whether a coordinate twice as far is as good, so that no point is the best.
+        losses: one an iteration.
+    """
+
+    point: np.ndarray
+    gradient: float
+    converged: bool
+    deterministic: bool
+    losses: list[float]
+
+
+def minimise(
+    loss: Loss,
+    start: np.ndarray,
+    scales: np.ndarray,
+    options: Options,
+    *,
+    lower: float | np.ndarray,
+    upper: float = np.inf,
+    ridged: int | None = None,
+) -> Minimum:
+    """The `Minimum` of a smooth loss within bounds, by L-BFGS on coordinates scaled to range one.
+
+    Args:
+        loss: (point) -> value and gradient [P]; infinite where there is no value.
+        start: [P].
+        scales: [P] range of each entry of the gradient.
+        options: with a tolerance, a number of steps and perhaps a ridge on the scaled coordinates.
+        lower: bounds of the point.
+        upper: bounds of the point.
+        ridged: how many entries, the first ones, the ridge is about; None for all.
+    """
+    from scipy.optimize import minimize
+
+    ridge = np.zeros(len(start))
+    ridge[:ridged] = getattr(options, "ridge", 0.0)
+    low, high = np.broadcast_to(lower, start.shape), np.full(len(start), upper)
+    losses: list[float] = []
+
+    def scaled(y: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = loss(y / scales)
+        return value + 0.5 * float(ridge @ y**2), slope / scales + ridge * y
+
+    found = minimize(
+        scaled,
+        start * scales,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=list(zip(low * scales, high * scales, strict=True)),
+        callback=lambda y: losses.append(scaled(y)[0]),
+        options={"maxiter": options.max_steps, "ftol": 1e-15, "gtol": 0.1 * options.tolerance},
+    )
+    y = np.asarray(found.x)
+    value, slope = scaled(y)
+    held = np.clip(y - slope, low * scales, high * scales) - y
+    gradient = float(np.abs(held).max(initial=0.0))
+    # Weights that may grow at no loss: the demonstrations never do what these rule out.
+    far = [j for j in np.argsort(-np.abs(y))[:TRIED].tolist() if abs(y[j]) > 1.0]
+    trials = [y + y * (np.arange(len(y)) == j) for j in far] + [2.0 * y] * bool(far)
+    endless = upper == np.inf and any(
+        scaled(np.clip(trial, low * scales, high * scales))[0] <= value + VISIBLE
+        for trial in trials
+    )
+    return Minimum(
+        point=y / scales,
+        gradient=gradient,
+        converged=bool(np.isfinite(value)) and gradient <= options.tolerance,
+        deterministic=endless,
+        losses=[*losses, value],
+    )
+
+
+def unbounded_findings(found: Minimum) -> list[Finding]:
+    """What is to be said where no finite point is the best."""
+    if not found.deterministic:
+        return []
+    said = "No finite weights are the best: twice as large ones explain as much, as of an expert "
+    return [Finding(f"{said}who never errs.", Kind.DETERMINISTIC)]
+
+
+def soft_value(
+    mdp: MDP, table: np.ndarray, guess: Solution | None
+) -> tuple[float, Solution | None]:
+    """p0 . V_soft at temperature 1 for this utility [S, A], and its solution; None if infinite."""
+    found = SoftDual(1.0).solve(mdp, Objective(table), guess=guess, throw=False)
+    if found.status is Status.UNBOUNDED or not np.isfinite(found.values).all():
+        return np.inf, None
+    return float(mdp.initial @ found.values), found
+
+
+def seen_expectations(mdp: MDP, features: Features, demonstrations: Observed) -> Blocks:
+    """([D], [D_1], ...) discounted feature expectations of the demonstrations."""
+    seen = expectations_from_start(mdp, features, demonstrations)
+    if seen is None:
+        raise InvalidDemonstrations(
+            "this method matches discounted sums from the start: it needs trajectories that begin "
+            "there; got partial ones only"
+        )
+    return seen.means
+
+
+def spans(table: np.ndarray) -> np.ndarray:
+    """[D] range of each feature, 1 where it is the same everywhere."""
+    found = np.ptp(table.reshape(-1, table.shape[-1]), axis=0)
+    return np.where(found > 0, found, 1.0)
+
+
+def table_of(mdp: MDP, values: np.ndarray) -> np.ndarray:
+    """[S, A] the values [S] or [S, A]."""
+    return values if values.ndim == 2 else np.repeat(values[:, None], mdp.actions, axis=1)
+
+
+def check_options(options: Options) -> None:
+    """`InvalidModel` unless tolerance, steps and ridge make sense."""
+    ridge = getattr(options, "ridge", 0.0)
+    if not options.tolerance > 0 or options.max_steps < 1 or not ridge >= 0:
+        raise InvalidModel(
+            "tolerance must be positive, max_steps at least 1, ridge at least 0; got "
+            f"{options.tolerance}, {options.max_steps}, {ridge}"
+        )

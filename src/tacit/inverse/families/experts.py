@@ -1,0 +1,382 @@
+"""Published methods of noisy experts: clones, action values, the most random ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tacit.data.demonstrations import Demonstrations
+from tacit.data.observed import Observed, counts_of
+from tacit.errors import InvalidModel
+from tacit.forward.policies import policy_values, visitation
+from tacit.forward.soft_dual import SoftDual
+from tacit.forward.solution import conclude
+from tacit.inverse.expectations import check_task, pull_back
+from tacit.inverse.families.answers import (
+    check_options,
+    left_out,
+    minimise,
+    published_answer,
+    spans,
+    unbounded_findings,
+)
+from tacit.inverse.families.baselines import RewardOnly
+from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.recovery import Recovery, delivered
+from tacit.model.ends import led_to_an_end, uniform_policy
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features, Objective
+
+# Chance of what was never done, in the logarithm that makes a reward of a policy.
+NEVER = 1e-12
+
+
+@dataclass(frozen=True)
+class Cloning:
+    """Behaviour cloning (Pomerleau 1991): do in each state what was done there, as often.
+
+    policy(a|s) = (N(s, a) + pseudo_count) / (N(s) + A(s) pseudo_count), uniform where nobody was
+    seen. The objective is the reward log policy(a|s), whose noisy optimum at temperature 1 is the
+    clone itself, with values 0: every policy is the optimum of some reward, and this one says
+    nothing more than the policy does.
+
+    Known weakness: it says nothing about states that were not visited, and errors add up along the
+    way (Ross and Bagnell 2010: with the square of the horizon). It knows neither reward nor
+    constraint, so nothing carries over to a changed world.
+
+    Attributes:
+        pseudo_count: added to every available action of a visited state.
+    """
+
+    pseudo_count: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_number(self.pseudo_count, "pseudo_count")
+
+    def fit(
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
+    ) -> Recovery:
+        """The recovery whose policy is the clone; it has no weights."""
+        check_task(mdp, features, demonstrations)
+        policy = cloned_policy(mdp, counts_of(mdp, demonstrations), self.pseudo_count)
+        # Of pairs that are not there the reward is not read.
+        reward = np.where(mdp.available, np.log(np.maximum(policy, NEVER)), 0.0)
+        objective = _table(mdp, features, reward)
+        solution = conclude(
+            mdp,
+            objective,
+            visitation(mdp, policy),
+            np.zeros(mdp.states),
+            np.zeros(features.constraints),
+            tolerance=1e-6,
+            temperature=1.0,
+            policy=policy,
+        )
+        said = [
+            Finding(
+                "The answer is a policy: the reward is its logarithm and says no more than it.",
+                Kind.NOT_IDENTIFIED,
+            ),
+            *left_out(features, "a clone has no constraints"),
+        ]
+        recovery = published_answer(
+            self,
+            mdp,
+            features,
+            demonstrations,
+            objective=objective,
+            solution=solution,
+            reward_weights=None,
+            findings=said,
+        )
+        return delivered(recovery, throw)
+
+
+def cloned_policy(mdp: MDP, counts: np.ndarray, pseudo_count: float = 0.0) -> np.ndarray:
+    """[S, A] the shares of the actions taken [S, A]; uniform where none was, 0 at ends.
+
+    At discount 1 a state from which these come to no end takes one step of the shortest walk.
+    """
+    visited = counts.sum(axis=1, keepdims=True) > 0
+    table = np.where(visited, counts + pseudo_count, 1.0) * mdp.available
+    table = led_to_an_end(mdp, table + 0.0) * mdp.available
+    return table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300)
+
+
+@dataclass(frozen=True)
+class InverseActionValues:
+    """Inverse action-value iteration (Kalweit et al. 2020, eqs. 5 to 9, algorithm 1).
+
+    The expert is Boltzmann at temperature 1 over the OPTIMAL action values: its log-chances differ
+    as these do (eq. 4). With eta(s, a) = log policy(a|s) - discount E max Q(next) (eq. 6) the
+    reward solves r(s, a) - mean_b r(s, b) = eta(s, a) - mean_b eta(s, b) (eqs. 7 to 9); least
+    squares makes the mean 0. Then Q = log policy + c(s), and the maxima V of Q solve ONE linear
+    system of the uniform policy, V = max_a log policy - mean_a log policy + discount P_uniform V:
+    a closed form, where the published code sweeps over all states until nothing moves.
+
+    The reward is a table; its optimum is `recovery.solution`, `choice_probabilities` are the noisy
+    policy of the paper.
+
+    Known weakness: that noisy policy IS the clone (plus `floor`): nothing is learnt beyond it where
+    nobody was. Every action that was never taken has the reward of the floor, whatever it is.
+
+    Attributes:
+        floor: added to every chance, so that its logarithm exists (1e-6 in the published code).
+        pseudo_count: added to every available action of a visited state.
+    """
+
+    floor: float = 1e-6
+    pseudo_count: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_number(self.pseudo_count, "pseudo_count")
+        if not 0.0 < self.floor < 1.0:
+            raise InvalidModel(f"floor must be in (0, 1); got {self.floor!r:.60}")
+
+    def fit(
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
+    ) -> Recovery:
+        """The recovery whose reward is a table [S, A], with its optimum."""
+        check_task(mdp, features, demonstrations)
+        if mdp.discount == 1.0:
+            raise InvalidModel(
+                "inverse action values need a discount below 1: their rewards add up to gains "
+                "without end otherwise; got 1"
+            )
+        cloned = cloned_policy(mdp, counts_of(mdp, demonstrations), self.pseudo_count)
+        logs = np.log(cloned + self.floor)
+        best = np.where(mdp.available, logs, -np.inf).max(axis=1)
+        gain = np.where(mdp.ends, 0.0, best - _mean(mdp, logs))
+        values = policy_values(mdp, uniform_policy(mdp), gain)
+        eta = logs - mdp.discount * mdp.expected_next(values)
+        reward = np.where(mdp.available, eta - _mean(mdp, eta)[:, None], 0.0)
+        objective = _table(mdp, features, reward)
+        greedy = np.eye(mdp.actions)[np.where(mdp.available, logs, -np.inf).argmax(axis=1)]
+        greedy[mdp.ends] = 0.0
+        solution = conclude(
+            mdp,
+            objective,
+            visitation(mdp, greedy),
+            values,
+            np.zeros(features.constraints),
+            tolerance=1e-6,
+            policy=greedy,
+        )
+        said = [
+            Finding(
+                "The reward is a table over states and actions whose mean over actions is 0; its "
+                "noisy policy is the clone of the demonstrations.",
+                Kind.NOT_IDENTIFIED,
+            ),
+            *left_out(features, "the reward alone had to explain the demonstrations"),
+        ]
+        recovery = published_answer(
+            self,
+            mdp,
+            features,
+            demonstrations,
+            objective=objective,
+            solution=solution,
+            reward_weights=None,
+            findings=said,
+        )
+        return delivered(recovery, throw)
+
+
+def _mean(mdp: MDP, table: np.ndarray) -> np.ndarray:
+    """[S] mean over the available actions; 0 at ends."""
+    return (table * uniform_policy(mdp)).sum(axis=1)
+
+
+def _table(mdp: MDP, features: Features, reward: np.ndarray) -> Objective:
+    """The objective of this reward [S, A] alone; every constraint has no cost and no budget."""
+    nothing = np.zeros((features.constraints, mdp.states, mdp.actions))
+    return Objective(reward, nothing, np.full(features.constraints, np.inf))
+
+
+def _check_number(number: float, name: str) -> None:
+    if not isinstance(number, int | float | np.number) or not 0.0 <= number < np.inf:
+        raise InvalidModel(f"{name} must be a number of at least 0; got {number!r:.60}")
+
+
+# --- entropy --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CausalEntropy:
+    """Maximum causal entropy (Ziebart, Bagnell and Dey 2010, theorem 3 and algorithm 1).
+
+    Of all policies with the demonstrations' discounted feature expectations the one that is most
+    random given what it knows at each step: Boltzmann over SOFT action values (their eqs. 5 and 6).
+    The dual, p0 . V_soft(weights) - weights . expectations, is convex. `RewardOnly` with its steps
+    is the same expert by a likelihood that uses every step.
+
+    Known weakness: discounted expectations throw most of long trajectories away; and whatever was
+    avoided is explained by reward, so that a constraint looks like a taste that a larger reward
+    would outweigh.
+
+    Attributes:
+        free_reward: let reward weights take either sign, as the paper does.
+        tolerance: projected gradient to reach, relative to its scale.
+        max_steps: most evaluations of the loss.
+    """
+
+    free_reward: bool = True
+    tolerance: float = 1e-9
+    max_steps: int = 300
+
+    def fit(
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
+    ) -> Recovery:
+        """The recovery that explains everything by reward; every constraint is inactive."""
+        same = RewardOnly(True, self.free_reward, self.tolerance, self.max_steps)
+        found = same.fit(mdp, features, demonstrations, throw=False)
+        return delivered(replace(found, estimator=repr(self)), throw)
+
+
+@dataclass(frozen=True, eq=False)
+class Trips:
+    """What the likelihood of whole trajectories asks of the demonstrations.
+
+    Attributes:
+        starts: [T + 1, S] how many trajectories begin in each state, by the steps they may take.
+        visits: [S, A] how often each action was taken; arrivals in ends spread over their rows.
+        number: of trajectories.
+    """
+
+    starts: np.ndarray
+    visits: np.ndarray
+    number: int
+
+
+@dataclass(frozen=True)
+class MaximumEntropy:
+    """Maximum entropy over trajectories (Ziebart, Maas, Bagnell and Dey 2008, eqs. 3 to 6).
+
+    A trajectory of T steps has chance exp(weights . its feature sum) times the chances of its
+    moves, over Z (eq. 4), given where it starts. Undiscounted; one that came to an end competes
+    with all of at most as many steps as the longest, one that was cut off with those as long as
+    itself. The log-likelihood is concave (eq. 5), its gradient observed less expected feature sums
+    (eq. 6), by one backward and one forward pass (algorithm 1; forward by the chances of eq. 4,
+    where the paper's algorithm takes those of the world: the same where moves are sure).
+
+    Known weakness: it takes chance for choice. Where moves are random, Z adds up the luck of good
+    outcomes, so that risky ways look better than they are and weights are biased; `CausalEntropy`
+    is the repair of 2010. Short trajectories say little about what lies beyond them.
+
+    Attributes:
+        ridge: pull of the weights towards 0, on features scaled to range one.
+        tolerance: largest entry of the gradient, relative to the largest feature sum.
+        max_steps: most iterations.
+    """
+
+    ridge: float = 0.0
+    tolerance: float = 1e-6
+    max_steps: int = 500
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def fit(
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
+    ) -> Recovery:
+        """The recovery with the likeliest weights; its policy is the causal one at these."""
+        check_task(mdp, features, demonstrations, in_memory=True)
+        assert isinstance(demonstrations, Demonstrations)
+        trips = _trips(mdp, demonstrations)
+        alone = Features(features.reward, reward_names=features.reward_names)
+        observed = pull_back(alone, trips.visits)[0] / trips.number
+
+        def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            value, visits = trajectory_partition(mdp, alone.reward @ theta, trips)
+            expected = pull_back(alone, visits)[0]
+            return value - theta @ observed, expected - observed
+
+        spread = spans(features.reward)
+        found = minimise(loss, np.zeros(len(spread)), spread, self, lower=-np.inf)
+        size = float(np.abs(found.point).sum()) or 1.0
+        weights = found.point / size
+        nothing = [np.zeros(table.shape[-1]) for table in features.costs]
+        objective = features.objective(weights, nothing, np.full(len(nothing), np.inf))
+        solution = SoftDual(1.0 / size).solve(mdp, objective, throw=False)
+        longest = len(trips.starts) - 1
+        said = [
+            Finding(
+                f"The weights maximise the chance of whole trajectories of up to {longest} steps, "
+                "undiscounted; the policy is that of a causal expert with these weights.",
+                number=longest,
+            ),
+            *unbounded_findings(found),
+            *left_out(features, "the reward alone had to explain the demonstrations"),
+        ]
+        recovery = published_answer(
+            self,
+            mdp,
+            features,
+            demonstrations,
+            objective=objective,
+            solution=solution,
+            reward_weights=weights,
+            converged=found.converged,
+            deterministic=found.deterministic,
+            findings=said,
+            history={"loss": found.losses},
+            projected_gradient=found.gradient,
+        )
+        return delivered(recovery, throw)
+
+
+def _trips(mdp: MDP, demonstrations: Demonstrations) -> Trips:
+    """What `MaximumEntropy` asks of demonstrations."""
+    visits = np.array(demonstrations.counts(mdp), float)
+    final, lengths = demonstrations.final_states, demonstrations.lengths
+    arrived = (final >= 0) & mdp.ends[final]
+    steps = np.where(arrived, int(lengths.max()), lengths)
+    starts = np.zeros((int(steps.max()) + 1, mdp.states))
+    np.add.at(starts, (steps, demonstrations.states[demonstrations.offsets[:-1]]), 1.0)
+    np.add.at(visits, final[arrived], 1.0 / mdp.actions)
+    return Trips(starts, visits, len(steps))
+
+
+def trajectory_partition(mdp: MDP, table: np.ndarray, trips: Trips) -> tuple[float, np.ndarray]:
+    """Mean log Z over the trajectories' starts, and [S, A] mean expected visits (its gradient).
+
+    Args:
+        mdp: the model.
+        table: [S] or [S, A] what a step is worth, over the temperature.
+        trips: where trajectories start, and how many steps each may take.
+    """
+    worth = table if table.ndim == 2 else np.repeat(table[:, None], mdp.actions, axis=1)
+    after, chances = mdp.transitions.states, mdp.transitions.probabilities
+    with np.errstate(divide="ignore"):
+        logs = np.log(chances)
+    longest = len(trips.starts) - 1
+    stops = np.where(mdp.ends, worth[:, 0], 0.0)
+    z = np.empty((longest + 1, mdp.states))
+    z[0], tilted, policy = stops, [], []
+    for t in range(1, longest + 1):
+        ahead = logs + z[t - 1][after]  # [S, A, B]
+        top = np.where(mdp.available, ahead.max(axis=2), -np.inf)
+        with np.errstate(invalid="ignore"):
+            mass = np.exp(ahead - top[:, :, None])
+        mass = np.where(mdp.available[:, :, None], mass, 0.0)
+        total = mass.sum(axis=2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            q = np.where(mdp.available, worth + top + np.log(total), -np.inf)
+        best = np.where(mdp.ends, 0.0, q.max(axis=1))
+        odds = np.exp(q - best[:, None])
+        going = np.where(mdp.ends, 1.0, odds.sum(axis=1))
+        z[t] = np.where(mdp.ends, stops, best + np.log(going))
+        tilted.append(mass / np.maximum(total, 1e-300)[:, :, None])
+        policy.append(odds / going[:, None])
+    visits, flow = np.zeros(worth.shape), np.zeros(mdp.states)
+    for t in range(longest, 0, -1):
+        flow = flow + trips.starts[t]
+        taken = np.where(mdp.ends[:, None], flow[:, None] / mdp.actions, 0.0)
+        moving = np.where(mdp.ends, 0.0, flow)[:, None] * policy[t - 1]
+        visits += taken + moving
+        spread = moving[:, :, None] * tilted[t - 1]
+        flow = np.bincount(after.ravel(), weights=spread.ravel(), minlength=mdp.states)
+    visits += np.where(mdp.ends[:, None], flow[:, None] / mdp.actions, 0.0)
+    return float((trips.starts * z).sum()) / trips.number, visits / trips.number

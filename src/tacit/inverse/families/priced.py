@@ -1,0 +1,368 @@
+"""Published methods of noisy experts whose costs have a price, beside what is known already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+
+import numpy as np
+
+from tacit.data.observed import Observed
+from tacit.errors import InvalidModel
+from tacit.forward.soft_dual import SoftDual
+from tacit.forward.solution import Solution
+from tacit.inverse.expectations import check_task, pull_back
+from tacit.inverse.families.answers import (
+    check_options,
+    minimise,
+    published_answer,
+    seen_expectations,
+    soft_value,
+    spans,
+    table_of,
+    unbounded_findings,
+)
+from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.recovery import HardConstraint, Recovery, delivered
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features, Objective
+from tacit.model.transitions import numbers
+
+
+@dataclass(frozen=True)
+class ConstraintAsReward:
+    """Constraint inference as reward inference (Hugessen, Wiltzer and Berseth 2024, eqs. 5 to 8).
+
+    Several published constrained methods solve, at their saddle point, the problem of plain inverse
+    reinforcement learning for r - c: the multiplier is absorbed by the cost. So the cost is learnt
+    like a reward, by maximum causal entropy with the known reward beside it: minimise
+    p0 . V_soft((r - c) / temperature) + c . expectations over costs c >= 0 of the features, convex.
+
+    Known weakness: without a budget nothing says what a demonstrator may spend: the cost is a
+    price, and a larger reward outweighs it. It is only as identified as a reward: costs that
+    potentials shape away, or that the known reward can stand in for, are not.
+
+    Attributes:
+        reward_weights: [D] known weights of the reward features, of any size.
+        temperature: the expert's noise, in units of the reward that these weights make.
+        ridge: pull of the costs towards 0, on features scaled to range one.
+        tolerance: projected gradient, relative to the range of a discounted feature sum.
+        max_steps: most iterations.
+    """
+
+    reward_weights: Sequence[float]
+    temperature: float
+    _: KW_ONLY
+    ridge: float = 0.0
+    tolerance: float = 1e-6
+    max_steps: int = 500
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        _settle_reward(self)
+
+    def fit(
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
+    ) -> Recovery:
+        """The recovery whose costs are prices; the budgets are what the expert spends at them."""
+        return delivered(_priced(self, mdp, features, demonstrations), throw)
+
+
+@dataclass(frozen=True)
+class PenaltyConstraints:
+    """Inverse constrained reinforcement learning (Malik et al. 2021, eqs. 5 to 10), on tables.
+
+    zeta(s, a) in (0, 1) is how far an action is allowed, here the product of one zeta a cost
+    feature to the power of the feature. Trajectories have chance exp(r / temperature) zeta / Z
+    (eq. 5), so that log zeta is a penalty beside the reward, and the likelihood's gradient is the
+    demonstrations' expected log-gradient less the policy's (eq. 8). The regulariser
+    `regularisation` * sum(1 - zeta) (eq. 10, every feature once) keeps what need not be forbidden
+    allowed. Features that no demonstration has and whose zeta is below 1/2 are listed as forbidden.
+
+    Known weakness: the regulariser decides what is forbidden where the data do not, and the
+    problem is not convex with it: a local optimum. What is never done anyway has zeta near 1 or
+    near 0 by the starting point alone; there is no error rate.
+
+    Attributes:
+        reward_weights: [D] known weights of the reward features, of any size.
+        temperature: the expert's noise, in units of the reward that these weights make.
+        regularisation: price of a zeta of 0.
+        least: smallest zeta, where the penalty ends.
+        tolerance: projected gradient, relative to the range of a discounted feature sum.
+        max_steps: most iterations.
+    """
+
+    reward_weights: Sequence[float]
+    temperature: float
+    _: KW_ONLY
+    regularisation: float = 0.01
+    least: float = 1e-3
+    tolerance: float = 1e-6
+    max_steps: int = 500
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        _settle_reward(self)
+        if not 0.0 < self.least < 0.5 or not 0.0 <= self.regularisation < np.inf:
+            raise InvalidModel(
+                "least must be in (0, 0.5) and regularisation at least 0; "
+                f"got {self.least} and {self.regularisation}"
+            )
+
+    def fit(
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
+    ) -> Recovery:
+        """The recovery with its penalties as costs, and what is forbidden where they are large."""
+        _check_not_negative(features)
+
+        def further(kappa: np.ndarray) -> tuple[float, np.ndarray]:
+            zeta = np.exp(-kappa)
+            return self.regularisation * float((1.0 - zeta).sum()), self.regularisation * zeta
+
+        limit = -float(np.log(self.least))
+        found = _priced(self, mdp, features, demonstrations, further, limit)
+        coefficients = np.concatenate([
+            np.nan_to_num(price * weights) / found.temperature
+            for price, weights in zip(found.multipliers, found.cost_weights, strict=True)
+        ])  # fmt: skip
+        zeta = np.exp(-coefficients)
+        names = [name for part in features.cost_names for name in part]
+        done = np.concatenate(seen_expectations(mdp, features, demonstrations)[1:])
+        shut = np.flatnonzero((zeta < 0.5) & (done <= 0.0))
+        size = features.reward.shape[-1]
+        records = tuple(
+            HardConstraint(kind="feature", index=size + j, name=names[j]) for j in shut.tolist()
+        )
+        said = [
+            Finding(
+                f"{names[j]} is forbidden: it is allowed to {zeta[j]:.3f} only.",
+                Kind.FORBIDDEN,
+                feature=names[j],
+                number=float(zeta[j]),
+            )
+            for j in shut.tolist()
+        ]
+        known = found.identification
+        known = replace(known, findings=(*said, *known.findings))
+        return delivered(replace(found, forbidden=records, identification=known), throw)
+
+
+def _priced(
+    method: ConstraintAsReward | PenaltyConstraints,
+    mdp: MDP,
+    features: Features,
+    demonstrations: Observed,
+    further: Callable[[np.ndarray], tuple[float, np.ndarray]] | None = None,
+    limit: float = np.inf,
+) -> Recovery:
+    """The recovery of costs beside a known reward, with a further loss of their coefficients."""
+    check_task(mdp, features, demonstrations)
+    if not features.constraints:
+        raise InvalidModel("there must be cost features to make a constraint of; got none")
+    weights, noise, base = _known_reward(method, mdp, features)
+    target = np.concatenate(seen_expectations(mdp, features, demonstrations)[1:])
+    guess: Solution | None = None
+
+    def loss(kappa: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal guess
+        table = base - _cost_table(mdp, features, kappa)
+        value, guess = soft_value(mdp, table, guess)
+        if guess is None:
+            return np.inf, np.zeros(len(kappa))
+        reached = np.concatenate(pull_back(features, guess.visitation)[1:])
+        more, slope = (0.0, 0.0) if further is None else further(kappa)
+        return value + kappa @ target + more, target - reached + slope
+
+    spread = np.concatenate([spans(table) for table in features.costs])
+    scales = spread * mdp.horizon
+    found = minimise(loss, np.zeros(len(spread)), scales, method, lower=0.0, upper=limit)
+    parts = _split(features, found.point)
+    prices = np.array([part.sum() for part in parts])
+    costs = [part / p if p > 0 else np.full(len(part), np.nan) for part, p in
+             zip(parts, prices, strict=True)]  # fmt: skip
+    utility = base - _cost_table(mdp, features, found.point)
+    visits = SoftDual(1.0).solve(mdp, Objective(utility), throw=False).visitation
+    reached = pull_back(features, visits)[1:]
+    budgets = np.array([w @ e if p > 0 else np.inf for w, e, p in
+                        zip(costs, reached, prices, strict=True)])  # fmt: skip
+    objective = features.objective(weights, [np.nan_to_num(w) for w in costs], budgets)
+    solution = SoftDual(noise, max(1e-9, method.tolerance)).solve(mdp, objective, throw=False)
+    idle = [
+        Finding(f"Constraint {k} has no price: no cost explains more.", Kind.INACTIVE, constraint=k)
+        for k, p in enumerate(prices)
+        if not p > 0
+    ]
+    said = [
+        Finding("The reward weights and the noise were given."),
+        *idle,
+        *unbounded_findings(found),
+    ]
+    return published_answer(
+        method,
+        mdp,
+        features,
+        demonstrations,
+        objective=objective,
+        solution=solution,
+        reward_weights=weights,
+        cost_weights=costs,
+        multipliers=prices * noise,
+        converged=found.converged,
+        deterministic=found.deterministic and further is None,
+        proven=further is None,
+        findings=said,
+        history={"loss": found.losses},
+        projected_gradient=found.gradient,
+    )
+
+
+def _cost_table(mdp: MDP, features: Features, kappa: np.ndarray) -> np.ndarray:
+    """[S, A] what these coefficients of all cost features charge."""
+    parts = zip(features.costs, _split(features, kappa), strict=True)
+    return sum((table_of(mdp, table @ part) for table, part in parts), np.zeros((1, 1)))
+
+
+def _split(features: Features, kappa: np.ndarray) -> list[np.ndarray]:
+    """One [D_k] per constraint, of all coefficients one after the other."""
+    return np.split(kappa, np.cumsum([table.shape[-1] for table in features.costs])[:-1])
+
+
+def _known_reward(
+    method: ConstraintAsReward | PenaltyConstraints, mdp: MDP, features: Features
+) -> tuple[np.ndarray, float, np.ndarray]:
+    """[D] the known weights in the gauge, the noise in it, and [S, A] reward over noise."""
+    given, size = np.array(method.reward_weights), features.reward.shape[-1]
+    if len(given) != size:
+        raise InvalidModel(f"reward_weights must have shape ({size},); got ({len(given)},)")
+    norm = float(np.abs(given).sum())
+    table = table_of(mdp, features.reward @ given) / method.temperature
+    return given / norm, method.temperature / norm, table
+
+
+def _settle_reward(method: ConstraintAsReward | PenaltyConstraints) -> None:
+    """Checks the known reward and noise, and makes them plain numbers."""
+    weights = np.atleast_1d(numbers(method.reward_weights, "reward_weights"))
+    if weights.ndim != 1 or not np.isfinite(weights).all() or not weights.any():
+        raise InvalidModel(
+            "reward_weights must be a vector of finite numbers that are not all 0; "
+            f"got {method.reward_weights!r:.60}"
+        )
+    noise = method.temperature
+    if not isinstance(noise, int | float | np.number) or not 0.0 < noise < np.inf:
+        raise InvalidModel(f"temperature must be a positive number; got {noise!r:.60}")
+    object.__setattr__(method, "reward_weights", tuple(weights.tolist()))
+    object.__setattr__(method, "temperature", float(noise))
+
+
+def _check_not_negative(features: Features) -> None:
+    for k, table in enumerate(features.costs):
+        if table.min() < 0:
+            raise InvalidModel(
+                f"cost features must not be negative here; those of constraint {k} go down to "
+                f"{table.min():g}"
+            )
+
+
+# --- known constraints ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class KnownConstraints:
+    """Rewards under known constraints (Schlaginhaufen and Kamgarpour 2023, eqs. 3 to 7).
+
+    The expert solves the entropy-regularised problem within known budgets on known costs. The
+    reward minimises, over weights and prices >= 0 jointly,
+    p0 . V_soft(r - prices . costs) + prices . budgets - weights . expectations: the saddle point of
+    their eq. 6, convex, whose optimum has the demonstrations' expectations and keeps the budgets.
+
+    Known weakness: a reward is identified up to potentials AND up to what the prices of the known
+    costs can stand in for (their theorem 3.2); it carries over to other dynamics or budgets only
+    where the demonstrations leave no more than that. Wrong costs or budgets are not noticed.
+
+    Attributes:
+        cost_weights: one [D_k] per constraint, the known weights of its cost features.
+        budgets: [K] known budgets on the costs that these weights make.
+        free_reward: let reward weights take either sign.
+        ridge: pull of the weights towards 0, on features scaled to range one.
+        tolerance: projected gradient, relative to the range of a discounted feature sum.
+        max_steps: most iterations.
+    """
+
+    cost_weights: Sequence[Sequence[float]]
+    budgets: Sequence[float]
+    _: KW_ONLY
+    free_reward: bool = True
+    ridge: float = 0.0
+    tolerance: float = 1e-6
+    max_steps: int = 500
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        weights = [np.atleast_1d(numbers(w, "cost_weights")) for w in self.cost_weights]
+        budgets = np.atleast_1d(numbers(self.budgets, "budgets"))
+        if len(weights) != len(budgets) or not len(budgets):
+            raise InvalidModel(
+                "there must be one budget for the weights of each known constraint; got "
+                f"{len(budgets)} for {len(weights)}"
+            )
+        for k, w in enumerate(weights):
+            if not np.isfinite(w).all() or not w.any():
+                raise InvalidModel(f"cost_weights[{k}] must be finite and not all 0; got {w}")
+        object.__setattr__(self, "cost_weights", tuple(tuple(w.tolist()) for w in weights))
+        object.__setattr__(self, "budgets", tuple(budgets.tolist()))
+
+    def fit(
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
+    ) -> Recovery:
+        """The recovery of the reward, with the prices that the known budgets then have."""
+        check_task(mdp, features, demonstrations)
+        sizes = [float(np.abs(w).sum()) for w in self.cost_weights]
+        costs = [np.array(w) / n for w, n in zip(self.cost_weights, sizes, strict=True)]
+        budgets = np.array(self.budgets) / sizes
+        size = features.reward.shape[-1]
+        _, tables = features.objective(np.zeros(size), costs, budgets).tables(mdp)
+        target = seen_expectations(mdp, features, demonstrations)[0]
+        guess: Solution | None = None
+
+        def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
+            nonlocal guess
+            table = table_of(mdp, features.reward @ x[:size]) - np.tensordot(x[size:], tables, 1)
+            value, guess = soft_value(mdp, table, guess)
+            if guess is None:
+                return np.inf, np.zeros(len(x))
+            slope = pull_back(features, guess.visitation)[0] - target
+            spent = np.tensordot(tables, guess.visitation, 2)
+            total = value + x[size:] @ budgets - x[:size] @ target
+            return total, np.r_[slope, budgets - spent]
+
+        scales = np.r_[spans(features.reward), [np.ptp(t) or 1.0 for t in tables]] * mdp.horizon
+        lower = np.r_[np.full(size, -np.inf if self.free_reward else 0.0), np.zeros(len(tables))]
+        found = minimise(loss, np.zeros(len(lower)), scales, self, lower=lower, ridged=size)
+        scale = float(np.abs(found.point[:size]).sum()) or 1.0
+        weights, prices = found.point[:size] / scale, found.point[size:] / scale
+        objective = features.objective(weights, costs, budgets)
+        said = [Finding("The costs and the budgets were given."), *unbounded_findings(found)]
+        said += [
+            Finding(
+                f"Constraint {k} has no price: its budget is not used up.", Kind.SLACK, constraint=k
+            )
+            for k, price in enumerate(prices)
+            if not price > 0
+        ]
+        recovery = published_answer(
+            self,
+            mdp,
+            features,
+            demonstrations,
+            objective=objective,
+            solution=SoftDual(1.0 / scale).solve(mdp, objective, throw=False),
+            reward_weights=weights,
+            cost_weights=costs,
+            multipliers=prices,
+            converged=found.converged,
+            deterministic=found.deterministic,
+            findings=said,
+            history={"loss": found.losses},
+            projected_gradient=found.gradient,
+        )
+        return delivered(recovery, throw)
