@@ -24,8 +24,8 @@ import numpy as np
 
 import tacit
 from provenance import about
-from tacit.inverse.hard.candidates import Seen, candidates_of, close
-from tacit.inverse.hard.forbidden import Selection
+from tacit.inverse.candidates import Seen, candidates_of, close
+from tacit.inverse.forbidden import Selection
 
 RESULTS = Path(__file__).parent / "results" / "forbidden.json"
 PACKAGES = ("tacit-irl", "numpy", "scipy", "jax")

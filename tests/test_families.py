@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.inverse.candidates import candidates_of
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.families.answers import seen_expectations
 from tacit.inverse.families.experts import Trips, trajectory_partition
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.hard.candidates import candidates_of
 from tacit.worlds.published import COLOURS
 
 families = tacit.families

@@ -9,9 +9,9 @@ import pytest
 
 import tacit
 from tacit.errors import InvalidModel
+from tacit.inverse.candidates import Seen, avoidance, candidates_of, close
 from tacit.inverse.findings import Kind
-from tacit.inverse.hard.candidates import Seen, avoidance, candidates_of, close
-from tacit.inverse.hard.forbidden import World
+from tacit.inverse.forbidden import World
 
 MOVES = [(0, -1), (0, 1), (1, 0), (-1, 0), (1, -1), (1, 1), (-1, -1), (-1, 1)]
 

@@ -125,7 +125,7 @@ def _all_figures(run: Run) -> dict[str, Figure]:
 
     from tacit.show import plot
     from tacit.show.canvas import figure_of
-    from tacit.show.recovery.play import curve_of, sweeps_of
+    from tacit.show.recovery.checks import curve_of, sweeps_of
 
     recovery, layout = run.recovery, run.layout
     known = [bool(np.isfinite(weights).all()) for weights in recovery.cost_weights]

@@ -14,16 +14,16 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import SoftDual
+from tacit.inverse.candidates import Candidate, Seen, candidates_of, close
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind, listed
-from tacit.inverse.hard.candidates import Candidate, Seen, candidates_of, close
 from tacit.inverse.recovery import HardConstraint, History, Recovery, delivered
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
-    from tacit.inverse.hard.forbidden import Forbidden
+    from tacit.inverse.forbidden import Forbidden
 
 Groups = Mapping[str, Sequence[int] | Sequence[tuple[int, int]]]
 
@@ -67,7 +67,7 @@ class LikeliestConstraints:
         self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
     ) -> Recovery:
         """The recovery in the world without what was forbidden, in the order of `forbidden`."""
-        from tacit.inverse.hard.forbidden import Selection
+        from tacit.inverse.forbidden import Selection
 
         options, alone, found = _prepared(self, mdp, features, demonstrations)
         assert isinstance(demonstrations, Demonstrations)
@@ -293,7 +293,7 @@ def _marked(mdp: MDP, one: Candidate) -> np.ndarray:
 
 def _settle(method: LikeliestConstraints | PosteriorConstraints) -> None:
     """Checks what both are told, by the estimator that is told the same, and makes it plain."""
-    from tacit.inverse.hard.forbidden import Forbidden
+    from tacit.inverse.forbidden import Forbidden
 
     if method.temperature is None or method.reward_weights is None:
         raise InvalidModel("reward_weights and temperature must be known; got None")
@@ -312,7 +312,7 @@ def _prepared(
     demonstrations: Observed,
 ) -> tuple[Forbidden, Features, list[Candidate]]:
     """The expert that is known, the features of its reward, and the candidates."""
-    from tacit.inverse.hard.forbidden import Forbidden
+    from tacit.inverse.forbidden import Forbidden
 
     check_task(mdp, features, demonstrations, in_memory=True)
     size = features.reward.shape[-1]

@@ -28,10 +28,17 @@ from tacit.show.document import (
     Section,
     Selector,
 )
-from tacit.show.recovery.checks import answers, cell, check_sections, history_picture, words
+from tacit.show.recovery.checks import (
+    SWEEPS,
+    answers,
+    cell,
+    check_sections,
+    history_picture,
+    play_sections,
+    words,
+)
 from tacit.show.recovery.headlines import NAMED, capital, headlines
 from tacit.show.recovery.maps import MapGrid, action_maps, forest, map_gallery
-from tacit.show.recovery.play import SWEEPS, play_sections
 from tacit.show.recovery.quantities import (
     NamedRecovery,
     state_bars,

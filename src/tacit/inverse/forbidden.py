@@ -18,10 +18,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import SoftDual
-from tacit.inverse.expectations import check_task
-from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly, known_expert
-from tacit.inverse.findings import Finding, Kind, chance, listed
-from tacit.inverse.hard.candidates import (
+from tacit.inverse.candidates import (
     KINDS,
     Candidate,
     Closure,
@@ -32,6 +29,9 @@ from tacit.inverse.hard.candidates import (
     close,
     first_breach,
 )
+from tacit.inverse.expectations import check_task
+from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly, known_expert
+from tacit.inverse.findings import Finding, Kind, chance, listed
 from tacit.inverse.recovery import HardConstraint, Recovery, delivered
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features

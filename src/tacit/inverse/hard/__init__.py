@@ -1,1 +1,0 @@
-"""Hard constraints: what a demonstrator never does, though its reward would have it done."""
