@@ -28,15 +28,8 @@ from tacit.show.document import (
     Section,
     Selector,
 )
-from tacit.show.recovery.checks import (
-    SWEEPS,
-    answers,
-    cell,
-    check_sections,
-    history_picture,
-    play_sections,
-    words,
-)
+from tacit.show.recovery import checks as further
+from tacit.show.recovery.checks import answers, cell, check_sections, history_picture, words
 from tacit.show.recovery.headlines import NAMED, capital, headlines
 from tacit.show.recovery.maps import MapGrid, action_maps, forest, map_gallery
 from tacit.show.recovery.quantities import (
@@ -84,8 +77,8 @@ def recovery_document(run: Run, *, private: bool = False) -> Document:
     sections = [
         *([] if private else where),
         Section("Weights, budgets and prices", [*forest(named), *weight_tables(named)], WEIGHTS),
-        *play_sections(named, run.extras),
-        *check_sections({name: one for name, one in run.extras.items() if name != SWEEPS}),
+        *further.play_sections(named, run.extras),
+        *check_sections({name: one for name, one in run.extras.items() if name != further.SWEEPS}),
         guarantee_section(run),
         Section("Convergence", convergence_blocks(named)),
         data_section(run),
@@ -107,7 +100,9 @@ def _without_names(run: Run) -> Run:
     """The run without anything that tells where or who: states by number, no episode, no path."""
     layout = Layout(action_names=run.layout.action_names)
     data = {name: one for name, one in run.data.items() if isinstance(one, int | float)}
-    extras = {name: one for name, one in run.extras.items() if name not in (SWEEPS, "groups")}
+    extras = {
+        name: one for name, one in run.extras.items() if name not in (further.SWEEPS, "groups")
+    }
     empty = {"trajectories": {}, "notes": (), "hashes": {}, "config": {}}
     return replace(run, layout=layout, data=data, extras=extras, **empty)
 
