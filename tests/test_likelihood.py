@@ -233,7 +233,7 @@ def test_every_episode_twice_is_the_same_point_with_smaller_errors(seen):
     assert two.history["loss"][0] == pytest.approx(2 * one.history["loss"][0], rel=1e-9)
 
 
-def test_scaled_constant_and_empty_features_change_nothing_else(seen, found):
+def test_scaled_constant_and_empty_features_leave_room_and_change_nothing_else(seen, found):
     world = grid()
     factors = np.array([1e6, 1e-6])
     wide = Features(
@@ -247,8 +247,13 @@ def test_scaled_constant_and_empty_features_change_nothing_else(seen, found):
     assert_allclose(undone / undone.sum(), found.reward_weights, rtol=1e-6)
     assert_allclose(recovery.cost_weights[0][:4], found.cost_weights[0], rtol=1e-5)
     known, plain = recovery.identification, found.identification
-    assert_allclose(known.cost_intervals[0][:4], plain.cost_intervals[0], rtol=1e-4, atol=1e-6)
-    assert_allclose(known.budget_intervals * 1e6, plain.budget_intervals, rtol=1e-4)
+    # They may have any weight, and take it from the others and from prices; upper ends stay.
+    upper = plain.cost_intervals[0][:, 1]
+    assert_allclose(known.cost_intervals[0][:4, 1], upper, rtol=1e-4, atol=1e-6)
+    assert known.cost_intervals[0][:4, 0].tolist() == [0.0] * 4
+    assert known.multiplier_intervals.tolist() == [[0.0, np.inf]]
+    assert_allclose(known.budget_intervals[:, 1] * 1e6, plain.budget_intervals[:, 1], rtol=1e-4)
+    assert known.budget_intervals[0, 0] == 0.0
     assert recovery.history["loss"][0] == pytest.approx(found.history["loss"][0], rel=1e-12)
     # Any weight would do for what influences nothing, and its own interval says so.
     assert known.reward_intervals[2].tolist() == [0.0, 1.0]

@@ -139,6 +139,68 @@ class Identification:
         return self.answer(reward_direction, cost_directions)
 
 
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """Least and largest value of each number; NaN where there is no such number.
+
+    Attributes:
+        reward: [D, 2] of the reward weights, of L1 norm 1.
+        costs: one [D_k, 2] per constraint, of its weights, of sum 1.
+        multipliers: [K, 2] at reward weights of L1 norm 1; ends may be infinite.
+        budgets: [K, 2] of what the weights make of the expert's expectations.
+    """
+
+    reward: np.ndarray
+    costs: list[np.ndarray]
+    multipliers: np.ndarray
+    budgets: np.ndarray
+
+    def beside(
+        self,
+        silent: Sequence[np.ndarray],
+        expectations: Sequence[np.ndarray],
+        *,
+        free_reward: bool = False,
+    ) -> Ends:
+        """The same where silent features, which change no choice, may have any weight.
+
+        These ends are of silent features without a weight. What such a feature takes of the norm of
+        the reward makes the other reward weights and all prices smaller, as small as one likes;
+        what it takes of a cost makes that cost's other weights smaller, its price larger without a
+        limit, and its budget a mixture with what the silent feature is spent of. That is the exact
+        range over all of them, a linear-fractional program solved by its corners.
+
+        Args:
+            silent: one [D] bool for the reward, then one [D_k] per constraint.
+            expectations: one [D_k, 2] per constraint, of each feature.
+            free_reward: whether reward weights may be negative.
+        """
+        least = -1.0 if free_reward else 0.0
+        reward, prices, budgets = self.reward.copy(), self.multipliers.copy(), self.budgets.copy()
+        if silent[0].any():
+            reward = _with_zero(reward)
+            reward[silent[0]] = (least, 1.0)
+            prices[:, 0] = np.where(np.isnan(prices[:, 0]), np.nan, 0.0)
+        costs = []
+        for k, (part, quiet, spent) in enumerate(
+            zip(self.costs, silent[1:], expectations, strict=True)
+        ):
+            part = part.copy()
+            if quiet.any():
+                part = _with_zero(part)
+                part[quiet] = (0.0, 1.0)
+                budgets[k, 0] = np.fmin(budgets[k, 0], spent[quiet, 0].min())
+                budgets[k, 1] = np.fmax(budgets[k, 1], spent[quiet, 1].max())
+                prices[k, 1] = np.nan if np.isnan(prices[k, 1]) else np.inf
+            costs.append(part)
+        return Ends(reward, costs, prices, budgets)
+
+
+def _with_zero(ends: np.ndarray) -> np.ndarray:
+    """[n, 2] the intervals, widened to hold 0; NaN stays."""
+    return np.stack([np.minimum(ends[:, 0], 0.0), np.maximum(ends[:, 1], 0.0)], axis=1)
+
+
 def unidentified(
     reward_weights: np.ndarray,
     cost_weights: Iterable[np.ndarray],

@@ -179,7 +179,7 @@ def intervals(
     around = landscape(fitted, fisher, found.scatter, np.isnan(limits) & ~mute)
     floor = np.where(np.isfinite(fitted.problem.lower), 0.0, -1.0)
     for j in np.flatnonzero(~np.isnan(gauge.ratios.sizes[:size])):
-        # Anything goes for a parameter that moves nothing, and it moves no other weight.
+        # Anything goes for a parameter that moves nothing; `numbers_of` widens the others by it.
         alone = (floor[j], 1.0)
         ends[j] = alone if mute[j] else _weight_ends(around, gauge, fitted, int(j), floor[j])
     if np.isnan(gauge.reward_weights).any():  # no reward was needed: which one is anybody's guess

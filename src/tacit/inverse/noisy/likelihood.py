@@ -6,6 +6,7 @@ from the convex fit, and the recovery says so.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +23,7 @@ from tacit.inverse.findings import (
     more_data_findings,
 )
 from tacit.inverse.goodness import Goodness, action_log_likelihoods, untested
-from tacit.inverse.identification import unmeasured
+from tacit.inverse.identification import Ends, unmeasured
 from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
 from tacit.inverse.noisy.boltzmann import Fit, expert_solution, refit
 from tacit.inverse.noisy.coordinates import DeltaMethod, coordinates
@@ -71,7 +72,7 @@ def report(
     if kept is not wide.asked:
         evidence = evidence_of(demonstrations, steps, kept, estimator.max_steps, robust=wide.robust)
     gauge, fitted = evidence.gauge, evidence.fitted
-    numbers = numbers_of(steps, wide).reported(gauge)
+    numbers = numbers_of(steps, wide, features).reported(gauge)
     seen = expectations_from_start(mdp, features, demonstrations, steps.tally)
     reached = pull_back(features, evidence.reached)
     weights, clustered = numbers.ends[: space.size], wide.found.clustered
@@ -165,13 +166,42 @@ def _goodness(
     )
 
 
-def numbers_of(steps: Steps, evidence: Evidence) -> Numbers:
-    """The expert in the gauge, with its intervals where the evidence has any."""
-    e = evidence
-    ends, spread = intervals(steps.space, e.fitted, e.gauge, e.found, e.fisher, e.limits)
+def numbers_of(steps: Steps, evidence: Evidence, features: Features | None = None) -> Numbers:
+    """The expert in the gauge, with its intervals where the evidence has any.
+
+    Of the features is asked what a constant costs: the coordinates do not know.
+    """
+    e, space = evidence, steps.space
+    ends, spread = intervals(space, e.fitted, e.gauge, e.found, e.fisher, e.limits)
+    mute = silent(e.fisher, e.fitted.problem.information.sum())
+    mute &= e.fitted.problem.upper > e.fitted.problem.lower
+    if mute.any():
+        spent = np.split(-space.pull_back(e.reached) * space.scales, _edges(space.blocks))
+        if features is not None:
+            spent = list(pull_back(features, e.reached))
+        prices = slice(space.size, space.size + space.constraints)
+        rows = ends[prices.stop :].copy()
+        rows[~np.isfinite(e.gauge.budgets)] = np.nan
+        narrow = Ends(
+            ends[space.blocks[0]],
+            [ends[block] for block in space.blocks[1:]],
+            ends[prices],
+            rows,
+        )
+        wide = narrow.beside(
+            [mute[block] for block in space.blocks],
+            [np.stack([part, part], axis=1) for part in spent[1:]],
+            free_reward=bool(np.isinf(e.fitted.problem.lower).any()),
+        )
+        ends = np.concatenate([wide.reward, *wide.costs, wide.multipliers, wide.budgets])
     if e.absence:
         ends[:], spread[:] = np.nan, np.nan
     return Numbers(e.gauge, ends, spread)
+
+
+def _edges(blocks: Sequence[slice]) -> list[int]:
+    """Where one block of the coordinates ends and the next begins."""
+    return [block.stop for block in blocks[:-1]]
 
 
 def coefficients_of(steps: Steps, features: Features, evidence: Evidence, kept: Fit) -> Parameters:

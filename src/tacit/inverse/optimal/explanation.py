@@ -38,6 +38,7 @@ from tacit.inverse.optimal.points import (
     misfit_findings,
     nearest,
     point_findings,
+    set_findings,
 )
 from tacit.inverse.optimal.questions import TRIVIAL, Questions, intervals
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus, delivered
@@ -52,8 +53,6 @@ WRONG = 1e-6
 SAME = 1.0 - 1e-9
 # Singular values below this, relative to the largest, are 0.
 RANK = 1e-9
-# Ends of intervals this close to a bound are on it.
-CLOSE = 1e-7
 
 
 @dataclass(frozen=True)
@@ -125,6 +124,9 @@ def explained(
     # Where some explanation does without a constraint, its budget may be as large as one likes.
     budgets = found.budgets.copy()
     budgets[found.multipliers[:, 0] <= 0.0, 1] = np.inf
+    wide = replace(found, budgets=budgets).beside(
+        columns.inert, ranges, free_reward=columns.free_reward
+    )
     cancels = float(np.abs(columns.table(point.amounts)).max()) <= TRIVIAL
     # Asked afresh, so that the answer does not depend on what was asked before.
     questions = replace(questions)
@@ -140,10 +142,10 @@ def explained(
     recovery = _recovery(evidence, parts, findings, history, point.violation)
     identification = replace(
         recovery.identification,
-        reward_intervals=found.reward,
-        cost_intervals=found.costs,
-        multiplier_intervals=found.multipliers,
-        budget_intervals=budgets,
+        reward_intervals=wide.reward,
+        cost_intervals=wide.costs,
+        multiplier_intervals=wide.multipliers,
+        budget_intervals=wide.budgets,
         answer=Answers.of(questions),
     )
     visited = counts_of(mdp, evidence.demonstrations).any(axis=1)
@@ -271,7 +273,7 @@ def map_findings(columns: Columns, features: Features) -> list[Finding]:
     if labels:
         said = (
             f"No policy can influence {listed(labels)}: any weight explains as much, and the "
-            "other intervals are given with weight 0 there."
+            "intervals of the others and of prices allow for it. Leave it out to narrow them."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=_only(labels)))
     equal = _equal_maps(features)
@@ -320,69 +322,6 @@ def _trading(columns: Columns) -> tuple[list[tuple[str, str]], int]:
     ]
     sizes = np.linalg.svd(unit, compute_uv=False) if len(unit) else np.zeros(0)
     return pairs, int((sizes <= RANK * sizes.max(initial=0.0)).sum())
-
-
-def set_findings(
-    columns: Columns,
-    reward_intervals: np.ndarray,
-    multiplier_intervals: np.ndarray,
-    *,
-    trivial: bool,
-) -> list[Finding]:
-    """What all explanations have in common."""
-    findings = []
-    if trivial:
-        said = (
-            "Only trivial explanations: every one of them makes all actions equally good, so the "
-            "demonstrations tell nothing about the weights."
-        )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
-    least = -1.0 if columns.free_reward else 0.0
-    lost = [
-        columns.names[0][j]
-        for j, (low, high) in enumerate(reward_intervals)
-        if low <= least + CLOSE and high >= 1.0 - CLOSE and not columns.inert[0][j]
-    ]
-    if lost and len(columns.names[0]) > 1:
-        said = (
-            f"Nothing is known about the reward weight of {listed(lost)}: it can be anything "
-            f"between {least:g} and 1."
-        )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=_only(lost)))
-    if np.isnan(reward_intervals).all():
-        said = (
-            "No explanation wants anything: the costs alone explain the demonstrations, as when a "
-            "budget is the least achievable cost. Reward weights are not identified."
-        )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
-    findings += _price_findings(multiplier_intervals)
-    if np.isinf(multiplier_intervals).any() and not np.isnan(reward_intervals).all():
-        said = (
-            "The costs alone could explain the demonstrations: infinite ends of multipliers mean "
-            "that a budget may be the least achievable cost, whatever is wanted."
-        )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
-    return findings
-
-
-def _price_findings(multiplier_intervals: np.ndarray) -> list[Finding]:
-    """Whether each constraint is active, may be, or is not, by its prices [K, 2]."""
-    findings = []
-    for k, (low, high) in enumerate(multiplier_intervals.tolist()):
-        name = "The constraint" if len(multiplier_intervals) == 1 else f"Constraint {k}"
-        if high == 0.0:
-            said = f"{name} is inactive: no explanation has a price for it."
-            findings.append(Finding(said, Kind.INACTIVE, constraint=k))
-        elif low <= CLOSE * min(high, 1.0):
-            most = "at any price" if np.isinf(high) else f"at up to {high:.4g}"
-            said = (
-                f"{name} may be inactive: some explanations do without it, others have it {most}."
-            )
-            findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=k, number=high))
-        elif np.isfinite(low):
-            said = f"{name} is active: every explanation prices it at {low:.4g} or more."
-            findings.append(Finding(said, Kind.ACTIVE, constraint=k, number=low))
-    return findings
 
 
 def _only(names: list[str]) -> str | None:

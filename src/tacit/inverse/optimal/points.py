@@ -16,6 +16,7 @@ from tacit.forward.policies import Unbounded, visitation
 from tacit.forward.pricing import Column, best_column
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.optimal.cone import (
+    Columns,
     Cone,
     Matrix,
     full_forms,
@@ -288,3 +289,68 @@ def misfit_findings(by_state: np.ndarray, wrong: float, forgone: float) -> list[
         Finding(text, Kind.MISFIT, number=wrong),
         Finding(where, Kind.MISFIT, state=worst[0], number=most),
     ]
+
+
+def set_findings(
+    columns: Columns,
+    reward_intervals: np.ndarray,
+    multiplier_intervals: np.ndarray,
+    *,
+    trivial: bool,
+) -> list[Finding]:
+    """What all explanations have in common."""
+    findings = []
+    if trivial:
+        said = (
+            "Only trivial explanations: every one of them makes all actions equally good, so the "
+            "demonstrations tell nothing about the weights."
+        )
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+    least = -1.0 if columns.free_reward else 0.0
+    lost = [
+        columns.names[0][j]
+        for j, (low, high) in enumerate(reward_intervals)
+        if low <= least + CLOSE and high >= 1.0 - CLOSE and not columns.inert[0][j]
+    ]
+    if lost and len(columns.names[0]) > 1:
+        said = (
+            f"Nothing is known about the reward weight of {listed(lost)}: it can be anything "
+            f"between {least:g} and 1."
+        )
+        findings.append(
+            Finding(said, Kind.NOT_IDENTIFIED, feature=lost[0] if len(lost) == 1 else None)
+        )
+    if np.isnan(reward_intervals).all():
+        said = (
+            "No explanation wants anything: the costs alone explain the demonstrations, as when a "
+            "budget is the least achievable cost. Reward weights are not identified."
+        )
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+    findings += _price_findings(multiplier_intervals)
+    if np.isinf(multiplier_intervals).any() and not np.isnan(reward_intervals).all():
+        said = (
+            "The costs alone could explain the demonstrations: infinite ends of multipliers mean "
+            "that a budget may be the least achievable cost, whatever is wanted."
+        )
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+    return findings
+
+
+def _price_findings(multiplier_intervals: np.ndarray) -> list[Finding]:
+    """Whether each constraint is active, may be, or is not, by its prices [K, 2]."""
+    findings = []
+    for k, (low, high) in enumerate(multiplier_intervals.tolist()):
+        name = "The constraint" if len(multiplier_intervals) == 1 else f"Constraint {k}"
+        if high == 0.0:
+            said = f"{name} is inactive: no explanation has a price for it."
+            findings.append(Finding(said, Kind.INACTIVE, constraint=k))
+        elif low <= CLOSE * min(high, 1.0):
+            most = "at any price" if np.isinf(high) else f"at up to {high:.4g}"
+            said = (
+                f"{name} may be inactive: some explanations do without it, others have it {most}."
+            )
+            findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=k, number=high))
+        elif np.isfinite(low):
+            said = f"{name} is active: every explanation prices it at {low:.4g} or more."
+            findings.append(Finding(said, Kind.ACTIVE, constraint=k, number=low))
+    return findings

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from tacit.engine.progress import pursue
 from tacit.errors import InvalidModel
+from tacit.inverse.identification import Ends
 from tacit.inverse.optimal.cone import Columns, Cone
 from tacit.inverse.optimal.program import Program
 from tacit.model.transitions import numbers
@@ -83,9 +84,11 @@ class Questions:
         asks, norm = self.columns.asks(directions), self.columns.norm(0)
         ends = [-self.most(-asks, norm), self.most(asks, norm)]
         touched = [d[silent] for d, silent in zip(directions, self.columns.inert, strict=True)]
-        # An inert reward feature could have all of the norm, an inert cost any weight.
-        if touched[0].any():
-            ends = [min(ends[0], *touched[0]), max(ends[1], *touched[0])]
+        # An inert reward feature could have all of the norm, and leave nothing to the others and
+        # their prices; an inert cost could have any weight.
+        if len(touched[0]):
+            alone = [*touched[0], *(-touched[0] if self.columns.free_reward else ())]
+            ends = [np.fmin(ends[0], min(alone)), np.fmax(ends[1], max(alone))]
         for part in touched[1:]:
             ends = [
                 -np.inf if (part < 0).any() else ends[0],
@@ -236,23 +239,6 @@ class Questions:
 GROUP = 8
 
 
-@dataclass(frozen=True, eq=False)
-class Intervals:
-    """Least and largest value of each number; NaN where no explanation has the number.
-
-    Attributes:
-        reward: [D, 2] of the reward weights, of L1 norm 1.
-        costs: one [D_k, 2] per constraint, of its weights, of sum 1.
-        multipliers: [K, 2] at reward weights of L1 norm 1; ends may be infinite.
-        budgets: [K, 2] of what the weights make of the expert's expectations.
-    """
-
-    reward: np.ndarray
-    costs: list[np.ndarray]
-    multipliers: np.ndarray
-    budgets: np.ndarray
-
-
 class Asked(NamedTuple):
     """How far the questions have come: [N, 2] ends, NaN where not asked yet."""
 
@@ -269,11 +255,12 @@ class Number(NamedTuple):
     norm: np.ndarray
 
 
-def intervals(questions: Questions, ranges: list[np.ndarray]) -> tuple[Intervals, int]:
-    """All `Intervals`, and the linear programs solved for them.
+def intervals(questions: Questions, ranges: list[np.ndarray]) -> tuple[Ends, int]:
+    """The `Ends` of all numbers, and the linear programs solved for them.
 
-    An inert feature could have any weight; the others are given as if it had none. The budgets
-    need `ranges`, one [D_k, 2] per constraint: of expectations of its features.
+    An inert feature could have any weight; the others are given as if it had none: `Ends.beside`
+    widens them. The budgets need `ranges`, one [D_k, 2] per constraint: of expectations of its
+    features.
     """
     columns = questions.columns
     listed = _weights(questions)
@@ -297,7 +284,7 @@ def intervals(questions: Questions, ranges: list[np.ndarray]) -> tuple[Intervals
             continue  # no explanation has a price for it
         # Without any reward in any explanation, a price in rewards is infinite.
         multipliers[k] = (np.inf, np.inf) if np.isnan(price[1]) else (abs(price[0]), price[1])
-    return Intervals(maps[0], maps[1:], multipliers, budgets), found.programs
+    return Ends(maps[0], maps[1:], multipliers, budgets), found.programs
 
 
 def _answered(questions: Questions, listed: list[Number]) -> Asked:
