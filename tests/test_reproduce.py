@@ -324,7 +324,9 @@ def test_the_number_of_processes_is_no_part_of_a_run(done):
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_ctrl_c_leaves_what_is_done(jobs, tmp_path):
-    words = f"reproduce --seeds 40 --trajectories 5 --steps 20 --jobs {jobs} --out {tmp_path}"
+    # Many units, each done soon.
+    size = "--seeds 200 --size 3 --trajectories 2 --steps 5"
+    words = f"reproduce {size} --jobs {jobs} --out {tmp_path}"
     process = subprocess.Popen(
         [sys.executable, "-m", "tacit", *words.split()],
         stderr=subprocess.PIPE,
