@@ -13,11 +13,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from tacit.data.demonstrations import Demonstrations
 from tacit.engine.process import cluster_is_told, cores, each, keep_compiled_code
 from tacit.engine.progress import Callback, Event
 from tacit.errors import TacitError
 from tacit.files.atomic import check_folder, locked, write_bytes
+from tacit.inverse.findings import LEVEL, Finding, Kind, chance
+from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.inverse.recover import recover
+from tacit.inverse.recovery import Recovery
 from tacit.studies.records import BINDING, FIGURE, FIGURES, PUBLISHED, Settings
+from tacit.worlds.budgeted import recorded_buses
+from tacit.worlds.published import Recorded
 
 if TYPE_CHECKING:
     from tacit.studies.tally import Run
@@ -192,3 +201,152 @@ def _write_report(settings: Settings) -> Path:
     write_bytes(settings.out / "results.json", to_text(tally(run)).encode())
     write_bytes(page, render(document(run), largest=LARGEST).encode())
     return page
+
+
+# --- Rust's bus engines ---------------------------------------------------------------------------
+
+GROUPS = ((1, 2, 3), (4,), (1, 2, 3, 4))
+# By bins (tables IX and X) and discount, one row for each of GROUPS: replacement cost, maintenance,
+# their standard errors (outer product), and the log-likelihood of decisions and usage; as printed.
+PRINTED = {
+    (90, 0.9999): (
+        (11.7270, 4.8259, 2.602, 1.792, -2708.366),
+        (10.0750, 2.2930, 1.582, 0.639, -3304.155),
+        (9.7558, 2.6275, 1.227, 0.618, -6055.250),
+    ),
+    (90, 0.0): (
+        (8.2985, 109.9031, 1.0417, 26.163, -2710.746),
+        (7.6538, 71.5133, 0.7197, 13.778, -3306.028),
+        (7.3055, 70.2769, 0.5067, 10.750, -6061.641),
+    ),
+    (175, 0.9999): (
+        (11.7257, 2.4569, 2.597, 0.9122, -3993.991),
+        (10.896, 1.1732, 1.581, 0.327, -4495.135),
+        (9.7687, 1.3428, 1.226, 0.315, -8607.889),
+    ),
+    (175, 0.0): (
+        (8.2969, 56.1657, 1.0477, 13.4205, -3996.353),
+        (7.6423, 36.6692, 0.7204, 7.0675, -4496.997),
+        (7.3113, 36.0175, 0.5073, 5.5145, -8614.238),
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EngineFit:
+    """One column of Rust's tables, as printed and as found here.
+
+    Attributes:
+        bins: 90 (table IX) or 175 (table X).
+        discount: .9999, or 0 for an owner who does not look ahead.
+        groups: of buses.
+        printed: replacement cost, maintenance, their standard errors, log-likelihood.
+        found: the same, the standard errors by outer products as well.
+        fisher: [2] standard errors by the information.
+        spread: [2] p-values of the ratios of the two errors, by data drawn from the fit; NaN where
+            nothing was drawn.
+        misfit: p-value of the tests of the fit.
+    """
+
+    bins: int
+    discount: float
+    groups: tuple[int, ...]
+    printed: tuple[float, ...]
+    found: tuple[float, ...]
+    fisher: np.ndarray
+    spread: np.ndarray
+    misfit: float
+
+    @property
+    def ratio(self) -> np.ndarray:
+        """[2] outer-product errors over Fisher errors: 1, but for chance, if the model holds."""
+        return np.array(self.found[2:4]) / self.fisher
+
+    @property
+    def finding(self) -> Finding:
+        """What it means that the two kinds of errors differ."""
+        called = f"{self.groups[0]} to {self.groups[-1]}" if len(self.groups) > 1 else "4"
+        said = (
+            f"Group{'s' if len(self.groups) > 1 else ''} {called}: outer-product errors are "
+            f"{self.ratio[0]:.2f} times the Fisher ones ({self.found[2]:.3f} against "
+            f"{self.fisher[0]:.3f} for the replacement cost). If the model holds, both estimate "
+            "the same number. "
+        )
+        if np.isnan(self.spread[0]):
+            return Finding(said.strip(), Kind.ERRORS, number=float(self.ratio[0]))
+        p = chance(self.spread[0])
+        if self.spread[0] > LEVEL:
+            said += f"In data drawn from the fit they often differ as much ({p}): chance."
+            return Finding(said, Kind.ERRORS, number=float(self.ratio[0]))
+        said += (
+            f"In data drawn from the fit they seldom differ as much ({p}): the model does not hold "
+            "for these groups. Fisher errors are then too small and outer-product ones no better "
+            "founded: take sandwich errors, or fit the groups apart."
+        )
+        return Finding(said, Kind.MISFIT, number=float(self.ratio[0]))
+
+
+def engine_fits(
+    folder: str | Path | None = None, *, draws: int = 40, seed: int = 0
+) -> list[EngineFit]:
+    """Rust's tables IX and X: all columns, as printed and as found here.
+
+    Args:
+        folder: that holds the folder rust of recordings; None for the one that TACIT_DATA names.
+        draws: data sets drawn from each fit of table IX with a look ahead, to judge its errors.
+        seed: of these.
+    """
+    found = []
+    for (bins, discount), rows in PRINTED.items():
+        for groups, printed in zip(GROUPS, rows, strict=True):
+            world = recorded_buses(groups, discount=discount, bins=bins, folder=folder)
+            seen, months = world.demonstrations[0], np.bincount(world.tables["usage"])
+            fit = recover(world.mdp, world.features, seen, estimator=Likelihood())
+            driven = months[months > 0]
+            usage = float(driven @ np.log(driven / driven.sum()))
+            outer, fisher = _both_errors(fit)
+            spread = np.full(2, np.nan)
+            if draws and bins == 90 and discount > 0:
+                drawn = np.array([_redrawn(world, fit, seed + n) for n in range(draws)])
+                spread = (1 + (drawn >= outer / fisher).sum(axis=0)) / (1 + draws)
+            own = (*fit.parameters.estimates, *outer, fit.log_likelihood + usage)
+            found.append(
+                EngineFit(
+                    bins=bins,
+                    discount=discount,
+                    groups=groups,
+                    printed=printed,
+                    found=tuple(map(float, own)),
+                    fisher=fisher,
+                    spread=spread,
+                    misfit=fit.goodness.p_value,
+                )
+            )
+    return found
+
+
+def _both_errors(fit: Recovery) -> tuple[np.ndarray, np.ndarray]:
+    """Standard errors by outer products and by the information."""
+    told = fit.parameters
+    return told.with_errors("outer").standard_errors, told.with_errors("fisher").standard_errors
+
+
+def _redrawn(world: Recorded, fit: Recovery, seed: int) -> np.ndarray:
+    """[2] the ratio of the two errors in data drawn from the fit: as many buses, as many months."""
+    random, seen, moves = (
+        np.random.default_rng(seed),
+        world.demonstrations[0],
+        world.mdp.transitions,
+    )
+    at, every = seen.states[seen.offsets[:-1]].astype(np.int64), np.arange(seen.episodes)
+    states, actions = np.zeros((2, seen.episodes, int(seen.lengths.max())), np.int64)
+    for month in range(states.shape[1]):
+        taken = (random.random(len(at)) < fit.solution.policy[at, 1]).astype(np.int64)
+        states[:, month], actions[:, month] = at, taken
+        passed = np.cumsum(moves.probabilities[at, taken], axis=1)
+        chosen = (passed < random.random(len(at))[:, None] * passed[:, -1:]).sum(axis=1)
+        at = moves.states[at, taken][every, chosen].astype(np.int64)
+    walks = [(states[e, :n], actions[e, :n]) for e, n in enumerate(seen.lengths.tolist())]
+    again = Demonstrations.from_trajectories(walks)
+    outer, fisher = _both_errors(recover(world.mdp, world.features, again, estimator=Likelihood()))
+    return outer / fisher

@@ -214,7 +214,7 @@ def buses(
         reward_weights=truth,
         cost_weights=[],
         layout=Layout(
-            state_names=tuple(f"{b * MILES:,} miles" for b in range(bins)),
+            state_names=tuple(f"{b * BINS * MILES / bins:,.0f} miles" for b in range(bins)),
             action_names=("keep", "replace"),
         ),
         recipe=recipe("buses", asked, spare),
@@ -222,9 +222,15 @@ def buses(
 
 
 def recorded_buses(
-    groups: Sequence[int] = (4,), *, discount: float = 0.9999, folder: str | Path | None = None
+    groups: Sequence[int] = (4,),
+    *,
+    discount: float = 0.9999,
+    bins: int = BINS,
+    folder: str | Path | None = None,
 ) -> Recorded:
     """Rust's buses of these groups, 1 to 8: usage by counts, one history a bus, truth as published.
+
+    Bins divide 450 000 miles; Rust has 90 or 175 of them.
 
     The first month of a bus is dropped. Mileage counts from the last replacement; after one, usage
     is rounded up. `tables` has "usage" [N], the bins driven in each month. Where nothing was
@@ -237,21 +243,21 @@ def recorded_buses(
     if not chosen.any():
         known = np.unique(readings["group"]).astype(int).tolist()
         raise InvalidModel(f"groups must be of {known}; got {list(groups)!r:.60}")
-    walks, usage, names = [], [], []
+    walks, usage, names, miles = [], [], [], BINS * MILES / integer(bins, "bins", 2)
     for bus in dict.fromkeys(readings["bus"][chosen].tolist()):
         reading = readings["odometer"][chosen & (readings["bus"] == bus)]
         at = np.sort(renewals["odometer"][(renewals["bus"] == bus) & (renewals["odometer"] > 0)])
         number = np.searchsorted(at, reading)
-        bins = (reading - np.r_[0.0, at][number]) / MILES
-        state, replaced = bins.astype(int), np.diff(number) > 0
+        place = (reading - np.r_[0.0, at][number]) / miles
+        state, replaced = place.astype(int), np.diff(number) > 0
         # A new engine is at 0 somewhere within the month: its usage is rounded up.
-        usage.append(np.where(replaced, np.ceil(bins[1:]).astype(int), np.diff(state)))
+        usage.append(np.where(replaced, np.ceil(place[1:]).astype(int), np.diff(state)))
         walks.append((state[1:], np.r_[replaced[1:], False].astype(int)))
         names.append(f"{bus:.0f}")
     months = np.concatenate(usage)
     shares = np.bincount(months) / len(months)
     truth = ENGINE_COSTS.get(wanted, ENGINE_COSTS[(1, 2, 3, 4)])
-    world = buses(shares.tolist(), weights=truth, discount=discount)
+    world = buses(shares.tolist(), weights=truth, discount=discount, bins=bins)
     own = {name: getattr(world, name) for name in World.__dataclass_fields__}
     own["recipe"] = f"tacit.worlds.recorded_buses({wanted})"
     seen = Demonstrations.from_trajectories(walks, groups=names)
