@@ -92,7 +92,7 @@ MUTANTS = (
     mutant(
         "certificate: violation on a scale of ten",
         "certificate",
-        ("(cost - budget) / max(1.0, abs(budget))", "(cost - budget) / max(10.0, abs(budget))"),
+        ("(cost - budget) / unit", "(cost - budget) / (10.0 * unit)"),
     ),
     mutant(
         "status: a proof of infeasibility is not believed",

@@ -366,6 +366,12 @@ def causal_entropy(visitation: np.ndarray) -> float:
 # --- the certificate ------------------------------------------------------------------------------
 
 
+def certificate_scale(number: float, reach: float) -> float:
+    """On which a certificate judges: the number, at least 1, or what can be reached at all."""
+    scale = min(max(1.0, abs(number)), max(abs(number), reach))
+    return scale if scale > 0 else 1.0
+
+
 def recomputed_certificate(
     mdp: MDP,
     objective: Objective,
@@ -383,12 +389,15 @@ def recomputed_certificate(
     flow = float(np.abs(outflow - mdp.discount * inflow - mdp.initial).sum())
     violation, slackness = 0.0, 0.0
     primal = float((visitation * reward).sum()) + temperature * causal_entropy(visitation)
+    noise = temperature * np.log(mdp.actions)
+    scale = certificate_scale(primal, (np.abs(reward).max() + noise) / (1.0 - mdp.discount))
     for cost, budget, multiplier in zip(costs, objective.budgets, multipliers, strict=True):
         spent = float((cost * visitation).sum())
         if np.isfinite(budget):
-            violation = max(violation, (spent - budget) / max(1.0, abs(budget)))
+            unit = certificate_scale(budget, np.abs(cost).max() / (1.0 - mdp.discount))
+            violation = max(violation, (spent - budget) / unit)
         if multiplier != 0:
-            slackness = max(slackness, abs(multiplier * (budget - spent)) / max(1.0, abs(primal)))
+            slackness = max(slackness, abs(multiplier * (budget - spent)) / scale)
     quality = lagrangian(mdp, objective, multipliers) + mdp.discount * dense @ values
     if temperature > 0:
         backup = temperature * log_sums(quality / temperature)
@@ -399,7 +408,7 @@ def recomputed_certificate(
     return {
         "flow_residual": flow,
         "violation": violation,
-        "duality_gap": (dual - primal) / max(1.0, abs(primal)),
+        "duality_gap": (dual - primal) / scale,
         "slackness": slackness,
     }
 

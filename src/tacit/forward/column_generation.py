@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.forward.occupancy_lp import OccupancyLP, unbounded
+from tacit.forward.occupancy_lp import OccupancyLP, in_sound_units, unbounded
 from tacit.forward.policies import Unbounded, deterministic_values, deterministic_visitation
 from tacit.forward.pricing import Column, Priced, best_column, no_room, price_many, price_one
 from tacit.forward.solution import (
@@ -43,6 +43,7 @@ class ColumnGeneration:
     tolerance: float = 1e-9
     max_steps: int = 500
 
+    @in_sound_units
     def solve(
         self,
         mdp: MDP,

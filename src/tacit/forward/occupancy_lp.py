@@ -1,12 +1,15 @@
 """The second, independent solver: the linear program over visitations, by HiGHS.
 
-And a thin hand on HiGHS for others: `LinearProgram` takes columns that arrive one at a time.
+And a thin hand on HiGHS for others: `LinearProgram` takes columns that arrive one at a time. Since
+its tolerances are absolute, all solvers measure very small numbers in units of their own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +25,72 @@ if TYPE_CHECKING:
 
 # HiGHS meets rows to 1e-10 at best, and calls budgets at the least cost infeasible.
 ROUNDING = 1e-9
+# Below this reach of a reward or a cost problems are solved in other units.
+SMALL = 2.0**-10
+
+Solve = TypeVar("Solve", bound=Callable[..., Solution])
+
+
+def in_sound_units(method: Solve) -> Solve:
+    """A solver's `solve` that gives very small rewards and costs a unit of their own.
+
+    Tolerances inside a solver are absolute for small numbers: a cost of 1e-9 a step would be kept
+    or broken at will. Units are powers of two, so that they change no digit.
+    """
+
+    @wraps(method)
+    def solve(
+        solver: Any,
+        mdp: MDP,
+        objective: Objective,
+        *,
+        guess: Solution | None = None,
+        throw: bool = True,
+    ) -> Solution:
+        units = _units(mdp, objective, getattr(solver, "temperature", 0.0))
+        if (units == 1.0).all():
+            return method(solver, mdp, objective, guess=guess, throw=throw)
+        gain, costs = units[0], units[1:]
+        axes = (...,) + (None,) * (objective.costs.ndim - 1)
+        scaled = Objective(
+            objective.reward / gain, objective.costs / costs[axes], objective.budgets / costs
+        )
+        if hasattr(solver, "temperature"):
+            solver = replace(solver, temperature=solver.temperature / gain)
+        if guess is not None and len(guess.multipliers) == len(costs):
+            guess = _in_units(guess, 1.0 / gain, 1.0 / costs)
+        found = method(solver, mdp, scaled, guess=guess, throw=False)
+        return delivered(_in_units(found, gain, costs), throw)
+
+    return solve  # pyright: ignore[reportReturnType]
+
+
+def _units(mdp: MDP, objective: Objective, temperature: float) -> np.ndarray:
+    """[1 + K] powers of two in which the reward and each cost are of order one; 1 if they are."""
+    reward = np.abs(objective.reward).max(initial=0.0) + temperature
+    axes = tuple(range(1, objective.costs.ndim))
+    costs = np.abs(objective.costs).max(axis=axes, initial=0.0)
+    sizes = mdp.horizon * np.concatenate([[reward], costs])
+    odd = (sizes > 0) & (sizes < SMALL)
+    return np.where(odd, np.exp2(np.round(np.log2(np.where(odd, sizes, 1.0)))), 1.0)
+
+
+def _in_units(solution: Solution, gain: float, costs: np.ndarray) -> Solution:
+    """The same with rewards times `gain` and costs times `costs` [K]."""
+    proof = solution.infeasibility
+    if proof is not None:
+        weights = proof.weights / costs
+        whole = weights.sum()
+        proof = Infeasibility(weights / whole, proof.least / whole, proof.allowed / whole)
+    return replace(
+        solution,
+        values=solution.values * gain,
+        multipliers=solution.multipliers * gain / costs,
+        value=solution.value * gain,
+        spent=solution.spent * costs,
+        temperature=solution.temperature * gain,
+        infeasibility=proof,
+    )
 
 
 @dataclass(frozen=True)
@@ -36,6 +105,7 @@ class OccupancyLP:
     tolerance: float = 1e-7
     max_seconds: float = np.inf
 
+    @in_sound_units
     def solve(
         self,
         mdp: MDP,

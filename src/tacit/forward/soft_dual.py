@@ -14,8 +14,16 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
+from tacit.forward.occupancy_lp import in_sound_units
 from tacit.forward.policies import deterministic_values, largest_entry
-from tacit.forward.solution import Solution, Status, conclude, delivered, status_of
+from tacit.forward.solution import (
+    Solution,
+    Status,
+    conclude,
+    delivered,
+    spending_scales,
+    status_of,
+)
 from tacit.model.ends import inside_table
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
@@ -45,6 +53,7 @@ class SoftDual:
     tolerance: float = 1e-9
     max_steps: int = 200
 
+    @in_sound_units
     def solve(
         self,
         mdp: MDP,
@@ -120,7 +129,7 @@ class SoftDual:
             ridge=nothing,
             # The price at which a cost weighs as much as the reward and the noise.
             unit=largest / np.maximum(dearest, 1e-300),
-            scale=np.maximum(1.0, np.abs(budgets)),
+            scale=spending_scales(mdp, costs, budgets),
             information=np.zeros(mdp.states),
         )
         if mdp.discount == 1.0:

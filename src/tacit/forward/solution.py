@@ -41,9 +41,10 @@ class Certificate:
 
     Attributes:
         flow_residual: L1 norm of what the visitation creates or loses, negative parts included.
-        violation: max over k of (spent - budget)+ / max(1, |budget|).
-        duality_gap: (dual - primal) / max(1, |primal|); the dual bounds the optimum for any values.
-        slackness: max over k of |multiplier * (budget - spent)| / max(1, |primal|).
+        violation: max over k of (spent - budget)+, on the scale of `spending_scales`.
+        duality_gap: dual - primal, on that of `value_scale`; the dual bounds the optimum for any
+            values.
+        slackness: max over k of |multiplier * (budget - spent)|, on that of `value_scale`.
     """
 
     flow_residual: float
@@ -177,22 +178,46 @@ def certify(
     else:
         found = lift(mdp, priced(reward, costs, multipliers), values, temperature)
         dual = np.inf if found is None else float(mdp.initial @ (values + found))
-    scale = max(1.0, abs(float(primal)))
+    scale = value_scale(mdp, reward, float(primal), temperature)
+    scales = spending_scales(mdp, costs, objective.budgets)
     violation, slackness = 0.0, 0.0
-    for price, budget, cost in zip(multipliers, objective.budgets, spent, strict=True):
+    for price, budget, cost, unit in zip(
+        multipliers, objective.budgets, spent, scales, strict=True
+    ):
         if price < 0 or (price > 0 and budget == np.inf):
             dual = np.inf  # the bound holds only for non-negative prices, 0 for no budget at all
         elif price > 0 or np.isnan(price):
             dual += price * budget
             slackness = np.maximum(slackness, abs(price * (budget - cost)) / scale)
         if budget < np.inf:
-            violation = np.maximum(violation, (cost - budget) / max(1.0, abs(budget)))
+            violation = np.maximum(violation, (cost - budget) / unit)
     return Certificate(
         flow_residual=float(flow_residual),
         violation=float(violation),
         duality_gap=float((dual - primal) / scale),
         slackness=float(slackness),
     )
+
+
+def spending_scales(mdp: MDP, costs: np.ndarray, budgets: np.ndarray) -> np.ndarray:
+    """[K] the scale on which spending counts: its budget, or 1, but no more than can be spent.
+
+    `costs` are [K, S, A]. An episode spends at most its length times the dearest action; where that
+    is nothing, or less than the budget, the budget alone is the scale.
+    """
+    sizes = np.abs(costs).max(axis=(1, 2), initial=0.0) * mdp.horizon
+    return _scale(np.where(np.isfinite(budgets), np.abs(budgets), 0.0), sizes)
+
+
+def value_scale(mdp: MDP, reward: np.ndarray, value: float, temperature: float = 0.0) -> float:
+    """The scale on which values count: the value, or 1, but no more than can be gained."""
+    size = np.abs(reward).max(initial=0.0) + temperature * np.log(mdp.actions)
+    return float(_scale(np.abs(np.array([value])), np.array([size * mdp.horizon]))[0])
+
+
+def _scale(given: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    found = np.minimum(np.maximum(1.0, given), np.maximum(given, reach))
+    return np.where(found > 0.0, found, 1.0)
 
 
 def costs_of(costs: np.ndarray, visitation: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tacit.errors import InvalidModel, NotConverged
 from tacit.forward.policies import entropy, policy_values, stationary_policy
 from tacit.forward.soft_dual import SoftDual
+from tacit.forward.solution import spending_scales
 from tacit.forward.solve import solve
 from tacit.inverse.expectations import pull_back
 from tacit.model.mdp import MDP
@@ -187,12 +188,13 @@ def excess(mdp: MDP, truth: Objective, visitation: np.ndarray) -> np.ndarray:
 
 
 def violation(mdp: MDP, truth: Objective, visitation: np.ndarray) -> float:
-    """max over k of (spent - budget)+ / max(1, |budget|), in the true problem. Range [0, inf).
+    """max over k of (spent - budget)+ on the scale of the budget, in the true problem. [0, inf).
 
     The same number as in the certificate of a solve; 0 exactly when all true budgets are kept.
     """
     budgets = np.where(np.isfinite(truth.budgets), truth.budgets, 0.0)
-    over = excess(mdp, truth, visitation) / np.maximum(1.0, np.abs(budgets))
+    _, costs = truth.tables(mdp)
+    over = excess(mdp, truth, visitation) / spending_scales(mdp, costs, budgets)
     return float(max(0.0, over.max(initial=0.0)))
 
 

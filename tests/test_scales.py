@@ -1,0 +1,87 @@
+"""Units are nobody's business: a cost of 1e-12 a step is kept like one of 1."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import tacit
+from tacit.forward.solution import Status, certify
+
+WORLD = tacit.worlds.random(3, states=10, actions=3, constraints=2, features=3, tightness=0.5)
+NOISE = 0.05
+
+
+def solver(kind: str, unit: float = 1.0):
+    return {
+        "columns": tacit.ColumnGeneration(),
+        "program": tacit.OccupancyLP(),
+        "soft": tacit.SoftDual(temperature=NOISE * unit),
+    }[kind]
+
+
+def first(count: int) -> tacit.Objective:
+    truth = WORLD.truth
+    return tacit.Objective(truth.reward, truth.costs[:count], truth.budgets[:count])
+
+
+@pytest.mark.parametrize("kind", ["columns", "program", "soft"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_solutions_do_not_depend_on_the_units(kind, count):
+    plain = first(count)
+    found = tacit.solve(WORLD.mdp, plain, solver=solver(kind))
+    assert (found.multipliers > 0).any()
+    for gain, cost in ((1.0, 1e-9), (1.0, 1e-12), (1e-9, 1.0), (1e-7, 1e-12)):
+        small = tacit.Objective(plain.reward * gain, plain.costs * cost, plain.budgets * cost)
+        again = tacit.solve(WORLD.mdp, small, solver=solver(kind, gain))
+        assert again.status is Status.CONVERGED
+        # Numbers that a solver to 1e-9 (a linear program: 1e-7) may miss, in any unit alike.
+        assert_allclose(again.spent / cost, found.spent, rtol=1e-6)
+        assert again.value / gain == pytest.approx(found.value, rel=1e-6)
+        assert_allclose(again.multipliers * cost / gain, found.multipliers, rtol=1e-4, atol=1e-6)
+        assert_allclose(again.policy, found.policy, atol=1e-5)
+
+
+def test_a_small_violation_of_a_small_budget_is_seen():
+    plain, unit = first(1), 1e-12
+    small = tacit.Objective(plain.reward, plain.costs * unit, plain.budgets * unit)
+    reckless = tacit.solve(WORLD.mdp, tacit.Objective(plain.reward))
+    numbers = [
+        certify(WORLD.mdp, one, reckless.visitation, reckless.values, np.zeros(1))
+        for one in (plain, small)
+    ]
+    assert numbers[0].violation > 0.01
+    # In small units the scale is what can be spent, never 1.
+    assert numbers[1].violation > 0.01
+
+
+def test_a_proof_in_small_units_is_a_proof():
+    plain = first(2)
+    for unit in (1.0, 1e-11):
+        budgets = plain.budgets * np.array([0.5, 1.0]) * unit
+        small = tacit.Objective(plain.reward, plain.costs * unit, budgets)
+        found = tacit.solve(WORLD.mdp, small, throw=False)
+        assert found.status is Status.INFEASIBLE
+        proof = found.infeasibility
+        _, costs = small.tables(WORLD.mdp)
+        table = np.tensordot(proof.weights, costs, 1)
+        least = -tacit.solve(WORLD.mdp, tacit.Objective(-table / unit)).value * unit
+        assert proof.least == pytest.approx(least, rel=1e-9)
+        assert proof.allowed == pytest.approx(proof.weights @ budgets, rel=1e-9)
+        assert proof.least > proof.allowed
+
+
+@pytest.mark.parametrize("kind", ["columns", "program", "soft"])
+def test_budgets_near_the_least_cost_end_alike_with_one_and_two(kind):
+    reward, costs = WORLD.truth.tables(WORLD.mdp)
+    least = -tacit.solve(WORLD.mdp, tacit.Objective(-costs[0])).value
+    for off in (-1e-6, -1e-8, -1e-10, -1e-11, -1e-12, 0.0, 1e-12, 1e-10, 1e-6):
+        budget = least * (1.0 + off)
+        problems = (
+            tacit.Objective(reward, costs[:1], [budget]),
+            tacit.Objective(reward, [costs[0], 0.5 * costs[0]], [budget, budget]),
+        )
+        one, two = (
+            tacit.solve(WORLD.mdp, each, solver=solver(kind), throw=False) for each in problems
+        )
+        assert one.status is two.status, off
+        assert one.status is not Status.TOLERANCE_MISSED
