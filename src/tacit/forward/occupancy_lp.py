@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -40,14 +40,15 @@ def in_sound_units(method: Solve) -> Solve:
 
     @wraps(method)
     def solve(
-        solver: Any,
+        solver: object,
         mdp: MDP,
         objective: Objective,
         *,
         guess: Solution | None = None,
         throw: bool = True,
     ) -> Solution:
-        units = _units(mdp, objective, getattr(solver, "temperature", 0.0))
+        noise = float(getattr(solver, "temperature", 0.0))
+        units = _units(mdp, objective, noise)
         if (units == 1.0).all():
             return method(solver, mdp, objective, guess=guess, throw=throw)
         gain, costs = units[0], units[1:]
@@ -55,8 +56,8 @@ def in_sound_units(method: Solve) -> Solve:
         scaled = Objective(
             objective.reward / gain, objective.costs / costs[axes], objective.budgets / costs
         )
-        if hasattr(solver, "temperature"):
-            solver = replace(solver, temperature=solver.temperature / gain)
+        if noise > 0:
+            solver = replace(solver, temperature=noise / gain)  # pyright: ignore
         if guess is not None and len(guess.multipliers) == len(costs):
             guess = _in_units(guess, 1.0 / gain, 1.0 / costs)
         found = method(solver, mdp, scaled, guess=guess, throw=False)
