@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Optional
 
-from tacit.cli.terminal import Answer, Table, Terminal
+from tacit.cli.terminal import Answer, Table, Terminal, finding_data, shown_default
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
@@ -16,29 +16,134 @@ if TYPE_CHECKING:
     from tacit.folders.problem import Problem
     from tacit.folders.runs import Run
     from tacit.inverse.recovery import Recovery
+    from tacit.many import Differences
     from tacit.model.names import Layout
+
+# Differences that are listed and drawn for people.
+MOST = 24
 
 
 @dataclass(frozen=True)
 class Compare:
-    """Compare two runs, or a run with the truth of a problem: weights, prices, behaviour.
+    """Compare runs with each other, or a run with the truth of a problem.
 
-    A number is marked where the two intervals do not overlap.
+    Runs: every weight and price of each, their differences pair by pair with intervals and p-values
+    adjusted by Holm's method, and with --out a page with a forest plot. A folder that holds runs,
+    as `tacit recover --by group` makes it, stands for all of them.
     """
 
-    first: Path
-    """folder of a run"""
-    second: Path
-    """folder of another run, or of a problem whose truth is known"""
+    runs: tuple[Path, ...]
+    """folders of two or more runs; or of one, and of a problem whose truth is known"""
+    out: Annotated[Optional[Path], shown_default("write nothing")] = None
+    """page to write, .html; its figures are written beside it"""
 
     def run(self, terminal: Terminal) -> Answer:
-        """Reads both folders and says where they agree."""
+        """Reads the folders and says where they agree."""
         from tacit.folders.runs import PAGE, Run
 
-        one = Run.load(self.first)
-        if not (self.second / PAGE).exists():
-            return _against_truth(one, terminal.load_problem(self.second), self)
-        return _against_run(one, Run.load(self.second), self)
+        folders = [inner for folder in self.runs for inner in runs_in(folder)]
+        if len(folders) == 2 and not (folders[1] / PAGE).exists():
+            if self.out is not None:
+                raise InvalidModel("out is for runs; a truth has no error bars to draw")
+            one = Run.load(folders[0])
+            return _against_truth(one, terminal.load_problem(folders[1]), _Pair(*folders))
+        if len(folders) < 2:
+            said = f"runs must be two or more; {self.runs[0]} is one" if self.runs else "none"
+            raise InvalidModel(said)
+        found = {_short(folder, folders): Run.load(folder) for folder in folders}
+        if len(folders) == 2:
+            answer = _against_run(*found.values(), _Pair(*folders))
+        else:
+            answer = _side_by_side(found)
+        return _with_differences(answer, found, self.out)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The two folders that are compared."""
+
+    first: Path
+    second: Path
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """The runs right inside a folder that is none itself; else the folder."""
+    from tacit.folders.runs import PAGE
+
+    if (folder / PAGE).exists() or not folder.is_dir():
+        return [folder]
+    inside = sorted(path.parent for path in folder.glob(f"*/{PAGE}"))
+    return inside or [folder]
+
+
+def _short(folder: Path, folders: list[Path]) -> str:
+    """What a run is called among these: its last part, or all of it where that is not enough."""
+    alone = sum(other.name == folder.name for other in folders) == 1
+    return folder.name if alone and folder.name else str(folder)
+
+
+def _side_by_side(found: dict[str, Run]) -> Answer:
+    """Every number of several runs, a column each."""
+    numbers = {name: _numbers(run.recovery) for name, run in found.items()}
+    names = list(dict.fromkeys(name for each in numbers.values() for name in each))
+    nothing = Number(math.nan)
+    rows = [[name, *(str(each.get(name, nothing)) for each in numbers.values())] for name in names]
+    table = Table(["", *numbers], rows, "weights, prices and budgets, with their intervals")
+    data = {
+        run: {name: [n.value, n.low, n.high] for name, n in each.items()}
+        for run, each in numbers.items()
+    }
+    return Answer([table], {"numbers": data})
+
+
+def _with_differences(answer: Answer, found: dict[str, Run], out: Path | None) -> Answer:
+    """The answer, with the differences of its runs, which `out` shows as a page."""
+    from tacit.many import differences
+
+    if len(found) < 2:  # the same run twice
+        return answer
+    told = differences({name: run.recovery for name, run in found.items()})
+    rows = [
+        [
+            f"{row.quantity}: {row.name}",
+            f"{row.first} - {row.second}",
+            f"{row.value:.3g} [{row.low:.3g}, {row.high:.3g}]",
+            f"{row.p_value:.2g}",
+            f"{row.adjusted:.2g}",
+        ]
+        for row in told.rows[:MOST]
+    ]
+    title = "differences, the clearest first"
+    if len(told.rows) > MOST:
+        title += f" ({MOST} of {len(told.rows)})"
+    heads = ["", "of", "difference", "p", "p by Holm"]
+    parts = [*answer.parts, Table(heads, rows, title), *told.sentences]
+    data = {
+        **answer.data,
+        "differences": [asdict(row) for row in told.rows],
+        "findings": [finding_data(one) for one in told.sentences],
+    }
+    if out is not None:
+        data["page"] = str(out)
+        parts.append(f"written: {', '.join(write_page(out, found, told))}")
+    return Answer(parts, data)
+
+
+def write_page(out: Path, found: dict[str, Run], told: Differences) -> list[str]:
+    """The files written: one offline page about several runs, and its figures beside it."""
+    from tacit.files.atomic import write_bytes
+    from tacit.show.document import figure_files
+    from tacit.show.recovery.headlines import comparison_document
+    from tacit.show.report import render
+
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise InvalidModel(f"out must end in .html; got {out.name}")
+    document = comparison_document({name: run.recovery for name, run in found.items()}, told)
+    files = {out: render(document).encode()}
+    files |= {out.with_name(f"{out.stem}-{n}"): i for n, i in figure_files(document).items()}
+    for path in reversed(files):  # the page last: it says that all is there
+        write_bytes(path, files[path])
+    return [str(path) for path in files]
 
 
 @dataclass(frozen=True)
@@ -73,7 +178,7 @@ class Number:
         return known and (self.low > other.high or other.low > self.high)
 
 
-def _against_run(one: Run, other: Run, arguments: Compare) -> Answer:
+def _against_run(one: Run, other: Run, arguments: _Pair) -> Answer:
     import numpy as np
 
     from tacit.judge.behaviour import policy_distance
@@ -101,7 +206,7 @@ def _against_run(one: Run, other: Run, arguments: Compare) -> Answer:
 
 
 def _orders(
-    first: Layout, second: Layout, sizes: tuple[int, ...], arguments: Compare
+    first: Layout, second: Layout, sizes: tuple[int, ...], arguments: _Pair
 ) -> list[np.ndarray]:
     """For states and actions, where the second has what the first calls 0, 1, ..."""
     import numpy as np
@@ -202,7 +307,7 @@ def _other_units(first: dict[str, Number], second: dict[str, Number]) -> dict[in
     return found
 
 
-def _against_truth(run: Run, problem: Problem, arguments: Compare) -> Answer:
+def _against_truth(run: Run, problem: Problem, arguments: _Pair) -> Answer:
     import numpy as np
 
     from tacit.forward.soft_dual import SoftDual

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from tacit.cli.recover import Recover
+    from tacit.cli.terminal import Answer, Terminal
     from tacit.data.demonstrations import Demonstrations
     from tacit.folders.problem import Problem
     from tacit.inverse.recover import Estimator
@@ -253,3 +254,79 @@ def _sweeps(problem: Problem, recovery: Recovery, swept: dict[int, int]) -> dict
         str(k): budget_sweep(mdp, objective, constraint=k, points=points, solver=solver)
         for k, points in swept.items()
     }
+
+
+def chosen_episodes(arguments: Recover, problem: Problem) -> Demonstrations:
+    """The demonstrations of a problem, or of the one group that was asked for."""
+    seen, only = problem.demonstrations, arguments.only
+    if seen is None:
+        raise InvalidDemonstrations(
+            f"{arguments.problem} must hold demonstrations to recover from: "
+            "demonstrations.parquet, .csv or .npz; it holds none"
+        )
+    if only is None:
+        return seen
+    groups = group_names(arguments, seen)
+    if only not in groups:
+        from tacit.files.formats import did_you_mean
+
+        raise InvalidDemonstrations(
+            f"{arguments.problem}: --only must name one of the groups {', '.join(groups)}; got "
+            f"{only!r}{did_you_mean(only, groups)}"
+        )
+    return seen.select(seen.groups == only)
+
+
+def group_names(arguments: Recover, seen: Demonstrations) -> tuple[str, ...]:
+    """The names of the groups, sorted; one line where there are none."""
+    from tacit.files.formats import natural_order
+
+    if seen.groups is None:
+        raise InvalidDemonstrations(
+            f"{arguments.problem}: --by and --only need demonstrations with a column `group`; got "
+            "none: add it, or name it by tacit ingest --group COLUMN"
+        )
+    return natural_order({*seen.groups.tolist()})
+
+
+def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
+    """One run a group inside the folder, and the page that compares them."""
+    import re
+
+    from tacit.cli.compare import Compare
+    from tacit.cli.terminal import Answer
+
+    problem = terminal.load_problem(arguments.problem)
+    seen = chosen_episodes(arguments, problem)
+    groups = group_names(arguments, seen)
+    folders = {name: re.sub(r"[^\w.-]+", "-", name).strip(".-") or "group" for name in groups}
+    if len(groups) < 2 or len({*folders.values()}) < len(groups):
+        raise InvalidDemonstrations(
+            f"{arguments.problem}: --by group needs at least two groups whose names make different "
+            f"folders; got {', '.join(groups)}"
+        )
+    answers = {}
+    for name, folder in folders.items():
+        terminal.note(f"group {name}: {int((seen.groups == name).sum())} episodes")
+        alone = replace(arguments, by=None, share="none", only=name, out=arguments.out / folder)
+        answers[name] = alone.run(terminal)
+    runs = tuple(arguments.out / folder for folder in folders.values())
+    page = None if arguments.no_report else arguments.out / "compare.html"
+    told = Compare(runs, page).run(terminal)
+    parts, data = [*told.parts], {**told.data, "runs": [str(run) for run in runs]}
+    if arguments.share != "none":
+        from tacit.inverse.joint.tasks import Task
+        from tacit.inverse.recover import recover
+
+        tasks = [
+            Task(problem.mdp, problem.features, seen.select(seen.groups == name)) for name in groups
+        ]
+        joint = recover(tasks, share_reward=arguments.share == "all", throw=False)
+        place = arguments.out / "joint" / "shared"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        joint.save(place)
+        parts += [f"With {arguments.share} shared, tasks in the order {', '.join(groups)}:\n"]
+        parts += [joint.summary(), f"written: {place}"]
+        data["shared"] = str(place)
+    parts.append(f"written: {', '.join(map(str, runs))}")
+    return Answer(parts, data, max(answer.code for answer in answers.values()))

@@ -13,13 +13,15 @@ from tacit.cli.questions import (
     DRAWS,
     SMALL,
     check_answerable,
+    chosen_episodes,
     ends_of,
     further_results,
+    recover_groups,
     summary_of,
     widen_intervals,
 )
 from tacit.cli.terminal import Answer, Part, Terminal, finding_data, shown_default
-from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
     from tacit.data.demonstrations import Demonstrations
@@ -51,6 +53,8 @@ ELSEWHERE = (
     "allow_impossible",
     "strict",
     "no_report",
+    "by",
+    "share",
 )
 
 
@@ -96,6 +100,12 @@ class Recover:
     """redraws of estimated transitions, which widen the intervals"""
     groups: bool = False
     """test whether the groups of the demonstrations share their weights"""
+    by: Annotated[Optional[Literal["group"]], shown_default("all together")] = None
+    """recover from each group by itself, a run each inside the folder, and compare them"""
+    share: Literal["none", "costs", "all"] = "none"
+    """with --by: also fit all groups with the same cost weights, or with all weights the same"""
+    only: Annotated[Optional[str], shown_default("all")] = None
+    """group from whose episodes alone to recover"""
     diagnose: bool = False
     """give up each assumption in turn and say which one the demonstrations contradict"""
     cautious: bool = False
@@ -128,6 +138,8 @@ class Recover:
     """write no report.html"""
 
     def __post_init__(self) -> None:
+        if self.share != "none" and self.by is None:
+            raise InvalidModel("share is for --by group; got it alone")
         if self.estimator == "constraint-only" and not self.reward_weights:
             raise InvalidModel("reward_weights must be given for constraint-only; got none")
         if not 0.0 <= self.holdout < 1.0:
@@ -156,13 +168,10 @@ class Recover:
         from tacit.folders.runs import Run, data_hashes
 
         estimator = self.make_estimator()
+        if self.by is not None:
+            return recover_groups(self, terminal)
         problem = terminal.load_problem(self.problem)
-        seen = problem.demonstrations
-        if seen is None:
-            raise InvalidDemonstrations(
-                f"{self.problem} must hold demonstrations to recover from: "
-                "demonstrations.parquet, .csv or .npz; it holds none"
-            )
+        seen = chosen_episodes(self, problem)
         check_answerable(self, problem, seen)
         hashes = data_hashes(problem.mdp, problem.features, seen)
         if problem.goal:

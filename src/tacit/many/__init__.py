@@ -1,14 +1,22 @@
-"""Many recoveries: a batch of one shape in one call, and tasks each by itself."""
+"""Many recoveries: a batch of one shape in one call, tasks each by itself, how answers differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
 
 from tacit.engine.process import each
 from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidModel
 from tacit.inverse.batch import Batch, recover_many
+from tacit.inverse.findings import LEVEL, Finding, Kind, chance
+from tacit.inverse.goodness import holm
 from tacit.inverse.joint.tasks import Task
+from tacit.inverse.parameters import ONE_SIDED, TWO_SIDED
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery
 
@@ -65,4 +73,165 @@ def _recovered(task: Task, estimator: Estimator | None, allow_impossible: bool) 
     )
 
 
-__all__ = ["Batch", "recover_each", "recover_many"]
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One number in two recoveries, the first minus the second.
+
+    Attributes:
+        quantity: "reward", "cost 0", "price 0" and so on.
+        name: of the feature; of a price that of its constraint.
+        first: name of one recovery.
+        second: name of the other.
+        value: the difference.
+        low: lower end of its 95 % interval.
+        high: upper end.
+        standard_error: of the difference, the two taken to be independent.
+        p_value: chance of one this large, either way, if there is none.
+        adjusted: the same by Holm's method, over all differences asked about.
+    """
+
+    quantity: str
+    name: str
+    first: str
+    second: str
+    value: float
+    low: float
+    high: float
+    standard_error: float
+    p_value: float
+    adjusted: float = math.nan
+
+    @property
+    def what(self) -> str:
+        """The number, in words."""
+        kind = self.quantity.partition(" ")[0]
+        return (
+            f"the price of {self.name}" if kind == "price" else f"the {kind} weight of {self.name}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """How the weights and prices of several recoveries differ, pair by pair.
+
+    Attributes:
+        names: of the recoveries.
+        rows: one per number and pair, those that are clearest first.
+        unjudged: numbers that have no error bars in one of a pair, and so no p-value.
+    """
+
+    names: tuple[str, ...]
+    rows: tuple[Difference, ...]
+    unjudged: tuple[str, ...] = ()
+
+    @property
+    def sentences(self) -> tuple[Finding, ...]:
+        """What came out, as findings."""
+        found = [_spoken(row) for row in self.rows if row.adjusted <= LEVEL]
+        if not self.rows:
+            found = [Finding("No number has error bars in two of them: nothing can be compared.")]
+        elif not found:
+            least = float(self.rows[0].adjusted)
+            said = (
+                f"Nothing shows that {' and '.join(self.names)} differ: of {len(self.rows)} "
+                f"differences the clearest has {chance(least)}, adjusted by Holm's method."
+            )
+            found = [Finding(said, number=least)]
+        if self.unjudged:
+            said = f"Without error bars, and so not judged: {', '.join(self.unjudged[:6])}."
+            found.append(Finding(said, Kind.NOT_IDENTIFIED, number=len(self.unjudged)))
+        return tuple(found)
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Name -> column of a table, one row a difference."""
+        names = [*Difference.__dataclass_fields__]
+        return {name: np.array([getattr(row, name) for row in self.rows]) for name in names}
+
+
+def _spoken(row: Difference) -> Finding:
+    more = "larger" if row.value > 0 else "smaller"
+    ends = [math.copysign(1.0, row.value) * end for end in (row.low, row.high)]
+    said = (
+        f"For {row.first} {row.what} is {more} than for {row.second} by {abs(row.value):.3g} "
+        f"[{min(ends):.3g}, {max(ends):.3g}] "
+        f"({chance(row.adjusted)}, adjusted by Holm's method)."
+    )
+    return Finding(said, Kind.NOTE, feature=row.name, number=row.adjusted)
+
+
+def differences(recoveries: Mapping[str, Recovery]) -> Differences:
+    """The `Differences` of recoveries by name, whose demonstrations are independent of each other.
+
+    Weights are those of sum 1, prices in units of the reward: so groups may differ in their noise.
+    A number on its bound is judged by the end of its interval.
+    """
+    if len(recoveries) < 2:
+        raise InvalidModel(f"at least two recoveries are needed to compare; got {len(recoveries)}")
+    numbers = {name: dict(_numbers(one)) for name, one in recoveries.items()}
+    rows, unjudged = [], []
+    for first, second in combinations(numbers, 2):
+        for key, (value, error) in numbers[first].items():
+            other, its = numbers[second].get(key, (math.nan, math.nan))
+            gap, spread = value - other, math.hypot(error, its)
+            if not (math.isfinite(gap) and math.isfinite(spread) and spread > 0):
+                unjudged.append(f"{key[0]} {key[1]} ({first}, {second})")
+                continue
+            ends = gap - TWO_SIDED * spread, gap + TWO_SIDED * spread
+            p_value = math.erfc(abs(gap) / spread / math.sqrt(2.0))
+            rows.append((key, first, second, gap, *ends, spread, p_value))
+    adjusted = holm([row[-1] for row in rows]) if rows else []
+    found = [
+        Difference(
+            quantity=key[0],
+            name=key[1],
+            first=first,
+            second=second,
+            value=gap,
+            low=low,
+            high=high,
+            standard_error=spread,
+            p_value=p_value,
+            adjusted=float(fair),
+        )
+        for (key, first, second, gap, low, high, spread, p_value), fair in zip(
+            rows, adjusted, strict=True
+        )
+    ]
+    order = sorted(found, key=lambda row: (row.adjusted, row.p_value))
+    return Differences(tuple(recoveries), tuple(order), tuple(unjudged))
+
+
+def _numbers(found: Recovery) -> Iterator[tuple[tuple[str, str], tuple[float, float]]]:
+    """((quantity, name), (value, standard error)) of every weight and price; NaN where unknown."""
+    known = found.identification
+    parts = [("reward", found.reward_names, found.reward_weights, known.reward_standard_errors)]
+    ends = [known.reward_intervals]
+    for k, names in enumerate(found.cost_names):
+        parts.append((f"cost {k}", names, found.cost_weights[k], known.cost_standard_errors[k]))
+        ends.append(known.cost_intervals[k])
+    prices = tuple(" and ".join(names[:3]) for names in found.cost_names)
+    for k, name in enumerate(prices):
+        part = slice(k, k + 1)
+        errors = known.multiplier_standard_errors[part]
+        parts.append((f"price {k}", (name,), found.multipliers[part], errors))
+        ends.append(known.multiplier_intervals[part])
+    for (quantity, names, values, errors), limits in zip(parts, ends, strict=True):
+        if len(names) == 1 and quantity[:5] != "price":
+            continue  # a weight that stands alone is 1 by definition
+        for name, value, error, (low, high) in zip(names, values, errors, limits, strict=True):
+            if not found.temperature > 0:
+                error = math.nan  # the set of all explanations is no matter of chance
+            elif not error > 0:
+                error = max(high - value, value - low) / ONE_SIDED
+            yield (quantity, str(name)), (float(value), float(error))
+
+
+__all__ = [
+    "Batch",
+    "Difference",
+    "Differences",
+    "differences",
+    "recover_each",
+    "recover_many",
+]

@@ -1,16 +1,20 @@
-"""What the report says on top, from the kinds of the findings: wants, refuses, price, how sure."""
+"""What the report says on top, from the kinds of the findings; and the page that compares several."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from tacit.inverse.findings import OPEN, WARNINGS, Kind, chance, worst_first
-from tacit.inverse.recovery import RecoveryStatus
-from tacit.show.document import Headline, Tone
+from tacit.inverse.findings import OPEN, WARNINGS, Kind, chance, listed, worst_first
+from tacit.inverse.recovery import Recovery, RecoveryStatus
+from tacit.many import Differences
+from tacit.show.canvas import INK, axes_at, new_figure, styled, svg
+from tacit.show.curves import Interval, draw_intervals
+from tacit.show.document import Document, Headline, Picture, Section, Tone
 from tacit.show.recovery.quantities import NamedRecovery
-from tacit.show.tables import interval_words, share, short
+from tacit.show.tables import Column, Row, Table, interval_words, share, short
 
 NAMED = 3  # features, states or sentences that are named before the rest is counted
 NOISY = 2.0  # times the sampling noise: a gap beyond it is not chance
@@ -261,3 +265,86 @@ def _loose(intervals: np.ndarray, weights: np.ndarray) -> bool:
 
 def _joined(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1]))) if parts else ""
+
+
+# Differences that are drawn; all are in the table.
+MOST_DRAWN = 24
+
+
+def comparison_document(recoveries: Mapping[str, Recovery], told: Differences) -> Document:
+    """The page about several recoveries: what each wants and refuses, and how they differ."""
+    forest = [
+        Interval(f"{quantity}: {name}, {who}", value, low, high)
+        for (quantity, name), each in _by_number(recoveries).items()
+        for who, (value, low, high) in each.items()
+        if value == value and low < high
+    ]
+    gaps = [
+        Interval(f"{r.quantity}: {r.name}, {r.first} - {r.second}", r.value, r.low, r.high)
+        for r in told.rows[:MOST_DRAWN]
+    ]
+    pictures = [
+        ("forest", forest, "Every weight and price", "with its 95 % interval, for each of them"),
+        ("differences", gaps, "Their differences", "with 95 % intervals, the clearest first"),
+    ]
+    sections = [
+        Section(title, [Picture(svg(_intervals(rows)), f"{title} {said}.", name=name)])
+        for name, rows, title, said in pictures
+        if rows
+    ]
+    heads = ("Number", "Of", "Difference", "Low", "High", "p", "p by Holm")
+    rows = [
+        Row(
+            [
+                f"{r.quantity}: {r.name}",
+                f"{r.first} - {r.second}",
+                *(float(x) for x in (r.value, r.low, r.high, r.p_value, r.adjusted)),
+            ]
+        )
+        for r in told.rows
+    ]
+    note = "They are taken to be independent. By Holm: adjusted for all rows of this table."
+    table = Table("Differences", [Column(head) for head in heads], rows, note, sortable=True)
+    return Document(
+        f"{listed(list(recoveries), 6)} compared",
+        [
+            Headline(str(one), "" if n else "Do they differ?")
+            for n, one in enumerate(told.sentences)
+        ],
+        [*sections, Section("All differences", [table])],
+        lead="What each wants and refuses, side by side, and what is sure about the differences.",
+    )
+
+
+@styled()
+def _intervals(rows: Sequence[Interval]) -> Figure:
+    """A panel of intervals with room for long names."""
+    longest = max(len(row.name) for row in rows)
+    left, height = min(0.062 * longest + 0.15, 4.2), 0.26 * len(rows)
+    figure = new_figure(7.2, height + 0.6)
+    axes = axes_at(figure, left, 0.15, 7.0 - left, height)
+    low = min(0.0, *(row.low for row in rows if np.isfinite(row.low)), 0.0)
+    high = max(*(row.high for row in rows if np.isfinite(row.high)), 1e-9, 0.0)
+    draw_intervals(rows, axes, limits=(1.04 * low, 1.04 * high))
+    if low < 0:
+        axes.axvline(0.0, color=INK, lw=0.8)
+    return figure
+
+
+def _by_number(
+    recoveries: Mapping[str, Recovery],
+) -> dict[tuple[str, str], dict[str, tuple[float, float, float]]]:
+    """(quantity, name) -> whose -> value and interval."""
+    found: dict[tuple[str, str], dict[str, tuple[float, float, float]]] = {}
+    for who, one in recoveries.items():
+        known = one.identification
+        parts = [("reward", one.reward_names, one.reward_weights, known.reward_intervals)]
+        for k, names in enumerate(one.cost_names):
+            parts.append((f"cost {k}", names, one.cost_weights[k], known.cost_intervals[k]))
+            price = one.multipliers[k : k + 1], known.multiplier_intervals[k : k + 1]
+            parts.append((f"price {k}", (" and ".join(names[:3]),), *price))
+        for quantity, names, values, ends in parts:
+            for name, value, (low, high) in zip(names, values, ends, strict=True):
+                row = float(value), float(low), float(high)
+                found.setdefault((quantity, str(name)), {})[who] = row
+    return found
