@@ -1,4 +1,4 @@
-"""What the report says on top, from the kinds of the findings; and the page that compares several."""
+"""What the report says on top, from the kinds of the findings; and the page that compares runs."""
 
 from __future__ import annotations
 
