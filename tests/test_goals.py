@@ -521,3 +521,94 @@ def test_a_missing_feature_does_not_fit_and_errors_are_then_sandwich_ones(town):
     assert sorted(fits.episode) == list(range(600))
     total = float(fits.log_likelihood @ fits.steps)
     assert total == pytest.approx(recovery.log_likelihood, rel=1e-9)
+
+
+# --- what if -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("discount", [1.0, 0.95])
+def test_closing_a_link_and_changing_an_attribute_is_solving_anew(town, discount):
+    trips = tacit.Trips(town.mdp, town.features, town.demonstrations, discount=discount)
+    recovery = tacit.recover(trips)
+    same = tacit.checks.reroute(recovery)
+    np.testing.assert_allclose(same.flows, recovery.flows, rtol=1e-6, atol=1e-8)
+    assert (same.worth, same.lost) == (pytest.approx(0.0, abs=1e-12), 0)
+    shut = [(5, 1), (9, 2)]
+    found = tacit.checks.reroute(recovery, closed=shut)
+    there = town.mdp.available.copy()
+    there[tuple(np.transpose(shut))] = False
+    other = MDP(town.mdp.transitions, town.mdp.initial, 0.9, available=there)
+    table, flows, worth = town.features.reward @ recovery.parameters.estimates, 0.0, 0.0
+    for goal in np.unique(recovery.destinations).tolist():
+        begun = np.bincount(recovery.origins[recovery.destinations == goal], minlength=16)
+        values = []
+        for network in (other, town.mdp):
+            world = goal_world(network, goal, begun / begun.sum(), discount)
+            value, policy = networks.soft_values(world, at_ends(network, world, table[None])[0])
+            values.append(value)
+            if network is other:
+                arrived, left = np.zeros(16), begun.astype(float)
+                for _ in range(2000):
+                    arrived, left = arrived + left, discount * other.inflow(left[:, None] * policy)
+                flows = flows + np.where(world.ends, 0.0, arrived)[:, None] * policy
+        worth += begun @ (values[0] - values[1])
+    np.testing.assert_allclose(found.flows, flows, atol=1e-6)
+    assert found.worth == pytest.approx(worth / 150, rel=1e-6)
+    assert found.worth < 0.0
+    # A link that grows longer by one per cent, and no other: by differences of what is solved.
+    where = np.zeros(town.mdp.available.shape, bool)
+    where[5, 1] = True
+    rates = tacit.checks.elasticities(recovery, "reward feature 0", where=where)
+    longer = town.features.reward.copy()
+    longer[5, 1, 0] *= 1.01
+    moved = tacit.checks.reroute(recovery, features=Features(longer))
+    used = recovery.flows > 1e-3
+    np.testing.assert_allclose(
+        rates[used], 100 * np.log(moved.flows[used] / moved.before[used]), atol=2e-2
+    )
+    assert rates[5, 1] < 0.0
+    assert np.isnan(rates[~town.mdp.available]).all()
+
+
+def test_trips_without_a_way_are_counted_and_states_can_be_closed(town):
+    recovery = tacit.recover(town)
+    found = tacit.checks.reroute(recovery, closed=[3])  # a goal
+    assert found.lost == (recovery.destinations == 3).sum()
+    assert found.sentences[1].kind is Kind.UNATTAINABLE
+    assert found.flows[town.mdp.dense()[:, :, 3] > 0].sum() == 0.0
+    with pytest.raises(InvalidModel, match="no coefficient is called 'toll'"):
+        tacit.checks.elasticities(recovery, "toll")
+
+
+def test_one_task_answers_too():
+    mdp = networks.town(3, 0.9)
+    features = networks.attributes(mdp, 2, seed=1, costs=1)
+    table = features.reward @ [1.0, 0.5] - 0.8 * features.costs[0][..., 0]
+    seen = networks.travel(mdp, networks.soft_values(mdp, table)[1], 200, seed=4)
+    found = tacit.recover(mdp, features, seen, estimator=tacit.Likelihood())
+    task = {"mdp": mdp, "features": features}
+    same = tacit.checks.reroute(found, **task)
+    np.testing.assert_allclose(same.flows, found.solution.visitation, atol=1e-6)
+    points = found.parameters.estimates
+    rates = tacit.checks.elasticities(found, 0, **task)
+    parts = []
+    for factor in (1.001, 0.999):
+        scaled = features.reward * [factor, 1.0]
+        worth = scaled @ points[:2] - features.costs[0][..., 0] * points[2]
+        policy = networks.soft_values(mdp, worth)[1]
+        policy[mdp.ends] = 1.0 / mdp.actions
+        parts.append(visits(mdp, policy))
+    used = parts[0] > 1e-4
+    by_hand = (np.log(parts[0][used]) - np.log(parts[1][used])) / 0.002
+    np.testing.assert_allclose(rates[used], by_hand, atol=1e-3)
+    with pytest.raises(InvalidModel, match="must be given its mdp and features"):
+        tacit.checks.reroute(found)
+
+
+def visits(mdp, policy) -> np.ndarray:
+    """[S, A] discounted visits, by adding up step after step."""
+    total, left = np.zeros(mdp.states), mdp.initial.copy()
+    for _ in range(600):
+        total = total + left
+        left = mdp.discount * mdp.inflow(np.where(mdp.ends, 0.0, left)[:, None] * policy)
+    return total[:, None] * policy

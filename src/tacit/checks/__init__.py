@@ -8,7 +8,7 @@ from tacit.checks.discounts import (
     resolution_check,
 )
 from tacit.checks.dynamics import DynamicsUncertainty, dynamics_uncertainty
-from tacit.checks.fits import TrajectoryFits, trajectory_fits
+from tacit.checks.fits import Response, TrajectoryFits, elasticities, reroute, trajectory_fits
 from tacit.checks.groups import EqualWeightsTest, equal_weights_test
 from tacit.checks.held_out import Holdout, Prediction, holdout, score
 from tacit.checks.prices import BudgetSweep, PriceCurve, budget_sweep, price_curve
@@ -24,14 +24,17 @@ __all__ = [
     "Prediction",
     "PriceCurve",
     "ResolutionCheck",
+    "Response",
     "TrajectoryFits",
     "budget_sweep",
     "diagnose",
     "discount_profile",
     "dynamics_uncertainty",
+    "elasticities",
     "equal_weights_test",
     "holdout",
     "price_curve",
+    "reroute",
     "resolution_check",
     "score",
     "trajectory_fits",

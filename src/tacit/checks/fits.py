@@ -1,4 +1,4 @@
-"""How well each trajectory fits what was recovered: the worst ones are worth a look.
+"""How well each trajectory fits what was recovered, and how flows answer if something changes.
 
 One pass over the steps. Every step is a look-up in tables [S, A] or [S], summed by episode, so that
 millions of steps need the memory of one batch.
@@ -10,14 +10,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.errors import InvalidDemonstrations
+from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import priced
 from tacit.inverse.findings import LEVEL, Finding, Kind
+from tacit.inverse.joint.flows import planned
 from tacit.inverse.joint.traveller import Choices, TripsRecovery
+from tacit.inverse.joint.trips import between
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
+from tacit.model.names import found as numbered
+from tacit.model.objective import Features, Objective
 from tacit.model.transitions import read_only
 
 # Steps looked up at a time.
@@ -252,3 +258,133 @@ def _percent(share: float) -> str:
     if share == 1.0:
         return "All"
     return "None" if share == 0.0 else f"{min(max(share, 0.001), 0.999):.1%}"
+
+
+# Relative change by which elasticities are taken: its square is far below what anybody prints.
+CHANGE = 1e-4
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Response:
+    """What the demonstrator is expected to do after a change.
+
+    Attributes:
+        before: [S, A] expected uses of every pair: by all trips; discounted, of one task.
+        flows: [S, A] the same after the change, by those trips that still have a way.
+        worth: mean change of what a trip, or the task, is worth, in units of the noise: divided by
+            the coefficient of time it is time, and so for money.
+        lost: trips that have no way to their goal any more.
+    """
+
+    before: np.ndarray
+    flows: np.ndarray
+    worth: float
+    lost: int
+
+    @property
+    def sentences(self) -> tuple[Finding, ...]:
+        """What came out, as findings."""
+        said = f"It changes what a trip is worth by {self.worth:.4g} times the noise, on average."
+        found = (Finding(said, number=self.worth),)
+        text = f"{self.lost} trips have no way to their goal any more: they are left out."
+        lost = Finding(text, Kind.UNATTAINABLE, number=self.lost)
+        return (*found, lost) if self.lost else found
+
+
+def reroute(
+    recovery: Recovery,
+    *,
+    closed: npt.ArrayLike = (),
+    mdp: MDP | None = None,
+    features: Features | None = None,
+) -> Response:
+    """The `Response` to actions that are closed, or to other features.
+
+    Args:
+        recovery: of trips, whose origins and goals stay as they are, or of one task.
+        closed: [n] states that nobody may enter, or [n, 2] pairs of state and action.
+        mdp: the world of one task; trips have their network.
+        features: of trips, as they are after the change; of one task, as they are.
+    """
+    network, own = _task(recovery, mdp, features)
+    before, value, _ = _expected(recovery, network, own)
+    there, given = network.available.copy(), np.asarray(closed, np.int64)
+    if given.ndim == 2:
+        there[tuple(given.T)] = False
+    else:
+        entered = np.isin(network.transitions.states, given) & (
+            network.transitions.probabilities > 0
+        )
+        there &= ~np.asarray(entered.any(axis=2))
+    changed = MDP(network.transitions, network.initial, network.discount, available=there)
+    after, worth, lost = _expected(recovery, changed, own if features is None else features)
+    return Response(before=before, flows=after, worth=worth - value, lost=lost)
+
+
+def elasticities(
+    recovery: Recovery,
+    feature: int | str,
+    *,
+    where: npt.ArrayLike | None = None,
+    mdp: MDP | None = None,
+    features: Features | None = None,
+) -> np.ndarray:
+    """[S, A] by how many per cent each flow changes if a feature grows by one per cent; NaN at 0.
+
+    Args:
+        recovery: of trips, or of one task.
+        feature: its coefficient, by number or name.
+        where: [S, A] or [S] bool, where it grows; None for everywhere.
+        mdp: the world of one task; trips have their network.
+        features: of one task; trips have theirs.
+    """
+    network, own = _task(recovery, mdp, features)
+    names = recovery.parameters.names
+    place = numbered(feature, len(names), names, "coefficient")
+    mask = np.ones((network.states, 1)) if where is None else np.asarray(where, float)
+    mask = mask.reshape(network.states, -1)
+
+    def flows(factor: float) -> np.ndarray:
+        tables, at = [], place
+        for table in (own.reward, *own.costs):
+            full = np.repeat(table[:, None], network.actions, axis=1) if table.ndim == 2 else +table
+            if 0 <= at < full.shape[2]:
+                full[..., at] *= 1.0 + factor * mask
+            tables.append(full)
+            at -= full.shape[2]
+        scaled = Features(tables[0], tables[1:], own.reward_names, own.cost_names)
+        return _expected(recovery, network, scaled)[0]
+
+    up, down = flows(CHANGE), flows(-CHANGE)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(up > 0, (np.log(up) - np.log(down)) / (2.0 * CHANGE), np.nan)
+
+
+def _task(recovery: Recovery, mdp: MDP | None, features: Features | None) -> tuple[MDP, Features]:
+    """The world and the features that it was recovered from."""
+    if isinstance(recovery, TripsRecovery):
+        return recovery.network, recovery.features
+    if mdp is None or features is None:
+        raise InvalidModel("the recovery of one task must be given its mdp and features; got none")
+    return mdp, features
+
+
+def _expected(
+    recovery: Recovery, network: MDP, features: Features
+) -> tuple[np.ndarray, float, int]:
+    """[S, A] expected uses at the recovered coefficients, the mean worth, and trips without way."""
+    points = np.nan_to_num(recovery.parameters.estimates)
+    if isinstance(recovery, TripsRecovery):
+        ended = recovery.destinations >= 0
+        ends = recovery.origins[ended], recovery.destinations[ended]
+        journeys, lost = between(network, features, recovery.discount, *ends)
+        flows, worth = planned(journeys, points * journeys.space.scales)
+        if np.isinf(worth):
+            raise InvalidModel("trips have no finite value after this change: circles pay")
+        return flows, worth / len(journeys.origins), lost
+    sizes = [len(names) for names in (features.reward_names, *features.cost_names)]
+    first, *rest = np.split(points, np.cumsum(sizes)[:-1])
+    charged = features.objective(first, rest, np.zeros(len(rest)))
+    reward, costs = charged.tables_of(network.states, network.actions)
+    found = SoftDual(1.0).solve(network, Objective(reward - costs.sum(axis=0)))
+    return found.visitation, float(network.initial @ found.values), 0

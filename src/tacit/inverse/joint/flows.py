@@ -241,8 +241,9 @@ class Worlds:
         counts = np.bincount(flat, minlength=j.mdp.states * j.mdp.actions)
         counts = counts.reshape(j.mdp.states, j.mdp.actions).astype(float)
         ones = np.ones(j.space.size)
+        begun = counts.sum(axis=1) - j.discount * world.inflow(counts)
         problem = Dual(
-            start=counts.sum(axis=1) - j.discount * world.inflow(counts),
+            start=begun if counts.any() else origins,  # trips that are only planned have no steps
             discount=j.discount,
             temperature=1.0,
             base=np.zeros(counts.shape),
@@ -310,3 +311,26 @@ class Worlds:
             policy=np.asarray(told[0]),
             advantages=np.asarray(told[1]),
         )
+
+
+def planned(journeys: Journeys, x: np.ndarray, tolerance: float = 1e-9) -> tuple[np.ndarray, float]:
+    """[S, A] expected uses by trips of which only origins and goals are given, and their worth.
+
+    The worth is the sum of their values, in units of the noise; minus infinity where a value is
+    not finite.
+
+    Args:
+        journeys: the trips, without steps.
+        x: [D] the parameters.
+        tolerance: of the values, where they are sought world by world.
+    """
+    chosen, parts = np.arange(len(journeys.goals)), []
+    certain = journeys.successors is not None and journeys.goals[0] >= 0
+    if certain and journeys.discount == 1.0:
+        known, chosen = Network(journeys).evaluate(x, chosen)
+        parts.append(known)
+    parts.append(Worlds(journeys, tolerance).evaluate(x, chosen))
+    whole = added(parts, len(x))
+    if np.isinf(whole.loss):
+        return np.full(journeys.mdp.available.shape, np.nan), -np.inf
+    return np.zeros(journeys.mdp.available.shape) + whole.flows, float(whole.loss)

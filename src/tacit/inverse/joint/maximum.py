@@ -316,6 +316,7 @@ def evidence_of(likelihoods: Likelihoods, kept: Found, *, robust: bool = False) 
         outer=sums.scores.T @ sums.scores,
         free=free,
         reached=np.zeros((0, 0)),
+        reaction=reaction,
         limits=limits,
         boundless=boundless,
         robust=robust,

@@ -345,3 +345,29 @@ def at_ends(mdp: MDP, world: MDP, tables: np.ndarray) -> np.ndarray:
     changed, ends = tables.copy(), np.flatnonzero(world.ends)
     changed[:, ends] = paid(mdp, tables, ends)[:, :, None]
     return changed
+
+
+def between(
+    mdp: MDP, features: Features, discount: float, origins: np.ndarray, goals: np.ndarray
+) -> tuple[Journeys, int]:
+    """Trips of which only origins and goals [T] are given, and how many have no way and are out."""
+    ways = {goal: trimmed(mdp, goal).any(axis=1) for goal in np.unique(goals).tolist()}
+    open_ = np.array([bool(ways[g][o]) for o, g in zip(origins, goals, strict=True)])
+    order = np.flatnonzero(open_)[np.argsort(goals[open_], kind="stable")]
+    distinct, first = np.unique(goals[order], return_index=True)
+    if not len(distinct):
+        raise InvalidModel("some trip must have a way to its goal; none has")
+    none = np.zeros(0, np.int64)
+    found = Journeys(
+        mdp=mdp,
+        discount=discount,
+        space=coordinates(network_ending(mdp, distinct), features),
+        goals=distinct,
+        states=none,
+        actions=none,
+        trips=none,
+        steps=np.zeros(len(distinct) + 1, np.int64),
+        origins=origins[order],
+        begins=np.r_[first, len(order)],
+    )
+    return found, int((~open_).sum())
