@@ -264,6 +264,17 @@ class Recovery:
         return plain + price * self._lapse_degrees
 
     @property
+    def noise_prices(self) -> Parameters:
+        """[K] price of each budget over the temperature, with its errors: what data tell best."""
+        blocks = np.repeat(
+            np.arange(1 + len(self.cost_names)),
+            [len(self.reward_names), *map(len, self.cost_names)],
+        )
+        rows = (blocks == 1 + np.arange(len(self.cost_names))[:, None]).astype(float)
+        names = [f"price {k} / temperature" for k in range(len(rows))]
+        return self.parameters.mapped(rows, names=names, lower=np.zeros(len(rows)))
+
+    @property
     def rho_squared(self) -> float:
         """McFadden's: 1 less the log-likelihood over that of actions at random."""
         return 1.0 - self.log_likelihood / self.null_log_likelihood

@@ -27,7 +27,7 @@ from tacit.inverse.noisy.inference import (
     robust_errors,
     undecided,
 )
-from tacit.inverse.noisy.steps import Steps, curvature
+from tacit.inverse.noisy.steps import MANY, Steps, curvature
 from tacit.inverse.parameters import CONFIDENCE, TWO_SIDED, inverse_information
 from tacit.model.ends import outside_policy
 from tacit.model.mdp import MDP
@@ -229,6 +229,28 @@ def _doubted(
     known = before > 0
     growth = float(np.median(np.sqrt(after[known] / before[known]))) if known.any() else 1.0
     return replace(found, scatter=scatter, covariance=covariance), growth
+
+
+def zero_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
+    """What many reward weights at 0 do to the prices, and the number that they leave alone."""
+    space, fitted, gauge = steps.space, evidence.fitted, evidence.gauge
+    reward = space.blocks[0]
+    zeros = int(((fitted.point.x == 0.0) & (fitted.problem.lower == 0.0))[reward].sum())
+    if zeros < MANY or evidence.absence:
+        return []
+    findings = []
+    for k in np.flatnonzero(gauge.multipliers > 0).tolist():
+        own = np.zeros(space.size)
+        own[space.blocks[1 + k]] = 1.0 / space.scales[space.blocks[1 + k]]
+        stable = float(own @ fitted.point.x)
+        error = float(np.sqrt(max(own @ evidence.found.covariance @ own, 0.0)))
+        said = (
+            f"{zeros} reward weights are at 0: the noise of as many adds up in the unit of prices, "
+            f"and the interval of price {k} was simulated. Price {k} over the temperature does not "
+            f"depend on it: {stable:.4g}, standard error {error:.2g}."
+        )
+        findings.append(Finding(said, Kind.NOTE, constraint=k, number=stable))
+    return findings
 
 
 def method_findings(steps: Steps, evidence: Evidence) -> list[Finding]:

@@ -18,45 +18,9 @@ from tacit.inverse.identification import Answer, Identification
 from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import Coordinates, Split
-from tacit.inverse.noisy.inference import Errors, gauge_errors, silent, square_roots
+from tacit.inverse.noisy.inference import Errors, gauge_errors, silent
+from tacit.inverse.noisy.steps import MANY, REFINED, Landscape, landscape
 from tacit.inverse.parameters import ONE_SIDED, TWO_SIDED
-
-# Weight of an equality in the least-squares problem, relative to one standard error.
-STIFF = 1e5
-
-
-@dataclass(frozen=True, eq=False)
-class Landscape:
-    """The loss around its minimum as least squares: |rows z - goal|^2 / 2 + constant, z >= 0.
-
-    Attributes:
-        rows: [r, n].
-        goal: [r].
-        basis: [D, n] parameters are x = origin + basis z.
-        origin: [D].
-        least: its minimum.
-        best: [D] parameters where that is. Where trajectories weigh otherwise than their steps and
-            bounds hold some parameters, those are not the parameters of the fit.
-    """
-
-    rows: np.ndarray
-    goal: np.ndarray
-    basis: np.ndarray
-    origin: np.ndarray
-    least: float
-    best: np.ndarray
-
-    def rise(self, form: np.ndarray, constant: float) -> float:
-        """How far above its minimum the loss must be where form . x + constant = 0."""
-        row = form @ self.basis
-        size = float(np.linalg.norm(row))
-        level = constant + float(form @ self.origin)
-        if size == 0.0:
-            return 0.0 if level == 0.0 else np.inf
-        stiff = STIFF / size
-        rows = np.concatenate([self.rows, stiff * row[None]])
-        missed = _least_squares(rows, np.append(self.goal, -stiff * level))[1]
-        return 0.5 * missed**2 - self.least
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,38 +165,6 @@ def intervals(
     return ends, spread
 
 
-def landscape(
-    fitted: Fit, fisher: np.ndarray, scatter: np.ndarray | None, moving: np.ndarray
-) -> Landscape:
-    """The `Landscape` of a fit over the parameters `moving` [D] bool that are not settled.
-
-    Its curvature is the information of the steps, or where units are larger than steps, with the
-    `scatter` of their scores, fisher scatter^-1 fisher.
-    """
-    x, problem = fitted.point.x, fitted.problem
-    kept = np.flatnonzero(moving & (problem.upper > problem.lower))
-    own = fisher[np.ix_(kept, kept)]
-    half, inverse = square_roots(own)
-    slope = inverse @ fitted.point.gradient[kept]
-    if scatter is not None:
-        turn, _ = square_roots(np.linalg.pinv(inverse @ scatter[np.ix_(kept, kept)] @ inverse.T))
-        half, slope = turn @ half, turn @ slope
-    # A parameter without a bound is the difference of two that have one.
-    bounded = np.isfinite(problem.lower[kept])
-    signs = np.eye(len(x))[:, kept]
-    basis = np.concatenate([signs, -signs[:, ~bounded]], axis=1)
-    origin = x.copy()
-    origin[kept] = np.where(bounded, problem.lower[kept], x[kept])
-    rows = half @ basis[kept]
-    goal = half @ (x - origin)[kept] - slope
-    # Columns of one size: the search stops at an absolute tolerance.
-    units = np.linalg.norm(rows, axis=0)
-    units = np.where(units > 0, units, 1.0)
-    rows, basis = rows / units, basis / units
-    place, missed = _least_squares(rows, goal)
-    return Landscape(rows, goal, basis, origin, 0.5 * missed**2, origin + basis @ place)
-
-
 def _weight_ends(
     around: Landscape, gauge: Split, fitted: Fit, j: int, floor: float
 ) -> tuple[float, float]:
@@ -275,6 +207,14 @@ def _price_ends(around: Landscape, gauge: Split, k: int) -> tuple[float, float]:
     rest = unit * (float(parts.bottoms[row] @ around.best) + float(parts.constants[row]))
     best = own / (own + rest) if own + rest > 0 else here
     low, high = _reach(rise, here, best, (0.0, 1.0), cut)
+    zeros = around.zeros(parts.bottoms[row])
+    for _ in range(REFINED if price > 0 and zeros.sum() >= MANY else 0):
+        # The ratio has another law then, at each price its own.
+        cuts = [
+            around.cut(parts.tops[row], parts.bottoms[row], u, unit, zeros) for u in (low, high)
+        ]
+        low = _reach(rise, here, best, (0.0, 1.0), max(cut, cuts[0]))[0]
+        high = _reach(rise, here, best, (0.0, 1.0), max(cut, cuts[1]))[1]
     return unit * low / (1.0 - low), unit * high / (1.0 - high) if high < 1.0 else np.inf
 
 
@@ -357,13 +297,3 @@ def _crossing(rise: Callable[[float], float], start: float, end: float, cut: flo
         lambda t: np.sqrt(max(rise(start + t * (end - start)), 0.0)) - root, 0.0, 1.0, xtol=1e-7
     )
     return start + float(np.asarray(share)) * (end - start)
-
-
-def _least_squares(rows: np.ndarray, goal: np.ndarray) -> tuple[np.ndarray, float]:
-    """The z >= 0 of the smallest |rows z - goal|, and that."""
-    from scipy.optimize import nnls
-
-    if rows.shape[1] == 0:
-        return np.zeros(0), float(np.linalg.norm(goal))
-    place, missed = nnls(rows, goal, maxiter=100 * rows.shape[1])
-    return place, float(missed)

@@ -27,7 +27,13 @@ from tacit.inverse.identification import Ends, unmeasured
 from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
 from tacit.inverse.noisy.boltzmann import Fit, expert_solution, refit
 from tacit.inverse.noisy.coordinates import DeltaMethod, coordinates
-from tacit.inverse.noisy.evidence import Doubt, Evidence, evidence_of, method_findings
+from tacit.inverse.noisy.evidence import (
+    Doubt,
+    Evidence,
+    evidence_of,
+    method_findings,
+    zero_findings,
+)
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import (
     advantages,
@@ -83,6 +89,7 @@ def report(
         *feature_findings(features, mdp),
         *data_findings(mdp, demonstrations),
         *method_findings(steps, wide),
+        *zero_findings(steps, wide),
         *more_data_findings(list(space.names), weights, demonstrations, clustered),
         *([] if seen is None else guarantee_findings(seen, reached)),
     )

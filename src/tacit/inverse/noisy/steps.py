@@ -1,4 +1,4 @@
-"""The observed steps as a likelihood to be maximised.
+"""The observed steps as a likelihood to be maximised, and its shape around the maximum.
 
 Minus the log-likelihood of all observed actions equals b . V_soft(theta) - theta . sum N phi with
 b(s') = N(s') - discount * inflow of N: the dual of `Convex` with the start replaced by b. Where
@@ -19,12 +19,18 @@ from tacit.inverse.goodness import random_loss
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, fit, over_an_episode
 from tacit.inverse.noisy.coordinates import Coordinates
 from tacit.inverse.noisy.inference import information, square_roots
+from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.mdp import MDP
 
 # Ridge of the fit that a search begins from where it may matter.
 ROUGH = 1e-4
 # Share of the information below which the loss is too flat to divide by.
 BENT = 0.05
+# Weight of an equality in the least-squares problem, relative to one standard error.
+STIFF = 1e5
+# A sum of at least this many parameters that may be 0, their values without a bound being less than
+# so many standard errors, has a law of its own: simulated by draws, the ends refined so often.
+MANY, CLEAR, DRAWS, REFINED = 4, 2.5, 200, 2
 
 Fitted = TypeVar("Fitted")
 Part = TypeVar("Part", bound=Hashable)
@@ -204,3 +210,118 @@ def prune(
         fitted = tests[least][1]
         left.pop(least)
     return fitted, left, p_values
+
+
+@dataclass(frozen=True, eq=False)
+class Landscape:
+    """The loss around its minimum as least squares: |rows z - goal|^2 / 2 + constant, z >= 0.
+
+    Attributes:
+        rows: [r, n].
+        goal: [r].
+        basis: [D, n] parameters are x = origin + basis z.
+        origin: [D].
+        least: its minimum.
+        best: [D] parameters where that is. Where trajectories weigh otherwise than their steps and
+            bounds hold some parameters, those are not the parameters of the fit.
+    """
+
+    rows: np.ndarray
+    goal: np.ndarray
+    basis: np.ndarray
+    origin: np.ndarray
+    least: float
+    best: np.ndarray
+
+    def rise(self, form: np.ndarray, constant: float) -> float:
+        """How far above its minimum the loss must be where form . x + constant = 0."""
+        row = form @ self.basis
+        size = float(np.linalg.norm(row))
+        level = constant + float(form @ self.origin)
+        if size == 0.0:
+            return 0.0 if level == 0.0 else np.inf
+        stiff = STIFF / size
+        rows = np.concatenate([self.rows, stiff * row[None]])
+        missed = _least_squares(rows, np.append(self.goal, -stiff * level))[1]
+        return 0.5 * missed**2 - self.least
+
+    def zeros(self, form: np.ndarray) -> np.ndarray:
+        """[n] bool, what `form` [D] adds up and may well be 0: too small without its bound."""
+        inverse = np.linalg.pinv(self.rows)
+        errors = np.linalg.norm(inverse, axis=1)
+        bounded = (self.basis >= 0).all(axis=0) & (form @ self.basis > 0)
+        return bounded & (inverse @ self.goal < CLEAR * errors)
+
+    def cut(
+        self, top: np.ndarray, bottom: np.ndarray, share: float, unit: float, zeros: np.ndarray
+    ) -> float:
+        """How far the rise goes by chance where top . x = price * bottom . x, in 95 % of draws.
+
+        Simulated at the fit there, with the zeros at 0 and the rest of the ratio as it must be: a
+        sum of many parameters that are 0 adds up their noise, which has no chi-square law.
+
+        Args:
+            top: [D] the sum that is priced.
+            bottom: [D] the sum that it is priced in.
+            share: u of the price, unit * u / (1 - u).
+            unit: of the price.
+            zeros: [n] bool, what is held at 0.
+        """
+        above, below = top @ self.basis, bottom @ self.basis
+        form = (1.0 - share) * above - share * unit * below
+        stiff = STIFF / max(float(np.linalg.norm(form)), 1e-300)
+        held = np.concatenate([self.rows, stiff * form[None]])
+        place = np.where(zeros, 0.0, _least_squares(held, np.append(self.goal, 0.0))[0])
+        lower, upper = float(above @ place), float(below @ place)
+        if not (0.0 < share < 1.0 and lower > 0 and upper > 0):
+            return 0.0
+        place = np.where(above > 0, place * (share * unit * upper) / ((1.0 - share) * lower), place)
+        draws = np.random.default_rng(0).standard_normal((DRAWS, len(self.goal)))
+        rises = np.empty(DRAWS)
+        for i, noise in enumerate(draws):
+            goal = self.rows @ place + noise
+            free = _least_squares(self.rows, goal)[1]
+            rises[i] = 0.5 * (_least_squares(held, np.append(goal, 0.0))[1] ** 2 - free**2)
+        return float(np.quantile(rises, CONFIDENCE))
+
+
+def landscape(
+    fitted: Fit, fisher: np.ndarray, scatter: np.ndarray | None, moving: np.ndarray
+) -> Landscape:
+    """The `Landscape` of a fit over the parameters `moving` [D] bool that are not settled.
+
+    Its curvature is the information of the steps, or where units are larger than steps, with the
+    `scatter` of their scores, fisher scatter^-1 fisher.
+    """
+    x, problem = fitted.point.x, fitted.problem
+    kept = np.flatnonzero(moving & (problem.upper > problem.lower))
+    own = fisher[np.ix_(kept, kept)]
+    half, inverse = square_roots(own)
+    slope = inverse @ fitted.point.gradient[kept]
+    if scatter is not None:
+        turn, _ = square_roots(np.linalg.pinv(inverse @ scatter[np.ix_(kept, kept)] @ inverse.T))
+        half, slope = turn @ half, turn @ slope
+    # A parameter without a bound is the difference of two that have one.
+    bounded = np.isfinite(problem.lower[kept])
+    signs = np.eye(len(x))[:, kept]
+    basis = np.concatenate([signs, -signs[:, ~bounded]], axis=1)
+    origin = x.copy()
+    origin[kept] = np.where(bounded, problem.lower[kept], x[kept])
+    rows = half @ basis[kept]
+    goal = half @ (x - origin)[kept] - slope
+    # Columns of one size: the search stops at an absolute tolerance.
+    units = np.linalg.norm(rows, axis=0)
+    units = np.where(units > 0, units, 1.0)
+    rows, basis = rows / units, basis / units
+    place, missed = _least_squares(rows, goal)
+    return Landscape(rows, goal, basis, origin, 0.5 * missed**2, origin + basis @ place)
+
+
+def _least_squares(rows: np.ndarray, goal: np.ndarray) -> tuple[np.ndarray, float]:
+    """The z >= 0 of the smallest |rows z - goal|, and that."""
+    from scipy.optimize import nnls
+
+    if rows.shape[1] == 0:
+        return np.zeros(0), float(np.linalg.norm(goal))
+    place, missed = nnls(rows, goal, maxiter=100 * rows.shape[1])
+    return place, float(missed)
