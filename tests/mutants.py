@@ -313,7 +313,7 @@ MUTANTS = (
     mutant(
         "explanation: ceilings of the frontier upside down",
         "explanation",
-        ("-most_worth(mdp, tables)[frontier]", "most_worth(mdp, tables)[frontier]"),
+        ("forms[frontier[bounded]], -most[bounded])", "forms[frontier[bounded]], most[bounded])"),
     ),
     mutant(
         "explanation: second actions need not be optimal",
@@ -324,16 +324,16 @@ MUTANTS = (
         "explanation: values of the rest paid at every step",
         "explanation",
         (
-            "table[held] = (1.0 - cone.mdp.discount) * found[held, None]",
-            "table[held] = found[held, None]",
+            "share = 1.0 if cone.stopped.restricted else 1.0 - cone.mdp.discount",
+            "share = 1.0",
         ),
     ),
     mutant(
         "explanation: slack without the future",
         "explanation",
         (
-            "return values[:, None] - table - cone.mdp.discount * cone.mdp.expected_next(values)",
-            "return values[:, None] - table",
+            "short = values[:, None] - table - mdp.discount * mdp.expected_next(values)",
+            "short = values[:, None] - table",
         ),
     ),
     # The paper's algorithm
