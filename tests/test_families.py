@@ -1,15 +1,24 @@
 """Published methods: one conformance test over all, each against a closed form or brute force."""
 
 import dataclasses
+from itertools import product
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 import tacit
+from tacit.forward.policies import visitation
 from tacit.inverse.candidates import candidates_of
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.families.answers import seen_expectations
 from tacit.inverse.families.experts import Trips, trajectory_partition
+from tacit.inverse.families.margins import (
+    advantages_of,
+    best_margins,
+    nearest_mixture,
+    planning_loss,
+)
 from tacit.inverse.findings import Finding, Kind
 from tacit.worlds.published import COLOURS
 
@@ -31,6 +40,9 @@ def seen(world):
 def estimators(world):
     """Every family, with what it must be told of this world."""
     return {
+        "Apprenticeship": families.Apprenticeship(tolerance=1e-2),
+        "LinearProgramming": families.LinearProgramming(),
+        "MarginPlanning": families.MarginPlanning(tolerance=1e-3),
         "CausalEntropy": families.CausalEntropy(),
         "Cloning": families.Cloning(),
         "InverseActionValues": families.InverseActionValues(),
@@ -119,6 +131,9 @@ def test_bad_hyperparameters_are_one_line():
     for call, words in [
         (lambda: families.Cloning(-1.0), "pseudo_count must be"),
         (lambda: families.InverseActionValues(floor=0.0), "floor must be in"),
+        (lambda: families.Apprenticeship(tolerance=0.0), "tolerance must be positive"),
+        (lambda: families.LinearProgramming(penalty=-1.0), "penalty must be"),
+        (lambda: families.MarginPlanning(0.0), "regularisation must be"),
         (lambda: families.MaximumEntropy(ridge=-1.0), "ridge at least 0"),
         (lambda: families.KnownConstraints([[1.0]], []), "one budget for"),
         (lambda: families.KnownConstraints([[0.0]], [1.0]), "not all 0"),
@@ -467,3 +482,102 @@ def test_a_penalty_is_where_its_gradient_is_the_regulariser_s():
         assert loss(np.clip(kappa + 0.05 * shift, 0, -np.log(1e-2))) >= here - 1e-7
         assert loss(np.clip(kappa - 0.05 * shift, 0, None)) >= here - 1e-7
     assert found.status is tacit.RecoveryStatus.LOCAL_OPTIMUM
+
+
+# --- margins --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    """A small world, what an optimal expert did in it, and the expectations of all its policies."""
+    world = tacit.worlds.random(7, states=3, actions=2, features=2, constraints=0, discount=0.7)
+    policy = tacit.solve(world.mdp, world.truth).policy
+    seen = tacit.simulate(world.mdp, policy, trajectories=30, steps=30, seed=0)
+    points = [
+        pull_back(world.features, visitation(world.mdp, np.eye(2)[list(actions)]))[0]
+        for actions in product(range(2), repeat=3)
+    ]
+    return world, seen, np.array(points)
+
+
+@pytest.mark.parametrize("margin", [False, True])
+def test_apprentices_come_as_near_as_any_mixture(tiny, margin):
+    world, seen, points = tiny
+    mdp, features = world.mdp, world.features
+    found = families.Apprenticeship(margin, 1e-5, 2000).fit(mdp, features, seen, throw=False)
+    target = seen_expectations(mdp, features, seen)[0]
+    scale = np.ptp(features.reward.reshape(-1, 2), axis=0) * mdp.horizon
+    # Every mixture of policies is one of deterministic ones: the nearest, by brute force.
+    rows = (points - target) / scale
+    least = minimize(
+        lambda a: float(np.square(a @ rows).sum()),
+        np.full(8, 1 / 8),
+        bounds=[(0, 1)] * 8,
+        constraints={"type": "eq", "fun": lambda a: a.sum() - 1},
+        options={"ftol": 1e-15},
+    )
+    reached = pull_back(features, found.solution.visitation)[0]
+    distance = np.linalg.norm((reached - target) / scale)
+    assert distance == pytest.approx(np.sqrt(least.fun), abs=2e-4 if not margin else 2e-5)
+    assert found.history["distance"][-1] == pytest.approx(distance, abs=1e-9)
+    assert (np.diff(found.history["distance"]) <= 1e-12).all()
+
+
+def test_the_nearest_mixture_of_a_triangle():
+    shares = nearest_mixture(np.array([[1.0, 1.0], [1.0, -1.0], [3.0, 0.0]]))
+    np.testing.assert_allclose(shares, [0.5, 0.5, 0.0], atol=1e-12)
+
+
+def test_linear_programs_have_the_margins_of_a_search_over_the_weights(tiny):
+    world, seen, points = tiny
+    mdp, features = world.mdp, world.features
+    rows, groups = advantages_of(mdp, features, seen.counts(mdp))
+    grid = np.stack(np.meshgrid(*[np.linspace(-1, 1, 81)] * 2), axis=-1).reshape(-1, 2)
+    for penalty in (0.0, 0.5):
+        weights, value = best_margins(rows, groups, penalty)
+        gain = grid @ rows.T
+        gain = np.minimum(gain, 2 * gain)
+        total = sum(gain[:, groups == g].min(axis=1) for g in np.unique(groups))
+        total = total - penalty * np.abs(grid).sum(axis=1)
+        assert value >= total.max() - 1e-9
+        assert value == pytest.approx(total.max(), abs=0.05)  # of a grid of step 1/40
+        assert np.abs(weights).max() <= 1 + 1e-9
+    # The expert is optimal: what it does beats every other action, by the true weights too.
+    assert (rows @ world.reward_weights >= -1e-9).all()
+    found = families.LinearProgramming().fit(mdp, features, seen)
+    most = seen.counts(mdp).argmax(axis=1)
+    assert (found.solution.policy[np.arange(3), most] > 0.5).all()
+    # Compared by returns, no policy does better than the demonstrations at the end.
+    found = families.LinearProgramming(trajectories=True, tolerance=1e-3).fit(mdp, features, seen)
+    target = seen_expectations(mdp, features, seen)[0]
+    scale = np.ptp(features.reward.reshape(-1, 2), axis=0) * mdp.horizon
+    assert found.status is tacit.RecoveryStatus.CONVERGED
+    assert ((points - target) @ found.reward_weights).max() <= 0.05 * scale.max()
+
+
+def test_margin_planning_is_at_the_minimum_over_all_policies(tiny):
+    world, seen, points = tiny
+    mdp, features = world.mdp, world.features
+    method = families.MarginPlanning(0.05, tolerance=1e-7)
+    found = method.fit(mdp, features, seen)
+    scale = np.ptp(features.reward.reshape(-1, 2), axis=0) * mdp.horizon
+    target = seen_expectations(mdp, features, seen)[0]
+    loss = planning_loss(mdp, seen.counts(mdp))
+    heights = [
+        (loss * visitation(mdp, np.eye(2)[list(actions)])).sum() / mdp.horizon
+        for actions in product(range(2), repeat=3)
+    ]
+
+    def objective(w):
+        rise = np.array(heights) + (points - target) / scale @ w
+        return 0.025 * w @ w + max(0.0, rise.max())
+
+    best = min(
+        minimize(
+            objective, start, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}
+        ).fun
+        for start in (np.zeros(2), world.reward_weights)
+    )
+    # Between the bounds of the cutting planes, whose gap is on the certificate.
+    assert found.history["loss"][-1] == pytest.approx(best, abs=1e-6)
+    assert 0 <= found.certificate.objective_gap + 1e-12 <= 1e-6

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tacit.engine.backends.protocol import MESH, Array, Backend
+from tacit.engine import MESH, Array, Backend
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tacit.engine import Array, State
 from tacit.engine.backends.linear_systems import bicgstab, eliminated, for_each, solve_chain, total
-from tacit.engine.backends.protocol import Array, State
 
 if TYPE_CHECKING:
     from tacit.model.mdp import MDP

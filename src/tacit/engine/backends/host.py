@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.engine.backends.protocol import Array, State
+from tacit.engine import Array, State
 from tacit.engine.kernels.backups import NOTHING, fused_backup
 from tacit.engine.kernels.chains import (
     DIRECT_LIMIT,

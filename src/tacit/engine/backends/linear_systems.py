@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tacit.engine.backends.protocol import Array
+from tacit.engine import Array
 
 # A loop on an accelerator asks the host whether to go on: not after every step.
 AT_ONCE = 8

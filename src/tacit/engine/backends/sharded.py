@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from tacit.engine import MESH, Array
 from tacit.engine.backends.device import Lists
 from tacit.engine.backends.linear_systems import bicgstab, eliminated, for_each, total
-from tacit.engine.backends.protocol import MESH, Array
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:

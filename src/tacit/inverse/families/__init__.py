@@ -9,6 +9,7 @@ from tacit.inverse.families.experts import (
     MaximumEntropy,
 )
 from tacit.inverse.families.forbidding import LikeliestConstraints, PosteriorConstraints
+from tacit.inverse.families.margins import Apprenticeship, LinearProgramming, MarginPlanning
 from tacit.inverse.families.priced import (
     ConstraintAsReward,
     KnownConstraints,
@@ -16,6 +17,7 @@ from tacit.inverse.families.priced import (
 )
 
 __all__ = [
+    "Apprenticeship",
     "CausalEntropy",
     "Cloning",
     "ConstraintAsReward",
@@ -23,6 +25,8 @@ __all__ = [
     "InverseActionValues",
     "KnownConstraints",
     "LikeliestConstraints",
+    "LinearProgramming",
+    "MarginPlanning",
     "MaximumEntropy",
     "PenaltyConstraints",
     "PosteriorConstraints",

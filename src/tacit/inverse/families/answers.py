@@ -50,6 +50,7 @@ def published_answer(
     multipliers: np.ndarray | None = None,
     converged: bool = True,
     deterministic: bool = False,
+    unattainable: bool = False,
     proven: bool = True,
     findings: Iterable[Finding] = (),
     history: dict[str, list[float]] | None = None,
@@ -70,6 +71,7 @@ def published_answer(
         multipliers: [K]; None for those of the solution.
         converged: whether the method's own tolerance is met.
         deterministic: whether no finite point is the best, because no noise is seen.
+        unattainable: whether no policy has the demonstrations' expectations.
         proven: whether the optimum is the global one.
         findings: of the method; those about the data are added.
         history: name -> one number an iteration.
@@ -104,7 +106,12 @@ def published_answer(
         temperature=solution.temperature,
         objective=objective,
         solution=solution,
-        status=status_of(converged=converged, deterministic=deterministic, proven=proven),
+        status=status_of(
+            converged=converged,
+            unattainable=unattainable,
+            deterministic=deterministic,
+            proven=proven,
+        ),
         certificate=RecoveryCertificate.of(
             expectations_from_start(mdp, features, demonstrations),
             pull_back(features, solution.visitation),
