@@ -222,3 +222,45 @@ def test_the_page_prints_what_it_says():
             exec(compile(code, str(PAGE), "exec"), names)  # our own page
         assert printed.getvalue() == said
     assert len(blocks) >= 3
+
+
+# A process of a job: it is ready, then works with the others until one is lost.
+PARTNER = """
+import sys
+import tacit
+tacit.scale.join(sys.argv[1], 2, int(sys.argv[2]))
+import numpy as np
+from jax.experimental.multihost_utils import process_allgather
+for round in range(1_000_000):
+    process_allgather(np.ones(3))
+    if round == 1:
+        print("ready", flush=True)
+"""
+
+
+def test_a_job_that_loses_a_process_ends_at_once_with_one_line():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    pair = [
+        subprocess.Popen(
+            [sys.executable, "-c", PARTNER, address, str(number)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(2)
+    ]
+    try:
+        for process in pair:
+            assert "ready" in [process.stdout.readline().strip() for _ in range(2)]
+        pair[1].kill()
+        # 30 s are promised: a machine under test is not held to less.
+        _, said = pair[0].communicate(timeout=30)
+    finally:
+        for process in pair:
+            process.kill()
+            process.communicate()
+    assert pair[0].returncode == 4
+    assert said.startswith("tacit: another process of this job was lost")
+    assert said.count("\n") == 1

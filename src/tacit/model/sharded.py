@@ -1,13 +1,22 @@
 """A model of which every process holds its own states only, built from rows.
 
 `MDP` holds the whole model in every process. Where that is too much, give functions of a range of
-states instead: each process asks for its own states and for no others.
+states instead: each process asks for its own states and for no others. And the job that these
+processes are, which ends where one of them is lost (`join`).
 """
 
 from __future__ import annotations
 
+import atexit
+import os
+import secrets
+import socket
+import sys
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from types import TracebackType
 from typing import TypeAlias, TypeVar
 
 import jax
@@ -35,7 +44,7 @@ from tacit.model.transitions import (
     successor_lists,
 )
 
-__all__ = ["ShardedMDP", "keep_compiled_code", "sharded"]
+__all__ = ["ShardedMDP", "join", "keep_compiled_code", "sharded"]
 
 Part = TypeVar("Part")
 # (start, stop) -> what belongs to the states start..stop-1.
@@ -236,3 +245,145 @@ def _backend(
         border,
         gathered=False,
     )
+
+
+# Seconds without a word after which a process counts as lost, and in which the others must connect.
+PATIENCE = 15
+# The exit code of what cannot be read or written, as of the command line.
+LOST = 4
+# Where the others find process 0, in JAX's store, and what a process says that is done.
+PLACE, DONE = "tacit/partners", b"."
+# What an engine's error says where the network, and so another process, failed it.
+NETWORK = ("Gloo", "NCCL", "UNAVAILABLE", "DEADLINE_EXCEEDED", "Connection reset", "heartbeat")
+
+
+def join(
+    coordinator: str | None = None, processes: int | None = None, number: int | None = None
+) -> None:
+    """Makes this process one of a job: `jax.distributed.initialize`, and an end where it is lost.
+
+    Where another process of the job dies, this one says so in one line and ends with exit code 4,
+    within half a minute: there is nothing left that it could do. To be called before anything else
+    touches JAX.
+
+    Args:
+        coordinator: host and port of process 0; where None, from the cluster's own variables.
+        processes: how many there are; likewise.
+        number: of this one, from 0; likewise.
+    """
+    jax.distributed.initialize(
+        coordinator,
+        processes,
+        number,
+        heartbeat_timeout_seconds=PATIENCE,
+        shutdown_timeout_seconds=PATIENCE,
+    )
+    partners = Partners()
+    with suppress(OSError, RuntimeError, AttributeError, ImportError):
+        partners.connect()
+    partners.watch()
+
+
+class Partners:
+    """The connections of this process to the others of its job.
+
+    Every process holds one to process 0, beside JAX's, closed for it when it dies, whatever
+    it dies of; one that is done says so before. They begin with a secret from JAX's own store:
+    nobody else ends a job by knocking. Where none can be made, JAX's heartbeats are left. Of the
+    loss of process 0, which runs JAX's service, JAX hears as soon, and may say lines of its own.
+    """
+
+    def __init__(self) -> None:
+        self.connections: list[socket.socket] = []
+        self.failed = False
+
+    def connect(self) -> None:
+        """Connects every process to process 0."""
+        from jax._src import distributed
+
+        job = distributed.global_state
+        client = job.client
+        if client is None:
+            return
+        host = str(job.coordinator_address).rsplit(":", 1)[0].strip("[]")
+        if jax.process_index() == 0:
+            secret = secrets.token_bytes(16)
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            with socket.create_server(("", 0), family=family) as door:
+                door.settimeout(PATIENCE)
+                client.key_value_set(PLACE, f"{door.getsockname()[1]} {secret.hex()}")
+                while len(self.connections) < jax.process_count() - 1:
+                    self._admit(door, secret)
+        else:
+            port, secret = client.blocking_key_value_get(PLACE, 1000 * PATIENCE).split()
+            one = socket.create_connection((host, int(port)), timeout=PATIENCE)
+            one.sendall(bytes.fromhex(secret))
+            self._keep(one)
+
+    def _admit(self, door: socket.socket, secret: bytes) -> None:
+        """Keeps the next connection that knows the secret; any other is closed."""
+        one, _ = door.accept()
+        one.settimeout(PATIENCE)
+        said = b""
+        with suppress(OSError):
+            said = one.recv(len(secret), socket.MSG_WAITALL)
+        if secrets.compare_digest(said, secret):
+            self._keep(one)
+        else:
+            one.close()
+
+    def _keep(self, one: socket.socket) -> None:
+        """Keeps a connection, and lets the system find out where the other host is gone."""
+        one.settimeout(None)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 3), ("TCP_KEEPCNT", 3)):
+            if hasattr(socket, name):
+                one.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        self.connections.append(one)
+
+    def watch(self) -> None:
+        """Ends this process where a connection closes or the engine says that one was lost."""
+        for one in self.connections:
+            threading.Thread(target=_wait, args=(one,), daemon=True).start()
+        before = sys.excepthook
+
+        def ended(
+            kind: type[BaseException], error: BaseException, at: TracebackType | None
+        ) -> None:
+            ours = isinstance(error, jax.errors.JaxRuntimeError | ValueError | RuntimeError)
+            if ours and any(word in str(error) for word in NETWORK):
+                end()  # an engine sees a closed connection as soon as we do
+            before(kind, error, at)
+            self.failed = True
+
+        sys.excepthook = ended
+        atexit.register(self._leave)  # before JAX leaves: what is registered last is called first
+
+    def _leave(self) -> None:
+        """Tells the others that this process is done; one that failed is lost to them."""
+        if self.failed:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(1)  # JAX would wait for the others, and they for this one
+        for one in self.connections:
+            with suppress(OSError):
+                one.sendall(DONE)
+
+
+def _wait(one: socket.socket) -> None:
+    """Returns when the other process is done; ends this one where it is lost."""
+    said = b""
+    with suppress(OSError):
+        said = one.recv(1)
+    if said != DONE:
+        end()
+
+
+def end() -> None:
+    """Ends this process, whose job has lost another, with one line."""
+    line = "tacit: another process of this job was lost, so this one ends; see what that one said\n"
+    with suppress(OSError):
+        told = os.dup(2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # an engine is on its way to say more
+        os.write(told, line.encode())
+    os._exit(LOST)
