@@ -14,7 +14,7 @@ import tacit
 from tacit import InvalidDemonstrations, InvalidModel
 from tacit.data.sources import action_masks, from_imitation, from_minari, rollouts
 from tacit.data.sources.gymnasium import element, number, size
-from tacit.data.sources.recordings import _chooser
+from tacit.data.sources.recordings import Coding, _chooser
 
 LAKE = "FrozenLake-v1"
 
@@ -157,8 +157,9 @@ def test_a_delivered_passenger_ends_in_the_second_half_of_a_state():
 @pytest.mark.parametrize("drawn", [0.0, np.nextafter(1.0, 0.0)])
 def test_an_impossible_action_is_never_drawn(drawn):
     table = np.array([[0.0, 0.5, 0.5 - 1e-10, 0.0]])
-    choose = _chooser(table, 1, 4, SimpleNamespace(random=lambda: drawn))
-    assert choose(0) == (1 if drawn == 0 else 2)
+    codings = Coding(spaces.Discrete(1), "states"), Coding(spaces.Discrete(4), "actions")
+    choose = _chooser(table, codings, SimpleNamespace(random=lambda: drawn))
+    assert choose(0, 0)[0] == (1 if drawn == 0 else 2)
 
 
 @pytest.mark.parametrize(
@@ -347,3 +348,61 @@ def test_a_state_that_is_started_in_is_split_from_its_end():
     world = tacit.worlds.gymnasium(table, discount=1.0)
     assert (world.mdp.states, np.flatnonzero(world.mdp.ends).tolist()) == (3, [2])
     assert world.layout.state_name(2) == "the end of state 0"
+
+
+def test_continuous_observations_and_actions_go_through_discretisers():
+    gymnasium = pytest.importorskip("gymnasium")
+    from tacit.data.sources import Discretiser
+
+    class Cart(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float64)
+        action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float64)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.at = np.zeros(2)
+            return self.at, {}
+
+        def step(self, action):
+            self.at = np.clip(self.at + np.array([0.3 * float(action[0]), 0.1]), -1, 1)
+            return self.at, 0.0, False, False, {}
+
+    places = Discretiser.from_edges([np.linspace(-1, 1, 5), [-1, 0, 1]], names=["x", "t"])
+    pushes = Discretiser.from_edges([[-1, 0, 1]], names=["push"])
+    options = {"discretiser": places, "action_discretiser": pushes}
+    seen = tacit.data.sources.rollouts(
+        Cart(),
+        lambda at: np.array([0.5 if at[0] < 0.5 else -0.5]),
+        episodes=1,
+        max_steps=6,
+        **options,
+    )
+    x, t, states, actions = 0.0, 0.0, [], []
+    for _ in range(7):  # the same by hand
+        states.append(int(places([x, t])))
+        actions.append(int(x < 0.5))
+        x, t = x + (0.15 if x < 0.5 else -0.15), t + 0.1
+    assert seen.states.tolist() == states[:6]
+    assert seen.actions.tolist() == actions[:6]
+    assert seen.final_states.tolist() == states[6:]
+    assert seen.layout.action_names[1].startswith("push in")
+    table = np.eye(2)[np.ones(8, int)]  # always pushes to the right: the middle of its bin
+    pushed = tacit.data.sources.rollouts(Cart(), table, episodes=1, max_steps=3, **options)
+    assert pushed.states.tolist() == [int(places([0.15 * n, 0.1 * n])) for n in range(3)]
+    with pytest.raises(tacit.InvalidDemonstrations, match="discretise first"):
+        tacit.data.sources.rollouts(Cart(), table)
+
+    class Episode:
+        id, observations = 0, np.array([[0.1, 0.0], [0.6, 0.1], [0.9, 0.2]])
+        actions, terminations = np.array([[0.5], [-0.5]]), np.array([False, False])
+
+    class Dataset:
+        observation_space, action_space = Cart.observation_space, Cart.action_space
+
+        def iterate_episodes(self):
+            return [Episode()]
+
+    read = tacit.data.sources.from_minari(Dataset(), **options)
+    assert read.states.tolist() == places(Episode.observations)[:2].tolist()
+    assert read.actions.tolist() == [1, 0]
+    assert read.final_states.tolist() == [int(places([0.9, 0.2]))]

@@ -3,57 +3,110 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
+from tacit.data.sources.discretise import Discretiser
 from tacit.data.sources.gymnasium import Foreign, element, made, number, size, terminal_states
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
+from tacit.model.names import Layout
 from tacit.model.transitions import ROW_SUM_TOLERANCE
+
+
+@dataclass(frozen=True, eq=False)
+class Coding:
+    """How the elements of a space are numbered: as they are, or by the states they fall into.
+
+    Attributes:
+        space: of observations or actions.
+        what: which of the two, for messages.
+        discretiser: of a continuous space; None for a discrete one.
+    """
+
+    space: Foreign
+    what: str
+    discretiser: Discretiser | None = None
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        if self.discretiser is not None:
+            return self.discretiser.states
+        return size(self.space, self.what)
+
+    def numbers(self, values: Foreign, *, place: str = "") -> np.ndarray:
+        """[N] the numbers of elements [N, ...]."""
+        if self.discretiser is None:
+            return number(self.space, values, place + self.what)
+        array = np.asarray(values, dtype=np.float64)
+        try:
+            return np.asarray(self.discretiser(array.reshape(len(array), -1)))
+        except TacitError as error:
+            raise type(error)(f"{place}{self.what}: {error}") from None
+
+    def one(self, value: Foreign) -> int:
+        """The number of one element."""
+        if self.discretiser is None:
+            return int(number(self.space, value, self.what))
+        return int(self.numbers(np.asarray(value, dtype=np.float64)[None])[0])
+
+    def element(self, index: int) -> Foreign:
+        """The element of that number; of a continuous space the middle of those."""
+        if self.discretiser is None:
+            return element(self.space, index)
+        middle = self.discretiser.centres[index].reshape(self.space.shape)
+        return middle.astype(self.space.dtype)
 
 
 def rollouts(
     environment: Foreign,
-    policy: npt.ArrayLike | Callable[[int], int],
+    policy: npt.ArrayLike | Callable[[Foreign], Foreign],
     *,
     episodes: int = 100,
     seed: int = 0,
     max_steps: int = 1000,
     ends: npt.ArrayLike | None = None,
+    discretiser: Discretiser | None = None,
+    action_discretiser: Discretiser | None = None,
 ) -> Demonstrations:
-    """Demonstrations of a policy in a discrete environment.
+    """Demonstrations of a policy in an environment, discrete or made so by a discretiser.
 
     An episode that the environment terminates has `ended`, and the end is its final state; one that
     it truncates, or that is cut after `max_steps`, has not. The same seed gives the same episodes,
     if the environment keeps to its own seed. Nothing is closed.
 
     Args:
-        environment: a Gymnasium environment whose observations and actions are discrete, or its
-            name. Elements of compound spaces are numbered in row-major order.
+        environment: a Gymnasium environment, or its name. Elements of compound discrete spaces are
+            numbered in row-major order.
         policy: [S, A] one distribution over actions a state; rows of ends, which are 0, and of
             further states may be there. Or a function from the number of a state to that of an
-            action.
+            action; where there is a discretiser, from the observation, or to the action, itself.
         episodes: how many to collect.
         seed: of the environment and of the choices.
         max_steps: most steps of an episode.
         ends: [S] where an episode is over that terminates in each state; None for those of
             `terminal_states`, as the world of `tacit.worlds.gymnasium` has them, and of an
             environment without a table `P` for the state itself.
+        discretiser: of continuous observations. Whether its states are fine enough,
+            `tacit.checks.resolution_check` tells.
+        action_discretiser: of continuous actions.
     """
     environment = made(environment) if isinstance(environment, str) else environment
-    states = size(environment.observation_space, "observations")
-    actions = size(environment.action_space, "actions")
+    seeing = Coding(environment.observation_space, "observations", discretiser)
+    acting = Coding(environment.action_space, "actions", action_discretiser)
+    states = seeing.size
     for name, value in (("episodes", episodes), ("max_steps", max_steps)):
         if value < 1:
             raise InvalidModel(f"{name} must be at least 1; got {value}")
-    found = terminal_states(environment) if ends is None else ends
+    found = terminal_states(environment) if ends is None and discretiser is None else ends
     if ends is None and found is not None and np.shape(found) != (states,):
         found = None  # what is observed is not what the table numbers
     over = where_over(found, states)
-    choose = _chooser(policy, states, actions, np.random.default_rng(seed))
+    choose = _chooser(policy, (seeing, acting), np.random.default_rng(seed))
     seen: list[int] = []
     taken: list[int] = []
     offsets, ended, final = [0], [], []
@@ -61,21 +114,33 @@ def rollouts(
         observation, _ = environment.reset(seed=seed if episode == 0 else None)
         terminated = truncated = False
         for _ in range(max_steps):
-            state = int(number(environment.observation_space, observation, "observations"))
-            action = choose(state)
+            state = seeing.one(observation)
+            action, chosen = choose(state, observation)
             seen.append(state)
             taken.append(action)
-            chosen = element(environment.action_space, action)
             observation, _, terminated, truncated, _ = environment.step(chosen)
             if terminated or truncated:
                 break
         offsets.append(len(seen))
         ended.append(bool(terminated))
-        last = int(number(environment.observation_space, observation, "observations"))
+        last = seeing.one(observation)
         final.append(int(over[last]) if terminated else last)
     return Demonstrations(
-        np.array(seen), np.array(taken), np.array(offsets), np.array(ended), np.array(final)
+        np.array(seen),
+        np.array(taken),
+        np.array(offsets),
+        np.array(ended),
+        np.array(final),
+        layout=_layout(discretiser, action_discretiser),
     )
+
+
+def _layout(states: Discretiser | None, actions: Discretiser | None) -> Layout | None:
+    """The names that discretisers give; None where there are none."""
+    if states is None and actions is None:
+        return None
+    layout = Layout() if states is None else states.layout
+    return layout if actions is None else replace(layout, action_names=actions.layout.state_names)
 
 
 def where_over(given: npt.ArrayLike | None, states: int) -> np.ndarray:
@@ -90,22 +155,26 @@ def where_over(given: npt.ArrayLike | None, states: int) -> np.ndarray:
 
 
 def _chooser(
-    policy: npt.ArrayLike | Callable[[int], int],
-    states: int,
-    actions: int,
+    policy: npt.ArrayLike | Callable[[Foreign], Foreign],
+    codings: tuple[Coding, Coding],
     random: np.random.Generator,
-) -> Callable[[int], int]:
-    """A function from a state to an action: the given one, checked, or draws from a table."""
+) -> Callable[[int, Foreign], tuple[int, Foreign]]:
+    """From a state and its observation to the number of an action and the action itself."""
+    seeing, acting = codings
+    states, actions = seeing.size, acting.size
     if callable(policy):
 
-        def ask(state: int) -> int:
-            action = np.asarray(policy(state))
+        def ask(state: int, observation: Foreign) -> tuple[int, Foreign]:
+            answer = policy(state if seeing.discretiser is None else observation)
+            if acting.discretiser is not None:
+                return acting.one(answer), answer
+            action = np.asarray(answer)
             if action.dtype.kind not in "iu" or action.ndim or not 0 <= action < actions:
                 raise InvalidModel(
                     f"the policy must return an action from 0 to {actions - 1}; "
                     f"got {action!s:.40} in state {state}"
                 )
-            return int(action)
+            return int(action), acting.element(int(action))
 
         return ask
     table = np.asarray(policy, dtype=np.float64)
@@ -125,40 +194,51 @@ def _chooser(
     # Rounding must not choose an action beyond the last one that is possible.
     last = actions - 1 - np.argmax(table[:, ::-1] > 0, axis=1)
 
-    def draw(state: int) -> int:
+    def draw(state: int, observation: Foreign) -> tuple[int, Foreign]:
         if sums[state] == 0:
             raise InvalidModel(
                 f"the policy has no action in state {state}, and the environment goes on there"
             )
         chosen = int(np.searchsorted(likely[state], random.random(), side="right"))
-        return min(chosen, int(last[state]))
+        action = min(chosen, int(last[state]))
+        return action, acting.element(action)
 
     return draw
 
 
-def from_minari(dataset: Foreign, *, ends: npt.ArrayLike | None = None) -> Demonstrations:
-    """The demonstrations of a Minari dataset with discrete spaces, read without a network.
+def from_minari(
+    dataset: Foreign,
+    *,
+    ends: npt.ArrayLike | None = None,
+    discretiser: Discretiser | None = None,
+    action_discretiser: Discretiser | None = None,
+) -> Demonstrations:
+    """The demonstrations of a Minari dataset, read without a network.
 
     Args:
         dataset: a `MinariDataset`, the folder of one (HDF5 or Arrow), or the name of one that is
             stored on this machine.
         ends: [S] where an episode is over that terminates in each state, as `terminal_states` of
             its environment tells; None for the state itself.
+        discretiser: of continuous observations.
+        action_discretiser: of continuous actions.
     """
     source = dataset
     if hasattr(dataset, "iterate_episodes"):
         source = getattr(getattr(dataset, "spec", None), "dataset_id", "the dataset")
     else:
         dataset = _opened(dataset)
-    states = size(dataset.observation_space, "observations")
-    size(dataset.action_space, "actions")
-    over = where_over(ends, states)
+    seeing = Coding(dataset.observation_space, "observations", discretiser)
+    acting = Coding(dataset.action_space, "actions", action_discretiser)
+    over = where_over(ends, seeing.size)
+    if acting.size < 1:
+        raise InvalidDemonstrations("there must be at least one action; got none")
     pairs, ended = [], []
     try:
         for episode in dataset.iterate_episodes():
             what = f"episode {episode.id}: "
-            seen = number(dataset.observation_space, episode.observations, what + "observations")
-            taken = number(dataset.action_space, episode.actions, what + "actions")
+            seen = seeing.numbers(episode.observations, place=what)
+            taken = acting.numbers(episode.actions, place=what)
             terminated = bool(len(taken)) and bool(episode.terminations[-1])
             if terminated:
                 seen = np.append(seen[: len(taken)], over[seen[len(taken)]])
@@ -168,7 +248,8 @@ def from_minari(dataset: Foreign, *, ends: npt.ArrayLike | None = None) -> Demon
         raise
     except Exception as error:  # Minari, HDF5 and Arrow each have errors of their own
         raise _unreadable(source, error) from None
-    return Demonstrations.from_trajectories(pairs, ended=ended)
+    made = Demonstrations.from_trajectories(pairs, ended=ended)
+    return replace(made, layout=_layout(discretiser, action_discretiser))
 
 
 def _opened(source: Foreign) -> Foreign:
