@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 # Impossible moves that are listed for people.
 LISTED = 10
+# Names of actions and groups that are shown.
+SHOWN = 24
 
 
 @dataclass(frozen=True)
@@ -88,9 +91,11 @@ def _summary(problem: Problem) -> list[tuple[str, Cell]]:
     import numpy as np
 
     mdp, features, seen = problem.mdp, problem.features, problem.demonstrations
+    named = bool(problem.layout.action_names)
     rows: list[tuple[str, Cell]] = [
         ("states", mdp.states),
         ("actions", mdp.actions),
+        *([("action names", _some(problem.layout.action_names))] if named else []),
         ("discount", problem.discount or 0.0),
         ("transitions", "estimated from the demonstrations" if mdp.evidence else "given"),
         *([("ends", int(mdp.ends.sum()))] if mdp.restricted else []),
@@ -106,6 +111,12 @@ def _summary(problem: Problem) -> list[tuple[str, Cell]]:
         reached = np.isin(np.arange(mdp.states), seen.final_states) & mdp.ends
         rows.append(("states visited", int((visited | reached).sum())))
         if seen.groups is not None:
-            rows.append(("groups", ", ".join(sorted(set(seen.groups.tolist())))))
+            rows.append(("groups", _some(sorted(set(seen.groups.tolist())))))
     rows.append(("truth", "given" if problem.truth is not None else "not given"))
     return rows
+
+
+def _some(names: Sequence[str]) -> str:
+    """The names, or the first of them and how many are not shown."""
+    rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + rest

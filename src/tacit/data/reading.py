@@ -197,7 +197,14 @@ def _check_names(table: Table) -> list[str]:
     # Without steps the order of the file is taken; not where they are there, misspelt.
     free = "step" not in table.names and not nearest("step", others, cutoff=0.7)
     needed = [name for name in ORDINARY if not (free and name == "step")]
-    table.require(*needed, unique=(*ORDINARY, *OPTIONAL))
+    try:
+        table.require(*needed, unique=(*ORDINARY, *OPTIONAL))
+    except InvalidDemonstrations as error:
+        lost = next((name for name in needed if name not in table.names), None)
+        if lost is None or not {*needed} & {*table.names}:
+            raise
+        mend = f"rename a column, or name it: tacit ingest LOG --{lost} COLUMN"
+        raise InvalidDemonstrations(f"{error}: {mend}") from None
     pairs = [(name, nearest(name, others, cutoff=0.8)) for name in OPTIONAL]
     return [
         f"the column {near!r} is not read; if {name!r} is meant, rename it"

@@ -333,7 +333,12 @@ def row_order(
                 row,
                 "every (episode, step) must be there once, without gaps; episode "
                 f"{labels.cell(row)} goes from step {step[at - 1]} to {step[at]} "
-                f"(row {row + 1} of the data)",
+                f"(row {row + 1} of the data): "
+                + (
+                    "delete one of the two rows"
+                    if step[at] == step[at - 1]
+                    else "tacit ingest LOG --time step --every 1 splits episodes at gaps"
+                ),
             )
     return order, first
 

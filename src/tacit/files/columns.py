@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 TOP = 2**31 - 1  # states and actions are held in 32 bits: a larger number would wrap round
 FLAGS = {"true": True, "false": False, "1": True, "0": False}
 
+# Rows that are looked at for names nobody knows, and how many of those are shown beside the first.
+STRANGERS, SHOWN = 1000, 5
+
 # Makes the error that says where a row stands and what is wrong with it.
 Fault = Callable[[int, str], TacitError]
 
@@ -81,8 +84,16 @@ class Column:
         texts = self.texts or ()
         odd = np.array([text not in known and text not in void for text in texts], dtype=bool)
         if odd.any():
-            first = int(np.argmax(odd[self.values]))
-            self.refuse(odd, wanted, did_you_mean(str(self.cell(first)), known))
+            rows = np.flatnonzero(odd[self.values])
+            strange = list(dict.fromkeys(str(self.cell(int(row))) for row in rows[:STRANGERS]))
+            if len(rows) > STRANGERS:  # all of them, but not by looking at every row
+                strange += [t for t, o in zip(texts, odd, strict=True) if o and t not in strange]
+            hint = did_you_mean(strange[0], known)
+            if others := strange[1:]:
+                shown = [f"{text!r}{did_you_mean(text, known)}" for text in others[:SHOWN]]
+                rest = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
+                hint += f"; so are {len(others)} others: {', '.join(shown)}{rest}"
+            self.refuse(odd, wanted, hint)
 
     def spelled(self) -> Column:
         """The same column with its numbers as texts."""
@@ -97,6 +108,11 @@ class Column:
         values = self.values
         if self.texts is not None:
             numbers = [whole(text) for text in self.texts]
+            dates = [
+                bool(re.match(r"[0-9]{4}[-/][0-9]{1,2}[-/]|[0-9]+:[0-9]", t)) for t in self.texts
+            ]
+            hint = f": time stamps become steps by tacit ingest LOG --time {self.name} --every 1h"
+            self.refuse(dates, span, hint)
             self.refuse([number is None for number in numbers], span)
             values = np.array([number or 0 for number in numbers], np.int64)[self.values]
         elif values.dtype.kind not in "iu":
@@ -105,7 +121,9 @@ class Column:
             raise self.wrong(int(np.argmax(odd)), span)
         if len(values) and not (least <= values.min() and values.max() <= most):
             row = int(np.argmax((values < least) | (values > most)))
-            raise self.wrong(row, f"{wanted} from {least} to {most}")
+            huge = most == TOP and values[row] > most
+            hint = ": number them from 0, or give names with a letter in them" if huge else ""
+            raise self.wrong(row, f"{wanted} from {least} to {most}", hint)
         return values.astype(np.int32, copy=False)
 
     def reals(self) -> np.ndarray:
@@ -114,6 +132,8 @@ class Column:
             self.refuse(~np.isfinite(self.values), "a finite number")
             return self.values.astype(np.float64)
         numbers = np.array([_real(text) for text in self.texts])
+        commas = [bool(re.fullmatch(r"[+-]?[0-9]+,[0-9]+", text)) for text in self.texts]
+        self.refuse(commas, "a finite number", ": write a point instead of the decimal comma")
         self.refuse(~np.isfinite(numbers), "a finite number")
         return numbers[self.values]
 

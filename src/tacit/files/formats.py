@@ -51,7 +51,7 @@ LARGEST = largest_allowed()
 
 SIGNATURES = (
     (b"PAR1", "Parquet"),
-    (b"PK\x03\x04", "a zip archive (npz or a spreadsheet, perhaps)"),
+    (b"PK\x03\x04", "a zip archive (npz or a spreadsheet, perhaps: save that as CSV)"),
     (b"PK\x05\x06", "an empty zip archive"),
     (b"\x93NUMPY", "a single NumPy array (npy)"),
     (b"\x89HDF", "HDF5"),
@@ -60,8 +60,8 @@ SIGNATURES = (
     (b"\x28\xb5\x2f\xfd", "compressed (zstd): unpack it first"),
     (b"BZh", "compressed (bzip2): unpack it first"),
     (b"\xfd7zXZ", "compressed (xz): unpack it first"),
-    (b"\xff\xfe", "UTF-16 text: save it as UTF-8"),
-    (b"\xfe\xff", "UTF-16 text: save it as UTF-8"),
+    (b"\xff\xfe", "UTF-16 text: save it as UTF-8 (spreadsheets call it CSV UTF-8)"),
+    (b"\xfe\xff", "UTF-16 text: save it as UTF-8 (spreadsheets call it CSV UTF-8)"),
     (b"SQLite", "an SQLite database"),
 )
 PICKLE = "a pickle, which is never loaded since it could run any code"
