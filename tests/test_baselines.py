@@ -201,8 +201,9 @@ def test_of_two_constraints_that_can_stand_in_for_each_other_one_is_kept(world, 
     for temperature in (None, TEMPERATURE):
         estimator = ConstraintOnly(world.reward_weights, temperature)
         found = estimator.fit(world.mdp, doubled, seen)
-        assert found.identification.active.sum() == 1
-        kept = int(found.identification.active.argmax())
+        assert [one.members for one in found.identification.sets] == [(0, 1)]
+        kept = int(found.multipliers.argmax())
+        assert (found.multipliers > 0).sum() == 1
         single = fitted(estimator, world, seen)
         np.testing.assert_allclose(found.cost_weights[kept], single.cost_weights[0], rtol=1e-5)
 
@@ -232,3 +233,41 @@ def test_estimators_print_as_the_call_that_makes_them():
     given = ConstraintOnly(np.array([0.5, 2.0]), temperature=0.25)
     assert eval(repr(given)) == given
     assert eval(repr(RewardOnly(matching=True))) == RewardOnly(matching=True)
+
+
+def test_a_known_reward_is_kept_where_costs_could_do_without_it():
+    # It stays about state 3 of 5. Refusing all other states says so as well as any reward, and
+    # better than that of the last state, towards which it goes at first.
+    moves = np.zeros((5, 2, 5))
+    for s in range(5):
+        moves[s, 0, max(s - 1, 0)] = moves[s, 1, min(s + 1, 4)] = 1.0
+    mdp = tacit.MDP(moves, np.eye(5)[0], 0.8)
+    features = tacit.Features(np.eye(5)[:, 4:], [np.eye(5)])
+    expert = tacit.solve(mdp, tacit.Objective(np.eye(5)[3]), solver=tacit.SoftDual(temperature=0.5))
+    shown = tacit.simulate(mdp, expert.policy, trajectories=30, steps=40, seed=1)
+    assert Likelihood().fit(mdp, features, shown).parameters.estimates[0] == 0.0
+    found = ConstraintOnly([1.0]).fit(mdp, features, shown)
+    assert found.parameters.estimates[0] > 0.0
+    alone = RewardOnly().fit(mdp, features, shown)
+    assert found.temperature == pytest.approx(alone.temperature)
+    told = [one.about for one in found.identification.findings if one.about.number is not None]
+    lost = [one.number for one in told if one.feature == "the known reward"]
+    assert len(lost) == 1
+    assert lost[0] >= 0.0
+    # A noise that is given is kept without a word.
+    fixed = ConstraintOnly([1.0], 0.5).fit(mdp, features, shown)
+    assert fixed.parameters.estimates[0] == pytest.approx(2.0)
+
+
+def test_a_given_noise_does_not_run_away(world):
+    # Hardly any noise: doubling a coefficient that was given is no way to explain more.
+    reward, _ = world.truth.tables(world.mdp)
+    expert = tacit.solve(
+        world.mdp, tacit.Objective(reward), solver=tacit.SoftDual(temperature=0.01)
+    )
+    shown = tacit.simulate(world.mdp, expert.policy, trajectories=5, steps=20, seed=2)
+    found = ConstraintOnly(world.reward_weights, 0.01).fit(
+        world.mdp, world.features, shown, throw=False
+    )
+    assert found.status is not RecoveryStatus.EXPERT_DETERMINISTIC
+    assert found.temperature == pytest.approx(0.01 / np.abs(world.reward_weights).sum())

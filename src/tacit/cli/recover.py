@@ -42,6 +42,7 @@ OPTIONS = (
     "band",
     "reward_weights",
     "temperature",
+    "errors",
 )
 # Arguments that the result does not depend on.
 ELSEWHERE = (
@@ -132,6 +133,8 @@ class Recover:
     """constraint-only: the known weights of the reward features"""
     temperature: Annotated[Optional[float], shown_default("estimated")] = None
     """constraint-only: the known noise of the expert"""
+    errors: Annotated[Optional[float], shown_default("0.0")] = None
+    """explanation: largest chance that a step is wrong; the set then has a confidence"""
     strict: bool = False
     """exit code 3 where the model does not fit what was seen"""
     no_report: bool = False

@@ -143,6 +143,9 @@ class Goodness:
                 f"The model fits what was seen ({chance(self.p_value)})."
                 if noisy
                 else "The model fits what was seen: some objective explains every step."
+                if self.share == 0.0
+                else "The model fits what was seen: some objective explains all but "
+                f"{_percent(self.share)} of the steps, which errors may have been."
             )
         said = (
             f"The model does not fit what was seen ({chance(self.p_value)})"

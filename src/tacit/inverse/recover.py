@@ -39,11 +39,11 @@ def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Esti
     """The estimator picked by evidence, and the finding that says so.
 
     An expert who varies where it could do the same is noisy, and the likelihood of its steps uses
-    every one of them. One who does not is taken for optimal, and the set of all explanations is
-    exact there, where the likelihood has no maximum.
+    every one of them. One who does not is taken for optimal if any objective explains all that it
+    did, and the set of all explanations is exact there, where the likelihood has no maximum.
     """
     from tacit.inverse.noisy.likelihood import Likelihood
-    from tacit.inverse.optimal.explanation import Explanation
+    from tacit.inverse.optimal.explanation import Explanation, explainable
 
     tally = tally_of(mdp, demonstrations)
     counts = tally.counts
@@ -51,6 +51,14 @@ def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Esti
     share = single_minded(counts, options)
     known = int(((counts.sum(axis=1) >= ENOUGH) & ((options > 1) | (mdp.actions == 1))).sum())
     seen = "trajectories" if tally.trajectories else "loose pairs"
+    if share > DETERMINISTIC and not explainable(mdp, features, demonstrations):
+        reason = (
+            f"Likelihood was picked: {share:.0%} of the steps in the {known} states with at least "
+            f"{ENOUGH} visits were taken where the expert always did the same, but no objective "
+            "explains every step, as it would for an optimal expert. `Explanation(errors=0.02)` "
+            "allows for a share of wrong steps instead."
+        )
+        return Likelihood(), Finding(reason, Kind.CHOICE, number=share)
     if share > DETERMINISTIC:
         reason = (
             f"Explanation was picked: {share:.0%} of the steps in the {known} states with at least "

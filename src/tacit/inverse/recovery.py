@@ -40,6 +40,10 @@ class RecoveryStatus(Enum):
         "no policy has the feature expectations of the demonstrations; "
         "the closest attainable ones were matched"
     )
+    UNEXPLAINED = (
+        "no objective explains every step of an optimal expert: the one under which they fall "
+        "short least is given"
+    )
     EXPERT_DETERMINISTIC = (
         "the expert looks deterministic: no noisy expert explains the demonstrations best, "
         "and the point given depends on the ridge"
@@ -50,6 +54,7 @@ BEST = RecoveryStatus.CONVERGED
 WORST_FIRST = (
     RecoveryStatus.NOT_CONVERGED,
     RecoveryStatus.UNATTAINABLE,
+    RecoveryStatus.UNEXPLAINED,
     RecoveryStatus.EXPERT_DETERMINISTIC,
     RecoveryStatus.LOCAL_OPTIMUM,
     BEST,
@@ -60,6 +65,7 @@ def status_of(
     *,
     converged: bool,
     unattainable: bool = False,
+    unexplained: bool = False,
     deterministic: bool = False,
     proven: bool = True,
 ) -> RecoveryStatus:
@@ -68,10 +74,11 @@ def status_of(
     Args:
         converged: whether the certificate meets the tolerance.
         unattainable: whether no policy has the demonstrations' feature expectations.
+        unexplained: whether an optimal expert could not have taken all the steps.
         deterministic: whether no noise is seen, so that a ridge was needed.
         proven: whether the optimum is proven to be the global one.
     """
-    facts = (not converged, unattainable, deterministic, not proven)
+    facts = (not converged, unattainable, unexplained, deterministic, not proven)
     return next((status for bad, status in zip(facts, WORST_FIRST, strict=False) if bad), BEST)
 
 

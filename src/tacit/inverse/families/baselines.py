@@ -7,7 +7,7 @@ joint, reward-only and constraint-only recovery can be compared on the same demo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -46,12 +46,14 @@ class RewardOnly:
         free_reward: let reward weights take either sign.
         tolerance: projected gradient to reach, relative to its scale.
         max_steps: most evaluations of the loss.
+        dynamics_draws: of estimated dynamics, which errors and tests then count; 0 for none.
     """
 
     matching: bool = False
     free_reward: bool = False
     tolerance: float = 1e-9
     max_steps: int = 300
+    dynamics_draws: int = field(default=20, repr=False, kw_only=True)
 
     def fit(
         self,
@@ -66,6 +68,8 @@ class RewardOnly:
         alone = Features(features.reward, reward_names=features.reward_names)
         method = Convex if self.matching else Likelihood
         estimator = method(self.free_reward, tolerance=self.tolerance, max_steps=self.max_steps)
+        if isinstance(estimator, Likelihood):
+            estimator = replace(estimator, dynamics_draws=self.dynamics_draws)
         found = estimator.fit(mdp, alone, demonstrations, throw=False)
         empty = [np.full(table.shape[-1], np.nan) for table in features.costs]
         said = "was left out: the reward alone had to explain the demonstrations."
@@ -90,6 +94,7 @@ class RewardOnly:
                 reward_standard_errors=known.reward_standard_errors,
                 # Constraints that were left out have no price: directions of theirs add nothing.
                 answer=known.answer,
+                dynamics_draws=known.dynamics_draws,
                 findings=(*misfit, *left_out, *known.findings[len(misfit) :]),
             ),
             estimator=repr(self),
@@ -101,6 +106,11 @@ class RewardOnly:
 class ConstraintOnly:
     """Recovery of the constraints when the reward is known, by the step likelihood.
 
+    The reward stays in the answer. Where the costs could do without it, as one cost a state can
+    imitate a goal, and its noise was not given, it keeps the noise that it has without any
+    constraint, and a finding says what that costs. For an optimal expert with a known reward give
+    that reward as the one reward feature of an `Explanation`.
+
     Attributes:
         reward_weights: [D] known weights of the reward features, of any size.
         temperature: the expert's noise, in units of the reward that these weights make; None to
@@ -109,6 +119,7 @@ class ConstraintOnly:
         tolerance: projected gradient to reach, relative to its scale.
         max_steps: most evaluations of the loss.
         seed: of the simulated laws.
+        dynamics_draws: of estimated dynamics, which errors and tests then count; 0 for none.
     """
 
     reward_weights: Sequence[float]
@@ -117,6 +128,7 @@ class ConstraintOnly:
     tolerance: float = 1e-9
     max_steps: int = 300
     seed: int = 0
+    dynamics_draws: int = field(default=20, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         weights = np.atleast_1d(numbers(self.reward_weights, "reward_weights"))
@@ -155,13 +167,20 @@ class ConstraintOnly:
             features.cost_names,
         )
         options = Likelihood(
-            level=self.level, tolerance=self.tolerance, max_steps=self.max_steps, seed=self.seed
+            level=self.level,
+            tolerance=self.tolerance,
+            max_steps=self.max_steps,
+            seed=self.seed,
+            dynamics_draws=self.dynamics_draws,
         )
         options.check()
         scale = None if self.temperature is None else np.abs(given).sum() / self.temperature
         found = maximise(options, mdp, one, demonstrations, first=scale)
+        told = [Finding("The reward weights were given.")]
+        if not found.parameters.estimates[0] > 0.0:
+            found, more = _kept_reward(options, mdp, one, demonstrations, found)
+            told += more
         known, misfit = found.identification, found.goodness.findings()
-        said = Finding("The reward weights were given.")
         own = found.parameters if self.temperature is None else found.parameters.given(0)
         rows = np.eye(size - 1 + len(own))[:, size - 1 :]
         rows[:size] = 0.0
@@ -177,11 +196,42 @@ class ConstraintOnly:
                 known,
                 reward_intervals=np.stack([weights, weights], axis=1),
                 reward_standard_errors=np.zeros(size),
-                findings=(*misfit, said, *known.findings[len(misfit) :]),
+                findings=(*misfit, *told, *known.findings[len(misfit) :]),
             ),
             estimator=repr(self),
         )
         return delivered(recovery, throw)
+
+
+def _kept_reward(
+    options: Likelihood, mdp: MDP, one: Features, demonstrations: Observed, without: Recovery
+) -> tuple[Recovery, list[Finding]]:
+    """The recovery that keeps a known reward which the costs can do without, and why it does.
+
+    Args:
+        options: of the likelihood.
+        mdp: the model.
+        one: the known reward as one feature, and the costs.
+        demonstrations: what was seen.
+        without: what they say where the reward may be dropped.
+    """
+    alone = Features(one.reward, reward_names=one.reward_names)
+    plain = maximise(options, mdp, alone, demonstrations)
+    size = float(plain.parameters.estimates[0])
+    if not size > 0.0:
+        said = (
+            "The demonstrations do not pursue the reward that was given, with or without "
+            "constraints: its noise is not identified. Give a temperature to hold it fixed."
+        )
+        return without, [Finding(said, Kind.NOT_IDENTIFIED, feature=one.reward_names[0])]
+    kept = maximise(options, mdp, one, demonstrations, first=size)
+    lost = max(without.log_likelihood - kept.log_likelihood, 0.0)
+    said = (
+        "The costs could do without the reward that was given. It is kept with the noise that it "
+        f"has without any constraint, temperature {1.0 / size:.4g}, which costs {lost:.4g} of "
+        "log-likelihood: give the temperature where it is known."
+    )
+    return kept, [Finding(said, Kind.NOT_IDENTIFIED, feature=one.reward_names[0], number=lost)]
 
 
 def _with_features(

@@ -217,17 +217,19 @@ def looks_deterministic(mdp: MDP, fitted: Fit, threshold: float) -> bool:
     At a proper optimum doubling costs half the parameters' own information; an expert without noise
     sends the scale to infinity, along which the loss is flat.
     """
-    x = fitted.point.x
-    if not np.abs(x).max(initial=0.0) > 1.0:
+    x, moving = fitted.point.x, fitted.problem.upper > fitted.problem.lower
+    if not np.abs(x[moving]).max(initial=0.0) > 1.0:  # a parameter that is given runs nowhere
         return False
-    return loss_of(mdp, fitted, 2.0 * x) - loss_of(mdp, fitted, x) < threshold
+    twice = np.where(moving, 2.0, 1.0) * x
+    return loss_of(mdp, fitted, twice) - loss_of(mdp, fitted, x) < threshold
 
 
 def rescued(
     mdp: MDP, fitted: Fit, threshold: float, max_steps: int, *, ridge: float = RESCUE
 ) -> tuple[Fit, bool]:
     """A fit with finite parameters, and whether that took a ridge because the best are infinite."""
-    far = float(np.abs(fitted.point.x).max(initial=0.0)) > FAR
+    moving = fitted.problem.upper > fitted.problem.lower
+    far = float(np.abs(fitted.point.x[moving]).max(initial=0.0)) > FAR
     runs_away = looks_deterministic(mdp, fitted, threshold) if fitted.converged else far
     if not runs_away or fitted.problem.ridge.any():
         return fitted, False

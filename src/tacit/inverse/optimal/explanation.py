@@ -22,7 +22,7 @@ from tacit.inverse.expectations import Spending, check_task, expectations_from_s
 from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings, listed
 from tacit.inverse.goodness import STEPS, Goodness, Part, Worst
 from tacit.inverse.identification import unidentified
-from tacit.inverse.optimal.cone import Columns, columns_of, cone
+from tacit.inverse.optimal.cone import Columns, columns_of, cone, shortfall
 from tacit.inverse.optimal.gauge import (
     Answers,
     Evidence,
@@ -39,9 +39,11 @@ from tacit.inverse.optimal.points import (
     nearest,
     point_findings,
     set_findings,
+    trusted_counts,
 )
 from tacit.inverse.optimal.questions import TRIVIAL, Questions, intervals
-from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus, delivered
+from tacit.inverse.parameters import CONFIDENCE
+from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -63,13 +65,20 @@ class Explanation:
     scaled to the same size. Where no explanation exists the expert errs: the objective under which
     its steps fall short least is given instead, without intervals.
 
+    With `errors`, an expert that means to be optimal and errs: each step is wrong with at most this
+    chance, independently. An action that so few errors would hardly have taken as often as it was
+    seen, with 95 % confidence for all of them at once, must be best; of the others nothing is held
+    against an explanation. The set then holds the truth with that confidence.
+
     Attributes:
         free_reward: whether reward weights may be negative.
         tolerance: by how much an inequality of the set may be broken, features being of order one.
+        errors: largest chance that a step is wrong.
     """
 
     free_reward: bool = False
     tolerance: float = 1e-9
+    errors: float = 0.0
 
     def fit(
         self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
@@ -77,9 +86,13 @@ class Explanation:
         """The `Recovery`; its `identification.interval` answers any linear question."""
         if not 1e-10 <= self.tolerance < 1e-3:
             raise InvalidModel(f"tolerance must be in [1e-10, 1e-3); got {self.tolerance}")
+        if not 0.0 <= self.errors < 0.5:
+            raise InvalidModel(
+                f"errors must be the largest share of wrong steps, in [0, 0.5); got {self.errors}"
+            )
         check_task(mdp, features, demonstrations)
         columns = columns_of(mdp, features, free_reward=self.free_reward)
-        counts = counts_of(mdp, demonstrations)
+        counts = trusted_counts(counts_of(mdp, demonstrations), self.errors)
         found = cone(mdp, columns.tables, counts)
         seen = expectations_from_start(mdp, features, demonstrations)
         evidence = Evidence(
@@ -89,7 +102,9 @@ class Explanation:
             columns=columns,
             cone=found,
             seen=seen,
-            estimator=repr(self),
+            estimator=repr(self) if self.errors else repr(self).replace(", errors=0.0", ""),
+            counts=counts,
+            errors=self.errors,
         )
         questions = Questions(found, columns, self.tolerance)
         if len(columns.tables) == 0:
@@ -119,7 +134,9 @@ def explained(
     """The `Recovery` at a point of the set, found by so many programs, and the set's intervals."""
     columns, mdp, cone = evidence.columns, evidence.mdp, evidence.cone
     parts, moved = gauge(evidence, point.amounts, point.values)
-    ranges = expectation_ranges(mdp, evidence.features, cone.observed, evidence.seen)
+    # What an expert that errs spends is not what it means to: only what it can is known.
+    seen = None if evidence.errors else evidence.seen
+    ranges = expectation_ranges(mdp, evidence.features, cone.observed, seen)
     found, more = intervals(questions, ranges)
     # Where some explanation does without a constraint, its budget may be as large as one likes.
     budgets = found.budgets.copy()
@@ -136,6 +153,7 @@ def explained(
         *set_findings(columns, found.reward, found.multipliers, trivial=trivial),
         *point_findings(point, int(cone.visited.sum())),
         *moved,
+        *_errors_findings(evidence),
     ]
     ties = int(point.ties.sum())
     history = {"margin": [point.margin], "ties": [ties], "programs": [programs + more]}
@@ -147,15 +165,21 @@ def explained(
         multiplier_intervals=wide.multipliers,
         budget_intervals=wide.budgets,
         answer=Answers.of(questions),
+        confidence=CONFIDENCE if evidence.errors else 1.0,
     )
-    visited = counts_of(mdp, evidence.demonstrations).any(axis=1)
+    counts = counts_of(mdp, evidence.demonstrations)
+    visited, missed = counts.any(axis=1), np.zeros(counts.shape)
+    if evidence.errors:
+        short = shortfall(mdp, columns.table(point.amounts), point.values)
+        missed = np.where((counts > 0) & (short > WRONG), short, 0.0)
+    share = float(counts[missed > 0].sum() / counts.sum())
     goodness = Goodness(
-        statistic=0.0,
-        residuals=np.outer(np.where(visited, 0.0, np.nan), np.ones(mdp.actions)),
+        statistic=share,
+        residuals=np.where(visited[:, None], 0.0 - counts * missed, np.nan),
         trajectory_residuals=np.zeros(0),
-        parts=(Part(name=STEPS, statistic=0.0, method="exact"),),
-        share=0.0,
-        weight=0.0,
+        parts=(Part(name=STEPS, statistic=share, method="exact"),),
+        share=share,
+        weight=0.0 if share == 0.0 else np.nan,
     )
     return replace(recovery, identification=identification, goodness=goodness)
 
@@ -178,8 +202,35 @@ def unexplained(evidence: Evidence, found: Nearest) -> Recovery:
     goodness = _unfit(counts, found.slack, by_state, wrong, forgone)
     findings = [*goodness.findings(), *misfit, *_shared_findings(evidence), *moved]
     history = {"slack_by_state": by_state[None], "wrong": [wrong], "forgone": [forgone]}
-    recovery = _recovery(evidence, parts, findings, history, found.violation)
+    recovery = _recovery(evidence, parts, findings, history, found.violation, explained=False)
     return replace(recovery, goodness=goodness)
+
+
+def explainable(
+    mdp: MDP, features: Features, demonstrations: Observed, *, free_reward: bool = False
+) -> bool:
+    """Whether any objective explains every step of an optimal expert."""
+    columns = columns_of(mdp, features, free_reward=free_reward)
+    if len(columns.tables) == 0:
+        return True
+    found = cone(mdp, columns.tables, counts_of(mdp, demonstrations))
+    return Questions(found, columns, Explanation.tolerance).exists()
+
+
+def _errors_findings(evidence: Evidence) -> list[Finding]:
+    """What was not held against an explanation, where errors are allowed for."""
+    if not evidence.errors:
+        return []
+    counts = counts_of(evidence.mdp, evidence.demonstrations)
+    loose = (counts > 0) & (evidence.counts == 0)
+    said = (
+        f"Each step is taken to be wrong with a chance of at most {evidence.errors:.1%}, "
+        f"independently: {int(counts[loose].sum())} of {int(counts.sum())} steps, "
+        f"{int(loose.sum())} of {int((counts > 0).sum())} actions seen, could be such errors and "
+        f"are not held against an explanation. The set holds the truth with {CONFIDENCE:.0%} "
+        "confidence."
+    )
+    return [Finding(said, Kind.ASSUMED, number=float(counts[loose].sum() / counts.sum()))]
 
 
 def _unfit(
@@ -224,6 +275,8 @@ def _recovery(
     findings: list[Finding],
     history: dict[str, npt.ArrayLike],
     violation: float,
+    *,
+    explained: bool = True,
 ) -> Recovery:
     """The `Recovery` of these parts, without intervals."""
     objective = objective_of(evidence, parts.reward_weights, parts.cost_weights, parts.budgets)
@@ -249,7 +302,7 @@ def _recovery(
         temperature=0.0,
         objective=objective,
         solution=solution,
-        status=RecoveryStatus.CONVERGED if fine else RecoveryStatus.NOT_CONVERGED,
+        status=status_of(converged=fine, unexplained=not explained),
         certificate=RecoveryCertificate(gap, noise, truncation, objective_gap=violation),
         history=History(history),
         identification=unidentified(

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.observed import Observed, counts_of
+from tacit.data.observed import Observed
 from tacit.forward.policies import Unbounded, visitation
 from tacit.forward.pricing import best_column
 from tacit.forward.solution import costs_of
@@ -47,6 +47,8 @@ class Evidence:
         cone: all explanations.
         seen: expectations of the trajectories seen from their start; None if there are none.
         estimator: the call that makes the recovery.
+        counts: [S, A] how often each action was seen, less those that errors may have taken.
+        errors: largest chance that a step is wrong.
     """
 
     mdp: MDP
@@ -56,6 +58,8 @@ class Evidence:
     cone: Cone
     seen: Expectations | None
     estimator: str
+    counts: np.ndarray
+    errors: float = 0.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -127,10 +131,9 @@ def _budgets(
     mdp, seen = evidence.mdp, evidence.seen
     tables = objective_of(evidence, None, costs, budgets).tables(mdp)[1][active]
     wanted = np.full(len(tables), np.nan)
-    if seen is not None:
+    if seen is not None and not evidence.errors:
         wanted = np.array([costs[k] @ seen.costs[k] for k in np.flatnonzero(active)])
-    counts = counts_of(mdp, evidence.demonstrations)
-    budgets[active], moved = calibrate(mdp, tables, wanted, counts, greedy)
+    budgets[active], moved = calibrate(mdp, tables, wanted, evidence.counts, greedy)
     which = np.flatnonzero(active)[moved]
     return budgets, list(zip(which.tolist(), wanted[moved].tolist(), strict=True))
 

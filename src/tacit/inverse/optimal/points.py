@@ -28,6 +28,7 @@ from tacit.inverse.optimal.cone import (
 )
 from tacit.inverse.optimal.program import Program, least, total
 from tacit.inverse.optimal.questions import NOTHING, Questions
+from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.ends import led_to_an_end, outside_policy
 from tacit.model.mdp import MDP
 
@@ -354,3 +355,18 @@ def _price_findings(multiplier_intervals: np.ndarray) -> list[Finding]:
             said = f"{name} is active: every explanation prices it at {low:.4g} or more."
             findings.append(Finding(said, Kind.ACTIVE, constraint=k, number=low))
     return findings
+
+
+def trusted_counts(counts: np.ndarray, errors: float) -> np.ndarray:
+    """[S, A] the counts, less the actions that errors of this share may have taken so often.
+
+    If steps are wrong independently, each with at most that chance, then with 95 % confidence every
+    action that is left was meant at least once: Bonferroni over all that were seen.
+    """
+    if errors == 0.0:
+        return counts
+    from scipy.stats import binom
+
+    many = max(int((counts > 0).sum()), 1)
+    most = binom.ppf(1.0 - (1.0 - CONFIDENCE) / many, counts.sum(axis=1), errors)
+    return np.where(counts > most[:, None], counts, 0.0)

@@ -102,7 +102,8 @@ class NamedRecovery:
     @property
     def whole_set(self) -> bool:
         """Whether intervals hold all explanations, and are not a matter of chance."""
-        return self.estimator == "Explanation"
+        sure = self.recovery.identification.confidence == 1.0
+        return self.estimator == "Explanation" and sure
 
     @property
     def estimator(self) -> str:
