@@ -44,6 +44,8 @@ OPTIONS = (
     "temperature",
     "errors",
 )
+# What is said of each coefficient.
+ESTIMATED = ("names", "estimates", "standard_errors")
 # Arguments that the result does not depend on.
 ELSEWHERE = (
     "problem",
@@ -359,15 +361,7 @@ def _answer(arguments: Recover, run: Run, report: object) -> Answer:
         ],
         "parameters": {
             name: getattr(recovery.parameters, name)
-            for name in (
-                "names",
-                "estimates",
-                "standard_errors",
-                "intervals",
-                "p_values",
-                "errors",
-                "confidence",
-            )
+            for name in (*ESTIMATED, "intervals", "p_values", "errors", "confidence")
         },
         "log_likelihood": recovery.log_likelihood,
         "null_log_likelihood": recovery.null_log_likelihood,

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tacit.inverse.parameters import CONFIDENCE, Parameters
+from tacit.inverse.parameters import CONFIDENCE, Parameters, coefficient_names
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from tacit.inverse.findings import Finding
+    from tacit.inverse.recovery import Recovery
 
 # (reward_direction, cost_directions) -> the ends of an interval.
 Answer = Callable[[npt.ArrayLike, Iterable[npt.ArrayLike]], tuple[float, float]]
@@ -274,3 +275,19 @@ def akaike(parameters: Parameters, log_likelihood: float) -> float:
 def schwarz(parameters: Parameters, log_likelihood: float, steps: int) -> float:
     """Schwarz's criterion, smaller is better: coefficients * log(steps) - 2 * log-likelihood."""
     return parameters.degrees * float(np.log(max(steps, 1))) - 2.0 * log_likelihood
+
+
+def weights_as_parameters(recovery: Recovery) -> Parameters:
+    """The `Parameters` of a recovery that has weights and perhaps a temperature, but no errors."""
+    names = coefficient_names(recovery.reward_names, recovery.cost_names)
+    if not recovery.temperature > 0:
+        absence = "there are no coefficients: this demonstrator has no temperature"
+        return unmeasured(names, np.full(len(names), np.nan), lower=-np.inf, absence=absence)
+    # Weights that are NaN belong to a block whose coefficients are all 0.
+    parts = [np.nan_to_num(recovery.reward_weights)]
+    for price, weights in zip(recovery.multipliers, recovery.cost_weights, strict=True):
+        parts.append(price * (weights if price else np.zeros(len(weights))))
+    points = np.concatenate(parts) / recovery.temperature
+    lower = np.where(np.arange(len(points)) < len(parts[0]), np.minimum(points, 0.0), 0.0)
+    lower = np.where(lower < 0, -np.inf, lower)
+    return unmeasured(names, points, lower=lower, absence="this estimator has no standard errors")

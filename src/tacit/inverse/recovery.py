@@ -14,8 +14,14 @@ from tacit.errors import NotConverged
 from tacit.forward.solution import Solution
 from tacit.inverse.expectations import Blocks, Expectations, Spending
 from tacit.inverse.goodness import Goodness, untested
-from tacit.inverse.identification import Identification, akaike, schwarz, unmeasured
-from tacit.inverse.parameters import CONFIDENCE, Parameters, coefficient_names
+from tacit.inverse.identification import (
+    Identification,
+    akaike,
+    schwarz,
+    unmeasured,
+    weights_as_parameters,
+)
+from tacit.inverse.parameters import CONFIDENCE, Parameters
 from tacit.model.objective import Objective
 from tacit.model.transitions import read_only
 
@@ -256,7 +262,7 @@ class Recovery:
         ]
         object.__setattr__(self, "cost_names", tuple(tuple(names) for names in given))
         if not len(self.parameters):
-            object.__setattr__(self, "parameters", _coefficients(self))
+            object.__setattr__(self, "parameters", weights_as_parameters(self))
 
     @property
     def aic(self) -> float:
@@ -346,22 +352,6 @@ class Recovery:
         weights = np.array2string(self.reward_weights, precision=4, threshold=6)
         prices = np.array2string(self.multipliers, precision=4, threshold=6)
         return f"Recovery({self.status.name}, reward_weights={weights}, multipliers={prices})"
-
-
-def _coefficients(recovery: Recovery) -> Parameters:
-    """The `Parameters` of a recovery that has weights and perhaps a temperature, but no errors."""
-    names = coefficient_names(recovery.reward_names, recovery.cost_names)
-    if not recovery.temperature > 0:
-        absence = "there are no coefficients: this demonstrator has no temperature"
-        return unmeasured(names, np.full(len(names), np.nan), lower=-np.inf, absence=absence)
-    # Weights that are NaN belong to a block whose coefficients are all 0.
-    parts = [np.nan_to_num(recovery.reward_weights)]
-    for price, weights in zip(recovery.multipliers, recovery.cost_weights, strict=True):
-        parts.append(price * (weights if price else np.zeros(len(weights))))
-    points = np.concatenate(parts) / recovery.temperature
-    lower = np.where(np.arange(len(points)) < len(parts[0]), np.minimum(points, 0.0), 0.0)
-    lower = np.where(lower < 0, -np.inf, lower)
-    return unmeasured(names, points, lower=lower, absence="this estimator has no standard errors")
 
 
 class Ended(Protocol):
