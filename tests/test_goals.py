@@ -281,6 +281,24 @@ def test_a_feature_that_nobody_chose_is_named_and_leaves_the_others_alone(town):
     np.testing.assert_allclose(
         recovery.parameters.estimates[:3], without.parameters.estimates, rtol=1e-4
     )
+    # One end only, below 0, and no part in the scale of the others.
+    low, high = recovery.parameters.intervals[3]
+    assert low == -np.inf
+    assert recovery.parameters.estimates[3] < high < 0.0
+    assert told.about.number == pytest.approx(high)
+    np.testing.assert_array_equal(recovery.parameters.at(0.99).intervals[3], [-np.inf, np.inf])
+    assert recovery.identification.reward_intervals[3, 0] == -np.inf
+    assert recovery.temperature == pytest.approx(without.temperature, rel=1e-4)
+    np.testing.assert_allclose(recovery.reward_weights[:3], without.reward_weights, rtol=1e-4)
+    np.testing.assert_allclose(recovery.identification.reward_intervals[:3],
+                               without.identification.reward_intervals, rtol=2e-2)  # fmt: skip
+    # At that end the best of the others is as unlikely as the confidence says.
+    found = likelihoods(tacit.Trips(town.mdp, wide, seen, discount=1.0))
+    full = found.best()
+    held = np.where(np.arange(4) == 3, high * found.journeys.space.scales, full.fitted.point.x)
+    bounds = [np.where(np.arange(4) == 3, held, side * np.inf) for side in (-1, 1)]
+    less = found.again(full, lower=bounds[0], upper=bounds[1])
+    assert less.sums.loss - full.sums.loss == pytest.approx(0.5 * 1.6449**2, rel=0.05)
 
 
 def test_features_of_actions_are_not_paid_on_arrival_at_a_goal():

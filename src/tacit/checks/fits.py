@@ -123,14 +123,14 @@ def trajectory_fits(
             only those that the recovered policy takes.
     """
     if isinstance(recovery, TripsRecovery):
-        return _called(trip_fits(recovery.choices(demonstrations)), demonstrations)
+        return called(trip_fits(recovery.choices(demonstrations)), demonstrations)
     policy, best = recovery.behaviour, optimal_actions(recovery, mdp)
     _check(demonstrations, recovery)
     fits = _ordered(recovery.temperature > 0, *_totals(policy, best, demonstrations))
-    return _called(fits, demonstrations)
+    return called(fits, demonstrations)
 
 
-def _called(fits: TrajectoryFits, seen: Demonstrations) -> TrajectoryFits:
+def called(fits: TrajectoryFits, seen: Demonstrations) -> TrajectoryFits:
     """The fits with the names of the episodes, where they have some."""
     return fits if seen.names is None else replace(fits, names=seen.names[fits.episode])
 

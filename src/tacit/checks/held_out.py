@@ -9,6 +9,7 @@ import numpy as np
 from tacit.checks.fits import (
     TIE,
     TrajectoryFits,
+    called,
     log_policy,
     optimal_actions,
     trajectory_fits,
@@ -314,7 +315,8 @@ def score(
     """
     if isinstance(recovery, TripsRecovery):
         chosen = recovery.choices(demonstrations)
-        fits, policy, there = trip_fits(chosen), chosen.policy, chosen.available
+        fits = called(trip_fits(chosen), demonstrations)
+        policy, there = chosen.policy, chosen.available
         best, seen = policy >= (1.0 - TIE) * policy.max(axis=1, keepdims=True), chosen.steps
     else:
         fits = trajectory_fits(recovery, demonstrations, mdp=mdp)

@@ -98,8 +98,6 @@ def _columns(run: Run, seen: Demonstrations, found: Prediction) -> dict[str, np.
     from tacit.inverse.joint.traveller import TripsRecovery
 
     columns, episodes = dict(found.fits.columns), found.fits.episode
-    if seen.names is not None:
-        columns["episode"] = seen.names[episodes]
     if not isinstance(run.recovery, TripsRecovery):
         return columns
     trips, name = run.recovery.trips(seen), run.layout.state_name

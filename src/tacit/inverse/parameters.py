@@ -65,7 +65,7 @@ class Parameters:
         gradient: [n] of minus the log-likelihood.
         free: [n] bool, the numbers that no bound holds for certain.
         lower: [P] smallest value allowed, 0 or minus infinity.
-        limits: [P] lower 95 % limits of coefficients without an upper one, else NaN.
+        limits: [P] 95 % limits of coefficients that have none on the other side, else NaN.
         trajectories: how many independent ones there are; 0 where they are not known.
         errors: kind of the standard errors: "fisher", "outer", "sandwich" or "clustered".
         confidence: of the intervals.
@@ -170,9 +170,9 @@ class Parameters:
             step, error = self._step_inside(int(j))
             ends[j] = self.lower[j], self.lower[j] + _upper_limit(step, error, one_sided)
         # Limits are profiles at 95 %: valid for less; for more only the bound itself is.
-        shut = np.isfinite(self.limits)
-        low = self.limits if self.confidence <= CONFIDENCE else self.lower
-        ends[shut] = np.stack([low, np.full(len(low), np.inf)], axis=1)[shut]
+        shut, less = np.isfinite(self.limits), self.limits < 0
+        near = self.limits if self.confidence <= CONFIDENCE else np.where(less, np.inf, self.lower)
+        ends[shut] = np.sort([near, np.where(less, -np.inf, np.inf)], axis=0).T[shut]
         if self.unrestricted is not None:  # wide enough for both fits
             ends = np.stack([ends.T[0].clip(max=self.estimates), ends.T[1].clip(self.estimates)], 1)
         return read_only(ends)

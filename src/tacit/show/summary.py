@@ -179,7 +179,8 @@ def _reward(recovery: Recovery) -> list[str]:
     if not np.isfinite(recovery.reward_weights).all():
         return ["It wants: nothing these demonstrations show; the reward is not identified."]
     intervals = recovery.identification.reward_intervals
-    return ["It wants", *_features(recovery.reward_names, recovery.reward_weights, intervals)]
+    head = "It wants" if (recovery.reward_weights >= 0).any() else "It wants less of"
+    return [head, *_features(recovery.reward_names, recovery.reward_weights, intervals)]
 
 
 def _constraint(recovery: Recovery, k: int, weights: np.ndarray) -> list[str]:

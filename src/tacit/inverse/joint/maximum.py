@@ -230,24 +230,27 @@ class Likelihoods:
         return self.at(2.0 * x, self.all).loss - found.sums.loss < VISIBLE
 
     def limits(self, found: Found) -> np.ndarray:
-        """[D] lower limits of the parameters of costs that have no upper one; NaN elsewhere."""
-        x, best = found.fitted.point.x, found.sums.loss
-        limits = np.full(len(x), np.nan)
-        ceiling = best + 0.5 * ONE_SIDED**2
-        for j in np.flatnonzero((self.journeys.space.signs < 0) & (x > SUSPICIOUS)):
-            mine = np.arange(len(x)) == j
+        """[D] how near to 0 parameters may be that the trips would have infinite; NaN elsewhere.
+
+        Those of costs that were never incurred, and of rewards of free sign that were never, or
+        always, met where they could be: larger is likelier, whatever the others are.
+        """
+        x, best, problem = found.fitted.point.x, found.sums.loss, found.fitted.problem
+        limits, ceiling = np.full(len(x), np.nan), best + 0.5 * ONE_SIDED**2
+        open_ = (self.journeys.space.signs < 0) | np.isneginf(problem.lower)
+        for j in np.flatnonzero(open_ & (np.abs(x) > SUSPICIOUS)):
+            mine, sign = np.arange(len(x)) == j, float(np.sign(x[j]))
             if x[j] ** 2 * found.sums.curvature[j, j] > 4.0:
                 continue  # well determined: its loss is curved on the scale of the parameter
-            if self.at(np.where(mine, LARGEST, x), self.all).loss - best > FLAT:
+            if self.at(np.where(mine, sign * LARGEST, x), self.all).loss - best > FLAT:
                 continue
 
-            def fails(value: float, mine: np.ndarray = mine) -> bool:
-                problem = found.fitted.problem
-                lower = np.where(mine, value, problem.lower)
-                upper = np.where(mine, value, problem.upper)
+            def fails(size: float, mine: np.ndarray = mine, sign: float = sign) -> bool:
+                lower = np.where(mine, sign * size, problem.lower)
+                upper = np.where(mine, sign * size, problem.upper)
                 return self.again(found, lower=lower, upper=upper).sums.loss > ceiling
 
-            limits[j] = bisected(fails, float(x[j]), 12)
+            limits[j] = sign * bisected(fails, abs(float(x[j])), 12)
         return limits
 
     def active(self, full: Found, *, robust: bool) -> tuple[Found, Verdict]:
@@ -362,14 +365,16 @@ def method_findings(likelihoods: Likelihoods, evidence: Evidence, convex: bool) 
 
 def _endless_findings(journeys: Journeys, evidence: Evidence) -> list[Finding]:
     """Reward features that were never or always met where they could be: larger is likelier."""
-    x, fitted, space = evidence.fitted.point.x, evidence.fitted, journeys.space
-    flat = x**2 * np.diagonal(fitted.point.curvature) <= 4.0  # not curved on its own scale
+    x, space, limits = evidence.fitted.point.x, journeys.space, evidence.limits
     findings = []
-    for j in np.flatnonzero((space.signs > 0) & (np.abs(x) > SUSPICIOUS) & flat):
+    for j in np.flatnonzero((space.signs > 0) & np.isfinite(limits)):
+        end = float(limits[j] / space.scales[j])
         said = (
             f"{space.names[j]} has no finite coefficient: the trips never chose "
             f"{'with' if x[j] < 0 else 'without'} it where they could, and the larger its "
-            "coefficient the likelier they are. Its estimate is only as far as the search went."
+            f"coefficient the likelier they are. It is {'below' if x[j] < 0 else 'above'} "
+            f"{end:.4g}, and it sets no scale for the others."
         )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=space.names[j]))
+        about = {"feature": space.names[j], "number": end}
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, **about))
     return findings

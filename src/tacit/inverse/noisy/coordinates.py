@@ -162,8 +162,8 @@ def split(
         x: [D].
         spent: [D] expected discounted sums of the scaled, signed features.
         reaction: [D, D] derivative of `spent` in x.
-        forbidden: [D] bool, cost features without a finite weight, kept out of the sums that set
-            the units so that the other weights stay what they are.
+        forbidden: [D] bool, features without a finite weight, kept out of the sums that set the
+            units so that the other weights stay what they are.
     """
     parts = ratios(space, x, forbidden)
     numbers = parts.tops @ x / parts.sizes
@@ -180,7 +180,7 @@ def split(
             continue
         budgets.append(float(weights[block] @ expectations[block]))
         budget_rows[k] = expectations[block] @ rows[block] + weights[block] @ reactions[block]
-    norm = float(np.abs(x / space.scales)[space.blocks[0]].sum())
+    norm = float(parts.bottoms[0] @ x)
     return Split(
         weights[space.blocks[0]],
         tuple(weights[block] for block in space.blocks[1:]),
@@ -200,6 +200,8 @@ def ratios(space: Coordinates, x: np.ndarray, forbidden: np.ndarray | None = Non
     reward = space.blocks[0]
     norm = np.zeros(space.size)
     norm[reward] = np.where(x[reward] < 0, -1.0, 1.0) * inverse[reward]
+    if forbidden is not None and (x[reward] * ~forbidden[reward]).any():
+        norm *= ~forbidden
     wanted = float(norm @ x) > 0
     bottoms[reward] = norm
     for k, block in enumerate(space.blocks[1:]):

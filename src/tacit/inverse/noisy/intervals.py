@@ -160,7 +160,8 @@ def intervals(
             ends[size + count + k] = _budget_ends(around, gauge, fitted, space, k)
     shut = np.isfinite(limits)
     units = 1.0 / space.scales / gauge.ratios.sizes[:size]
-    ends[:size][shut] = np.stack([limits * units, np.full(size, np.inf)], axis=1)[shut]
+    far = np.where(limits < 0, -np.inf, np.inf)
+    ends[:size][shut] = np.sort(np.stack([limits * units, far], axis=1)[shut], axis=1)
     spread[:size] = np.where(fitted.free & ~shut, spread[:size], np.nan)
     return ends, spread
 

@@ -256,7 +256,7 @@ def constraint_findings(evidence: Evidence, verdict: Verdict) -> list[Finding]:
 def parameter_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
     """Costs without an upper limit, and what the demonstrations say nothing about."""
     names, limits, findings = steps.space.names, evidence.limits, []
-    for j in np.flatnonzero(np.isfinite(limits)):
+    for j in np.flatnonzero(np.isfinite(limits) & (steps.space.signs < 0)):
         said = f"{names[j]} has no upper limit: its cost was never incurred."
         if limits[j] > 0:
             said = (
