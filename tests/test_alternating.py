@@ -19,8 +19,8 @@ from tacit.forward.solution import Status, certify
 from tacit.forward.solve import solve
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import Kind
+from tacit.inverse.paper import first_weights, gradients, stride, yardsticks
 from tacit.inverse.paper.alternating import Alternating, Bound, Budget, Step, report
-from tacit.inverse.paper.projections import first_weights, gradients, stride, yardsticks
 from tacit.inverse.paper.rounds import favourites, history_of, history_row, rounds, with_favourites
 from tacit.inverse.recovery import Recovery, RecoveryStatus
 from tacit.model.mdp import MDP

@@ -19,7 +19,7 @@ import oracles
 import tacit
 from tacit.inverse.expectations import expectations
 from tacit.inverse.findings import Kind
-from tacit.inverse.optimal.cone import columns_of, cone, rows, values
+from tacit.inverse.optimal import columns_of, cone, rows, values
 from tacit.inverse.optimal.explanation import Explanation
 from tacit.inverse.optimal.points import trusted_counts
 from tacit.inverse.recover import choose
@@ -229,7 +229,7 @@ def test_eliminating_values_changes_no_answer(seed, monkeypatch):
     world = tacit.worlds.random(seed, states=15, constraints=seed % 2, tightness=None)
     _, shown = demonstrated(world, trajectories=2, steps=8)
     few = fitted(world, shown)
-    monkeypatch.setattr("tacit.inverse.optimal.cone.MANY", -1)
+    monkeypatch.setattr("tacit.inverse.optimal.MANY", -1)
     every = fitted(world, shown)
     for name in ("reward_intervals", "multiplier_intervals"):
         mine, theirs = (getattr(r.identification, name) for r in (few, every))

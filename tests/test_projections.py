@@ -9,7 +9,7 @@ from hypothesis import given
 
 from strategies import examples
 from tacit.errors import InvalidModel
-from tacit.inverse.paper.projections import project_simplex, project_simplex_halfspace
+from tacit.inverse.paper import project_simplex, project_simplex_halfspace
 
 # A projection is found to the last bits of its price; weights and means inherit a few of them.
 EXACT = 1e-12

@@ -11,8 +11,8 @@ from scipy.stats import chi2, kstest
 import tacit
 from kinds import told
 from tacit.inverse.findings import Kind
+from tacit.inverse.joint import Tie, link
 from tacit.inverse.joint.inference import Directions, agreement_p_value
-from tacit.inverse.joint.link import Tie, link
 from tacit.inverse.joint.stack import Stack
 from tacit.inverse.joint.tasks import SharedLikelihood, Task
 from tacit.inverse.noisy.convex import Convex

@@ -14,7 +14,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations
 from tacit.model.mdp import MDP
 from tacit.model.names import first_unavailable
-from tacit.model.objective import Features
+from tacit.model.objective import Features, is_sparse, sparse_moments
 from tacit.model.transitions import read_only
 
 
@@ -258,8 +258,7 @@ class Spread:
     @classmethod
     def of(cls, mdp: MDP, features: Features, demonstrations: Demonstrations) -> Spread:
         """The spread of the discounted feature sums, of all maps one after the other."""
-        maps = (features.reward, *features.costs)
-        size = sum(table.shape[-1] for table in maps)
+        maps, size = features.maps, sum(features.sizes)
         partial = demonstrations.partial
         if partial.all():
             return cls(0, np.zeros(size), np.zeros(size))
@@ -272,7 +271,10 @@ class Spread:
         tail = np.where(known, rest, 0.0)
         tail = np.where(mdp.ends[final], powers[whole.lengths], tail)  # paid once, on arrival
         index = whole.states.astype(np.int64) * mdp.actions + whole.actions
-        means, squares = np.empty(size), np.empty(size)
+        if any(is_sparse(table) for table in maps) and all(table.ndim == 2 for table in maps):
+            met = (whole.episode, weights, whole.states)
+            return cls(whole.episodes, *sparse_moments(maps, *met, (final, tail)))
+        means, squares, maps = np.empty(size), np.empty(size), (features.reward, *features.costs)
         # One column at a time: [N, D] would not fit for millions.
         columns = (table[..., j] for table in maps for j in range(table.shape[-1]))
         for d, column in enumerate(columns):
@@ -311,7 +313,7 @@ def known_rest(mdp: MDP, features: Features) -> np.ndarray:
     An end is none of them: there is nothing after it.
     """
     known = mdp.absorbing & ~mdp.ends
-    for table in (features.reward, *features.costs):
+    for table in features.maps:
         if table.ndim == 3:
             known = known & (np.ptp(table, axis=1) == 0).all(axis=1)
     return known

@@ -2,12 +2,14 @@
 
 Every step goes towards the minimum of the quadratic model within the bounds, is shortened until the
 loss falls enough, and looks as closely as the distance to the minimum deserves. The search ends
-where the projected gradient is within the tolerance (`distance`, `going`).
+where the projected gradient is within the tolerance (`distance`, `going`). With very many
+coordinates the step is found from products with the curvature alone (`bounded_step`).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -191,3 +193,124 @@ def newton_step(backend: Backend, dual: Dual, point: Point) -> Array:
     direction = backend.while_loop(going, leg, start).direction
     # Shorten the step as a whole: shortening coordinates would bend it away from descent.
     return direction / xp.maximum(1.0, xp.max(xp.abs(direction) / longest))
+
+
+class Matrix(Protocol):
+    """A symmetric matrix, not negative, that is known by its products with vectors."""
+
+    def __matmul__(self, vector: np.ndarray, /) -> np.ndarray:
+        """[D] the product with a vector [D]."""
+        ...
+
+
+# Products by which the largest eigenvalue of a matrix is found.
+STRETCH = 8
+
+
+def conjugate_gradients(
+    matrix: Matrix,
+    right: np.ndarray,
+    free: np.ndarray,
+    *,
+    share: float,
+    most: int,
+    rough: Callable[[np.ndarray], np.ndarray],
+) -> tuple[np.ndarray, int, float]:
+    """[D] x with matrix x = right on the free coordinates; products taken; residual left.
+
+    Args:
+        matrix: of the system.
+        right: [D].
+        free: [D] bool; the others stay 0.
+        share: of the right side, at which to stop.
+        most: products.
+        rough: an approximate inverse.
+    """
+    x, residual = np.zeros(len(right)), np.where(free, right, 0.0)
+    whole = float(np.linalg.norm(residual))
+    best, least = x, 1.0
+    if whole == 0.0:
+        return x, 0, 0.0
+    direction = np.where(free, rough(residual), 0.0)
+    square = float(residual @ direction)
+    for taken in range(1, most + 1):
+        image = np.where(free, matrix @ direction, 0.0)
+        bend = float(direction @ image)
+        if not bend > 1e-14 * float(direction @ direction):  # flat: nothing is known there
+            return best, taken, least
+        length = square / bend
+        x, residual = x + length * direction, residual - length * image
+        left = float(np.linalg.norm(residual)) / whole
+        if left < least:
+            best, least = x, left
+        if left <= share:
+            return best, taken, least
+        ahead = np.where(free, rough(residual), 0.0)
+        fresh = float(residual @ ahead)
+        direction, square = ahead + fresh / square * direction, fresh
+    return best, most, least
+
+
+def bounded_step(
+    matrix: Matrix,
+    gradient: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    *,
+    share: float,
+    most: int,
+) -> tuple[np.ndarray, int]:
+    """[D] the step d to the minimum of d . matrix d / 2 + gradient . d within bounds; products.
+
+    Conjugate gradients among the coordinates inside; where one meets its bound, a step of steepest
+    descent that is cut off there; and off the bounds again where the slope leads inside and weighs
+    more than what is left to gain (Dostal and Schoeberl, 2005).
+
+    Args:
+        matrix: of the quadratic model.
+        gradient: [D] at no step.
+        low: [D] at most 0.
+        high: [D] at least 0.
+        share: of the projected gradient, at which to stop.
+        most: products.
+    """
+    can, d, g = high > low, np.zeros(len(gradient)), gradient
+    fixed, products = 1.5 / max(_largest_eigenvalue(matrix, len(gradient)), 1e-300), STRETCH
+
+    def slopes() -> tuple[np.ndarray, np.ndarray]:
+        at_low, at_high = d <= low, d >= high
+        inward = np.where(at_low, np.minimum(g, 0.0), np.where(at_high, np.maximum(g, 0.0), 0.0))
+        return np.where(can & ~at_low & ~at_high, g, 0.0), np.where(can, inward, 0.0)
+
+    inside, inward = slopes()
+    aim, p = share * np.linalg.norm(inside + inward), inside
+    while np.linalg.norm(inside + inward) > aim and products < most:
+        room = np.where(inside > 0, d - low, d - high) / fixed
+        reduced = np.where(inside > 0, np.minimum(room, inside), np.maximum(room, inside))
+        leaving = bool(inward @ inward > reduced @ inside)
+        p = inward if leaving else p
+        image = matrix @ p
+        bend = float(p @ image)
+        room = np.where(p > 0, d - low, d - high) / np.where(p != 0, p, 1.0)
+        furthest = float(np.where(p != 0, room, np.inf).min())
+        length = float(g @ p) / bend if bend > 1e-14 * float(p @ p) else np.inf
+        step = min(length, furthest)
+        if not np.isfinite(step):  # flat, and no bound ahead
+            break
+        d, g, products = np.clip(d - step * p, low, high), g - step * image, products + 1
+        blocked = length > furthest
+        if blocked and not leaving:
+            d = np.clip(d - fixed * np.where(can, g, 0.0), low, high)
+            g, products = gradient + matrix @ d, products + 1
+        inside, inward = slopes()
+        p = inside if blocked or leaving else inside - float(inside @ image) / bend * p
+    return d, products
+
+
+def _largest_eigenvalue(matrix: Matrix, size: int) -> float:
+    """About the largest eigenvalue, by powers of the matrix."""
+    x, found = np.random.default_rng(0).normal(size=size), 0.0
+    for _ in range(STRETCH):
+        x = matrix @ (x / max(float(np.linalg.norm(x)), 1e-300))
+        found = float(np.linalg.norm(x))
+    return 1.2 * found

@@ -8,6 +8,7 @@ to one number a feature. "Blocks" are one array for the reward, then one per con
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +16,10 @@ from tacit.data.observed import Observed, check_observed, spread_of, tally_of
 from tacit.data.tally import Horizons, Tally, known_rest
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features
+from tacit.model.objective import Features, is_sparse
+
+if TYPE_CHECKING:
+    from tacit.model.objective import FeatureTable
 
 Blocks = tuple[np.ndarray, ...]
 
@@ -157,7 +161,7 @@ def expectations_from_start(
         return None
     known = known_rest(mdp, features)
     visits, missing = tally.visitation(known), tally.missing(known)
-    maps = (features.reward, *features.costs)
+    maps = features.maps
     spread = spread_of(mdp, features, demonstrations)
     means = pull_back(features, visits)
     ends = np.cumsum([len(part) for part in means])
@@ -165,7 +169,7 @@ def expectations_from_start(
     return Expectations(
         means=means,
         deviations=tuple(np.split(deviations, ends[:-1])),
-        truncation=tuple(_missed(missing, np.abs(_flat(table)).max(axis=0)) for table in maps),
+        truncation=tuple(_missed(missing, _largest(table)) for table in maps),
         spans=tuple(_spans(mdp, table) for table in maps),
         horizons=tally.horizons(known | mdp.ends),
         visitation=visits,
@@ -179,8 +183,8 @@ def pull_back(features: Features, visitation: np.ndarray) -> Blocks:
     """
     visits = visitation.sum(axis=1)
     return tuple(
-        visits @ table if table.ndim == 2 else np.tensordot(visitation, table, 2)
-        for table in (features.reward, *features.costs)
+        np.asarray(table.T @ visits) if table.ndim == 2 else np.tensordot(visitation, table, 2)
+        for table in features.maps
     )
 
 
@@ -239,7 +243,7 @@ def check_task(
         if not isinstance(given, expected):
             raise InvalidModel(f"{kind} must be a {expected.__name__}; got {type(given).__name__}")
     names = ["reward features", *(f"cost features {k}" for k in range(features.constraints))]
-    for name, table in zip(names, (features.reward, *features.costs), strict=True):
+    for name, table in zip(names, features.maps, strict=True):
         if table.shape[:-1] not in ((mdp.states,), (mdp.states, mdp.actions)):
             raise InvalidModel(
                 f"{name} must have shape [S, D] or [S, A, D] with S, A = "
@@ -254,8 +258,19 @@ def _missed(missing: float, largest: np.ndarray) -> np.ndarray:
     return np.where(largest > 0, missing, 0.0) * largest if np.isinf(missing) else missing * largest
 
 
-def _spans(mdp: MDP, table: np.ndarray) -> np.ndarray:
+def _largest(table: FeatureTable) -> np.ndarray:
+    """[D] the largest absolute value of each feature."""
+    if is_sparse(table):
+        return abs(table).max(axis=0).toarray()
+    return np.abs(_flat(table)).max(axis=0)
+
+
+def _spans(mdp: MDP, table: FeatureTable) -> np.ndarray:
     """[D] largest minus smallest value of each feature; 0, after an end, is one of them."""
+    if is_sparse(table):
+        high, low = (edge.toarray() for edge in (table.max(axis=0), table.min(axis=0)))
+        after = mdp.ends.any()
+        return np.maximum(high, 0.0) - np.minimum(low, 0.0) if after else high - low
     if not mdp.restricted:
         return np.ptp(_flat(table), axis=0)
     rows = table if table.ndim == 2 else table[mdp.choices]

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tacit.inverse.findings import Finding
     from tacit.inverse.recovery import Recovery
 
+# Coefficients up to which matrices over them are kept, even empty ones.
+KEPT = 500
 # (reward_direction, cost_directions) -> the ends of an interval.
 Answer = Callable[[npt.ArrayLike, Iterable[npt.ArrayLike]], tuple[float, float]]
 
@@ -238,6 +240,46 @@ def unidentified(
     )
 
 
+def tabled(
+    blocks: Sequence[slice],
+    ends: np.ndarray,
+    spread: np.ndarray,
+    *,
+    active: npt.ArrayLike,
+    findings: Iterable[Finding],
+    p_values: npt.ArrayLike,
+    answer: Answer | None,
+) -> Identification:
+    """The `Identification` of intervals and standard errors that lie one after the other.
+
+    Args:
+        blocks: of the weights: of the reward, then of each constraint.
+        ends: [D + K + K, 2] of weights, multipliers and budgets.
+        spread: [D + K + K] likewise.
+        active: [K] bool.
+        findings: what was and was not found.
+        p_values: [K].
+        answer: to linear questions.
+    """
+    size, constraints = blocks[-1].stop, len(blocks) - 1
+    prices = slice(size, size + constraints)
+    budgets = slice(prices.stop, prices.stop + constraints)
+    return Identification(
+        reward_intervals=ends[blocks[0]],
+        cost_intervals=[ends[block] for block in blocks[1:]],
+        multiplier_intervals=ends[prices],
+        budget_intervals=ends[budgets],
+        reward_standard_errors=spread[blocks[0]],
+        cost_standard_errors=[spread[block] for block in blocks[1:]],
+        multiplier_standard_errors=spread[prices],
+        budget_standard_errors=spread[budgets],
+        active=np.asarray(active, bool),
+        findings=tuple(findings),
+        answer=answer,
+        p_values=p_values,
+    )
+
+
 def unmeasured(
     names: Iterable[str], estimates: npt.ArrayLike, *, lower: npt.ArrayLike, absence: str
 ) -> Parameters:
@@ -251,16 +293,17 @@ def unmeasured(
     """
     points = np.array(estimates, float)
     size = len(points)
-    nothing = np.full((size, size), np.nan)
+    wide = size if size <= KEPT else 0
+    nothing = np.full((wide, wide), np.nan)
     return Parameters(
         names=tuple(names),
         estimates=points,
-        jacobian=np.eye(size),
+        jacobian=np.eye(size) if wide else np.zeros((size, 0)),
         information=nothing,
         outer=nothing,
         scatter=nothing,
-        gradient=np.full(size, np.nan),
-        free=np.ones(size, bool),
+        gradient=np.full(wide, np.nan),
+        free=np.ones(wide, bool),
         lower=np.broadcast_to(np.asarray(lower, float), points.shape),
         limits=np.full(size, np.nan),
         absence=absence,

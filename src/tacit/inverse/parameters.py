@@ -114,8 +114,8 @@ class Parameters:
     def degrees(self) -> int:
         """How many directions of the fitted numbers move a coefficient off its bound, and show."""
         moving = np.asarray(self.jacobian[~self._bound].any(axis=0))
-        if np.isnan(self.information).any():
-            return int(moving.sum())
+        if not moving.size or np.isnan(self.information).any():
+            return int(moving.sum() if moving.size else (~self._bound).sum())
         return int(moving.sum()) - len(inverse_information(self.information, moving)[1])
 
     @property
@@ -150,7 +150,7 @@ class Parameters:
         """[P]; infinite where the demonstrations say nothing, NaN on a bound or without limit."""
         spread, blind = self._fitted_covariance(self.free)
         variance = np.einsum("ij,jk,ik->i", self.jacobian, spread, self.jacobian)
-        found = np.sqrt(np.maximum(variance, 0.0))
+        found = np.sqrt(np.maximum(variance, 0.0)) + (0.0 if self.free.size else np.nan)
         size = np.abs(self.jacobian).max(axis=1, initial=0.0)
         moved = np.abs(self.jacobian @ blind.T).max(axis=1, initial=0.0)
         found[(moved > MOVED * size) & ~np.isnan(found)] = np.inf

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,10 +14,17 @@ from tacit.model.ends import alike_at_ends
 from tacit.model.transitions import numbers, read_only
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from tacit.model.mdp import MDP
+
+    # A feature map [S, D] or [S, A, D]; only [S, D] may be sparse.
+    FeatureTable: TypeAlias = np.ndarray | csr_array
 
 # Of features in size. Beyond, sums of squares overflow, or their inverses do.
 LARGEST = 1e100
+# Most entries of a sparse map that is written out for those who read single ones: 1 GiB.
+WRITTEN_OUT = 2**27
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +127,9 @@ class Objective:
 class Features:
     """The vocabulary of an explanation: what a reward and each cost may be made of.
 
+    A scipy.sparse map [S, D] is kept as it is (`maps`), and written out only for those who ask for
+    `reward` or `costs`.
+
     Attributes:
         reward: [S, D] or [S, A, D] features of the reward.
         costs: one [S, D_k] or [S, A, D_k] feature map per constraint.
@@ -128,7 +138,7 @@ class Features:
     """
 
     reward: np.ndarray
-    costs: tuple[np.ndarray, ...] = ()
+    costs: tuple[np.ndarray, ...] = field(default_factory=tuple)
     reward_names: tuple[str, ...] = None  # pyright: ignore[reportAssignmentType]
     cost_names: tuple[tuple[str, ...], ...] = None  # pyright: ignore[reportAssignmentType]
 
@@ -136,8 +146,8 @@ class Features:
 
         def __init__(
             self,
-            reward: ArrayLike,
-            costs: Sequence[ArrayLike] | None = (),
+            reward: ArrayLike | FeatureTable,
+            costs: Sequence[ArrayLike | FeatureTable] | None = (),
             reward_names: Iterable[str] | None = None,
             cost_names: Sequence[Iterable[str] | None] | None = None,
         ) -> None: ...
@@ -177,24 +187,56 @@ class Features:
             _names(given_names[k], table.shape[-1], "cost feature" if only else f"cost {k} feature")
             for k, table in enumerate(costs)
         )
-        object.__setattr__(self, "reward", read_only(reward))
-        object.__setattr__(self, "costs", tuple(read_only(table) for table in costs))
+        maps = tuple(t if is_sparse(t) else read_only(t) for t in (reward, *costs))
+        for name in ("reward", "costs"):
+            self.__dict__.pop(name, None)  # found again, written out, by whoever asks
+        if not any(is_sparse(table) for table in maps):
+            self.__dict__.update(reward=maps[0], costs=maps[1:])
+        object.__setattr__(self, "_maps", maps)
         object.__setattr__(self, "reward_names", names)
         object.__setattr__(self, "cost_names", cost_names)
+
+    def __getattr__(self, name: str) -> object:
+        """`reward` and `costs` of sparse maps, written out now and kept."""
+        if name not in ("reward", "costs") or "_maps" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        maps = self.maps
+        size = sum(int(np.prod(table.shape)) for table in maps if is_sparse(table))
+        if size > WRITTEN_OUT:
+            raise InvalidModel(
+                f"sparse features are written out here, entry by entry, which must not take more "
+                f"than {WRITTEN_OUT} numbers; got {size}: use fewer features, or Likelihood, which "
+                "keeps them sparse"
+            )
+        dense = tuple(read_only(t.toarray()) if is_sparse(t) else t for t in maps)
+        self.__dict__.update(reward=dense[0], costs=dense[1:])
+        return self.__dict__[name]
+
+    def __repr__(self) -> str:
+        shapes = [list(table.shape) for table in self.maps]
+        return f"Features(reward={shapes[0]}, costs={shapes[1:]})"
+
+    @property
+    def maps(self) -> tuple[FeatureTable, ...]:
+        """The feature maps as they are stored, sparse or not: the reward's, then one a cost."""
+        return self.__dict__["_maps"]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many features the reward has, then each constraint."""
+        return tuple(table.shape[-1] for table in self.maps)
 
     @property
     def constraints(self) -> int:
         """K, the number of constraints."""
-        return len(self.costs)
+        return len(self.maps) - 1
 
     def check(self, mdp: MDP) -> None:
         """`InvalidModel` if a feature differs between the actions of a state that ends episodes."""
-        for name, table in (("reward features", self.reward), *self._cost_maps()):
+        for k, table in enumerate(self.maps):
             if table.ndim == 3 and mdp.restricted:
+                name = f"cost features {k - 1}" if k else "reward features"
                 alike_at_ends(mdp, np.moveaxis(table, 2, 0), name)
-
-    def _cost_maps(self) -> list[tuple[str, np.ndarray]]:
-        return [(f"cost features {k}", table) for k, table in enumerate(self.costs)]
 
     def objective(
         self,
@@ -221,14 +263,13 @@ class Features:
             )
         for name, table, w in zip(
             ["reward_weights", *(f"cost_weights[{k}]" for k in range(self.constraints))],
-            [self.reward, *self.costs],
+            self.maps,
             weights,
             strict=True,
         ):
             if w.shape != table.shape[-1:]:
                 raise InvalidModel(f"{name} must have shape {table.shape[-1:]}; got {w.shape}")
-        reward = self.reward @ weights[0]
-        tables = [table @ w for table, w in zip(self.costs, weights[1:], strict=True)]
+        reward, *tables = (table @ w for table, w in zip(self.maps, weights, strict=True))
         if any(t.ndim == 2 for t in tables):  # mixed state and state-action costs share one axis
             width = max(t.shape[1] for t in tables if t.ndim == 2)
             tables = [t if t.ndim == 2 else np.repeat(t[:, None], width, axis=1) for t in tables]
@@ -253,10 +294,67 @@ def _finite(array: ArrayLike, name: str, axes: str, dimensions: Sequence[int]) -
     return table
 
 
-def _sized(array: ArrayLike, name: str) -> np.ndarray:
+def is_sparse(table: object) -> bool:
+    """Whether a feature map is a scipy.sparse one."""
+    return hasattr(table, "tocsr")
+
+
+def sparse_moments(
+    maps: Sequence[FeatureTable],
+    groups: np.ndarray,
+    weights: np.ndarray,
+    states: np.ndarray,
+    last: tuple[np.ndarray, np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """([D], [D]) means over groups of sums of state features, and squared distances from them.
+
+    Args:
+        maps: [S, D_k] each.
+        groups: [N] the group of each visit, 0 to G - 1.
+        weights: [N] of each visit.
+        states: [N] where it was.
+        last: ([G], [G]) one more state of each group, and its weight.
+    """
+    from scipy.sparse import csr_array, hstack
+
+    number = len(last[0])
+    shape, places = (number, maps[0].shape[0]), (np.arange(number), last[0])
+    visits = csr_array((weights, (groups, states)), shape=shape)
+    visits = visits + csr_array((last[1], places), shape=shape)
+    sums = csr_array(hstack([csr_array(visits @ csr_array(table)) for table in maps]))
+    means = np.asarray(sums.sum(axis=0)).ravel() / number
+    squares = np.asarray((sums * sums).sum(axis=0)).ravel() - number * means**2
+    return means, np.maximum(squares, 0.0)
+
+
+def _kept_sparse(given: csr_array, name: str) -> csr_array:
+    """A sparse map as CSR in 64 bits, of its own and no longer writable."""
+    from scipy.sparse import csr_array
+
+    if len(given.shape) != 2 or 0 in given.shape or given.dtype.kind not in "biuf":
+        raise InvalidModel(
+            f"{name} that are sparse must be a non-empty matrix of real numbers [S, D]; "
+            f"got {given.dtype} {given.shape}"
+        )
+    table = csr_array(given, dtype=np.float64, copy=True)
+    table.sum_duplicates()
+    bad = np.flatnonzero(~np.isfinite(table.data))
+    if len(bad):
+        where = (int(table.tocoo().coords[0][bad[0]]), int(table.indices[bad[0]]))
+        raise InvalidModel(f"{name} must be finite; entry {where} is {table.data[bad[0]]}")
+    for part in (table.data, table.indices, table.indptr):
+        part.setflags(write=False)
+    return table
+
+
+def _sized(array: ArrayLike | FeatureTable, name: str) -> FeatureTable:
     """A feature map of which squares and their inverses are numbers, too."""
-    table = _finite(array, name, "[S, D] or [S, A, D]", (2, 3))
-    sizes = np.abs(table).max(axis=tuple(range(table.ndim - 1)))
+    if is_sparse(array):
+        table = _kept_sparse(array, name)  # pyright: ignore[reportArgumentType]
+        sizes = abs(table).max(axis=0).toarray()
+    else:
+        table = _finite(array, name, "[S, D] or [S, A, D]", (2, 3))
+        sizes = np.abs(table).max(axis=tuple(range(table.ndim - 1)))
     bad = (sizes > LARGEST) | ((sizes > 0) & (sizes < 1.0 / LARGEST))
     if bad.any():
         j = int(np.argmax(bad))

@@ -14,7 +14,7 @@ import numpy as np
 
 from tacit.engine.backends import backend_of
 from tacit.engine.smooth_dual import Dual, Point, point_at
-from tacit.inverse.joint.link import Link
+from tacit.inverse.joint import Link
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Steps

@@ -16,8 +16,8 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.engine.smooth_dual import Point
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inverse.expectations import check_task
+from tacit.inverse.joint import Link, Tie, link
 from tacit.inverse.joint.inference import Directions, agreement_p_value, directions
-from tacit.inverse.joint.link import Link, Tie, link
 from tacit.inverse.joint.recovery import JointRecovery, report
 from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.noisy.activity import DRAWS, activity_p_value

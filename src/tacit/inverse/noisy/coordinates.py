@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tacit.errors import InvalidModel
 from tacit.inverse.parameters import TWO_SIDED
+from tacit.model.features import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -148,7 +149,7 @@ class Split:
 
 
 def split(
-    space: Coordinates,
+    space: Coordinates | Design,
     x: np.ndarray,
     spent: np.ndarray,
     reaction: np.ndarray,
@@ -192,7 +193,37 @@ def split(
     )
 
 
-def ratios(space: Coordinates, x: np.ndarray, forbidden: np.ndarray | None = None) -> Ratios:
+def points(space: Design, x: np.ndarray, spent: np.ndarray) -> Split:
+    """The parameters x [D] in the gauge, without derivatives: for more than fit a matrix [D, D].
+
+    `spent` [D] as in `split`.
+    """
+    theta, reward = x / space.scales, space.blocks[0]
+    norm = float(np.abs(theta[reward]).sum())
+    temperature = 1.0 / norm if norm > 0 else 1.0
+    weights, prices, budgets = [], [], []
+    for block in space.blocks[1:]:
+        total = float(theta[block].sum())
+        own = theta[block] / total if total > 0 else np.full(block.stop - block.start, np.nan)
+        weights.append(own)
+        prices.append(temperature * total)
+        spending = float(own @ (-spent * space.scales)[block])
+        budgets.append(spending if total > 0 else np.inf)
+    empty = np.zeros((0, len(x)))
+    return Split(
+        temperature * theta[reward] if norm > 0 else np.full(len(theta[reward]), np.nan),
+        tuple(weights),
+        np.array(prices),
+        np.array(budgets),
+        temperature,
+        empty,
+        Ratios(empty, empty, np.zeros(0), np.zeros(0)),
+    )
+
+
+def ratios(
+    space: Coordinates | Design, x: np.ndarray, forbidden: np.ndarray | None = None
+) -> Ratios:
     """The `Ratios` at the parameters `x` [D]; the signs of a free reward are taken from there."""
     inverse = 1.0 / space.scales
     tops = np.concatenate([np.diag(inverse), np.zeros((space.constraints, space.size))])
@@ -261,7 +292,7 @@ class DeltaMethod:
     @classmethod
     def of(
         cls,
-        space: Coordinates,
+        space: Coordinates | Design,
         x: np.ndarray,
         gauge: Split,
         covariance: np.ndarray,
@@ -310,8 +341,12 @@ class DeltaMethod:
         moved = np.abs(self.blind @ slope).max(initial=0.0)
         if moved > 1e-5 * np.abs(slope).max(initial=1e-300):
             return -np.inf, np.inf
-        margin = float(self.quantile) * float(np.sqrt(max(slope @ self.covariance @ slope, 0.0)))
+        margin = float(self.quantile) * float(np.sqrt(max(self.variance(slope), 0.0)))
         return float(scaled) - margin, float(scaled) + margin
+
+    def variance(self, slope: np.ndarray) -> float:
+        """Of slope [D] . parameters."""
+        return float(slope @ self.covariance @ slope)
 
     def _single(self, direction: np.ndarray) -> tuple[float, float] | None:
         """The ends from the table, where the direction [D] is a multiple of one of its numbers."""

@@ -25,6 +25,7 @@ from tacit.inverse.findings import (
 from tacit.inverse.goodness import Goodness, action_log_likelihoods, untested
 from tacit.inverse.identification import Ends, unmeasured
 from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
+from tacit.inverse.noisy.adjoint import many_features
 from tacit.inverse.noisy.boltzmann import Fit, expert_solution, refit
 from tacit.inverse.noisy.coordinates import DeltaMethod, coordinates
 from tacit.inverse.noisy.evidence import (
@@ -44,6 +45,7 @@ from tacit.inverse.noisy.inference import (
 )
 from tacit.inverse.noisy.intervals import Numbers, intervals
 from tacit.inverse.noisy.lapses import maximise_with_lapses
+from tacit.inverse.noisy.penalised import maximise_many
 from tacit.inverse.noisy.steps import Steps, choices
 from tacit.inverse.parameters import Parameters, coefficient_names
 from tacit.inverse.recovery import (
@@ -54,6 +56,7 @@ from tacit.inverse.recovery import (
     delivered,
     status_of,
 )
+from tacit.model.features import Ridge, Smooth
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -284,6 +287,7 @@ class Likelihood:
         lapses: let a share of the steps be random: True to estimate it, or the share itself.
         dynamics_draws: of estimated dynamics, which errors, intervals and tests then count; 0 takes
             the dynamics for known.
+        prior: `tacit.features.Ridge` or `Smooth`, where features are very many; None for none.
     """
 
     free_reward: bool = False
@@ -293,6 +297,7 @@ class Likelihood:
     seed: int = 0
     lapses: bool | float = field(default=False, repr=False, kw_only=True)
     dynamics_draws: int = field(default=20, repr=False, kw_only=True)
+    prior: Ridge | Smooth | None = field(default=None, repr=False, kw_only=True)
 
     def check(self) -> None:
         """Raises `InvalidModel` unless the options make sense."""
@@ -310,11 +315,10 @@ class Likelihood:
             )
 
     def check_no_lapses(self, what: str) -> None:
-        """Raises `InvalidModel` where lapses were asked for and `what` does not know them."""
-        if self.lapses is not False:
-            raise InvalidModel(
-                f"{what} does not allow for lapses: leave lapses out; got lapses={self.lapses}"
-            )
+        """Raises `InvalidModel` where lapses or a prior were asked for and `what` knows none."""
+        for name, none in (("lapses", False), ("prior", None)):
+            if (given := getattr(self, name)) is not none:
+                raise InvalidModel(f"{what} must be without {name}: leave it out; got {given!r}")
 
     def fit(
         self,
@@ -327,7 +331,8 @@ class Likelihood:
         """The recovery under which the observed actions are most likely."""
         self.check()
         check_task(mdp, features, demonstrations)
-        return delivered(maximise(self, mdp, features, demonstrations), throw)
+        chosen = maximise_many if self.prior is not None or many_features(features) else maximise
+        return delivered(chosen(self, mdp, features, demonstrations), throw)
 
 
 def maximise(
@@ -377,13 +382,5 @@ def maximise(
         scatter=scatter_of if robust or doubt is not None else None,
         robust=robust,
     )
-    return report(
-        options,
-        features,
-        demonstrations,
-        steps,
-        wide=wide,
-        kept=kept,
-        verdict=verdict,
-        goodness=goodness,
-    )
+    asked = (options, features, demonstrations, steps)
+    return report(*asked, wide=wide, kept=kept, verdict=verdict, goodness=goodness)

@@ -22,7 +22,7 @@ from tacit.inverse.expectations import Spending, check_task, expectations_from_s
 from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings, listed
 from tacit.inverse.goodness import STEPS, Goodness, Part, Worst
 from tacit.inverse.identification import unidentified
-from tacit.inverse.optimal.cone import Columns, columns_of, cone, shortfall
+from tacit.inverse.optimal import Columns, columns_of, cone, shortfall
 from tacit.inverse.optimal.gauge import (
     Answers,
     Evidence,

@@ -21,7 +21,7 @@ from tacit.forward.pricing import best_column
 from tacit.forward.solution import costs_of
 from tacit.inverse.expectations import Expectations
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.optimal.cone import Columns, Cone, cone
+from tacit.inverse.optimal import Columns, Cone, cone
 from tacit.inverse.optimal.program import least
 from tacit.inverse.optimal.questions import NOTHING, Questions
 from tacit.model.ends import led_to_an_end, outside_policy

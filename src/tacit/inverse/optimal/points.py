@@ -15,7 +15,7 @@ import numpy as np
 from tacit.forward.policies import Unbounded, visitation
 from tacit.forward.pricing import Column, best_column
 from tacit.inverse.findings import Finding, Kind, listed
-from tacit.inverse.optimal.cone import (
+from tacit.inverse.optimal import (
     Columns,
     Cone,
     Matrix,

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tacit.engine.progress import pursue
 from tacit.errors import InvalidModel
 from tacit.inverse.identification import Ends
-from tacit.inverse.optimal.cone import Columns, Cone
+from tacit.inverse.optimal import Columns, Cone
 from tacit.inverse.optimal.program import Program
 from tacit.model.transitions import numbers
 

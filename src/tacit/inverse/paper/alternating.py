@@ -20,7 +20,7 @@ from tacit.forward.solve import Solver
 from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
 from tacit.inverse.identification import unidentified
-from tacit.inverse.paper.projections import price_scale, visits_of, within_bands, yardsticks
+from tacit.inverse.paper import price_scale, visits_of, within_bands, yardsticks
 from tacit.inverse.paper.rounds import (
     Round,
     Row,

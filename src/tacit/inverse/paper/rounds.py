@@ -11,7 +11,7 @@ import numpy as np
 from tacit.engine.progress import pursue
 from tacit.forward.solution import Certificate, Infeasibility, Mixture, Solution, Status
 from tacit.inverse.expectations import Blocks, Expectations, pull_back
-from tacit.inverse.paper.projections import (
+from tacit.inverse.paper import (
     Yardsticks,
     budgets_of,
     first_weights,

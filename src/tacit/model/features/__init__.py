@@ -2,14 +2,17 @@
 
 Every builder gives a `Map`; `+` puts maps side by side, and `combine` makes the `Features` that
 estimators take. `columns` reads them from a table with one row a state: a CSV or Parquet file, or
-columns in memory.
+columns in memory. `Ridge` and `Smooth` are priors on the weights of features, where these are many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +32,15 @@ from tacit.model.features.maps import (
     product,
     scaled,
 )
+from tacit.model.mdp import MDP
 from tacit.model.names import Layout, state_names
+from tacit.model.objective import Features, is_sparse
+from tacit.model.transitions import numbers
 
 __all__ = [
     "Map",
+    "Ridge",
+    "Smooth",
     "action_one_hot",
     "bumps",
     "columns",
@@ -43,6 +51,11 @@ __all__ = [
     "product",
     "scaled",
 ]
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from tacit.model.objective import FeatureTable
 
 Frame = Any  # of pandas or Polars: columns by name
 
@@ -170,3 +183,208 @@ def _states(table: Table, column: Column, count: int, layout: Layout) -> np.ndar
 def _whole(text: str) -> int:
     """The number of a state, or -1 where the text spells none."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """A prior on weights that pulls each of them towards 0: strength / 2 times their squares.
+
+    Weights of features scaled to range one, in units of the demonstrator's noise.
+
+    Attributes:
+        strength: 1 / variance of a weight before anything is seen; None chooses it by trajectories
+            that are held out.
+    """
+
+    strength: float | None = None
+
+    def __post_init__(self) -> None:
+        check_strength(self.strength)
+
+    def __str__(self) -> str:
+        return "ridge"
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """A prior by which neighbouring states are worth alike.
+
+    Strength / 2 times the squared differences of the reward, and of each cost, between neighbours,
+    in units of the demonstrator's noise; what actions pay is averaged.
+
+    Attributes:
+        strength: 1 / variance of such a difference before anything is seen; None chooses it by
+            trajectories that are held out.
+        over: pairs of neighbours [E, 2]; the `Layout` of a grid, for its cells side by side; or
+            None, for all states between which a single step can lead.
+    """
+
+    strength: float | None = None
+    over: Layout | npt.ArrayLike | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        check_strength(self.strength)
+        if self.over is not None and not isinstance(self.over, Layout):
+            pairs = numbers(self.over, "neighbours", None)
+            if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+                raise InvalidModel(
+                    f"neighbours must be pairs of states [E, 2]; got {pairs.dtype} {pairs.shape}"
+                )
+            object.__setattr__(self, "over", pairs)
+
+    def __str__(self) -> str:
+        return "smooth"
+
+    def roughness(self, mdp: MDP) -> csr_array:
+        """[S, S] the graph Laplacian of the neighbours: u . L u = sum of squared differences."""
+        from scipy.sparse import csr_array, diags_array
+
+        size = mdp.states
+        one, other = self._pairs(mdp)
+        for state in (*one[(one < 0) | (one >= size)], *other[(other < 0) | (other >= size)]):
+            raise InvalidModel(f"neighbours must be states in 0..{size - 1}; got {state}")
+        low, high = np.minimum(one, other), np.maximum(one, other)
+        pairs = np.unique(low[low < high].astype(np.int64) * size + high[low < high])
+        low, high = np.divmod(pairs, size)
+        joined = csr_array((np.ones(len(low)), (low, high)), shape=(size, size))
+        joined = joined + joined.T
+        return csr_array(diags_array(np.asarray(joined.sum(axis=1)).ravel()) - joined)
+
+    def _pairs(self, mdp: MDP) -> tuple[np.ndarray, np.ndarray]:
+        if self.over is None:
+            s, a, b = np.nonzero(mdp.transitions.probabilities > 0)
+            return s, mdp.transitions.states[s, a, b]
+        if not isinstance(self.over, Layout):
+            return tuple(np.asarray(self.over).T)
+        if not self.over.is_grid:
+            raise InvalidModel("this layout is no grid: give the pairs of neighbours [E, 2]")
+        cells = np.arange(self.over.rows * self.over.columns).reshape(self.over.rows, -1)
+        beside = (cells[:, :-1].ravel(), cells[:, 1:].ravel())
+        below = (cells[:-1].ravel(), cells[1:].ravel())
+        return np.append(beside[0], below[0]), np.append(beside[1], below[1])
+
+
+def check_strength(strength: float | None) -> None:
+    """Raises `InvalidModel` unless the strength is a positive number or None."""
+    number = isinstance(strength, int | float | np.number) and not isinstance(strength, bool)
+    if strength is not None and not (number and 0.0 < strength < np.inf):
+        raise InvalidModel(
+            "a prior's strength on weights must be a positive number, or None to choose it by "
+            f"trajectories held out; got {strength!r:.60}"
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Design:
+    """The scaled, signed features of a task as a map from parameters to tables, and its transpose.
+
+    Attributes:
+        parts: one matrix a block, [S, D_k] of states or [S * A, D_k] of pairs, sparse or not.
+        shape: (S, A).
+        signs: [D] 1 for reward, -1 for cost features.
+        scales: [D] what the features were divided by.
+        blocks: one slice of the coordinates for the reward, then one per constraint.
+        names: [D] what to call each coordinate.
+    """
+
+    parts: tuple[FeatureTable, ...]
+    shape: tuple[int, int]
+    signs: np.ndarray
+    scales: np.ndarray
+    blocks: tuple[slice, ...]
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, mdp: MDP, features: Features) -> Design:
+        """The `Design` of these features on this model, each scaled to a range of one."""
+        from scipy.sparse import diags_array
+
+        parts, signs, scales = [], [], []
+        for k, table in enumerate(features.maps):
+            matrix = table if table.ndim == 2 else table.reshape(-1, table.shape[-1])
+            there = mdp.choices.any(axis=1) if table.ndim == 2 else mdp.choices.ravel()
+            if mdp.restricted and table.ndim == 3:
+                kept = there | np.repeat(mdp.ends, mdp.actions)
+                matrix = np.where(kept[:, None], matrix, 0.0)
+            inside = matrix[there] if mdp.restricted else matrix
+            high, low = _edges(inside)
+            if mdp.ends.any():  # 0 comes after an end
+                high, low = np.maximum(high, 0.0), np.minimum(low, 0.0)
+            largest = np.maximum(np.abs(high), np.abs(low))
+            varies = high - low > 1e-12 * largest
+            scale = np.where(varies, high - low, np.where(largest > 0, largest, 1.0))
+            sign = 1.0 if k == 0 else -1.0
+            factors = np.where(varies, sign / scale, 0.0)
+            sparse = is_sparse(matrix)
+            parts.append((matrix @ diags_array(factors)).tocsr() if sparse else matrix * factors)
+            signs.append(np.full(len(scale), sign))
+            scales.append(scale)
+        edges = np.concatenate([[0], np.cumsum(features.sizes)])
+        return cls(
+            parts=tuple(parts),
+            shape=(mdp.states, mdp.actions),
+            signs=np.concatenate(signs),
+            scales=np.concatenate(scales),
+            blocks=tuple(slice(a, b) for a, b in pairwise(edges.tolist())),
+            names=(*features.reward_names, *(n for group in features.cost_names for n in group)),
+        )
+
+    @property
+    def size(self) -> int:
+        """D, reward and cost features together."""
+        return len(self.scales)
+
+    @property
+    def constraints(self) -> int:
+        """K, the number of constraints."""
+        return len(self.blocks) - 1
+
+    def table(self, x: np.ndarray) -> np.ndarray:
+        """[S, A] the features times parameters [D]."""
+        total = np.zeros(self.shape)
+        for part, block in zip(self.parts, self.blocks, strict=True):
+            made = np.asarray(part @ x[block])
+            total += made[:, None] if len(made) == self.shape[0] else made.reshape(self.shape)
+        return total
+
+    def pull_back(self, table: np.ndarray) -> np.ndarray:
+        """[D] sums of the features over a table [S, A]."""
+        visits = table.sum(axis=1)
+        of_states = [part.shape[0] == self.shape[0] for part in self.parts]
+        return np.concatenate(
+            [
+                np.asarray(part.T @ (visits if plain else table.ravel()))
+                for part, plain in zip(self.parts, of_states, strict=True)
+            ]
+        )
+
+    @property
+    def empty(self) -> np.ndarray:
+        """[D] bool, the features that are the same everywhere and so influence nothing."""
+        edges = [_edges(part) for part in self.parts]
+        return np.concatenate([(high == 0.0) & (low == 0.0) for high, low in edges])
+
+    @cached_property
+    def constant(self) -> np.ndarray | None:
+        """[D] parameters of the reward that pay 1 in every state and action; None without any."""
+        from scipy.sparse.linalg import lsqr
+
+        part = self.parts[0]
+        found = lsqr(part, np.ones(part.shape[0]), atol=1e-12, btol=1e-12, iter_lim=200)[0]
+        missed = float(np.abs(np.asarray(part @ found) - 1.0).max())
+        rest = np.zeros(self.size - len(found))
+        return np.concatenate([found, rest]) if missed < 1e-9 else None
+
+    def lower(self, *, free_reward: bool) -> np.ndarray:
+        """[D] smallest values allowed: 0, or none for a reward of free sign."""
+        bounds = np.zeros(self.size)
+        if free_reward:
+            bounds[self.blocks[0]] = -np.inf
+        return bounds
+
+
+def _edges(matrix: FeatureTable) -> tuple[np.ndarray, np.ndarray]:
+    """([D], [D]) the largest and the smallest entry of each column."""
+    if is_sparse(matrix):
+        return matrix.max(axis=0).toarray(), matrix.min(axis=0).toarray()
+    return matrix.max(axis=0), matrix.min(axis=0)

@@ -1,0 +1,386 @@
+"""Recoveries with very many features, or with a prior on their weights.
+
+The prior is a penalty: its strength is given, or chosen by the likelihood of trajectories that are
+held out. Error bars are those of the posterior law, Gaussian around the estimate: of every weight
+where the curvature [D, D] can be written out, else of the directions that are asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from tacit.data.demonstrations import Demonstrations
+from tacit.data.observed import Observed, tally_of
+from tacit.errors import InvalidModel
+from tacit.forward.policies import visitation
+from tacit.inverse.expectations import expectations_from_start, pull_back
+from tacit.inverse.findings import (
+    Finding,
+    Kind,
+    chance,
+    data_findings,
+    guarantee_findings,
+    listed,
+)
+from tacit.inverse.goodness import action_log_likelihoods, random_loss, untested
+from tacit.inverse.identification import tabled
+from tacit.inverse.noisy.adjoint import Loss, Place, begin, curvature, descend
+from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_solution
+from tacit.inverse.noisy.coordinates import points
+from tacit.inverse.noisy.posterior import Ended, Posterior, coefficients, minimised
+from tacit.inverse.noisy.steps import prune
+from tacit.inverse.recovery import (
+    History,
+    Recovery,
+    RecoveryCertificate,
+    status_of,
+)
+from tacit.model.ends import outside_policy, uniform_policy
+from tacit.model.features import Design, Ridge, Smooth
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from tacit.inverse.noisy.likelihood import Likelihood
+
+# Strengths that are tried, the strongest first; after so many worse ones no weaker is tried.
+STRENGTHS = 10.0 ** np.arange(3.0, -3.25, -0.5)
+WORSE = 3
+# Parts that the trajectories are divided into; each is held out once.
+FOLDS = 4
+# Projected gradient to reach, steps to take, where only a prediction is wanted.
+ROUGHLY, BRIEFLY = 1e-6, 60
+# Features that one sentence lists.
+NAMED = 6
+
+
+class Choice(NamedTuple):
+    """How the strength of a prior was chosen."""
+
+    strength: float  # NaN without a prior
+    tried: np.ndarray  # [n] strengths; empty where it was given
+    held_out: np.ndarray  # [n] mean log-likelihood of a step held out
+    random: float  # the same of random actions
+
+
+def penalty_of(prior: Ridge | Smooth, mdp: MDP, design: Design) -> csr_array:
+    """[D, D] the penalty of a prior of strength one."""
+    from scipy.sparse import block_diag, csr_array, eye_array
+
+    if isinstance(prior, Ridge):
+        return csr_array(eye_array(design.size))
+    rough, blocks = prior.roughness(mdp), []
+    for part in design.parts:
+        by_state = part
+        if part.shape[0] != mdp.states:  # pairs: what the actions of a state pay on average
+            by_pair = part.reshape(*design.shape, -1) * uniform_policy(mdp)[:, :, None]
+            by_state = by_pair.sum(axis=1)
+        blocks.append(csr_array(by_state.T @ csr_array(rough @ by_state)))
+    return csr_array(block_diag(blocks, format="csr"))
+
+
+def choose_strength(
+    options: Likelihood, mdp: MDP, design: Design, demonstrations: Observed, penalty: csr_array
+) -> Choice:
+    """The strength under which trajectories that are held out are likeliest.
+
+    Every part of the trajectories is held out once. The fits go from the strongest to weaker ones,
+    each begun where the last one ended.
+    """
+    if not isinstance(demonstrations, Demonstrations) or demonstrations.episodes < 2:
+        raise InvalidModel(
+            "the strength of a prior is chosen by trajectories held out, of which two or more must "
+            f"be in memory; got {demonstrations!r:.60}: give the strength, as in "
+            f"{type(options.prior).__name__}(strength=1.0)"
+        )
+    episodes = demonstrations.episodes
+    folds = min(FOLDS, episodes)
+    part = np.random.default_rng(options.seed).permutation(episodes) % folds
+    kept = [demonstrations.select(np.flatnonzero(part != k)).counts(mdp) for k in range(folds)]
+    held = [demonstrations.select(np.flatnonzero(part == k)).counts(mdp) for k in range(folds)]
+    starts: list[Place | None] = [None] * folds
+    found: list[float] = []
+    for strength in STRENGTHS:
+        total = 0.0
+        for k in range(folds):
+            free = options.free_reward
+            loss = Loss.of(mdp, design, kept[k], free_reward=free, penalty=strength * penalty)
+            near = starts[k]
+            place = begin(loss, ROUGHLY) if near is None else loss.at(near.x, near.values, ROUGHLY)
+            end = descend(loss, place, tolerance=ROUGHLY, max_steps=BRIEFLY, stage="strength")
+            starts[k] = end.place
+            total += action_log_likelihoods(held[k], end.place.policy, mdp.choices)[0]
+        found.append(total / demonstrations.steps)
+        if len(found) - 1 - int(np.argmax(found)) >= WORSE:
+            break
+    return Choice(
+        strength=float(STRENGTHS[int(np.argmax(found))]),
+        tried=STRENGTHS[: len(found)],
+        held_out=np.array(found),
+        random=-random_loss(sum(held), mdp.choices) / demonstrations.steps,  # pyright: ignore
+    )
+
+
+def active_constraints(full: Ended, options: Likelihood) -> tuple[Ended, np.ndarray]:
+    """The fit with only the constraints shown to be active, and [K] p-values; NaN if not tested.
+
+    The likelihood ratio against the chi-square law with all tested parameters and all that are on a
+    bound: an upper limit of its true law, so that the test errs on the side of "not shown".
+    """
+    design = full.loss.design
+    constraints = range(design.constraints)
+    p_values = np.full(design.constraints, np.nan)
+    if full.loss.penalty is not None or not full.fit(options.tolerance).converged:
+        return full, p_values
+    from scipy.special import chdtrc
+
+    def test(fitted: Ended, k: int) -> tuple[float, Ended]:
+        block, upper = design.blocks[1 + k], fitted.loss.upper.copy()
+        upper[block] = 0.0
+        less = minimised(
+            replace(fitted.loss, upper=upper), **_rules(options), near=fitted.descent.place
+        )
+        point = less.descent.place
+        ratio = 2.0 * (point.loss - fitted.descent.place.loss)
+        bound = (point.x <= less.loss.lower) & (less.loss.upper > less.loss.lower)
+        degrees = block.stop - block.start + int(bound.sum())
+        return float(chdtrc(degrees, max(ratio, 0.0))), less
+
+    kept, _, found = prune(full, constraints, test, options.level)
+    p_values[list(found)] = list(found.values())
+    return kept, p_values
+
+
+def maximise_many(
+    options: Likelihood, mdp: MDP, features: Features, demonstrations: Observed
+) -> Recovery:
+    """The recovery of the likeliest parameters under the prior, if there is one.
+
+    Args:
+        options: tolerance, level, seed and the prior.
+        mdp: the model.
+        features: what reward and costs may be made of.
+        demonstrations: what was seen.
+    """
+    if options.lapses is not False:
+        raise InvalidModel(
+            "a fit with a prior, or of more than 200 features, does not allow for lapses: leave "
+            f"lapses out; got lapses={options.lapses}"
+        )
+    design, counts = Design.of(mdp, features), tally_of(mdp, demonstrations).counts
+    prior, penalty = options.prior, None
+    choice = Choice(np.nan, np.zeros(0), np.zeros(0), np.nan)
+    if prior is not None:
+        unit = penalty_of(prior, mdp, design)
+        choice = (
+            choose_strength(options, mdp, design, demonstrations, unit)
+            if prior.strength is None
+            else choice._replace(strength=float(prior.strength))
+        )
+        penalty = choice.strength * unit
+    loss = Loss.of(mdp, design, counts, free_reward=options.free_reward, penalty=penalty)
+    kept, p_values = active_constraints(minimised(loss, **_rules(options)), options)
+    return _recovery(options, features, demonstrations, kept, choice, p_values)
+
+
+def _rules(options: Likelihood) -> dict[str, float]:
+    return {"tolerance": options.tolerance, "max_steps": options.max_steps}
+
+
+def _recovery(
+    options: Likelihood,
+    features: Features,
+    demonstrations: Observed,
+    ended: Ended,
+    choice: Choice,
+    p_values: np.ndarray,
+) -> Recovery:
+    """The `Recovery` of a fit."""
+    loss, fitted = ended.loss, ended.fit(options.tolerance)
+    mdp, design, place = loss.mdp, loss.design, ended.descent.place
+    reached = visitation(mdp, outside_policy(mdp, place.policy))
+    spent = pull_back(features, reached)
+    known = None
+    if fitted.converged and not ended.boundless:
+        known = Posterior.of(ended, fitted, reached)
+    gauge = points(design, place.x, design.pull_back(reached)) if known is None else known.gauge
+    seen = expectations_from_start(mdp, features, demonstrations)
+    convex = bool(loss.start[~mdp.ends].min(initial=0.0) >= -1e-9 * loss.seen.sum())
+    objective, solution = expert_solution(mdp, features, fitted, gauge, reached)
+    likely, null = action_log_likelihoods(loss.seen, place.policy, mdp.choices)
+    gap = np.nan
+    if convex and fitted.converged:
+        step, *_ = curvature(loss, place).inverse_times(place.gradient, fitted.free, share=0.1)
+        gap = 0.5 * float(place.gradient @ step)
+    before = np.full(len(choice.tried), np.nan)
+    nothing = np.full((design.size + 2 * design.constraints, 2), np.nan)
+    findings = (
+        *_constraint_findings(gauge.multipliers, p_values),
+        *_prior_findings(options.prior, choice),
+        *_silent_findings(loss, known),
+        *data_findings(mdp, demonstrations),
+        *_method_findings(ended, fitted, known, convex=convex),
+        *([] if seen is None else guarantee_findings(seen, spent)),
+    )
+    return Recovery(
+        reward_weights=gauge.reward_weights,
+        cost_weights=gauge.cost_weights,
+        multipliers=gauge.multipliers,
+        budgets=gauge.budgets,
+        temperature=gauge.temperature,
+        objective=objective,
+        solution=solution,
+        status=status_of(converged=fitted.converged, deterministic=ended.boundless, proven=convex),
+        certificate=RecoveryCertificate.of(
+            seen, spent, projected_gradient=fitted.projected_gradient, objective_gap=gap
+        ),
+        history=History(
+            {
+                "strength": np.append(choice.tried, choice.strength),
+                "held_out": np.append(choice.held_out, np.nan),
+                "loss": np.append(before, place.loss),
+                "evaluations": np.append(before, ended.descent.steps),
+            }
+        ),
+        identification=tabled(
+            design.blocks,
+            nothing if known is None else known.ends,
+            nothing[:, 0] if known is None else known.spread,
+            active=gauge.multipliers > 0,
+            findings=findings,
+            p_values=p_values,
+            answer=None if known is None else known.answer,
+        ),
+        estimator=repr(options)[:-1] + f", prior={options.prior!r})",
+        reward_names=features.reward_names,
+        cost_names=features.cost_names,
+        parameters=coefficients(features, design, fitted, known),
+        log_likelihood=likely,
+        null_log_likelihood=null,
+        observed_steps=int(loss.seen.sum()),
+        goodness=untested(f"the law of a fit of {design.size} features, or under a prior, is open"),
+    )
+
+
+def _constraint_findings(prices: np.ndarray, p_values: np.ndarray) -> list[Finding]:
+    """Which constraints were shown to restrain the demonstrator."""
+    findings = []
+    for k, (price, p) in enumerate(zip(prices.tolist(), p_values.tolist(), strict=True)):
+        kind, said = Kind.ACTIVE, f"Constraint {k} is active (at most {chance(p)} if it were not)."
+        if np.isnan(p):
+            kind = Kind.NOTE
+            said = (
+                f"Whether constraint {k} is active was not tested: under a prior, or where the "
+                "search did not converge, no law is known."
+            )
+        elif not price > 0:
+            kind = Kind.INACTIVE
+            said = (
+                f"Constraint {k} is not identified: the demonstrations do not show that it "
+                f"restrains the expert (at most {chance(p)} if it does not; with so many features "
+                "the test is cautious)."
+            )
+        findings.append(Finding(said, kind, constraint=k, number=p))
+    return findings
+
+
+def _prior_findings(prior: Ridge | Smooth | None, choice: Choice) -> list[Finding]:
+    """That the estimates are penalised, how strongly, and what chose the strength."""
+    if prior is None:
+        return []
+    what = (
+        "pulls every weight towards 0"
+        if isinstance(prior, Ridge)
+        else "pulls what neighbouring states pay towards each other"
+    )
+    said = f"A {prior} prior of strength {choice.strength:g} {what}: estimates are penalised"
+    if not len(choice.tried):
+        return [Finding(f"{said}.", Kind.ASSUMED, number=choice.strength)]
+    best = float(choice.held_out.max())
+    said += (
+        f". Trajectories held out chose it among {len(choice.tried)} strengths from "
+        f"{choice.tried[-1]:g} to {choice.tried[0]:g}: {best:.4g} log-likelihood a step, random "
+        f"actions {choice.random:.4g}."
+    )
+    findings = [Finding(said, Kind.ASSUMED, number=choice.strength)]
+    if not best > choice.random:
+        said = (
+            "With no strength of the prior are trajectories that were held out likelier than "
+            "random actions are: these demonstrations are too few to tell what is wanted."
+        )
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=best - choice.random))
+    return findings
+
+
+def _silent_findings(loss: Loss, known: Posterior | None) -> list[Finding]:
+    """Features that mean nothing, a constant that changes nothing, and what steps do not tell."""
+    design, size, findings = loss.design, loss.design.size, []
+    empty = [design.names[j] for j in np.flatnonzero(design.empty)]
+    if empty:
+        what = "is the same everywhere: it" if len(empty) == 1 else "are the same everywhere: they"
+        said = f"{listed(empty, NAMED)} {what} cannot influence anything."
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=empty[0], number=len(empty)))
+    if not loss.mdp.ends.any() and design.constant is not None:
+        said = (
+            "These features can add the same number to the reward of every state, which changes "
+            "nothing that anybody does: reward weights are told up to such a constant, and those "
+            "given are one choice of it."
+        )
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+    if known is not None and known.blind:
+        said = (
+            f"{known.blind} of {size} directions of the weights change nothing in the states that "
+            "were visited, and no prior speaks of them: their intervals are infinite."
+        )
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=known.blind))
+    if known is not None and loss.penalty is not None and np.isfinite(known.effective):
+        said = (
+            f"The demonstrations tell as much as {known.effective:.3g} of {size} weights; the "
+            "prior tells the rest."
+        )
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=known.effective))
+    return findings
+
+
+def _method_findings(
+    ended: Ended, fitted: Fit, known: Posterior | None, *, convex: bool
+) -> list[Finding]:
+    """What the optimum and the error bars rest on."""
+    findings = []
+    if not convex:
+        said = (
+            "The likelihood is not certain to be convex at these counts: the optimum is a local "
+            "one, sought from weights 0."
+        )
+        findings.append(Finding(said, Kind.LOCAL_OPTIMUM))
+    if ended.boundless:
+        said = (
+            "The likelihood has no maximum: larger parameters are always likelier, as they are "
+            f"where there are many features and few steps. A ridge of {RESCUE:g} on scaled "
+            "features was added, on which the answer depends. No intervals are given: "
+            "Likelihood(prior=tacit.features.Ridge()) chooses a prior that predicts."
+        )
+        return [*findings, Finding(said, Kind.DETERMINISTIC, number=RESCUE)]
+    if not fitted.converged or known is None:
+        said = "The search stopped before its tolerance was met: no error bars are given."
+        return [*findings, Finding(said, Kind.NOT_CONVERGED)]
+    said = "Standard errors treat steps as independent"
+    if ended.loss.penalty is not None:
+        said += (
+            " and are those of the posterior law, the strength of the prior taken as known: "
+            "intervals hold on average over weights that the prior would draw, not for each"
+        )
+    if not len(known.precision):
+        said += (
+            ". With so many features no table of intervals is made: identification.interval "
+            "answers for any direction that is asked"
+        )
+    if ended.loss.mdp.evidence is not None:
+        said += ". They take the estimated transitions for known"
+    said += ". The fit was not tested, and AIC and BIC count every feature."
+    return [*findings, Finding(said, Kind.ERRORS)]

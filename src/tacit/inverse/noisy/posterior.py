@@ -1,0 +1,374 @@
+"""A fit of very many parameters, and their law: intervals, and answers by products.
+
+Gaussian around the estimate, with the curvature of the loss, the prior's part included. It is
+written out [D, D] where that can be; beyond, each linear question is a system of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from tacit.engine.backends.host import policy_chain
+from tacit.engine.smooth_dual import Dual, Point
+from tacit.inverse.identification import unmeasured
+from tacit.inverse.noisy.adjoint import (
+    MANY,
+    Descent,
+    Information,
+    Loss,
+    Place,
+    begin,
+    descend,
+    runs_away,
+)
+from tacit.inverse.noisy.boltzmann import RESCUE, Fit
+from tacit.inverse.noisy.coordinates import DeltaMethod, Split, points, split
+from tacit.inverse.noisy.inference import information
+from tacit.inverse.parameters import (
+    BLIND,
+    MOVED,
+    ONE_SIDED,
+    TWO_SIDED,
+    Parameters,
+    coefficient_names,
+    inverse_information,
+)
+from tacit.model.features import Design
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features, is_sparse
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from tacit.model.objective import FeatureTable
+
+
+class Ended(NamedTuple):
+    """A fit, and how it came about."""
+
+    loss: Loss
+    descent: Descent
+    boundless: bool  # whether the best parameters are infinite, so that a ridge was taken
+
+    def fit(self, tolerance: float) -> Fit:
+        """It as a `Fit`, without tables and curvature: what decides whether it converged."""
+        loss, place = self.loss, self.descent.place
+        (states, actions), ones = loss.design.shape, np.ones(len(place.x))
+        problem = Dual(
+            start=loss.start,
+            discount=loss.mdp.discount,
+            temperature=1.0,
+            base=np.zeros((states, actions)),
+            tables=np.zeros((0, states, actions)),
+            target=loss.design.pull_back(loss.seen),
+            lower=loss.lower,
+            upper=loss.upper,
+            ridge=0.0 * ones,
+            unit=ones,
+            scale=loss.scale * ones,
+            information=loss.visits,
+        )
+        point = Point(
+            x=place.x,
+            loss=place.loss,
+            gradient=place.gradient,
+            curvature=np.zeros((0, 0)),
+            values=place.values,
+            table_values=np.zeros((0, states)),
+            policy=place.policy,
+            visits=place.visits,
+            residual=place.residual,
+        )
+        return Fit(problem, point, self.descent.steps, tolerance)
+
+
+def minimised(loss: Loss, *, tolerance: float, max_steps: int, near: Place | None = None) -> Ended:
+    """The minimum of the loss; with a ridge of last resort where the best parameters run away."""
+    from scipy.sparse import csr_array, eye_array
+
+    rules = {"tolerance": tolerance, "max_steps": max_steps}
+    if near is not None:
+        near = loss.at(np.clip(near.x, loss.lower, loss.upper), near.values, tolerance)
+    place = begin(loss, tolerance) if near is None or not np.isfinite(near.loss) else near
+    end = descend(loss, place, **rules)
+    if loss.penalty is not None or not runs_away(end.place):
+        return Ended(loss, end, False)
+    loss = replace(loss, penalty=csr_array(RESCUE * eye_array(loss.design.size)))
+    place = loss.at(end.place.x, end.place.values, tolerance)
+    return Ended(loss, descend(loss, place, **rules), True)
+
+
+# Numbers of the scores [S * A, D] that are written out at most, states, and parameters.
+WRITTEN_OUT, STATES, PARAMETERS = 16_000_000, 3000, 2000
+# Share of a direction that conjugate gradients may leave, and their products.
+LEFT, PATIENT = 1e-6, 3000
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Posterior:
+    """The Gaussian law of very many parameters: curvature of the loss, the prior's part included.
+
+    Attributes:
+        gauge: the numbers in the gauge; with derivatives where the curvature is written out.
+        ends: [D + K + K, 2] intervals of weights, prices and budgets; NaN where it is not.
+        spread: [D + K + K] their standard errors.
+        precision: [D, D] the curvature; empty where it is not written out.
+        outer: [D, D] sum over all steps of score times score; empty likewise.
+        blind: how many directions nothing is known of, neither by steps nor by a prior.
+        effective: how many directions the steps determine, a share of each; NaN likewise.
+        answer: to linear questions.
+    """
+
+    gauge: Split
+    ends: np.ndarray
+    spread: np.ndarray
+    precision: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    outer: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    blind: int = 0
+    effective: float = np.nan
+    answer: DeltaMethod
+
+    @classmethod
+    def of(cls, ended: Ended, fitted: Fit, reached: np.ndarray) -> Posterior:
+        """The law at a fit; `reached` [S, A] is the discounted visitation of its policy."""
+        loss, x = ended.loss, fitted.point.x
+        space, mdp, policy = loss.design, loss.mdp, fitted.point.policy
+        spent, many = space.pull_back(reached), space.size + 2 * space.constraints
+        open_ends = np.full((many, 2), np.nan)
+        numbers = space.size * mdp.states * mdp.actions
+        if numbers > WRITTEN_OUT or max(space.size / PARAMETERS, mdp.states / STATES) > 1.0:
+            gauge = points(space, x, spent)
+            answer = AskedByProducts.made(ended, fitted, gauge)
+            return cls(gauge=gauge, ends=open_ends, spread=open_ends[:, 0], answer=answer)
+        scores = _written_out(mdp, space, policy)
+        fisher = information(scores, policy, loss.visits)
+        precision = fisher if loss.penalty is None else fisher + loss.penalty.toarray()
+        silent = None if mdp.ends.any() else space.constant
+        covariance, blind = _inverse(precision, fitted.free, silent)
+        reaction = np.zeros((space.size, space.size))
+        if space.constraints:  # what is spent, and so the budgets, moves with the parameters
+            reaction = information(scores, policy, reached.sum(axis=1))
+        gauge = split(space, x, spent, reaction)
+        spread = _spread(gauge.jacobian, covariance, blind)
+        ends = _ends(space, gauge, fitted, (precision, covariance), spread)
+        small = space.size <= MANY
+        return cls(
+            gauge=gauge,
+            ends=ends,
+            spread=spread,
+            precision=precision,
+            outer=information(scores, loss.seen, np.ones(mdp.states)) if small else open_ends,
+            blind=len(blind),
+            effective=float((covariance * fisher).sum()),
+            answer=DeltaMethod.of(space, x, gauge, covariance, blind, ends),
+        )
+
+
+def _inverse(
+    precision: np.ndarray, free: np.ndarray, silent: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `inverse_information`, by elimination where at most one known direction is blind."""
+    from scipy.linalg import lapack
+
+    matrix, blind = precision, np.zeros((0, len(free)))
+    if silent is not None and free.all():
+        unit = silent / np.linalg.norm(silent)
+        if np.abs(precision @ unit).max() <= 1e-9 * np.abs(precision).max():
+            blind = unit[None]
+            matrix = precision + float(np.diagonal(precision).mean()) * np.outer(unit, unit)
+    kept = np.flatnonzero(free)
+    block = matrix[np.ix_(kept, kept)]
+    units = np.sqrt(np.maximum(np.diagonal(block), 1e-300))
+    factor, failed = lapack.dpotrf(block / np.outer(units, units), lower=1, clean=1)
+    if failed or np.diagonal(factor).min(initial=1.0) ** 2 < BLIND * len(kept):
+        return inverse_information(precision, free)
+    inverse, _ = lapack.dpotri(factor, lower=1)
+    inverse = (np.tril(inverse) + np.tril(inverse, -1).T) / np.outer(units, units)
+    if len(blind):  # what was added for the silent direction says nothing of it
+        inverse -= np.outer(blind[0], blind[0]) / float(np.diagonal(precision).mean())
+    covariance = np.zeros(precision.shape)
+    covariance[np.ix_(kept, kept)] = inverse
+    return covariance, blind
+
+
+def _spread(rows: np.ndarray, covariance: np.ndarray, blind: np.ndarray) -> np.ndarray:
+    """[n] standard errors of rows [n, D] . parameters; infinite where a blind direction moves one.
+
+    NaN where there is none.
+    """
+    known = np.isfinite(rows).all(axis=1)
+    safe = np.where(known[:, None], rows, 0.0)
+    variance = ((safe @ covariance) * safe).sum(axis=1)
+    moved = np.abs(safe @ blind.T).max(axis=1, initial=0.0)
+    lost = moved > MOVED * np.maximum(np.abs(safe).max(axis=1, initial=0.0), 1e-300)
+    return np.where(known, np.where(lost, np.inf, np.sqrt(np.maximum(variance, 0.0))), np.nan)
+
+
+def _written_out(mdp: MDP, space: Design, policy: np.ndarray) -> np.ndarray:
+    """[D, S, A] the scores of one step, of all parameters."""
+    tables = np.concatenate(
+        [
+            np.repeat(dense, mdp.actions, axis=0) if len(dense) == mdp.states else dense
+            for dense in (p.toarray() if is_sparse(p) else p for p in space.parts)
+        ],
+        axis=1,
+    )
+    size, moves = (mdp.states, mdp.actions, space.size), mdp.sparse()
+    chain = np.zeros((mdp.states, mdp.states))
+    rows, weights = policy_chain(mdp, policy)
+    np.add.at(chain, (np.arange(mdp.states)[:, None], rows), weights)
+    average = (policy[:, :, None] * tables.reshape(size)).sum(axis=1)
+    values = np.linalg.solve(np.eye(mdp.states) - mdp.discount * chain, average)
+    scores = tables + mdp.discount * (moves @ values) - np.repeat(values, mdp.actions, axis=0)
+    if mdp.restricted:
+        scores[~mdp.choices.ravel()] = 0.0
+    return np.ascontiguousarray(scores.T).reshape(space.size, mdp.states, mdp.actions)
+
+
+def _ends(
+    space: Design,
+    gauge: Split,
+    fitted: Fit,
+    law: tuple[np.ndarray, np.ndarray],
+    spread: np.ndarray,
+) -> np.ndarray:
+    """[D + K + K, 2] intervals of weights, prices and budgets within the bounds.
+
+    `law` are precision and covariance [D, D] of the parameters. On a bound the interval is
+    one-sided: up to where the loss, the free parameters adapting, has risen by its quantile.
+    """
+    weights = np.concatenate([gauge.reward_weights, *gauge.cost_weights])
+    middle = np.concatenate([weights, gauge.multipliers, gauge.budgets])
+    ends = middle[:, None] + TWO_SIDED * np.outer(spread, [-1.0, 1.0])
+    held, size, precision = np.flatnonzero(~fitted.free), space.size, law[0]
+    slope = np.maximum(fitted.point.gradient[held], 0.0)
+    across = precision[held]
+    left = np.diagonal(precision)[held] - ((across @ law[1]) * across).sum(axis=1)
+    left = np.maximum(left, 1e-300)
+    limits = (np.sqrt(slope**2 + ONE_SIDED**2 * left) - slope) / left / space.scales[held]
+    units = np.full(size, gauge.temperature)
+    for k, block in enumerate(space.blocks[1:]):
+        price = gauge.multipliers[k]
+        units[block] = gauge.temperature / price if price > 0 else np.nan
+    ends[held] = np.stack([0.0 * units[held], limits * units[held]], axis=1)
+    spread[held] = np.nan
+    bounded = np.flatnonzero(np.isfinite(fitted.problem.lower))
+    prices = np.arange(size, size + space.constraints)
+    for rows in (bounded, prices):
+        ends[rows] = np.maximum(ends[rows], 0.0)
+    return ends
+
+
+def coefficients(
+    features: Features, design: Design, fitted: Fit, known: Posterior | None
+) -> Parameters:
+    """The coefficients; with standard errors where they are few enough to keep their curvature."""
+    names = coefficient_names(features.reward_names, features.cost_names)
+    estimates = fitted.point.x / design.scales
+    lower = np.where(np.isfinite(fitted.problem.lower), 0.0, -np.inf)
+    if known is None or design.size > MANY or not len(known.precision):
+        absence = "no table of standard errors is kept for so many coefficients: ask for directions"
+        if known is None:
+            absence = "the search found no maximum to measure the errors at"
+        return unmeasured(names, estimates, lower=lower, absence=absence)
+    return Parameters(
+        names=names,
+        estimates=estimates,
+        jacobian=np.diag(1.0 / design.scales),
+        information=known.precision,
+        outer=known.outer,
+        scatter=np.full(known.outer.shape, np.nan),
+        gradient=fitted.point.gradient,
+        free=fitted.free,
+        lower=lower,
+        limits=np.full(design.size, np.nan),
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AskedByProducts(DeltaMethod):
+    """The delta method where no covariance is written out: each question is a linear system.
+
+    Attributes:
+        x: [D] the parameters, scaled.
+        scales: [D] what the features were divided by.
+        sizes: [1 + K] features of the reward, then of each constraint.
+        temperature: the demonstrator's noise.
+        covariance: empty.
+        blind: empty.
+        quantile: standard errors to either side.
+        ends: None: single numbers have no intervals of their own.
+        mdp: the model.
+        policy: [S, A] fitted.
+        visits: [S] that were seen.
+        free: [D] bool, the parameters that no bound holds.
+        parts: the matrices of the features, dense ones whole, sparse ones taken apart.
+        penalty: the matrix of the prior, likewise; empty for none.
+    """
+
+    mdp: MDP
+    policy: np.ndarray
+    visits: np.ndarray
+    free: np.ndarray
+    parts: tuple[tuple[np.ndarray, ...], ...]
+    penalty: tuple[np.ndarray, ...] = ()
+
+    @classmethod
+    def made(cls, ended: Ended, fitted: Fit, gauge: Split) -> AskedByProducts:
+        """The answers of a fit, at 95 %."""
+        loss, space = ended.loss, ended.loss.design
+        return cls(
+            x=fitted.point.x,
+            scales=space.scales,
+            sizes=np.array([block.stop - block.start for block in space.blocks]),
+            temperature=gauge.temperature,
+            covariance=np.zeros((0, 0)),
+            blind=np.zeros((0, space.size)),
+            quantile=TWO_SIDED,
+            mdp=loss.mdp,
+            policy=fitted.point.policy,
+            visits=loss.visits,
+            free=fitted.free,
+            parts=tuple(_taken_apart(part) for part in space.parts),
+            penalty=() if loss.penalty is None else _taken_apart(loss.penalty),
+        )
+
+    def variance(self, slope: np.ndarray) -> float:
+        """Of slope [D] . parameters; infinite where conjugate gradients find no answer."""
+        edges = np.concatenate([[0], np.cumsum(self.sizes)]).tolist()
+        design = Design(
+            parts=tuple(_put_together(part) for part in self.parts),
+            shape=self.policy.shape,
+            signs=np.ones(len(slope)),
+            scales=self.scales,
+            blocks=tuple(slice(a, b) for a, b in pairwise(edges)),
+            names=("",) * len(slope),
+        )
+        curved = Information(
+            mdp=self.mdp,
+            design=design,
+            policy=self.policy,
+            visits=self.visits,
+            penalty=_put_together(self.penalty) if self.penalty else None,
+        )
+        found, _, left = curved.inverse_times(slope, self.free, share=LEFT, most=PATIENT)
+        return float(slope @ found) if left <= 1e-3 else np.inf
+
+
+def _taken_apart(matrix: FeatureTable) -> tuple[np.ndarray, ...]:
+    """A matrix as arrays that a file can hold."""
+    from scipy.sparse import csr_array
+
+    rows = csr_array(matrix)
+    return rows.data, rows.indices, rows.indptr, np.array(rows.shape)
+
+
+def _put_together(arrays: tuple[np.ndarray, ...]) -> csr_array:
+    """The matrix of these arrays."""
+    from scipy.sparse import csr_array
+
+    return csr_array(tuple(arrays[:3]), shape=tuple(arrays[3].tolist()))

@@ -1,0 +1,352 @@
+"""Very many features: adjoint gradients, products with the curvature, priors, and what is said."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import tacit
+from tacit.data.observed import tally_of
+from tacit.inverse.findings import Kind
+from tacit.inverse.noisy import posterior
+from tacit.inverse.noisy.adjoint import Loss, curvature
+from tacit.inverse.noisy.boltzmann import fit
+from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy.penalised import STRENGTHS, penalty_of
+from tacit.inverse.noisy.posterior import Posterior, minimised
+from tacit.model.features import Design, Ridge, Smooth
+
+SIDE = 6
+FREE = {"free_reward": True}
+
+
+def grid(side=SIDE, discount=0.9, *, ends=False):
+    """A grid with 4 moves of which one in five slips; its last cell ends episodes, if asked."""
+    cells = side * side
+    table = np.zeros((cells, 4, cells))
+    for s in range(cells):
+        row, column = divmod(s, side)
+        for a, (down, right) in enumerate(((0, 1), (1, 0), (0, -1), (-1, 0))):
+            r, c = np.clip([row + down, column + right], 0, side - 1)
+            table[s, a, r * side + c] += 0.8
+            table[s, a, s] += 0.2
+    available = np.ones((cells, 4), bool)
+    if ends:
+        available[-1] = False
+        table[-1] = 0.0
+    start = np.zeros(cells)
+    start[:side] = 1.0 / side
+    return tacit.MDP(table, start, discount, available=available if ends else None)
+
+
+def shown(mdp, reward, *, trajectories=40, steps=12, seed=0):
+    """Trajectories of a demonstrator with noise 1."""
+    solution = tacit.solve(mdp, tacit.Objective(reward), solver=tacit.SoftDual(temperature=1.0))
+    return tacit.simulate(mdp, solution.policy, trajectories=trajectories, steps=steps, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def world():
+    mdp = grid()
+    reward = np.random.default_rng(0).normal(size=mdp.states)
+    return mdp, reward, shown(mdp, reward)
+
+
+@pytest.fixture(scope="module")
+def ending():
+    mdp = grid(4, 1.0, ends=True)
+    random = np.random.default_rng(1)
+    costs = np.c_[np.ones(16), random.uniform(size=(16, 2))]
+    features = tacit.Features(-costs)
+    weights = np.array([1.6, 0.5, 0.4])
+    return mdp, features, shown(mdp, -costs @ weights, steps=60, seed=2)
+
+
+def loss_of(mdp, features, demonstrations, *, penalty=None):
+    counts = tally_of(mdp, demonstrations).counts
+    return Loss.of(mdp, Design.of(mdp, features), counts, free_reward=True, penalty=penalty)
+
+
+@pytest.mark.parametrize("case", ["world", "ending"])
+def test_gradient_is_the_slope_of_the_log_likelihood(case, request):
+    mdp, features, demonstrations = request.getfixturevalue(case)
+    if case == "world":
+        features = tacit.Features(sp.eye(mdp.states), [np.arange(mdp.states)[:, None] % 3])
+    loss = loss_of(mdp, features, demonstrations)
+    x = np.random.default_rng(2).normal(size=loss.design.size)
+    x = np.array([2.0, 0.3, 0.2]) if case == "ending" else x
+    place = loss.at(x, np.zeros(mdp.states), 1e-10)
+    # The loss is minus the log-likelihood of the observed actions, found here step by step.
+    seen = [(s, a) for s, a in zip(demonstrations.states, demonstrations.actions, strict=True)]
+    likely = sum(np.log(place.policy[s, a]) for s, a in seen)
+    assert place.loss == pytest.approx(-likely, rel=1e-9)
+    for j in range(0, loss.design.size, 7):
+        ahead, behind = (x + step * np.eye(len(x))[j] for step in (1e-4, -1e-4))
+        up, down = (loss.at(y, place.values, 1e-11).loss for y in (ahead, behind))
+        # Central differences err by the third derivative times the squared step.
+        assert place.gradient[j] == pytest.approx((up - down) / 2e-4, rel=1e-4, abs=1e-4)
+
+
+def test_products_are_those_of_the_curvature(world):
+    mdp, _, _ = world
+    features = tacit.Features(np.random.default_rng(3).uniform(size=(mdp.states, 4, 5)))
+    design = Design.of(mdp, features)
+    seen = np.random.default_rng(4).uniform(size=(mdp.states, 4))
+    loss = Loss(
+        mdp=mdp,
+        design=design,
+        start=mdp.initial,  # positive: the curvature is exact
+        seen=seen,
+        lower=np.full(5, -np.inf),
+        upper=np.full(5, np.inf),
+        visits=seen.sum(axis=1),
+        penalty=sp.csr_array(0.3 * np.eye(5)),
+    )
+    x = np.array([0.5, -1.0, 0.3, 0.0, 2.0])
+    place = loss.at(x, np.zeros(mdp.states), 1e-10)
+    products = np.stack([curvature(loss, place) @ row for row in np.eye(5)])
+    rows = [
+        (loss.at(x + step, place.values, 1e-11).gradient - place.gradient) / 1e-5
+        for step in 1e-5 * np.eye(5)
+    ]
+    np.testing.assert_allclose(products, products.T, atol=1e-8)
+    np.testing.assert_allclose(products, np.stack(rows), rtol=1e-3, atol=1e-4)
+
+
+def test_agrees_with_the_search_that_writes_the_curvature_out(world):
+    mdp, _reward, demonstrations = world
+    random = np.random.default_rng(5)
+    columns = random.uniform(size=(mdp.states, 4))
+    features = tacit.Features(columns, [random.uniform(size=(mdp.states, 3))])
+    space, counts = coordinates(mdp, features), tally_of(mdp, demonstrations).counts
+    loss = loss_of(mdp, features, demonstrations)
+    other = fit(
+        mdp,
+        space,
+        loss.start,
+        space.pull_back(counts),
+        lower=space.lower(free_reward=True),
+        tolerance=1e-9,
+        max_steps=200,
+        ridge=2.0,
+        information=loss.visits,
+    )
+    found = tacit.recover(
+        mdp, features, demonstrations, estimator=tacit.Likelihood(prior=Ridge(2.0), **FREE)
+    )
+    # Both stop at a gradient of 1e-10 of its scale.
+    np.testing.assert_allclose(
+        found.parameters.estimates, other.point.x / space.scales, rtol=1e-5, atol=1e-7
+    )
+    assert found.certificate.projected_gradient <= 1e-9
+    few = tacit.recover(mdp, features, demonstrations, estimator=tacit.Likelihood(level=1, **FREE))
+    weak = tacit.Likelihood(level=1, prior=Ridge(1e-7), **FREE)
+    many = tacit.recover(mdp, features, demonstrations, estimator=weak)
+    np.testing.assert_allclose(many.reward_weights, few.reward_weights, atol=1e-5)
+    free = np.isfinite(few.parameters.with_errors("fisher").standard_errors)
+    free &= np.isfinite(many.parameters.standard_errors)
+    assert free.sum() >= 4
+    held = many.parameters.lower >= many.parameters.estimates
+    if not held.any():
+        np.testing.assert_allclose(
+            many.parameters.standard_errors[free],
+            few.parameters.with_errors("fisher").standard_errors[free],
+            rtol=1e-3,
+        )
+
+
+def test_discount_one_with_ends(ending):
+    mdp, features, demonstrations = ending
+    plain = tacit.recover(mdp, features, demonstrations, estimator=tacit.Likelihood(**FREE))
+    many = tacit.recover(
+        mdp, features, demonstrations, estimator=tacit.Likelihood(prior=Ridge(1e-7), **FREE)
+    )
+    np.testing.assert_allclose(
+        many.parameters.estimates, plain.parameters.estimates, rtol=1e-4, atol=1e-5
+    )
+    # Every state its own cost: all walks must still end.
+    each = tacit.Features(sp.eye(mdp.states))
+    found = tacit.recover(
+        mdp, each, demonstrations, estimator=tacit.Likelihood(prior=Ridge(0.1), **FREE)
+    )
+    assert found.log_likelihood <= 0
+    assert np.isfinite(found.solution.values).all()
+    assert found.certificate.projected_gradient <= 1e-9
+
+
+def test_sparse_and_dense_features_give_one_answer(world):
+    mdp, _, demonstrations = world
+    estimator = tacit.Likelihood(prior=Smooth(0.5), **FREE)
+    one, two = (
+        tacit.recover(mdp, tacit.Features(table), demonstrations, estimator=estimator)
+        for table in (sp.eye(mdp.states).tocoo(), np.eye(mdp.states))
+    )
+    np.testing.assert_allclose(one.reward_weights, two.reward_weights, atol=1e-9)
+    ends = (r.identification.reward_intervals for r in (one, two))
+    np.testing.assert_allclose(*ends, atol=1e-7)
+    assert one.certificate.feature_gap == pytest.approx(two.certificate.feature_gap)
+
+
+def test_answers_by_products_are_those_of_the_written_out_law(world, monkeypatch):
+    mdp, _, demonstrations = world
+    features = tacit.Features(sp.eye(mdp.states), [np.arange(mdp.states)[:, None] % 5])
+    loss = loss_of(mdp, features, demonstrations)
+    loss = replace(loss, penalty=penalty_of(Ridge(), mdp, loss.design))
+    ended = minimised(loss, tolerance=1e-9, max_steps=100)
+    fitted = ended.fit(1e-9)
+    reached = np.ones((mdp.states, mdp.actions))
+    whole = Posterior.of(ended, fitted, reached)
+    monkeypatch.setattr(posterior, "WRITTEN_OUT", 0)
+    asked = Posterior.of(ended, fitted, reached)
+    assert not len(asked.precision)
+    assert np.isnan(asked.ends).all()
+    random = np.random.default_rng(6)
+    for _ in range(3):
+        question = random.normal(size=mdp.states), [random.normal(size=1)]
+        np.testing.assert_allclose(asked.answer(*question), whole.answer(*question), rtol=1e-5)
+    bent = curvature(loss, ended.descent.place, loss.visits)
+    products = np.stack([bent @ row for row in np.eye(loss.design.size)])
+    np.testing.assert_allclose(products, whole.precision, rtol=1e-7, atol=1e-8)
+    assert 0 < whole.effective < loss.design.size
+    # The steps cannot tell a constant, the ridge can: by its own width, alone.
+    weights = np.full(mdp.states, 1.0 / np.sqrt(mdp.states))
+    unit = np.append(weights, 0.0)
+    assert unit @ whole.answer.covariance @ unit == pytest.approx(1.0, rel=1e-6)
+
+
+def test_a_prior_is_said_and_chosen_by_trajectories_held_out(world, tmp_path):
+    mdp, reward, demonstrations = world
+    features = tacit.Features(sp.eye(mdp.states))
+    found = tacit.recover(
+        mdp, features, demonstrations, estimator=tacit.Likelihood(prior=Ridge(), **FREE)
+    )
+    tried, held_out = found.history["strength"][:-1], found.history["held_out"][:-1]
+    chosen = float(tried[np.argmax(held_out)])
+    assert len(tried) >= 4
+    assert chosen in STRENGTHS
+    assert found.history["strength"][-1] == chosen
+    said = [f for f in found.identification.findings if f.kind is Kind.ASSUMED]
+    assert said[0].about.number == chosen
+    assert held_out.max() > -np.log(4.0)
+    again = tacit.recover(
+        mdp, features, demonstrations, estimator=tacit.Likelihood(prior=Ridge(chosen), **FREE)
+    )
+    np.testing.assert_allclose(again.reward_weights, found.reward_weights, atol=1e-8)
+    # It finds the reward better than chance: up to a constant and a scale.
+    assert np.corrcoef(found.reward_weights, reward)[0, 1] > 0.4
+    silent = [f for f in found.identification.findings if f.kind is Kind.NOT_IDENTIFIED]
+    assert len(silent) == 2
+    assert silent[1].about.number < mdp.states
+    found.save(tmp_path / "run")
+    loaded = tacit.Recovery.load(tmp_path / "run")
+    question = np.arange(mdp.states) - 17.5
+    assert loaded.identification.interval(question) == found.identification.interval(question)
+    assert "prior=Ridge" in loaded.estimator
+    assert loaded.summary()
+
+
+def test_nothing_held_out_is_predicted(world):
+    mdp, _, demonstrations = world
+    few = demonstrations.select([0, 1]).truncate(2)
+    estimator = tacit.Likelihood(prior=Smooth(), **FREE)
+    found = tacit.recover(mdp, tacit.Features(sp.eye(mdp.states)), few, estimator=estimator)
+    numbers = [f.about.number for f in found.identification.findings if f.about.number is not None]
+    best, random = found.history["held_out"][:-1].max(), -np.log(4.0)
+    assert (best <= random) == (best - random in numbers)
+
+
+def test_more_than_a_few_hundred_features(tmp_path, monkeypatch):
+    mdp = grid(15)
+    reward = np.random.default_rng(0).normal(size=mdp.states)
+    demonstrations = shown(mdp, reward, trajectories=12, steps=6)
+    features = tacit.features.combine(tacit.features.one_hot(mdp.states))
+    plain = tacit.recover(mdp, features, demonstrations, estimator=tacit.Likelihood(**FREE))
+    assert plain.status is tacit.RecoveryStatus.EXPERT_DETERMINISTIC
+    assert np.isnan(plain.identification.reward_intervals).all()
+    ridge = tacit.Likelihood(prior=Ridge(1.0), **FREE)
+    monkeypatch.setattr(posterior, "WRITTEN_OUT", 0)
+    found = tacit.recover(mdp, features, demonstrations, estimator=ridge)
+    assert np.isnan(found.identification.reward_intervals).all()
+    assert np.isnan(found.parameters.standard_errors).all()
+    assert np.isnan(found.parameters.intervals).all()
+    low, high = found.identification.interval(np.eye(mdp.states)[3])
+    assert low < found.reward_weights[3] < high
+    said = [f for f in found.identification.findings if f.kind is Kind.ERRORS]
+    assert len(said) == 1
+    found.save(tmp_path / "run")
+    loaded = tacit.Recovery.load(tmp_path / "run")
+    assert loaded.identification.interval(np.eye(mdp.states)[3]) == (low, high)
+    assert len(found.summary().splitlines()) < 70
+
+
+def test_constraints_of_very_many_features():
+    mdp = grid()
+    random = np.random.default_rng(7)
+    maps = [random.uniform(size=(mdp.states, 1)), random.uniform(size=(mdp.states, 205))]
+    cost = maps[1][:, 0]
+    demonstrations = shown(mdp, 3.0 * maps[0][:, 0] - 6.0 * cost, trajectories=400, steps=20)
+    features = tacit.Features(maps[0], [maps[1]])
+    ridge = tacit.Likelihood(prior=Ridge(1.0))
+    found = tacit.recover(mdp, features, demonstrations, estimator=ridge)
+    kept = found.identification
+    assert kept.active.tolist() == [True]
+    assert np.isnan(kept.p_values[0])
+    assert (found.cost_weights[0] >= 0).all()
+    assert found.cost_weights[0].sum() == pytest.approx(1.0)
+    assert found.cost_weights[0].argmax() == 0
+    assert found.budgets[0] == pytest.approx(found.solution.spent[0], rel=1e-6)
+    low, high = kept.multiplier_intervals[0]
+    assert low <= found.multipliers[0] <= high
+    held = found.parameters.estimates <= 0.0
+    assert held.any()
+    ends = np.concatenate([kept.reward_intervals, kept.cost_intervals[0]])
+    assert (ends[held, 0] == 0.0).all()
+    assert (ends[held, 1] > 0.0).all()
+
+
+def test_roughness_is_the_sum_of_squared_differences():
+    mdp, layout = grid(3), tacit.worlds.hill_grid(seed=0).layout
+    u = np.random.default_rng(8).normal(size=9)
+    table = u.reshape(3, 3)
+    truth = (np.diff(table, axis=0) ** 2).sum() + (np.diff(table, axis=1) ** 2).sum()
+    assert u @ (Smooth().roughness(mdp) @ u) == pytest.approx(truth)
+    pairs = Smooth(over=[[0, 8], [8, 0], [4, 4]])
+    assert u @ (pairs.roughness(mdp) @ u) == pytest.approx((u[0] - u[8]) ** 2)
+    square = replace(layout, rows=3, columns=3, state_names=())
+    assert u @ (Smooth(over=square).roughness(mdp) @ u) == pytest.approx(truth)
+    # Of features of pairs: the mean over actions.
+    by_action = np.random.default_rng(9).uniform(size=(9, 4, 2))
+    design = Design.of(mdp, tacit.Features(by_action))
+    penalty = penalty_of(Smooth(), mdp, design)
+    x = np.array([1.0, -2.0])
+    mean = (by_action / np.ptp(by_action, axis=(0, 1))).mean(axis=1) @ x
+    assert x @ (penalty @ x) == pytest.approx(mean @ (Smooth().roughness(mdp) @ mean))
+
+
+def test_bad_input(world):
+    mdp, _, demonstrations = world
+    features = tacit.Features(sp.eye(mdp.states))
+    for strength in (0.0, -1.0, np.nan, "much", True):
+        with pytest.raises(tacit.InvalidModel, match="strength"):
+            Ridge(strength)
+    with pytest.raises(tacit.InvalidModel, match="pairs"):
+        Smooth(over=[0, 1, 2])
+    with pytest.raises(tacit.InvalidModel, match="states in 0"):
+        Smooth(over=[[0, 36]]).roughness(mdp)
+    with pytest.raises(tacit.InvalidModel, match="held out"):
+        tacit.recover(
+            mdp, features, tally_of(mdp, demonstrations), estimator=tacit.Likelihood(prior=Ridge())
+        )
+    with pytest.raises(tacit.InvalidModel, match="prior"):
+        tacit.many.recover_many(
+            mdp, features, [demonstrations], estimator=tacit.Likelihood(prior=Ridge())
+        )
+    with pytest.raises(tacit.InvalidModel, match=r"entry \(2, 0\) is nan"):
+        tacit.Features(sp.csr_array([[0.0], [1.0], [np.nan]]))
+    with pytest.raises(tacit.InvalidModel, match="non-empty"):
+        tacit.Features(sp.csr_array((0, 3)))
+    huge = tacit.Features(sp.eye(20_000))
+    assert huge.sizes == (20_000,)
+    with pytest.raises(tacit.InvalidModel, match="written out"):
+        _ = huge.reward
