@@ -1,6 +1,7 @@
 # make demo   reproduces the paper and leaves a report in demo/
 # make test   format, lint, types, tests
 # make bench  the benchmarks, against the peers, and whether a ratio to one has fallen (an hour)
+# make wheel-test  installs the wheel into an empty environment and runs tacit demo
 # make docs   the documentation as a site that needs no network, in site/
 # Each makes its own environment in .venv the first time.
 
@@ -9,7 +10,7 @@ WORKERS ?= 2
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test bench docs clean
+.PHONY: demo test wheel-test bench docs clean
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
 
@@ -39,6 +40,9 @@ test: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/pytest -q -n $(WORKERS)
+
+wheel-test: .venv/installed
+	$(BIN)/python tests/wheel.py
 
 # Two of them say what they left out: imitation needs an environment of its own, a GPU is a GPU.
 bench: .venv/installed-bench

@@ -1,7 +1,9 @@
 """The demo needs no file, says what to type, and finds what its mouse was made to want."""
 
+import importlib.util
 import json
 import re
+import zipfile
 from importlib.resources import files
 
 import numpy as np
@@ -41,3 +43,18 @@ def test_the_example_is_that_of_the_quick_start(repository):
     lines = page.split("head -4")[1].split("```text\n")[1].split("```")[0]
     assert example.joinpath("demonstrations.csv").read_text(encoding="utf-8").startswith(lines)
     assert np.unique(seen.names).size == 100
+
+
+def test_the_wheel_has_all_it_needs(repository, tmp_path):
+    """`make wheel-test` builds and installs it; here, that it would notice what is missing."""
+    spec = importlib.util.spec_from_file_location("wheel", repository / "tests" / "wheel.py")
+    wheel = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(wheel)
+    for name in wheel.NEEDED[:8]:
+        assert (repository / "src" / name).is_file(), name
+    path = tmp_path / "tacit_irl-0.whl"
+    with zipfile.ZipFile(path, "w") as made:
+        for name in wheel.NEEDED[1:]:
+            made.writestr(f"somewhere/{name}", "")
+        made.writestr("tests/test_demo.py", "")
+    assert wheel.missing(path) == ["tacit/py.typed", "not tests/test_demo.py"]

@@ -261,7 +261,9 @@ def places_figure(log: Log) -> Figure:
             axes.plot(*places.centres.T, "o", color=INK, ms=4)
         if places.states <= NAMED:
             for name, centre in zip(places.names, places.centres, strict=True):
-                axes.annotate(name, centre, ha="center", va="center", size=6, color=INK)
+                up = 8 if places.kind == "clusters" else 0  # above its dot
+                look = {"ha": "center", "va": "center", "size": 6, "color": INK}
+                axes.annotate(name, centre, (0, up), textcoords="offset points", **look)
         axes.set_aspect("equal")
         axes.margins(0.01)
         axes.ticklabel_format(style="plain", useOffset=False)
@@ -269,6 +271,7 @@ def places_figure(log: Log) -> Figure:
         axes.set_ylabel("to the north")
         seen, what = log.demonstrations, "clusters" if places.kind == "clusters" else "cells"
         axes.set_title(f"{places.states} {what}, {seen.steps} steps of {seen.episodes} episodes")
-        told = "● positions" if places.kind == "clusters" else "blue: steps taken   ● positions"
+        first = "black: their middles" if places.kind == "clusters" else "blue: steps taken"
+        told = f"{first}   orange: positions"
         axes.set_title(told, loc="right", size=6, color=MUTED, weight="normal")
     return figure
