@@ -22,7 +22,7 @@ from tyro import _errors as refusals
 from tacit import __version__
 from tacit.cli.check import Check
 from tacit.cli.compare import Compare
-from tacit.cli.demo import Demo, Reproduce
+from tacit.cli.demo import Demo, Leaderboard, Reproduce
 from tacit.cli.ingest import Ingest
 from tacit.cli.recover import Recover
 from tacit.cli.report import Figures, Report
@@ -77,6 +77,7 @@ COMMANDS: dict[str, type[Command]] = {
     "figures": Figures,
     "compare": Compare,
     "reproduce": Reproduce,
+    "leaderboard": Leaderboard,
 }
 
 

@@ -12,7 +12,7 @@ import tyro
 
 from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal, finding_data, shown_default
 from tacit.errors import InvalidModel
-from tacit.studies.records import Settings
+from tacit.studies.records import Board, Settings
 
 if TYPE_CHECKING:
     from tacit.folders.runs import Run
@@ -242,3 +242,28 @@ def misprints(one: EngineFit) -> list[str]:
                 f"{ours:.4f} here where {printed:g} is printed."
             )
     return found
+
+
+@dataclass(frozen=True)
+class Leaderboard(Board):
+    """Compare published methods and tacit's on the same demonstrations, by the hidden truth.
+
+    Every method is tried on every draw of every world and judged by regret, violation, prediction,
+    and by what its objective leads to where dynamics, starts, rewards or budgets have changed.
+    Writes results.json and leaderboard.html. An interrupted run continues when it is started again
+    with the same folder.
+    """
+
+    break_lock: bool = False
+    """take the folder from a writer on another machine that is surely gone"""
+
+    def run(self, terminal: Terminal) -> Answer:
+        """Runs what is not done yet, and says where the page is."""
+        from tacit.studies.leaderboard import compare_methods
+
+        options = asdict(self)
+        broken = options.pop("break_lock")
+        with terminal.progress() as tell:
+            page = compare_methods(Board(**options), callbacks=[tell], break_lock=broken)
+        results = page.with_name("results.json")
+        return Answer([f"page: {page}", f"numbers: {results}"], {"page": page, "results": results})

@@ -30,6 +30,7 @@ from tacit.judge.outcomes import (
     starc,
     violation,
 )
+from tacit.judge.transfer import TransferSuite, transfer_suite
 
 __all__ = [
     "Behaviours",
@@ -39,6 +40,7 @@ __all__ = [
     "NullDistribution",
     "NullDraw",
     "SetAgreement",
+    "TransferSuite",
     "canonical",
     "compare",
     "correlation",
@@ -58,6 +60,7 @@ __all__ = [
     "set_agreement",
     "starc",
     "transfer",
+    "transfer_suite",
     "violation",
     "visitation_distance",
     "weight_error",

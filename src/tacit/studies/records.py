@@ -16,6 +16,7 @@ SLIDES, EXPLANATION = "Algorithm 1, bound of the slides", "Explanation set"
 MATCHING, LIKELIHOOD = "Feature matching (Convex)", "Step likelihood"
 REWARD_ONLY, RANDOM = "Reward only", "Random weights"
 FIGURE = -1  # the seed that stands for the published draw
+UNITS = "units"  # the folder with a file for each unit of work
 FIGURES = "figures"  # the folder of those drawn with every draw
 PUBLISHED, BINDING = "published", "binding"
 HALFWAY = 0.5  # tightness of the block that binds
@@ -267,3 +268,55 @@ def sweep_of(text: str) -> Sweep:
     """The `Sweep` written by `to_json`."""
     page = json.loads(text)
     return Sweep(page["seed"], [Point(**point) for point in page["points"]])
+
+
+@dataclass(frozen=True)
+class Board:
+    """What to compare, and the folder to write."""
+
+    worlds: tuple[str, ...] = ()
+    """worlds by name, or FILE.py:NAME of one's own; all by default"""
+    methods: tuple[str, ...] = ()
+    """methods by name, or FILE.py:NAME of one's own; all by default"""
+    seeds: int = 3
+    """number of draws of each world"""
+    jobs: int = 0
+    """number of processes; 0 for one per core"""
+    out: Path = Path("leaderboard")
+    """folder to write"""
+
+    def __post_init__(self) -> None:
+        for name, least in (("seeds", 1), ("jobs", 0)):
+            if getattr(self, name) < least:
+                raise InvalidModel(f"{name} must be at least {least}; got {getattr(self, name)}")
+        from tacit.studies.contests import known_methods, known_places, resolved
+
+        places, methods = known_places(), known_methods()
+        for one in self.worlds:
+            resolved(one, places, "world")
+        for one in self.methods:
+            resolved(one, methods, "method")
+
+    @property
+    def contests(self) -> list[tuple[str, int]]:
+        """(world, seed) of every unit."""
+        from tacit.studies.contests import known_places, resolved
+
+        places, found = known_places(), []
+        for name in self.worlds or tuple(places):
+            draws = getattr(resolved(name, places, "world"), "draws", 0) or self.seeds
+            found += [(name, seed) for seed in range(min(draws, self.seeds))]
+        return found
+
+    def file(self, world: str, seed: int) -> Path:
+        """Where the record of a unit is written."""
+        return self.out / UNITS / f"{_plain(world)}-seed-{seed:03d}.json"
+
+    def identity(self) -> dict[str, object]:
+        """What the results depend on: not the number of processes, nor the folder."""
+        return {"worlds": list(self.worlds), "methods": list(self.methods), "seeds": self.seeds}
+
+
+def _plain(name: str) -> str:
+    """The name with nothing in it that a file's name should not have."""
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in name)

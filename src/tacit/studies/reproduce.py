@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -24,14 +24,14 @@ from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recover import recover
 from tacit.inverse.recovery import Recovery
-from tacit.studies.records import BINDING, FIGURE, FIGURES, PUBLISHED, Settings
+from tacit.studies.records import BINDING, FIGURE, FIGURES, PUBLISHED, UNITS, Settings
 from tacit.worlds.budgeted import recorded_buses
 from tacit.worlds.published import Recorded
 
 if TYPE_CHECKING:
     from tacit.studies.tally import Run
 
-SETTINGS, UNITS = "settings.json", "units"
+SETTINGS = "settings.json"
 FORMAT = 2  # of the units; a folder of another one is refused
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
@@ -69,7 +69,7 @@ def reproduce(
     """
     settings.out.mkdir(parents=True, exist_ok=True)
     with locked(settings.out, broken=break_lock):
-        _claim(settings)
+        claim(settings)
         todo = tasks(settings)
         open_ = [task for task in todo if not task.file(settings).exists()]
         done = len(todo) - len(open_)
@@ -121,7 +121,20 @@ def load(settings: Settings) -> Run:
     )
 
 
-def _claim(settings: Settings) -> None:
+class Asked(Protocol):
+    """What a study is asked: the folder to write, and what its results depend on."""
+
+    @property
+    def out(self) -> Path:
+        """The folder."""
+        ...
+
+    def identity(self) -> dict[str, object]:
+        """What the results depend on."""
+        ...
+
+
+def claim(settings: Asked) -> None:
     """Makes the folder this run's, or raises `TacitError` if it is another's."""
     for name in (UNITS, FIGURES):
         check_folder(settings.out / name)
@@ -157,7 +170,7 @@ def _work(settings: Settings, todo: list[Task]) -> Iterator[None]:
     # Each worker writes its own units, and may stand in another folder.
     pieces = [(replace(settings, out=settings.out.absolute()), task) for task in todo]
     cluster, _ = cluster_is_told()
-    with _single_threads():
+    with single_threads():
         if jobs == 1 and not cluster:
             yield from _in_turn(pieces)
         else:
@@ -177,7 +190,7 @@ def _in_turn(pieces: list[tuple[Settings, Task]]) -> Iterator[None]:
 
 
 @contextmanager
-def _single_threads() -> Iterator[None]:
+def single_threads() -> Iterator[None]:
     """Processes started inside use one thread in linear algebra."""
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))

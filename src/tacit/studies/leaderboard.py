@@ -1,0 +1,240 @@
+"""`tacit leaderboard`: methods x worlds x metrics, resumable, then one page and `results.json`.
+
+A unit of work is one draw of one world, on which every method is tried; it is a file of its own,
+written whole or not at all, so that a run can be continued.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from tacit.engine.process import cluster_is_told, cores, each
+from tacit.engine.progress import Callback, Event
+from tacit.errors import TacitError
+from tacit.files.atomic import locked, write_bytes
+from tacit.folders.runs import versions
+from tacit.show.canvas import axes_at, fit_text, new_figure, styled, svg
+from tacit.show.curves import Group, draw_spread
+from tacit.show.document import (
+    Block,
+    Document,
+    Facts,
+    Gallery,
+    Headline,
+    Paragraph,
+    Picture,
+    Section,
+)
+from tacit.show.report import render
+from tacit.show.tables import Column, Row, Table, short
+from tacit.studies.contests import OPTIMUM, RANDOM, known_methods, known_places, played, resolved
+from tacit.studies.records import Board
+from tacit.studies.reproduce import claim, single_threads
+
+# Metric -> its head, how to read it, and whether less is better.
+METRICS: dict[str, tuple[str, str, bool]] = {
+    "regret": ("Regret", "of its policy, share of what can be earned", True),
+    "violation": ("Violation", "of its policy, 1 as if it did not mind", True),
+    "log_likelihood": ("Prediction", "log-likelihood of a fresh step", False),
+    "same_regret": ("Regret, solved again", "best policy of its objective", True),
+    "same_violation": ("Violation, solved again", "best policy of its objective", True),
+    "dynamics_violation": ("Violation, new dynamics", "one step in five slips", True),
+    "start_violation": ("Violation, new starts", "anywhere that is allowed", True),
+    "reward_violation": ("Violation, new reward", "turned round, constraint kept", True),
+    "share_safe": ("Safe", "share of five worlds without a violation", False),
+    "wrong": ("Wrong", "share of what it calls forbidden", True),
+    "recall": ("Recall", "share of what is forbidden", False),
+    "seconds": ("Seconds", "of a fit", True),
+}
+DRAWN = ("regret", "violation", "same_violation", "log_likelihood")
+HIDES = (
+    "Regret alone rewards a violator: read it beside the violation. Prediction cannot tell a cost "
+    "from a lack of reward, and cloning is hard to beat at it; solving again, above all where the "
+    "world has changed, can."
+)
+
+
+def compare_methods(
+    board: Board, *, callbacks: Sequence[Callback] = (), break_lock: bool = False
+) -> Path:
+    """The path of the page, after running what is not done yet.
+
+    Args:
+        board: what to compare, and the folder to write.
+        callbacks: called with an `Event` after every unit.
+        break_lock: take the folder from a writer on another machine that is surely gone.
+    """
+    board.out.mkdir(parents=True, exist_ok=True)
+    with locked(board.out, broken=break_lock):
+        claim(board)
+        todo = board.contests
+        left = [unit for unit in todo if not board.file(*unit).exists()]
+        for number, _ in enumerate(_work(board, left), len(todo) - len(left) + 1):
+            for callback in callbacks:
+                callback(Event("draws of worlds", number, {"of": len(todo)}))
+        results = standings(board)
+        write_bytes(board.out / "results.json", (json.dumps(results, indent=1) + "\n").encode())
+        page = board.out / "leaderboard.html"
+        write_bytes(page, render(document(results), largest=3_000_000).encode())
+        return page
+
+
+def perform(board: Board, world: str, seed: int) -> None:
+    """Plays one contest and writes what came out."""
+    place, known = resolved(world, known_places(), "world"), known_methods()
+    left_out = dict(getattr(place, "left_out", {}))
+    chosen = [name for name in (board.methods or tuple(known)) if name not in left_out]
+    methods = {name: resolved(name, known, "method") for name in chosen}
+    try:
+        rows, said = played(place.make(seed), methods), ""  # type: ignore[attr-defined]
+    except TacitError as error:  # its data are not here
+        rows, said = [], str(error)
+    for name, reason in left_out.items():
+        rows.append({"method": name, "metrics": {}, "status": reason, "fits": True})
+    record = {"world": world, "seed": seed, "rows": rows, "absent": said}
+    write_bytes(board.file(world, seed), (json.dumps(record) + "\n").encode())
+
+
+def _work(board: Board, left: list[tuple[str, int]]) -> Iterator[None]:
+    """Does what is left, in processes of one thread each, or on the cluster joblib was told of."""
+    jobs = min(board.jobs or cores(), len(left))
+    if not jobs:
+        return
+    pieces = [(replace(board, out=board.out.absolute()), *unit) for unit in left]
+    with single_threads():
+        if jobs == 1 and not cluster_is_told()[0]:
+            for piece in pieces:
+                yield perform(*piece)
+        else:
+            yield from each(perform, pieces, workers=jobs, ordered=False)
+
+
+def standings(board: Board) -> dict[str, object]:
+    """Everything that was measured: of each world and method the mean and its standard error."""
+    units = [json.loads(board.file(*unit).read_text(encoding="utf-8")) for unit in board.contests]
+    places = known_places()
+    worlds = []
+    for name in dict.fromkeys(unit["world"] for unit in units):
+        own = [unit for unit in units if unit["world"] == name]
+        place = resolved(name, places, "world")
+        rows = []
+        for method in dict.fromkeys(row["method"] for unit in own for row in unit["rows"]):
+            tried = [row for unit in own for row in unit["rows"] if row["method"] == method]
+            rows.append({"method": method, **_summary(tried)})
+        worlds.append(
+            {
+                "name": name,
+                "title": getattr(place, "title", name),
+                "said": getattr(place, "said", ""),
+                "absent": next((unit["absent"] for unit in own if unit["absent"]), ""),
+                "draws": len(own),
+                "methods": rows,
+            }
+        )
+    return {"settings": board.identity(), "versions": versions(), "worlds": worlds}
+
+
+def _summary(tried: list[dict]) -> dict[str, object]:
+    """Mean and standard error over the draws of each metric, and how the fits ended."""
+    metrics = {}
+    for name in METRICS:
+        values = [row["metrics"][name] for row in tried if name in row["metrics"]]
+        if values:
+            error = (
+                float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
+            )
+            metrics[name] = {"mean": float(np.mean(values)), "error": error, "values": values}
+    return {
+        "metrics": metrics,
+        "statuses": list(dict.fromkeys(row["status"] for row in tried if row["status"])),
+        "misfits": sum(not row["fits"] for row in tried),
+    }
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def document(results: dict) -> Document:
+    """The page: a table to sort and pictures for each world, the published numbers beside."""
+    sections = [_section(world) for world in results["worlds"]]
+    told = [world for world in results["worlds"] if not world["absent"]]
+    headlines = [
+        Headline(
+            f"{_best(world, 'same_regret', 'same_violation')} comes closest, solved again without "
+            "a violation.",
+            label=world["name"],
+        )
+        for world in told
+        if _best(world, "same_regret", "same_violation")
+    ]
+    counts = {"worlds": len(results["worlds"]), "draws of each": results["settings"]["seeds"]}
+    return Document(
+        title="Published methods and tacit's, on the same demonstrations",
+        headlines=headlines,
+        sections=sections,
+        lead=HIDES,
+        facts=Facts(counts),
+        footer=f"tacit {results['versions'].get('tacit-irl', '')}. All numbers: `results.json`.",
+    )
+
+
+def _best(world: dict, metric: str, within: str) -> str:
+    """The method with the least of a metric among those without a violation; "" for none."""
+    fair = [
+        (row["metrics"][metric]["mean"], row["method"])
+        for row in world["methods"]
+        if row["method"] not in (RANDOM, OPTIMUM)
+        and metric in row["metrics"]
+        and row["metrics"].get(within, {}).get("mean", 0.0) <= 0.01
+    ]
+    return min(fair)[1] if fair else ""
+
+
+def _section(world: dict) -> Section:
+    blocks: list[Block] = []
+    if world["absent"]:
+        return Section(world["title"], [Paragraph(f"Not run: {world['absent']}")])
+    shown = [name for name in METRICS if any(name in row["metrics"] for row in world["methods"])]
+    rows = []
+    for row in world["methods"]:
+        cells = [row["method"]]
+        for name in shown:
+            found = row["metrics"].get(name)
+            cells.append(float(found["mean"]) if found else "–")
+        note = " ".join(row["statuses"])[:60] if not row["metrics"] else _ended(row)
+        rows.append(Row([*cells, note], null=row["method"] in (RANDOM, OPTIMUM)))
+    heads = [Column("Method"), *(Column(*METRICS[name][:2]) for name in shown), Column("Ended")]
+    blocks.append(Table(f"{world['draws']} draws, means", heads, rows, sortable=True))
+    blocks.append(Gallery([_picture(world, name) for name in DRAWN if name in shown]))
+    if world["said"]:
+        blocks.append(Paragraph(world["said"]))
+    return Section(world["title"], blocks)
+
+
+def _ended(row: dict) -> str:
+    said = ", ".join(one.lower().replace("_", " ") for one in row["statuses"])
+    return f"{said}; misfit said" if row["misfits"] else said
+
+
+@styled()
+def _picture(world: dict, metric: str) -> Picture:
+    """A row a method, a dot a draw, the best on top."""
+    head, meaning, less = METRICS[metric]
+    rows = [row for row in world["methods"] if metric in row["metrics"]]
+    rows.sort(key=lambda row: row["metrics"][metric]["mean"] * (1 if less else -1))
+    groups = [
+        Group(row["method"], row["metrics"][metric]["values"], row["method"] in (RANDOM, OPTIMUM))
+        for row in rows
+    ]
+    figure = new_figure(4.4, 0.65 + 0.2 * len(groups))
+    axes = axes_at(figure, 1.7, 0.25, 2.55, 0.2 * len(groups))
+    draw_spread(groups, axes)
+    fit_text(axes.set_title(f"{head}: {meaning}", x=-0.6), axes)
+    means = ", ".join(f"{r['method']} {short(r['metrics'][metric]['mean'])}" for r in rows[:4])
+    alt = f"{head} on {world['name']}, the best first: {means}."
+    return Picture(svg(figure), alt, name=f"{world['name']}-{metric}")
