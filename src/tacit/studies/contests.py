@@ -227,7 +227,7 @@ def _built(kind: type) -> Method:
 def known_methods() -> dict[str, Method]:
     """Every estimator of tacit by its name, and those that other packages offer."""
     from tacit.inverse import families
-    from tacit.inverse.hard.forbidden import Forbidden
+    from tacit.inverse.forbidden import Forbidden
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.optimal.explanation import Explanation
