@@ -17,7 +17,7 @@ from tacit.checks.discounts import discount_profile
 from tacit.checks.fits import trajectory_fits
 from tacit.checks.held_out import holdout
 from tacit.cli import main
-from tacit.cli.report import Report
+from tacit.cli.run import Report
 from tacit.cli.terminal import Terminal
 from tacit.folders.runs import Run, plain
 from tacit.forward.solution import Certificate, Solution, Status

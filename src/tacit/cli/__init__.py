@@ -20,15 +20,13 @@ import tyro
 from tyro import _errors as refusals
 
 from tacit import __version__
-from tacit.cli.check import Check
 from tacit.cli.compare import Compare
 from tacit.cli.demo import Demo, Leaderboard, Reproduce
 from tacit.cli.ingest import Ingest
+from tacit.cli.problem import Check, Simulate
 from tacit.cli.recover import Recover
-from tacit.cli.report import Figures, Report
-from tacit.cli.score import Score
+from tacit.cli.run import Figures, Report, Score
 from tacit.cli.signals import CODES, Terminated, end_at_once
-from tacit.cli.simulate import Simulate
 from tacit.cli.solve import Solve
 from tacit.cli.terminal import Answer, Part, Terminal, error_line, harmless, to_json
 from tacit.engine.process import keep_compiled_code

@@ -316,7 +316,7 @@ def _fit(
 
 def _write_report(folder: Path, terminal: Terminal) -> object:
     """Where the report of a run is, after writing it."""
-    from tacit.cli.report import Report
+    from tacit.cli.run import Report
 
     return Report(folder).run(terminal).data["report"]
 

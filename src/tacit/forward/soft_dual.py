@@ -16,14 +16,7 @@ from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.occupancy_lp import in_sound_units
 from tacit.forward.policies import deterministic_values, largest_entry
-from tacit.forward.solution import (
-    Solution,
-    Status,
-    conclude,
-    delivered,
-    spending_scales,
-    status_of,
-)
+from tacit.forward.solution import Solution, Status, conclude, delivered, spending_scales, status_of
 from tacit.model.ends import inside_table
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective

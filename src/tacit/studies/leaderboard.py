@@ -31,7 +31,7 @@ from tacit.show.document import (
     Section,
 )
 from tacit.show.report import render
-from tacit.show.tables import Column, Row, Table, short
+from tacit.show.tables import Column, Row, RowKind, Table, short
 from tacit.studies.contests import OPTIMUM, RANDOM, known_methods, known_places, played, resolved
 from tacit.studies.records import Board
 from tacit.studies.reproduce import claim, single_threads
@@ -207,7 +207,8 @@ def _section(world: dict) -> Section:
             found = row["metrics"].get(name)
             cells.append(float(found["mean"]) if found else "–")
         note = " ".join(row["statuses"])[:60] if not row["metrics"] else _ended(row)
-        rows.append(Row([*cells, note], null=row["method"] in (RANDOM, OPTIMUM)))
+        kind = RowKind.NULL if row["method"] in (RANDOM, OPTIMUM) else RowKind.PLAIN
+        rows.append(Row([*cells, note], kind))
     heads = [Column("Method"), *(Column(*METRICS[name][:2]) for name in shown), Column("Ended")]
     blocks.append(Table(f"{world['draws']} draws, means", heads, rows, sortable=True))
     blocks.append(Gallery([_picture(world, name) for name in DRAWN if name in shown]))

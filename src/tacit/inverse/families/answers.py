@@ -18,12 +18,7 @@ from tacit.inverse.findings import Finding, Kind, data_findings
 from tacit.inverse.goodness import action_log_likelihoods
 from tacit.inverse.identification import unidentified, unmeasured
 from tacit.inverse.parameters import coefficient_names
-from tacit.inverse.recovery import (
-    History,
-    Recovery,
-    RecoveryCertificate,
-    status_of,
-)
+from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, status_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 

@@ -25,13 +25,7 @@ from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.likelihood import Likelihood, maximise
 from tacit.inverse.noisy.steps import choices
 from tacit.inverse.parameters import coefficient_names
-from tacit.inverse.recovery import (
-    History,
-    Recovery,
-    RecoveryCertificate,
-    delivered,
-    status_of,
-)
+from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import numbers

@@ -38,13 +38,7 @@ from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import advantages, blind_findings, information
 from tacit.inverse.noisy.steps import choices
 from tacit.inverse.parameters import inverse_information
-from tacit.inverse.recovery import (
-    History,
-    Recovery,
-    RecoveryCertificate,
-    delivered,
-    status_of,
-)
+from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
 from tacit.model.ends import outside_visitation
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features

@@ -15,13 +15,7 @@ import numpy as np
 
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.goodness import Goodness, untested
-from tacit.inverse.noisy.activity import (
-    Trial,
-    Verdict,
-    activity_p_value,
-    judge,
-    of_constraints,
-)
+from tacit.inverse.noisy.activity import Trial, Verdict, activity_p_value, judge, of_constraints
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.em import Search
 from tacit.inverse.noisy.evidence import evidence_of

@@ -1,0 +1,116 @@
+"""Methods side by side: judged by the truth alone, resumable, own worlds and methods welcome."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.cli import main
+from tacit.judge.transfer import changes
+from tacit.studies.contests import OPTIMUM, PLACES, RANDOM, known_methods, played
+from tacit.studies.leaderboard import compare_methods
+from tacit.studies.records import Board
+
+MINE = """
+import tacit
+from tacit.studies.contests import Place, PLACES
+
+def likely(contest):
+    return tacit.families.RewardOnly()
+
+place = Place("the same grid", PLACES["hill-grid"].make)
+"""
+
+
+@pytest.fixture(scope="module")
+def contest():
+    return PLACES["hill-grid"].make(0)
+
+
+def test_the_optimum_has_no_regret_and_random_actions_much(contest):
+    rows = {row["method"]: row["metrics"] for row in played(contest, {})}
+    for name, value in rows[OPTIMUM].items():
+        if name.endswith(("regret", "violation")):
+            assert value == pytest.approx(0.0, abs=1e-6), name
+    assert rows[OPTIMUM]["share_safe"] == 1.0
+    assert rows[RANDOM]["regret"] > 0.3
+    assert rows[RANDOM]["log_likelihood"] == pytest.approx(-np.log(4))
+
+
+def test_a_method_that_ignores_the_constraint_is_seen_to(contest):
+    rows = {r["method"]: r["metrics"] for r in played(contest, known_of("RewardOnly", "Convex"))}
+    assert rows["RewardOnly"]["same_violation"] > 0.5 > rows["Convex"]["same_violation"]
+
+
+def test_a_method_that_must_be_told_more_says_so(contest):
+    from dataclasses import replace
+
+    row = played(replace(contest, known={}), known_of("LikeliestConstraints"))[0]
+    assert row["metrics"] == {}
+    assert "must be told reward_weights" in row["status"]
+
+
+def test_each_change_changes_one_thing(contest):
+    mdp, truth = contest.mdp, contest.truth
+    found = changes(mdp, truth, truth)
+    assert list(found) == ["same", "dynamics", "start", "budget", "reward"]
+    for name, (world, wanted, asked) in found.items():
+        same = (
+            np.array_equal(world.dense(), mdp.dense()),
+            np.array_equal(world.initial, mdp.initial),
+        )
+        assert same == (name != "dynamics", name != "start")
+        assert np.array_equal(wanted.budgets, truth.budgets) == (name != "budget")
+        assert np.array_equal(wanted.reward, truth.reward) == (name != "reward")
+        assert np.array_equal(wanted.costs, asked.costs)
+        assert np.allclose(world.dense().sum(axis=2), 1.0)
+
+
+def test_what_was_forbidden_stays_forbidden_where_things_change():
+    world = tacit.worlds.walls(1)
+    shut = world.truth.costs[0] > 0
+    into = world.mdp.expected_next(shut.astype(float)) > 0
+    suite = tacit.judge.transfer_suite(world.mdp, world.truth, world.truth)
+    assert suite.share_safe == 1.0
+    free = tacit.Objective(world.truth.reward, np.zeros((0, 49)), [])
+    blind = tacit.judge.transfer_suite(world.mdp, world.truth, free)
+    assert blind.violations[0] == pytest.approx(1.0)
+    assert into.any()
+
+
+def test_a_run_goes_on_and_takes_methods_of_ones_own(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text(MINE)
+    out = tmp_path / "board"
+    asked = ["--worlds", f"{file}:place", "--methods", "Cloning", f"{file}:likely"]
+    words = ["leaderboard", *asked, "--seeds", "1", "--jobs", "1", "--out", str(out)]
+    assert main(["--quiet", *words]) == 0
+    results = json.loads((out / "results.json").read_text())
+    [world] = results["worlds"]
+    assert world["title"] == "the same grid"
+    named = [row["method"] for row in world["methods"]]
+    assert named == ["Cloning", f"{file}:likely", RANDOM, OPTIMUM]
+    page = (out / "leaderboard.html").read_text()
+    assert all(one.rpartition("/")[2] in page for one in named)
+    # Nothing is done twice.
+    monkeypatch.setattr("tacit.studies.leaderboard.perform", None)
+    board = Board((f"{file}:place",), ("Cloning", f"{file}:likely"), seeds=1, jobs=1, out=out)
+    compare_methods(board)
+    assert json.loads((out / "results.json").read_text()) == results
+    assert main(["leaderboard", "--methods", "Lykelihood", "--out", str(tmp_path / "x")]) == 2
+    assert "did you mean 'Likelihood'" in capsys.readouterr().err
+    assert main(["leaderboard", "--worlds", "wall-1", "--out", str(tmp_path / "x")]) == 2
+    assert "did you mean 'walls-1'" in capsys.readouterr().err
+
+
+def test_a_world_whose_data_are_not_there_is_a_row_that_says_so(tmp_path, monkeypatch):
+    monkeypatch.delenv("TACIT_DATA", raising=False)
+    board = Board(("objectworld",), ("Cloning",), seeds=1, jobs=1, out=tmp_path)
+    page = compare_methods(board).read_text()
+    assert "Not run: the recordings of objectworld are no part of tacit" in page
+
+
+def known_of(*names):
+    known = known_methods()
+    return {name: known[name] for name in names}
