@@ -91,8 +91,9 @@ def main(args: Args) -> None:
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)
     model = PPO(
-        "MlpPolicy", priced, gamma=mdp.discount, seed=args.seed, n_steps=2048, batch_size=256, n_epochs=15,
-        learning_rate=1.5e-3, ent_coef=0.0, gae_lambda=0.9, policy_kwargs={"net_arch": [64]}, device="cpu",
+        "MlpPolicy", priced, gamma=mdp.discount, seed=args.seed, n_steps=2048, batch_size=256,
+        n_epochs=15, learning_rate=1.5e-3, ent_coef=0.0, gae_lambda=0.9,
+        policy_kwargs={"net_arch": [64]}, device="cpu",
     )  # fmt: skip
     kept, rows, start = None, [], time.perf_counter()
     for turn in range(args.rounds):

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-<<<<<<< ours
 import inspect
 import re
-from collections.abc import Callable
-=======
-from collections.abc import Sequence
->>>>>>> theirs
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional
@@ -122,7 +118,12 @@ def _summary(problem: Problem) -> list[tuple[str, Cell]]:
     return rows
 
 
-<<<<<<< ours
+def _some(names: Sequence[str]) -> str:
+    """The names, or the first of them and how many are not shown."""
+    rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + rest
+
+
 GYMNASIUM = ("FrozenLake-v1", "CliffWalking-v1", "Taxi-v4")
 # Options that are handed to the function that makes the world, where it has them.
 OPTIONS = (
@@ -271,9 +272,3 @@ class Simulate:
         near = difflib.get_close_matches(self.world.casefold(), folded, n=1, cutoff=0.5)
         hint = f", did you mean {folded[near[0]]}?" if near else ""
         raise InvalidModel(f"WORLD must be one of {', '.join(offered)}; got {self.world!r}{hint}")
-=======
-def _some(names: Sequence[str]) -> str:
-    """The names, or the first of them and how many are not shown."""
-    rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + rest
->>>>>>> theirs
