@@ -26,7 +26,7 @@ from tacit.files.formats import largest_allowed
 from tacit.folders.resume import claimed
 from tacit.folders.runs import Run
 from tacit.model.names import Layout
-from tacit.show.recovery.page import recovery_document
+from tacit.show.page import recovery_document
 from walks import problem
 
 
@@ -254,7 +254,7 @@ def test_a_bug_in_drawing_is_ours_and_no_bad_input(run, monkeypatch, capsys):
     def draw(run):
         raise ValueError("no such colour")
 
-    monkeypatch.setattr("tacit.show.recovery.page.recovery_document", draw)
+    monkeypatch.setattr("tacit.show.page.recovery_document", draw)
     assert main(["report", str(run)]) == 1
     assert "a bug in tacit, ValueError: no such colour" in capsys.readouterr().err
 

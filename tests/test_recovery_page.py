@@ -25,12 +25,12 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import unidentified
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
 from tacit.model.names import Layout
+from tacit.show.checks import check_sections
 from tacit.show.document import figure_files
-from tacit.show.recovery.checks import check_sections
-from tacit.show.recovery.headlines import headlines
-from tacit.show.recovery.maps import MapGrid, action_maps, value_map
-from tacit.show.recovery.page import recovery_document
-from tacit.show.recovery.quantities import NamedRecovery, state_table
+from tacit.show.headlines import headlines
+from tacit.show.maps import MapGrid, action_maps, value_map
+from tacit.show.page import recovery_document
+from tacit.show.quantities import NamedRecovery, state_table
 from tacit.show.report import LARGEST, render
 from tacit.show.tables import short
 

@@ -133,7 +133,7 @@ def write_page(out: Path, found: dict[str, Run], told: Differences) -> list[str]
     """The files written: one offline page about several runs, and its figures beside it."""
     from tacit.files.atomic import write_bytes
     from tacit.show.document import figure_files
-    from tacit.show.recovery.headlines import comparison_document
+    from tacit.show.headlines import comparison_document
     from tacit.show.report import render
 
     if out.suffix.lower() not in (".html", ".htm"):

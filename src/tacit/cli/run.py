@@ -41,7 +41,7 @@ class Report:
         from tacit.files.atomic import check_folder, write_bytes
         from tacit.folders.runs import Run
         from tacit.show.document import figure_files
-        from tacit.show.recovery.page import recovery_document
+        from tacit.show.page import recovery_document
         from tacit.show.report import render
 
         out = self.folder / PAGE if self.out is None else self.out
@@ -128,7 +128,7 @@ def _all_figures(run: Run) -> dict[str, Figure]:
 
     from tacit.show import plot
     from tacit.show.canvas import figure_of
-    from tacit.show.recovery.checks import curve_of, sweeps_of
+    from tacit.show.checks import curve_of, sweeps_of
 
     recovery, layout = run.recovery, run.layout
     known = [bool(np.isfinite(weights).all()) for weights in recovery.cost_weights]

@@ -37,7 +37,7 @@ from tacit.show.canvas import (
 )
 from tacit.show.curves import Interval, draw_intervals, tidy_values
 from tacit.show.grid import draw_values
-from tacit.show.recovery.quantities import NamedRecovery
+from tacit.show.quantities import NamedRecovery
 
 if TYPE_CHECKING:
     from tacit.checks.prices import PriceCurve

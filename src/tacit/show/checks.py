@@ -38,7 +38,7 @@ from tacit.show.document import (
     Section,
     anchor,
 )
-from tacit.show.recovery.quantities import NamedRecovery
+from tacit.show.quantities import NamedRecovery
 from tacit.show.tables import Bar, Cell, Column, Row, Table, scale_of, short
 
 TITLES = {

@@ -44,7 +44,7 @@ from tacit.show.document import (
     anchor,
 )
 from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, limits_of
-from tacit.show.recovery.quantities import NamedRecovery
+from tacit.show.quantities import NamedRecovery
 from tacit.show.tables import Scale, short
 
 MOST_DRAWN = 64_000  # cells that are drawn, all maps together

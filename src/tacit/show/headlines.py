@@ -13,7 +13,7 @@ from tacit.many import Differences
 from tacit.show.canvas import INK, axes_at, new_figure, styled, svg
 from tacit.show.curves import Interval, draw_intervals
 from tacit.show.document import Document, Headline, Picture, Section, Tone
-from tacit.show.recovery.quantities import NamedRecovery
+from tacit.show.quantities import NamedRecovery
 from tacit.show.tables import Column, Row, Table, interval_words, share, short
 
 NAMED = 3  # features, states or sentences that are named before the rest is counted

@@ -14,6 +14,8 @@ from tacit.forward.solution import Certificate
 from tacit.inverse.findings import worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.model.names import Layout
+from tacit.show import checks as further
+from tacit.show.checks import answers, cell, check_sections, history_picture, words
 from tacit.show.document import (
     Block,
     Choice,
@@ -28,11 +30,9 @@ from tacit.show.document import (
     Section,
     Selector,
 )
-from tacit.show.recovery import checks as further
-from tacit.show.recovery.checks import answers, cell, check_sections, history_picture, words
-from tacit.show.recovery.headlines import NAMED, capital, headlines
-from tacit.show.recovery.maps import MapGrid, action_maps, forest, map_gallery
-from tacit.show.recovery.quantities import (
+from tacit.show.headlines import NAMED, capital, headlines
+from tacit.show.maps import MapGrid, action_maps, forest, map_gallery
+from tacit.show.quantities import (
     NamedRecovery,
     state_bars,
     state_choice,
