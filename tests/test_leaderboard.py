@@ -95,7 +95,9 @@ def test_a_run_goes_on_and_takes_methods_of_ones_own(tmp_path, monkeypatch, caps
     assert all(one.rpartition("/")[2] in page for one in named)
     # Nothing is done twice.
     monkeypatch.setattr("tacit.studies.leaderboard.perform", None)
-    board = Board((f"{file}:place",), ("Cloning", f"{file}:likely"), seeds=1, jobs=1, out=out)
+    board = Board(
+        worlds=(f"{file}:place",), methods=("Cloning", f"{file}:likely"), seeds=1, jobs=1, out=out
+    )
     compare_methods(board)
     assert json.loads((out / "results.json").read_text()) == results
     assert main(["leaderboard", "--methods", "Lykelihood", "--out", str(tmp_path / "x")]) == 2
@@ -106,7 +108,7 @@ def test_a_run_goes_on_and_takes_methods_of_ones_own(tmp_path, monkeypatch, caps
 
 def test_a_world_whose_data_are_not_there_is_a_row_that_says_so(tmp_path, monkeypatch):
     monkeypatch.delenv("TACIT_DATA", raising=False)
-    board = Board(("objectworld",), ("Cloning",), seeds=1, jobs=1, out=tmp_path)
+    board = Board(worlds=("objectworld",), methods=("Cloning",), seeds=1, jobs=1, out=tmp_path)
     page = compare_methods(board).read_text()
     assert "Not run: the recordings of objectworld are no part of tacit" in page
 

@@ -244,7 +244,7 @@ def misprints(one: EngineFit) -> list[str]:
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Leaderboard(Board):
     """Compare published methods and tacit's on the same demonstrations, by the hidden truth.
 

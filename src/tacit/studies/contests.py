@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, is_dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from runpy import run_path
@@ -167,6 +167,7 @@ class Place:
 
     title: str
     make: Callable[[int], Contest]
+    _: KW_ONLY
     draws: int = 0
     said: str = ""
     left_out: Mapping[str, str] = field(default_factory=dict)

@@ -270,7 +270,7 @@ def sweep_of(text: str) -> Sweep:
     return Sweep(page["seed"], [Point(**point) for point in page["points"]])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Board:
     """What to compare, and the folder to write."""
 
