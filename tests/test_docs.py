@@ -30,7 +30,7 @@ DOCS = ROOT / "docs"
 # Run elsewhere: a cluster needs one (test_cluster.py), the paper takes minutes (test_reproduce.py),
 # many devices need many devices (test_sharding.py).
 ELSEWHERE = {"cluster.md", "reproducing.md", "scale.md", "performance.md"}
-ALL = sorted(DOCS.glob("*.md"))
+ALL = sorted(DOCS.rglob("*.md"))
 PAGES = [page for page in ALL if page.name not in ELSEWHERE]
 NEEDS = {"sepsis.md": "icu_sepsis", "robots.md": "gymnasium", "gallery.md": "gymnasium"}
 PICTURE, SCRIPT = DOCS / "choosing.svg", DOCS / "figures" / "choosing.py"
@@ -139,7 +139,7 @@ def test_numbers_are_compared_as_strictly_as_they_are_shown():
     assert not alike("0.5", "inf")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
 def test_blocks_run_and_print_what_the_page_says(page, monkeypatch):
     needed = NEEDS.get(page.name)
     if needed is not None and importlib.util.find_spec(needed) is None:
@@ -222,8 +222,9 @@ def test_links_are_found():
 
 def test_every_page_is_reached_from_the_index():
     text = (DOCS / "index.md").read_text("utf-8")
+    text += (DOCS / "api" / "index.md").read_text("utf-8").replace("](", "](api/")
     linked = {link.partition("#")[0] for link in LINK.findall(text)}
-    assert {page.name for page in ALL} - {"index.md"} <= linked
+    assert {page.relative_to(DOCS).as_posix() for page in ALL} - {"index.md"} <= linked
 
 
 def test_picture_is_what_its_script_draws(tmp_path):

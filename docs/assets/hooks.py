@@ -16,12 +16,18 @@ from latex2mathml.converter import convert
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.S)
 BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.S)
 LONG = 40  # characters of LaTeX: more may be wider than a phone
-OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./([^)\s#]+)[^)]*\)")
+OUTSIDE = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+)([^)\s#]+)[^)]*\)")
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """The page with links that leave docs/ replaced by what they are called and where they lie."""
-    return OUTSIDE.sub(r"\1 (`\2` in the repository)", markdown)
+    folders = page.file.src_uri.count("/")
+
+    def said(found: re.Match[str]) -> str:
+        leaves = found[2].count("/") > folders
+        return f"{found[1]} (`{found[3]}` in the repository)" if leaves else found[0]
+
+    return OUTSIDE.sub(said, markdown)
 
 
 def on_page_content(content: str, **_: Any) -> str:
