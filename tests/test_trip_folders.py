@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -85,6 +86,23 @@ def test_check_recover_and_report(problem, tmp_path, capsys):
     assert told["hit_rate"] == pytest.approx((best == other.actions).mean())
     assert len(rows.read_text().splitlines()) == 61
     assert main(["score", str(run), str(tmp_path / "other.npz"), "--out", "x.txt"]) == 2
+    # In an edited folder, here with a street closed and no trips, the same travellers flow anew.
+    edited = tmp_path / "edited"
+    shutil.copytree(folder, edited)
+    (edited / "demonstrations.csv").unlink()
+    moves = (edited / "transitions.csv").read_text().splitlines()
+    kept = [line for line in moves if not line.startswith("place 5,east,")]
+    assert len(kept) == len(moves) - 1
+    (edited / "transitions.csv").write_text("\n".join([*kept, ""]))
+    words = ["solve", str(edited), "--recovered", str(run), "--out", str(tmp_path / "flows")]
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    answer = tacit.checks.reroute(ours, closed=[(5, 1)])
+    np.testing.assert_allclose(told["flows"], answer.flows, rtol=1e-6, atol=1e-9)
+    assert told["worth"] == pytest.approx(answer.worth, rel=1e-6)
+    assert (tmp_path / "flows" / "flows.csv").exists()
+    assert main(["solve", str(edited)]) == 2
+    assert "recovered must name a run of trips" in capsys.readouterr().err
     # Asked again it is there already, and the same.
     assert main(["recover", str(folder), "--out", str(run), "--resume", "--quiet"]) == 0
     assert main(["report", str(run), "--quiet"]) == 0

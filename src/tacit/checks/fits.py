@@ -303,20 +303,19 @@ def reroute(
     Args:
         recovery: of trips, whose origins and goals stay as they are, or of one task.
         closed: [n] states that nobody may enter, or [n, 2] pairs of state and action.
-        mdp: the world of one task; trips have their network.
+        mdp: the world of one task; of trips, their network after the change.
         features: of trips, as they are after the change; of one task, as they are.
     """
     network, own = _task(recovery, mdp, features)
     before, value, _ = _expected(recovery, network, own)
-    there, given = network.available.copy(), np.asarray(closed, np.int64)
+    base = network if mdp is None else mdp
+    there, given, moves = base.available.copy(), np.asarray(closed, np.int64), base.transitions
     if given.ndim == 2:
         there[tuple(given.T)] = False
     else:
-        entered = np.isin(network.transitions.states, given) & (
-            network.transitions.probabilities > 0
-        )
+        entered = np.isin(moves.states, given) & (moves.probabilities > 0)
         there &= ~np.asarray(entered.any(axis=2))
-    changed = MDP(network.transitions, network.initial, network.discount, available=there)
+    changed = MDP(moves, base.initial, base.discount, available=there)
     after, worth, lost = _expected(recovery, changed, own if features is None else features)
     return Response(before=before, flows=after, worth=worth - value, lost=lost)
 

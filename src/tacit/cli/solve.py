@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from tacit.model.objective import Objective
 
 
+# Flows that are listed, those that change most first.
+MOST_FLOWS = 10
+
+
 @dataclass(frozen=True)
 class Solve:
     """Solve a problem whose truth is known: best policy within the budgets, and their prices.
@@ -64,6 +68,8 @@ class Solve:
         if self.out is not None:
             refuse_taken(self.out)
         problem = terminal.load_problem(self.problem)
+        if problem.goal:
+            return _solve_trips(self, problem)
         notes: tuple[Finding, ...] = ()
         if self.recovered is not None:
             objective = _recovered(self.recovered, problem, cautious=self.cautious)
@@ -116,6 +122,64 @@ def _recovered(folder: Path, problem: Problem, *, cautious: bool) -> Objective:
             f"{folder} must speak of the states and actions of the problem, {world}; got {own}"
         )
     return recovery.cautious(problem.mdp) if cautious else recovery.objective
+
+
+def _solve_trips(arguments: Solve, problem: Problem) -> Answer:
+    """The flows of a run's trips in this network, which may be another than they were seen in."""
+    import numpy as np
+
+    from tacit.checks import reroute
+    from tacit.files.tables import write_csv
+    from tacit.folders.problem import write_folder
+    from tacit.folders.runs import Run
+    from tacit.inverse.joint.traveller import TripsRecovery
+
+    if arguments.recovered is None:
+        raise InvalidModel(
+            f"{arguments.problem}: recovered must name a run of trips, whose coefficients, origins "
+            'and goals a folder with goal = "last" is solved with; got none'
+        )
+    run = Run.load(arguments.recovered)
+    found, layout = run.recovery, problem.layout
+    if not isinstance(found, TripsRecovery):
+        raise InvalidModel(f"{arguments.recovered} must be a run of trips; it is of one task")
+    names = (found.features.reward_names, found.features.cost_names)
+    for what, ours, theirs in (
+        ("features", names, (problem.features.reward_names, problem.features.cost_names)),
+        ("states", run.layout.state_names, layout.state_names),
+        ("actions", run.layout.action_names, layout.action_names),
+        ("numbers of states and actions", found.flows.shape, problem.mdp.available.shape),
+    ):
+        if ours != theirs:
+            raise InvalidModel(
+                f"{arguments.problem} must have the {what} of {arguments.recovered}, in their "
+                f"order; got {theirs!r:.60}: [names] in problem.toml fixes them"
+            )
+    answer = reroute(found, mdp=problem.mdp, features=problem.features)
+    change = answer.flows - answer.before
+    order = np.argsort(-np.abs(change), axis=None, kind="stable")
+    pairs = [divmod(int(i), problem.mdp.actions) for i in order if answer.before.flat[i] > 0
+             or answer.flows.flat[i] > 0]  # fmt: skip
+    heads = ["state", "action", "flow before", "flow after"]
+    rows = [
+        [
+            layout.state_name(s),
+            layout.action_name(a),
+            float(answer.before[s, a]),
+            float(answer.flows[s, a]),
+        ]
+        for s, a in pairs
+    ]
+    parts: list[Part] = [Table(heads, rows[:MOST_FLOWS], "flows that change most")]
+    parts += list(answer.sentences)
+    if arguments.out is not None:
+        told = [[*row[:2], repr(row[2]), repr(row[3])] for row in rows]
+        columns = [head.replace(" ", "_") for head in heads]
+        write_folder(arguments.out, lambda f: write_csv(f / "flows.csv", columns, told))
+        parts.append(f"written: {arguments.out}")
+    data = {"flows": answer.flows, "before": answer.before}
+    data |= {"worth": answer.worth, "lost": answer.lost}
+    return Answer(parts, data | {"findings": [finding_data(one) for one in answer.sentences]})
 
 
 def _proof(error: Infeasible, problem: Problem) -> str:

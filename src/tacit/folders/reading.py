@@ -180,6 +180,8 @@ def _from_text(
         assert demonstrations is not None
         return _estimated(settings, names, layout, demonstrations, start, there)
     notes = _told_to_stay(settings)
+    if start is None and settings.goal and demonstrations is None:
+        start = np.full(len(names.states), 1.0 / len(names.states))  # of no account
     if start is None:
         start, said = first_states(settings, demonstrations, len(names.states))
         notes += () if settings.goal else said  # trips start where they do
