@@ -1,11 +1,11 @@
 """Published methods: one conformance test over all, each against a closed form or brute force."""
 
 import dataclasses
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 
 import tacit
 from tacit.forward.policies import visitation
@@ -43,6 +43,8 @@ def estimators(world):
         "Apprenticeship": families.Apprenticeship(tolerance=1e-2),
         "LinearProgramming": families.LinearProgramming(),
         "MarginPlanning": families.MarginPlanning(tolerance=1e-3),
+        "SafeSet": families.SafeSet(world.reward_weights),
+        "SoftConstraint": families.SoftConstraint(world.reward_weights, 1.0),
         "CausalEntropy": families.CausalEntropy(),
         "Cloning": families.Cloning(),
         "InverseActionValues": families.InverseActionValues(),
@@ -134,6 +136,8 @@ def test_bad_hyperparameters_are_one_line():
         (lambda: families.Apprenticeship(tolerance=0.0), "tolerance must be positive"),
         (lambda: families.LinearProgramming(penalty=-1.0), "penalty must be"),
         (lambda: families.MarginPlanning(0.0), "regularisation must be"),
+        (lambda: families.SafeSet([0.0]), "reward_weights must be"),
+        (lambda: families.SoftConstraint([1.0], -1.0), "budget must be"),
         (lambda: families.MaximumEntropy(ridge=-1.0), "ridge at least 0"),
         (lambda: families.KnownConstraints([[1.0]], []), "one budget for"),
         (lambda: families.KnownConstraints([[0.0]], [1.0]), "not all 0"),
@@ -581,3 +585,80 @@ def test_margin_planning_is_at_the_minimum_over_all_policies(tiny):
     # Between the bounds of the cutting planes, whose gap is on the certificate.
     assert found.history["loss"][-1] == pytest.approx(best, abs=1e-6)
     assert 0 <= found.certificate.objective_gap + 1e-12 <= 1e-6
+
+
+# --- sets and budgets -----------------------------------------------------------------------------
+
+
+def demonstrators(world, count, seed):
+    """Episodes of demonstrators with rewards of their own, a group each, and their rewards."""
+    rewards = tacit.worlds.demonstrator_rewards(world, count, seed=seed)
+    parts, groups = [], []
+    for number, weights in enumerate(rewards):
+        truth = world.features.objective(weights, world.cost_weights, world.truth.budgets)
+        policy = tacit.solve(world.mdp, truth).policy
+        seen = tacit.simulate(world.mdp, policy, trajectories=200, steps=60, seed=number)
+        cuts = seen.offsets
+        parts += [(seen.states[i:j], seen.actions[i:j]) for i, j in pairwise(cuts)]
+        groups += [f"demonstrator {number}"] * 200
+    return tacit.Demonstrations.from_trajectories(parts, groups=groups)
+
+
+@pytest.mark.parametrize("below", [True, False])
+def test_a_safe_policy_lies_in_the_hull_and_is_the_best_that_does(below):
+    world = tacit.worlds.three_by_three(6)
+    mdp, features = world.mdp, world.features
+    seen = demonstrators(world, 4, seed=3)
+    task = tacit.worlds.demonstrator_rewards(world, 1, seed=9, same=False)[0]
+    found = families.SafeSet(task, below, tolerance=1e-5).fit(mdp, features, seen)
+    assert found.status is tacit.RecoveryStatus.CONVERGED
+    hull = []
+    for name in dict.fromkeys(seen.groups.tolist()):
+        clone = families.Cloning().fit(mdp, features, seen.select(seen.groups == name))
+        hull.append(np.concatenate(pull_back(features, clone.solution.visitation)[1:]))
+    hull = np.array(hull)
+    spent = np.concatenate(pull_back(features, found.solution.visitation)[1:])
+    # The whole problem as one linear program: visits, shares of the hull, below it.
+    moves, pairs = mdp.dense(), 45
+    flow = np.repeat(np.eye(9), 5, axis=0).T - 0.9 * moves.reshape(pairs, 9).T
+    table = np.concatenate([f.reshape(pairs, -1) for f in features.costs], axis=1)
+    sides = [np.c_[table.T, -hull.T]] + [np.c_[-table.T, hull.T]] * (not below)
+    program = linprog(
+        -np.r_[features.reward.reshape(pairs, 9) @ task, np.zeros(len(hull))],
+        np.concatenate(sides),
+        np.full(len(sides) * table.shape[1], 1e-9),
+        np.r_[np.c_[flow, np.zeros((9, len(hull)))], [np.r_[np.zeros(pairs), np.ones(len(hull))]]],
+        np.r_[mdp.initial, 1.0],
+    )
+    assert program.status == 0
+    value = found.solution.value * np.abs(task).sum()
+    assert value == pytest.approx(-program.fun, abs=2e-3)
+    # No facet of the set is missed: it costs no more than the hull in any direction tried.
+    for normal in np.random.default_rng(0).random((50, len(spent))) - 0.5 * (not below):
+        assert normal @ spent <= (hull @ normal).max() + 1e-3
+    # So every budget that all demonstrators kept is kept, up to their sampling error.
+    costs = world.truth.tables(mdp)[1]
+    assert (np.tensordot(costs, found.solution.visitation, 2) <= world.truth.budgets + 0.1).all()
+
+
+def test_a_soft_constraint_is_what_keeps_better_policies_out():
+    # Two ways to an end: the better one costs 1, and the expert takes it in one of four episodes.
+    table = np.zeros((2, 2, 2))
+    table[0, :, 1] = 1.0
+    mdp = tacit.MDP(table, [1.0, 0.0], 0.9, available=table.any(axis=2))
+    reward, cost = np.zeros((2, 2, 1)), np.zeros((2, 2, 2))
+    reward[0, 1, 0] = 1.0
+    cost[0, 1, 0] = cost[0, 0, 1] = 1.0
+    features = tacit.Features(reward, [cost])
+    seen = tacit.Demonstrations.from_trajectories([([0, 1], [int(i % 4 == 0)]) for i in range(40)])
+    found = families.SoftConstraint([2.0], 0.25).fit(mdp, features, seen)
+    # All of the cost is on the better way; its budget is the share that the expert took.
+    np.testing.assert_allclose(found.cost_weights[0], [1.0, 0.0], atol=1e-9)
+    assert found.budgets[0] == pytest.approx(0.25)
+    assert found.solution.policy[0, 1] == pytest.approx(0.25, abs=1e-6)
+    assert found.status is tacit.RecoveryStatus.CONVERGED
+    # An expert who always takes it needs no constraint.
+    best = tacit.Demonstrations.from_trajectories([([0, 1], [1])] * 5)
+    assert np.isnan(
+        families.SoftConstraint([2.0], 0.25).fit(mdp, features, best).cost_weights[0]
+    ).all()

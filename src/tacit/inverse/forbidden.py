@@ -30,8 +30,9 @@ from tacit.inverse.candidates import (
     first_breach,
 )
 from tacit.inverse.expectations import check_task
-from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly, known_expert
+from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly
 from tacit.inverse.findings import Finding, Kind, chance, listed
+from tacit.inverse.noisy.convex import known_expert
 from tacit.inverse.recovery import HardConstraint, Recovery, delivered
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features

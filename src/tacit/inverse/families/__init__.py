@@ -1,7 +1,11 @@
 """Published methods and halves of the question, each frozen hyperparameters and `fit`."""
 
-from tacit.inverse.families.answers import choice_probabilities
-from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly
+from tacit.inverse.families.answers import SafeSet
+from tacit.inverse.families.baselines import (
+    ConstraintOnly,
+    RewardOnly,
+    SoftConstraint,
+)
 from tacit.inverse.families.experts import (
     CausalEntropy,
     Cloning,
@@ -14,6 +18,7 @@ from tacit.inverse.families.priced import (
     ConstraintAsReward,
     KnownConstraints,
     PenaltyConstraints,
+    choice_probabilities,
 )
 
 __all__ = [
@@ -31,5 +36,7 @@ __all__ = [
     "PenaltyConstraints",
     "PosteriorConstraints",
     "RewardOnly",
+    "SafeSet",
+    "SoftConstraint",
     "choice_probabilities",
 ]

@@ -8,19 +8,23 @@ from typing import Protocol
 
 import numpy as np
 
+from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, counts_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.forward.policies import soft_policy
+from tacit.forward.column_generation import ColumnGeneration
+from tacit.forward.policies import visitation
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Solution, Status
-from tacit.inverse.expectations import Blocks, expectations_from_start, pull_back
+from tacit.inverse.expectations import Blocks, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, data_findings
 from tacit.inverse.goodness import action_log_likelihoods
 from tacit.inverse.identification import unidentified, unmeasured
 from tacit.inverse.parameters import coefficient_names
-from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, status_of
+from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
+from tacit.model.ends import led_to_an_end
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
+from tacit.model.transitions import numbers
 
 
 def left_out(features: Features, why: str) -> list[Finding]:
@@ -122,19 +126,6 @@ def published_answer(
         observed_steps=demonstrations.steps,
         **more,
     )
-
-
-def choice_probabilities(mdp: MDP, recovery: Recovery, temperature: float = 1.0) -> np.ndarray:
-    """[S, A] Boltzmann choice over the action values of a recovery's own solution; 0 at ends.
-
-    Of `InverseActionValues` it is the policy that the paper evaluates.
-    """
-    reward, costs = recovery.objective.tables(mdp)
-    prices = recovery.solution.multipliers
-    own = reward - np.tensordot(prices, costs, 1) if len(prices) else reward
-    utility = own + mdp.discount * mdp.expected_next(recovery.solution.values)
-    utility = np.where(mdp.choices, utility, -np.inf)
-    return np.where(mdp.ends[:, None], 0.0, soft_policy(utility, temperature))
 
 
 # --- smooth losses --------------------------------------------------------------------------------
@@ -240,14 +231,6 @@ def minimise(
     )
 
 
-def unbounded_findings(found: Minimum) -> list[Finding]:
-    """What is to be said where no finite point is the best."""
-    if not found.deterministic:
-        return []
-    said = "No finite weights are the best: twice as large ones explain as much, as of an expert "
-    return [Finding(f"{said}who never errs.", Kind.DETERMINISTIC)]
-
-
 def soft_value(
     mdp: MDP, table: np.ndarray, guess: Solution | None
 ) -> tuple[float, Solution | None]:
@@ -275,11 +258,6 @@ def spans(table: np.ndarray) -> np.ndarray:
     return np.where(found > 0, found, 1.0)
 
 
-def table_of(mdp: MDP, values: np.ndarray) -> np.ndarray:
-    """[S, A] the values [S] or [S, A]."""
-    return values if values.ndim == 2 else np.repeat(values[:, None], mdp.actions, axis=1)
-
-
 def check_options(options: Options) -> None:
     """`InvalidModel` unless tolerance, steps and ridge make sense."""
     ridge = getattr(options, "ridge", 0.0)
@@ -288,3 +266,119 @@ def check_options(options: Options) -> None:
             "tolerance must be positive, max_steps at least 1, ridge at least 0; got "
             f"{options.tolerance}, {options.max_steps}, {ridge}"
         )
+
+
+def cloned_policy(mdp: MDP, counts: np.ndarray, pseudo_count: float = 0.0) -> np.ndarray:
+    """[S, A] the shares of the actions taken [S, A]; uniform where none was, 0 at ends.
+
+    At discount 1 a state from which these come to no end takes one step of the shortest walk.
+    """
+    visited = counts.sum(axis=1, keepdims=True) > 0
+    table = np.where(visited, counts + pseudo_count, 1.0) * mdp.available
+    table = led_to_an_end(mdp, table + 0.0) * mdp.available
+    return table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300)
+
+
+# --- a set of policies ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SafeSet:
+    """Safety from demonstrators of unknown rewards (Lindner et al. 2024, theorem 1, algorithm 1).
+
+    A policy whose cost expectations lie in the convex hull of the demonstrated ones, one a group of
+    the demonstrations, keeps every budget that all of them kept, for any costs linear in the cost
+    features; if no weight is negative, below a point of the hull is enough. The best such policy
+    for a known reward is found by cutting planes: the objective holds the facets that it needs.
+
+    Known weakness: few demonstrators make a small, careful set, as safe as their expectations are
+    known: those of their clones in this world, without their sampling error.
+
+    Attributes:
+        reward_weights: [D] of the task to do.
+        below: whether costs are known to have no negative weights.
+        tolerance: by which a facet may be missed, features scaled to range one, per horizon.
+        max_steps: most facets.
+    """
+
+    reward_weights: Sequence[float]
+    below: bool = True
+    tolerance: float = 1e-6
+    max_steps: int = 200
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        weights = np.atleast_1d(numbers(self.reward_weights, "reward_weights"))
+        if weights.ndim != 1 or not np.isfinite(weights).all() or not weights.any():
+            raise InvalidModel(f"reward_weights must be finite, not all 0; got {weights}")
+        object.__setattr__(self, "reward_weights", tuple(weights.tolist()))
+
+    def fit(
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
+    ) -> Recovery:
+        """The recovery whose objective has the facets of the safe set as its constraints."""
+        check_task(mdp, features, demonstrations, in_memory=True)
+        assert isinstance(demonstrations, Demonstrations)
+        if not features.constraints:
+            raise InvalidModel("there must be cost features to be safe in; got none")
+        maps = [table if table.ndim == 3 else table[:, None] for table in features.costs]
+        costs = np.concatenate([np.repeat(m, mdp.actions // m.shape[1], 1) for m in maps], axis=2)
+        names = tuple(name for part in features.cost_names for name in part)
+        who = demonstrations.groups
+        groups = [None] if who is None else list(dict.fromkeys(who.tolist()))
+        sets = [demonstrations if g is None else demonstrations.select(who == g) for g in groups]
+        scale = spans(costs) * mdp.horizon
+        clones = [visitation(mdp, cloned_policy(mdp, one.counts(mdp))) for one in sets]
+        hull = np.array([np.tensordot(visits, costs, 2) for visits in clones])
+        weights = np.array(self.reward_weights) / np.abs(self.reward_weights).sum()
+        facets: list[np.ndarray] = []
+        missed: list[float] = []
+        while True:
+            own = Features(features.reward, [costs] * len(facets), features.reward_names)
+            budgets = [float((hull @ facet).max()) for facet in facets]
+            objective = own.objective(weights, facets, budgets)
+            solution = ColumnGeneration().solve(mdp, objective, throw=False)
+            spent = np.tensordot(solution.visitation, costs, 2)
+            normal = _outward(spent / scale, hull / scale, self.below) / scale
+            missed.append(float(normal @ spent - (hull @ normal).max()))
+            inside = missed[-1] <= self.tolerance * max(float(np.abs(normal * scale).max()), 1e-300)
+            if inside or len(facets) == self.max_steps or solution.status is Status.INFEASIBLE:
+                break
+            facets.append(normal / np.abs(normal).sum())
+        said = [
+            Finding(
+                f"The safe set is the hull of {len(hull)} demonstrated expectations; "
+                f"{len(facets)} of its facets bound this task. Their sampling error is not in it.",
+                Kind.ERRORS,
+                number=len(hull),
+            )
+        ]
+        recovery = published_answer(
+            self,
+            mdp,
+            features,
+            demonstrations,
+            objective=objective,
+            solution=solution,
+            reward_weights=weights,
+            cost_weights=facets,
+            cost_names=(names,) * len(facets),
+            converged=inside,
+            findings=said,
+            history={"missed": missed},
+        )
+        return delivered(recovery, throw)
+
+
+def _outward(point: np.ndarray, hull: np.ndarray, below: bool) -> np.ndarray:
+    """[D] from the point of the set that is nearest to this one; 0 inside it."""
+    from scipy.optimize import nnls
+
+    # Shares that add up to 1, as one more row that weighs heavily; then slack below the hull.
+    heavy, size = 1e4 * max(1.0, float(np.abs(hull).max())), len(point)
+    rows = np.r_[hull.T, heavy * np.ones((1, len(hull)))]
+    if below:
+        rows = np.c_[rows, np.r_[-np.eye(size), np.zeros((1, size))]]
+    found, _ = nnls(rows, np.r_[point, heavy])
+    apart = point - rows[:size] @ found
+    return np.where(np.abs(apart) > 1e-12, apart, 0.0)

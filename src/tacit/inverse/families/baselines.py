@@ -11,21 +11,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
-from tacit.forward.soft_dual import SoftDual
+from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solution import Status, conclude
 from tacit.inverse.expectations import Spending, check_task, expectations_from_start, pull_back
-from tacit.inverse.findings import Finding, Kind, data_findings
-from tacit.inverse.goodness import action_log_likelihoods
+from tacit.inverse.families.answers import check_options, published_answer, seen_expectations
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import unidentified
 from tacit.inverse.noisy.convex import Convex
-from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.likelihood import Likelihood, maximise
-from tacit.inverse.noisy.steps import choices
 from tacit.inverse.parameters import coefficient_names
-from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
+from tacit.inverse.recovery import Recovery, RecoveryCertificate, delivered
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import numbers
@@ -228,6 +225,88 @@ def _kept_reward(
     return kept, [Finding(said, Kind.NOT_IDENTIFIED, feature=one.reward_names[0], number=lost)]
 
 
+@dataclass(frozen=True)
+class SoftConstraint:
+    """A soft constraint with a given budget (Gaurav et al. 2023, eqs. 4 to 7, algorithm 1).
+
+    The reward is known. In turn: the cost, of weights in [0, 1], that makes the cheapest policy met
+    so far dearest while the demonstrations stay within the budget (eq. 7, a linear program), and
+    the best policy within the budget at it (eq. 6), until that does no better than they do.
+
+    Known weakness: the budget, and with it the scale of the cost, must be known, and so must the
+    demonstrations' returns: an expert's luck looks like a reason to forbid too little.
+
+    Attributes:
+        reward_weights: [D] known weights of the reward features, of any size.
+        budget: of the one constraint.
+        tolerance: of returns and costs, per horizon and range.
+        max_steps: most policies.
+    """
+
+    reward_weights: Sequence[float]
+    budget: float
+    tolerance: float = 1e-4
+    max_steps: int = 100
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if not isinstance(self.budget, int | float | np.number) or not 0 <= self.budget < np.inf:
+            raise InvalidModel(f"budget must be a number of at least 0; got {self.budget!r:.60}")
+        known = ConstraintOnly(self.reward_weights)
+        object.__setattr__(self, "reward_weights", known.reward_weights)
+
+    def fit(
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
+    ) -> Recovery:
+        """The recovery with the dearest cost, and the best policy within the budget at it."""
+        from scipy.optimize import linprog
+
+        check_task(mdp, features, demonstrations)
+        if features.constraints != 1 or features.costs[0].min() < 0:
+            raise InvalidModel("there must be one constraint, of features that are not negative")
+        seen = seen_expectations(mdp, features, demonstrations)
+        weights = np.array(self.reward_weights) / np.abs(self.reward_weights).sum()
+        size, room = len(seen[1]), self.tolerance * mdp.horizon
+        cost, norm, points, losses = np.zeros(size), 0.0, [], []
+        while True:
+            objective = features.objective(
+                weights, [cost], [self.budget / norm if norm else np.inf]
+            )
+            solution = ColumnGeneration().solve(mdp, objective, throw=False)
+            reached = pull_back(features, solution.visitation)
+            losses.append(float(weights @ (reached[0] - seen[0])))
+            done = losses[-1] <= room * float(np.ptp(features.reward @ weights))
+            if done or len(points) == self.max_steps or solution.status is Status.INFEASIBLE:
+                break
+            points.append(reached[1])
+            rows = np.r_[np.c_[-np.array(points), np.ones(len(points))], [np.r_[seen[1], 0.0]]]
+            bounds = [(0.0, 1.0)] * size + [(None, None)]
+            limits = np.r_[np.zeros(len(points)), self.budget]
+            found = linprog(np.r_[np.zeros(size), -1.0], rows, limits, bounds=bounds)
+            if found.status != 0 or -found.fun <= self.budget + room * 1e-3:
+                break  # no cost of these features explains why these were left out
+            norm = float(found.x[:size].sum())
+            cost = found.x[:size] / norm
+        said = [Finding("The reward weights and the budget were given.")]
+        if not norm:
+            words = "Constraint 0 was not needed, or nothing explains it."
+            said.append(Finding(words, Kind.INACTIVE, constraint=0))
+        recovery = published_answer(
+            self,
+            mdp,
+            features,
+            demonstrations,
+            objective=objective,
+            solution=solution,
+            reward_weights=weights,
+            cost_weights=[cost if norm else np.full(size, np.nan)],
+            converged=done,
+            findings=said,
+            history={"loss": losses},
+        )
+        return delivered(recovery, throw)
+
+
 def _with_features(
     mdp: MDP,
     features: Features,
@@ -276,72 +355,4 @@ def _with_features(
         reward_names=features.reward_names,
         cost_names=features.cost_names,
         spending=Spending.of_data(features, seen) if found.spending is None else found.spending,
-    )
-
-
-def known_expert(
-    mdp: MDP,
-    features: Features,
-    demonstrations: Demonstrations,
-    *,
-    reward_weights: Sequence[float],
-    solver: SoftDual,
-    level: float,
-) -> Recovery:
-    """The recovery of an expert of whom all is known: nothing is fitted, the fit is tested.
-
-    Args:
-        mdp: the model.
-        features: of the reward alone.
-        demonstrations: what was seen.
-        reward_weights: [D] of any size.
-        solver: with the expert's noise, in units of the reward that these weights make.
-        level: of the test of the fit.
-    """
-    given = np.array(reward_weights)
-    size = float(np.abs(given).sum())
-    weights, noise = given / size, solver.temperature / size
-    objective = features.objective(weights)
-    solution = replace(solver, temperature=noise).solve(mdp, objective, throw=False)
-    counts = demonstrations.counts(mdp)
-    likely, null = action_log_likelihoods(counts, solution.policy, mdp.choices)
-    goodness = noisy_goodness(
-        demonstrations,
-        counts=counts,
-        policy=solution.policy,
-        scores=np.zeros((1, *counts.shape)),  # nothing was fitted
-        free=np.zeros(1, bool),
-        choices=choices(mdp),
-        level=level,
-    )
-    said = (
-        *goodness.findings(),
-        Finding("Reward weights and temperature were given."),
-        *data_findings(mdp, demonstrations),
-    )
-    blank = unidentified(weights, [], active=[], findings=said)
-    return Recovery(
-        reward_weights=weights,
-        cost_weights=[],
-        multipliers=np.zeros(0),
-        budgets=np.zeros(0),
-        temperature=noise,
-        objective=objective,
-        solution=solution,
-        status=status_of(converged=solution.status is Status.CONVERGED),
-        certificate=RecoveryCertificate.of(
-            expectations_from_start(mdp, features, demonstrations),
-            pull_back(features, solution.visitation),
-        ),
-        history=History({"loss": [-likely]}),
-        identification=replace(
-            blank,
-            reward_intervals=np.stack([weights, weights], axis=1),
-            reward_standard_errors=np.zeros(len(weights)),
-        ),
-        reward_names=features.reward_names,
-        log_likelihood=likely,
-        null_log_likelihood=null,
-        observed_steps=demonstrations.steps,
-        goodness=goodness,
     )

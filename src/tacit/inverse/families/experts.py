@@ -14,17 +14,18 @@ from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import conclude
 from tacit.inverse.expectations import check_task, pull_back
 from tacit.inverse.families.answers import (
+    Minimum,
     check_options,
+    cloned_policy,
     left_out,
     minimise,
     published_answer,
     spans,
-    unbounded_findings,
 )
 from tacit.inverse.families.baselines import RewardOnly
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.recovery import Recovery, delivered
-from tacit.model.ends import led_to_an_end, uniform_policy
+from tacit.model.ends import uniform_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 
@@ -93,17 +94,6 @@ class Cloning:
         return delivered(recovery, throw)
 
 
-def cloned_policy(mdp: MDP, counts: np.ndarray, pseudo_count: float = 0.0) -> np.ndarray:
-    """[S, A] the shares of the actions taken [S, A]; uniform where none was, 0 at ends.
-
-    At discount 1 a state from which these come to no end takes one step of the shortest walk.
-    """
-    visited = counts.sum(axis=1, keepdims=True) > 0
-    table = np.where(visited, counts + pseudo_count, 1.0) * mdp.available
-    table = led_to_an_end(mdp, table + 0.0) * mdp.available
-    return table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300)
-
-
 @dataclass(frozen=True)
 class InverseActionValues:
     """Inverse action-value iteration (Kalweit et al. 2020, eqs. 5 to 9, algorithm 1).
@@ -152,8 +142,9 @@ class InverseActionValues:
         eta = logs - mdp.discount * mdp.expected_next(values)
         reward = np.where(mdp.available, eta - _mean(mdp, eta)[:, None], 0.0)
         objective = _table(mdp, features, reward)
-        greedy = np.eye(mdp.actions)[np.where(mdp.available, logs, -np.inf).argmax(axis=1)]
-        greedy[mdp.ends] = 0.0
+        # Where nobody was all actions are as good, and none is preferred.
+        greedy = np.where(mdp.available, logs >= best[:, None], False)
+        greedy = greedy / np.maximum(greedy.sum(axis=1, keepdims=True), 1)
         solution = conclude(
             mdp,
             objective,
@@ -380,3 +371,11 @@ def trajectory_partition(mdp: MDP, table: np.ndarray, trips: Trips) -> tuple[flo
         flow = np.bincount(after.ravel(), weights=spread.ravel(), minlength=mdp.states)
     visits += np.where(mdp.ends[:, None], flow[:, None] / mdp.actions, 0.0)
     return float((trips.starts * z).sum()) / trips.number, visits / trips.number
+
+
+def unbounded_findings(found: Minimum) -> list[Finding]:
+    """What is to be said where no finite point is the best."""
+    if not found.deterministic:
+        return []
+    said = "No finite weights are the best: twice as large ones explain as much, as of an expert "
+    return [Finding(f"{said}who never errs.", Kind.DETERMINISTIC)]

@@ -14,12 +14,12 @@ from tacit.forward.solution import Solution, conclude
 from tacit.inverse.expectations import check_task, pull_back
 from tacit.inverse.families.answers import (
     check_options,
+    cloned_policy,
     left_out,
     published_answer,
     seen_expectations,
     spans,
 )
-from tacit.inverse.families.experts import cloned_policy
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.recovery import Recovery, delivered
 from tacit.model.ends import uniform_policy

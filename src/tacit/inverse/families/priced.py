@@ -9,6 +9,7 @@ import numpy as np
 
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
+from tacit.forward.policies import soft_policy
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Solution
 from tacit.inverse.expectations import check_task, pull_back
@@ -19,9 +20,8 @@ from tacit.inverse.families.answers import (
     seen_expectations,
     soft_value,
     spans,
-    table_of,
-    unbounded_findings,
 )
+from tacit.inverse.families.experts import unbounded_findings
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.recovery import HardConstraint, Recovery, delivered
 from tacit.model.mdp import MDP
@@ -219,7 +219,12 @@ def _priced(
 def _cost_table(mdp: MDP, features: Features, kappa: np.ndarray) -> np.ndarray:
     """[S, A] what these coefficients of all cost features charge."""
     parts = zip(features.costs, _split(features, kappa), strict=True)
-    return sum((table_of(mdp, table @ part) for table, part in parts), np.zeros((1, 1)))
+    return sum((_table_of(mdp, table @ part) for table, part in parts), np.zeros((1, 1)))
+
+
+def _table_of(mdp: MDP, values: np.ndarray) -> np.ndarray:
+    """[S, A] the values [S] or [S, A]."""
+    return values if values.ndim == 2 else np.repeat(values[:, None], mdp.actions, axis=1)
 
 
 def _split(features: Features, kappa: np.ndarray) -> list[np.ndarray]:
@@ -235,7 +240,7 @@ def _known_reward(
     if len(given) != size:
         raise InvalidModel(f"reward_weights must have shape ({size},); got ({len(given)},)")
     norm = float(np.abs(given).sum())
-    table = table_of(mdp, features.reward @ given) / method.temperature
+    table = _table_of(mdp, features.reward @ given) / method.temperature
     return given / norm, method.temperature / norm, table
 
 
@@ -326,7 +331,7 @@ class KnownConstraints:
 
         def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
             nonlocal guess
-            table = table_of(mdp, features.reward @ x[:size]) - np.tensordot(x[size:], tables, 1)
+            table = _table_of(mdp, features.reward @ x[:size]) - np.tensordot(x[size:], tables, 1)
             value, guess = soft_value(mdp, table, guess)
             if guess is None:
                 return np.inf, np.zeros(len(x))
@@ -366,3 +371,16 @@ class KnownConstraints:
             projected_gradient=found.gradient,
         )
         return delivered(recovery, throw)
+
+
+def choice_probabilities(mdp: MDP, recovery: Recovery, temperature: float = 1.0) -> np.ndarray:
+    """[S, A] Boltzmann choice over the action values of a recovery's own solution; 0 at ends.
+
+    Of `InverseActionValues` it is the policy that the paper evaluates.
+    """
+    reward, costs = recovery.objective.tables(mdp)
+    prices = recovery.solution.multipliers
+    own = reward - np.tensordot(prices, costs, 1) if len(prices) else reward
+    utility = own + mdp.discount * mdp.expected_next(recovery.solution.values)
+    utility = np.where(mdp.choices, utility, -np.inf)
+    return np.where(mdp.ends[:, None], 0.0, soft_policy(utility, temperature))

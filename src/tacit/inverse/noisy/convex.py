@@ -7,12 +7,16 @@ what the demonstrations collect, and every budget with a price binds by itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, counts_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.forward.soft_dual import SoftDual
+from tacit.forward.solution import Status
 from tacit.inverse.expectations import (
     Expectations,
     Spending,
@@ -228,3 +232,71 @@ def _need_findings(gauge: Split) -> list[Finding]:
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED))
     return findings
+
+
+def known_expert(
+    mdp: MDP,
+    features: Features,
+    demonstrations: Demonstrations,
+    *,
+    reward_weights: Sequence[float],
+    solver: SoftDual,
+    level: float,
+) -> Recovery:
+    """The recovery of an expert of whom all is known: nothing is fitted, the fit is tested.
+
+    Args:
+        mdp: the model.
+        features: of the reward alone.
+        demonstrations: what was seen.
+        reward_weights: [D] of any size.
+        solver: with the expert's noise, in units of the reward that these weights make.
+        level: of the test of the fit.
+    """
+    given = np.array(reward_weights)
+    size = float(np.abs(given).sum())
+    weights, noise = given / size, solver.temperature / size
+    objective = features.objective(weights)
+    solution = replace(solver, temperature=noise).solve(mdp, objective, throw=False)
+    counts = demonstrations.counts(mdp)
+    likely, null = action_log_likelihoods(counts, solution.policy, mdp.choices)
+    goodness = noisy_goodness(
+        demonstrations,
+        counts=counts,
+        policy=solution.policy,
+        scores=np.zeros((1, *counts.shape)),  # nothing was fitted
+        free=np.zeros(1, bool),
+        choices=choices(mdp),
+        level=level,
+    )
+    said = (
+        *goodness.findings(),
+        Finding("Reward weights and temperature were given."),
+        *data_findings(mdp, demonstrations),
+    )
+    blank = unidentified(weights, [], active=[], findings=said)
+    return Recovery(
+        reward_weights=weights,
+        cost_weights=[],
+        multipliers=np.zeros(0),
+        budgets=np.zeros(0),
+        temperature=noise,
+        objective=objective,
+        solution=solution,
+        status=status_of(converged=solution.status is Status.CONVERGED),
+        certificate=RecoveryCertificate.of(
+            expectations_from_start(mdp, features, demonstrations),
+            pull_back(features, solution.visitation),
+        ),
+        history=History({"loss": [-likely]}),
+        identification=replace(
+            blank,
+            reward_intervals=np.stack([weights, weights], axis=1),
+            reward_standard_errors=np.zeros(len(weights)),
+        ),
+        reward_names=features.reward_names,
+        log_likelihood=likely,
+        null_log_likelihood=null,
+        observed_steps=demonstrations.steps,
+        goodness=goodness,
+    )
