@@ -10,7 +10,7 @@ WORKERS ?= 2
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test wheel-test bench docs clean
+.PHONY: demo test wheel-test bench docs clean torture
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
 
@@ -43,6 +43,9 @@ test: .venv/installed
 
 wheel-test: .venv/installed
 	$(BIN)/python tests/wheel.py
+# Half an hour of faults, kills, signals and hostile files; TORTURE=quick takes minutes.
+torture: .venv/installed
+	$(BIN)/python tests/torture.py $(if $(filter quick,$(TORTURE)),--quick)
 
 # Two of them say what they left out: imitation needs an environment of its own, a GPU is a GPU.
 bench: .venv/installed-bench

@@ -1,0 +1,373 @@
+"""A program: what is promised of failing disks, kills, signals and hostile files, put to the test.
+
+    python tests/torture.py            # about half an hour
+    python tests/torture.py --quick    # about five minutes; `make torture TORTURE=quick`
+    python tests/torture.py --only faults fuzzers
+
+Every attack is drawn from a seed and counts its tries and how they ended; one that never met what
+it looks for has failed, too. Needs no root. Prints a table at the end, and writes it to
+benchmarks/results/torture.json and, where all attacks were run, into docs/reliability.md. The exit
+code is 1 where a promise was broken.
+"""
+
+import argparse
+import contextlib
+import errno
+import io
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import tacit
+from tacit.cli import main as command
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "torture.json"
+PAGE = ROOT / "docs" / "reliability.md"
+BETWEEN = re.compile(r"(<!-- torture -->\n).*?(<!-- /torture -->)", re.S)
+CALLS = ("open", "write", "fsync", "replace", "unlink")
+KEPT = ("recovery.npz", "history.parquet", "report.html", "demonstrations.parquet", "mdp.npz")
+GIB = 2**30
+
+
+class Broken(AssertionError):
+    """A promise that did not hold."""
+
+
+def make_problem(folder: Path, *, size: int = 5, episodes: int = 20, steps: int = 30) -> None:
+    """A problem on the paper's grid, with a noisy expert."""
+    world = tacit.worlds.hill_grid(seed=0, size=size, tightness=0.5)
+    solver = tacit.SoftDual(temperature=0.05)
+    policy = tacit.solve(world.mdp, world.truth, solver=solver, throw=False).policy
+    seen = tacit.simulate(world.mdp, policy, trajectories=episodes, steps=steps, seed=0)
+    tacit.runs.Problem(world.mdp, world.features, seen).save(folder)
+
+
+def said(*words: str) -> tuple[int, str]:
+    """The exit code of a command in this process, and what it said on standard error."""
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
+        code = command(list(words))
+    return code, errors.getvalue()
+
+
+def check_clear(code: int, errors: str, allowed: tuple[int, ...], what: str) -> None:
+    """Raises `Broken` unless a command ended as it may, with one line where it failed."""
+    lines = [line for line in errors.splitlines() if line.startswith("tacit: ")]
+    if code not in allowed or "Traceback" in errors or (code == 4 and len(lines) != 1):
+        raise Broken(f"{what}: exit code {code}, said {errors[-400:]!r}")
+
+
+# --- failing calls --------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def failing(name: str, number: int, within: Path) -> Iterator[Counter]:
+    """The `number`-th call of a function of `os` that concerns a folder fails: no space left."""
+    real, met = getattr(os, name), Counter()
+
+    def concerns(argument: object) -> bool:
+        if isinstance(argument, int):  # a descriptor
+            with contextlib.suppress(OSError):
+                return os.readlink(f"/proc/self/fd/{argument}").startswith(str(within))
+            return False
+        return str(argument).startswith(str(within))
+
+    def instead(*arguments: object, **keywords: object) -> object:
+        writes = name != "open" or bool(arguments[1] & (os.O_WRONLY | os.O_RDWR))  # type: ignore
+        if writes and concerns(arguments[0]):
+            met["calls"] += 1
+            if met["calls"] == number:
+                met["failed"] += 1
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*arguments, **keywords)
+
+    setattr(os, name, instead)
+    try:
+        yield met
+    finally:
+        setattr(os, name, real)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files that count, by name."""
+    return {name: (folder / name).read_bytes() for name in KEPT if (folder / name).exists()}
+
+
+def faults(quick: bool, place: Path) -> Counter:
+    """A fault at every n-th open, write, fsync, rename and unlink of the commands that write."""
+    make_problem(place / "problem")
+    rng, log = random.Random(0), ["episode,x,y,height"]
+    for episode in range(6):
+        x, y = 2, 2
+        for _ in range(30):
+            log.append(f"{episode},{x + 0.5},{y + 0.5},{x * y}")
+            dx, dy = rng.choice([(0, 1), (1, 0), (0, -1), (-1, 0)])
+            x, y = min(max(x + dx, 0), 4), min(max(y + dy, 0), 4)
+    (place / "log.csv").write_text("\n".join(log) + "\n")
+    estimate = ["--estimator", "likelihood", "--quiet", "--no-report"]
+    few = ["--trajectories", "4", "--steps", "30"]
+    where = ["--x", "x", "--y", "y", "--cell", "1", "--columns", "height", "--quiet"]
+    study = ["--seeds", "1", "--budget", "binding", "--jobs", "2", "--quiet"]
+    commands = {
+        "recover": ["recover", str(place / "problem"), *estimate, "--out"],
+        "simulate": ["simulate", "random", *few, "--quiet", "--out"],
+        "ingest": ["ingest", str(place / "log.csv"), *where, "--out"],
+        "report": ["report", "--quiet"],
+        "reproduce": ["reproduce", "paper", *few, *study, "--out"],
+    }
+    told: Counter = Counter()
+    for key, words in commands.items():
+        whole = place / f"{key}-whole"
+        if key == "report":
+            said("recover", str(place / "problem"), *estimate, "--out", str(whole))
+        code, errors = said(*words, str(whole))
+        if code not in (0, 3):
+            raise Broken(f"{key} does not run at all: {errors[-300:]}")
+        wanted = contents(whole)
+        most = 2 if quick and key == "reproduce" else 10_000
+        for name in CALLS:
+            number, stride = 1, (5 if quick else 1)
+            while number <= most * stride:
+                out = place / "out"
+                shutil.rmtree(out, ignore_errors=True)
+                if key == "report":
+                    shutil.copytree(whole, out)
+                with failing(name, number, out) as met:
+                    code, errors = said(*words, str(out))
+                if not met["failed"]:
+                    break
+                what = f"{key}, {name} {number}"
+                check_clear(code, errors, (0, 3, 4), what)
+                left = [p.name for p in out.rglob("*") if p.name.endswith(".part")]
+                if left:
+                    raise Broken(f"{what}: left {left}")
+                for file, content in contents(out).items():
+                    if content != wanted[file]:
+                        raise Broken(f"{what}: {file} is not whole")
+                told["refused in one line" if code == 4 else "went on"] += 1
+                again = ["--overwrite"] if key == "recover" and out.exists() else []
+                if key in ("simulate", "ingest"):
+                    shutil.rmtree(out, ignore_errors=True)
+                code, errors = said(*words, str(out), *again)
+                check_clear(code, errors, (0, 3), f"after {what}")
+                if contents(out) != wanted:
+                    raise Broken(f"after {what}: other bytes than without a fault")
+                number += stride
+    if not told["refused in one line"]:
+        raise Broken("no fault was ever met")
+    return told
+
+
+# --- kills ----------------------------------------------------------------------------------------
+
+
+def kills(quick: bool, place: Path) -> Counter:
+    """Runs killed at random moments, each from empty caches, and resumed to the same bytes."""
+    make_problem(place / "problem", size=16)
+    words = [sys.executable, "-m", "tacit", "recover", "problem", "--no-report", "--quiet"]
+    words += ["--estimator", "likelihood", "--resume", "--out"]
+
+    def life(out: str, caches: Path) -> subprocess.Popen:
+        names = ("XDG_CACHE_HOME", "NUMBA_CACHE_DIR")
+        found = os.environ | dict.fromkeys(names, str(caches)) | {"PYTHONPATH": str(ROOT / "src")}
+        return subprocess.Popen([*words, out], cwd=place, env=found, stderr=subprocess.PIPE)
+
+    began = time.monotonic()
+    first = life("whole", place / "kept")
+    if first.wait() not in (0, 3):
+        raise Broken(f"an unbroken run ended with {first.returncode}: {first.stderr.read()[-300:]}")
+    longest, told, rng = time.monotonic() - began, Counter(), random.Random(0)
+    tries, until = (6, began + 150) if quick else (100, began + 900)
+    while told.total() < tries and time.monotonic() < until:
+        caches = place / f"caches-{told.total()}"
+        one = life("run", caches)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            one.wait(rng.uniform(0.1, 1.1) * longest)
+        one.kill()
+        code = one.wait()
+        told["killed" if code == -signal.SIGKILL else "over before"] += 1
+        shutil.rmtree(caches, ignore_errors=True)
+        if code in (0, 3):
+            check_same(place)
+    if not told["killed"]:
+        raise Broken("no run was ever killed")
+    if life("run", place / "last").wait() not in (0, 3):
+        raise Broken("the last resumed run did not end well")
+    check_same(place)
+    told["resumed to the same bytes"] += 1
+    return told
+
+
+def check_same(place: Path) -> None:
+    """Raises `Broken` unless the resumed run is the unbroken one; afterwards it is gone."""
+    for name in ("recovery.npz", "history.parquet"):
+        if (place / "run" / name).read_bytes() != (place / "whole" / name).read_bytes():
+            raise Broken(f"{name} differs from that of an unbroken run")
+    shutil.rmtree(place / "run")
+
+
+def signals(quick: bool, place: Path) -> Counter:
+    """SIGINT and SIGTERM at random moments (`tests/signals.py`)."""
+    words = [sys.executable, str(ROOT / "tests" / "signals.py"), *(("10", "60") if quick else ())]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=place)
+    told = Counter(
+        {m[1].strip(): int(m[2]) for m in re.finditer(r"^(\D+?) +(\d+) of", done.stdout, re.M)}
+    )
+    if done.returncode or not told["answered"] + told["answered at once"]:
+        raise Broken(f"{dict(told)} {done.stderr[-300:]}")
+    return told
+
+
+# --- files from elsewhere -------------------------------------------------------------------------
+
+
+def fuzzers(quick: bool, place: Path) -> Counter:
+    """Text and binary files with a few bytes changed: read, or refused in one line with a name."""
+    import test_fuzz_readers as fuzz
+
+    (place / "good").mkdir()
+    (place / "bad").mkdir()
+    good, rng, told = fuzz.seeds(place / "good"), random.Random(0), Counter()
+    for name, read in fuzz.CASES:
+        form = "text" if name.endswith(".csv") else "binary"
+        tries = 20 if name == "named.parquet" else 200 if quick else 4000
+        for _ in range(tries):
+            changes = []
+            for _ in range(rng.randint(1, 4)):
+                kind = rng.choice(["flip", "set", "insert", "cut", "repeat", "end"])
+                piece = rng.choice([*fuzz.PIECES, rng.randbytes(4)])
+                amount = {"flip": rng.randrange(8), "set": piece, "insert": piece}
+                changes.append((kind, rng.random(), amount.get(kind, rng.randint(1, 40))))
+            path = place / "bad" / name
+            path.write_bytes(fuzz.damaged(good[name], changes))
+            try:
+                outcome = fuzz.survives(read, path)
+            except AssertionError as error:
+                raise Broken(f"{name}: {changes}: {error}") from None
+            told[f"{form} {'read' if outcome == 'read' else 'refused'}"] += 1
+    for form in ("text", "binary"):
+        if not told[f"{form} refused"]:
+            raise Broken(f"no damage of {form} files was ever noticed")
+    return told
+
+
+def tests(*words: str) -> Callable[[bool, Path], Counter]:
+    """An attack that is made of ordinary tests, chosen by these words of pytest."""
+
+    def attack(quick: bool, place: Path) -> Counter:
+        run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
+        found = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+        done = subprocess.run(run, cwd=ROOT, env=found, capture_output=True, text=True)
+        told = Counter(
+            {m[2]: int(m[1]) for m in re.finditer(r"(\d+) (passed|failed|skipped)", done.stdout)}
+        )
+        if done.returncode or not told["passed"]:
+            raise Broken(f"{dict(told)} {done.stdout[-500:]}")
+        return told
+
+    return attack
+
+
+# --- much of everything ---------------------------------------------------------------------------
+
+
+def memory(quick: bool, place: Path) -> Counter:
+    """`tacit recover` within a limit of memory that it must keep, by the command line."""
+    told: Counter = Counter()
+    size, episodes, steps = (100, 100, 1000) if quick else (316, 10_000, 1000)
+    make_problem(place / "problem", size=size, episodes=episodes, steps=steps)
+    words = [sys.executable, "-m", "tacit", "recover", "problem", "--no-report", "--quiet"]
+    words += ["--estimator", "likelihood", "--out", "run"]
+
+    def capped() -> None:
+        resource.setrlimit(resource.RLIMIT_DATA, (4 * GIB, 4 * GIB))
+
+    found = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        words, cwd=place, env=found, preexec_fn=capped, capture_output=True, text=True
+    )
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+    if done.returncode not in (0, 3):
+        raise Broken(f"exit code {done.returncode}: {done.stderr[-400:]}")
+    told[f"{size * size} states, {episodes * steps} steps: at most {peak:.1f} GiB"] += 1
+    return told
+
+
+ATTACKS: dict[str, Callable[[bool, Path], Counter]] = {
+    "faults": faults,
+    "kills": kills,
+    "signals": signals,
+    "fuzzers": fuzzers,
+    "hostile runs": tests("tests/test_hostile.py"),
+    "hostile names": tests("tests/test_report.py", "tests/test_recovery_page.py", "-k", "hostile"),
+    "workers lost": tests("tests/test_cluster.py", "-k", "loses"),
+    "partners lost": tests("tests/test_sharding.py", "-k", "loses"),
+    "memory": memory,
+}
+
+
+def main() -> int:
+    """The exit code: 1 where a promise was broken."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", nargs="+", choices=ATTACKS)
+    asked = parser.parse_args()
+    sys.path.insert(0, str(ROOT / "tests"))
+    rows = []
+    for name in asked.only or ATTACKS:
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="torture-") as place:
+            try:
+                told, broken = ATTACKS[name](asked.quick, Path(place)), ""
+            except Broken as error:
+                told, broken = Counter(), str(error)
+        ended = ", ".join(f"{outcome}: {count}" for outcome, count in told.most_common())
+        attack = (ATTACKS[name].__doc__ or "").split(".")[0].split(":")[0] or name
+        rows.append(
+            {
+                "attack": name,
+                "what": attack,
+                "tries": told.total(),
+                "outcome": broken or ended,
+                "held": not broken,
+                "seconds": round(time.monotonic() - began),
+            }
+        )
+        print(f"{name:14} {'held' if not broken else 'BROKEN':6} {broken or ended}", flush=True)
+    write(rows, quick=asked.quick, whole=asked.only is None)
+    return int(not all(row["held"] for row in rows))
+
+
+def write(rows: list[dict], *, quick: bool, whole: bool) -> None:
+    """Writes the table to the result file and, where it is whole, into the page."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from provenance import about
+
+    packages = ("tacit-irl", "numpy", "jax", "numba", "polars")
+    how = "python tests/torture.py" + (" --quick" if quick else "")
+    RESULTS.write_text(json.dumps(about(packages, command=how) | {"rows": rows}, indent=1) + "\n")
+    if not whole:
+        return
+    table = ["| attack | tries | outcome |", "|---|---|---|"]
+    for row in rows:
+        verdict = row["outcome"] if row["held"] else "**broken**: " + row["outcome"][:200]
+        table.append(f"| {row['attack']} | {row['tries']} | {verdict} |")
+    day = about(())["date"]
+    lines = "\n".join([f"`{how}`, {day}:", "", *table, ""])
+    PAGE.write_text(BETWEEN.sub(lambda m: m[1] + lines + m[2], PAGE.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
