@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tacit
+import torture
 from tacit.engine.progress import pursue, watching
 from tacit.files.atomic import write_bytes
 from tacit.folders.resume import claimed
@@ -296,3 +297,18 @@ def test_content_is_on_the_disk_before_its_name_and_the_name_before_the_end(tmp_
         )
     write_bytes(tmp_path / "file", b"content")
     assert calls == ["write", "fsync", "replace", "fsync"]
+
+
+@pytest.mark.parametrize("name", torture.CALLS)
+def test_a_fault_in_a_command_that_makes_a_folder_is_one_line(tmp_path, name):
+    """Two of many; `tests/torture.py` takes every call of every command."""
+    out = tmp_path / "out"
+    words = ["simulate", "random", "--trajectories", "3", "--steps", "9", "--quiet", "--out"]
+    for number in (1, 3):
+        with torture.failing(name, number, out) as met:
+            code, errors = torture.said(*words, str(out))
+        torture.check_clear(code, errors, (0, 4), f"{name} {number}")
+        assert code == 4 or not met["failed"] or name == "unlink"
+        assert not list(tmp_path.rglob("*.part"))
+        shutil.rmtree(out, ignore_errors=True)
+    assert torture.said(*words, str(out))[0] == 0

@@ -5,9 +5,9 @@
     python tests/torture.py --only faults fuzzers
 
 Every attack is drawn from a seed and counts its tries and how they ended; one that never met what
-it looks for has failed, too. Needs no root. Prints a table at the end, and writes it to
-benchmarks/results/torture.json and, where all attacks were run, into docs/reliability.md. The exit
-code is 1 where a promise was broken.
+it looks for has failed, too. Needs no root. Prints a table at the end, and writes it, older rows of
+other attacks kept, to benchmarks/results/torture.json and into docs/reliability.md. The exit code
+is 1 where a promise was broken.
 """
 
 import argparse
@@ -334,11 +334,9 @@ def main() -> int:
             except Broken as error:
                 told, broken = Counter(), str(error)
         ended = ", ".join(f"{outcome}: {count}" for outcome, count in told.most_common())
-        attack = (ATTACKS[name].__doc__ or "").split(".")[0].split(":")[0] or name
         rows.append(
             {
                 "attack": name,
-                "what": attack,
                 "tries": told.total(),
                 "outcome": broken or ended,
                 "held": not broken,
@@ -346,26 +344,27 @@ def main() -> int:
             }
         )
         print(f"{name:14} {'held' if not broken else 'BROKEN':6} {broken or ended}", flush=True)
-    write(rows, quick=asked.quick, whole=asked.only is None)
+    write(rows, quick=asked.quick)
     return int(not all(row["held"] for row in rows))
 
 
-def write(rows: list[dict], *, quick: bool, whole: bool) -> None:
-    """Writes the table to the result file and, where it is whole, into the page."""
+def write(rows: list[dict], *, quick: bool) -> None:
+    """Writes the rows, in place of older ones of the same attacks, to result file and page."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from provenance import about
 
-    packages = ("tacit-irl", "numpy", "jax", "numba", "polars")
-    how = "python tests/torture.py" + (" --quick" if quick else "")
-    RESULTS.write_text(json.dumps(about(packages, command=how) | {"rows": rows}, indent=1) + "\n")
-    if not whole:
-        return
-    table = ["| attack | tries | outcome |", "|---|---|---|"]
-    for row in rows:
+    page = about(("tacit-irl", "numpy", "jax", "numba", "polars"), command="make torture")
+    found = json.loads(RESULTS.read_text("utf-8"))["rows"] if RESULTS.exists() else []
+    every = {row["attack"]: row for row in found}
+    every |= {row["attack"]: row | {"date": page["date"], "quick": quick} for row in rows}
+    ordered = [every[name] for name in ATTACKS if name in every]
+    RESULTS.write_text(json.dumps(page | {"rows": ordered}, indent=1) + "\n", "utf-8")
+    table = ["", "| attack | date | tries | outcome |", "|---|---|---|---|"]
+    for row in ordered:
         verdict = row["outcome"] if row["held"] else "**broken**: " + row["outcome"][:200]
-        table.append(f"| {row['attack']} | {row['tries']} | {verdict} |")
-    day = about(())["date"]
-    lines = "\n".join([f"`{how}`, {day}:", "", *table, ""])
+        day = row["date"] + (", quick" if row["quick"] else "")
+        table.append(f"| {row['attack']} | {day} | {row['tries']} | {verdict} |")
+    lines = "\n".join([*table, "", ""])
     PAGE.write_text(BETWEEN.sub(lambda m: m[1] + lines + m[2], PAGE.read_text("utf-8")), "utf-8")
 
 
