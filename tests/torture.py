@@ -220,7 +220,7 @@ def check_same(place: Path) -> None:
 
 def signals(quick: bool, place: Path) -> Counter:
     """SIGINT and SIGTERM at random moments (`tests/signals.py`)."""
-    words = [sys.executable, str(ROOT / "tests" / "signals.py"), *(("10", "60") if quick else ())]
+    words = [sys.executable, str(ROOT / "tests" / "signals.py"), *(("10", "150") if quick else ())]
     done = subprocess.run(words, capture_output=True, text=True, cwd=place)
     told = Counter(
         {m[1].strip(): int(m[2]) for m in re.finditer(r"^(\D+?) +(\d+) of", done.stdout, re.M)}
