@@ -43,6 +43,7 @@ test: .venv/installed
 
 wheel-test: .venv/installed
 	$(BIN)/python tests/wheel.py
+
 # Half an hour of faults, kills, signals and hostile files; TORTURE=quick takes minutes.
 torture: .venv/installed
 	$(BIN)/python tests/torture.py $(if $(filter quick,$(TORTURE)),--quick)

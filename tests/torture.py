@@ -2,7 +2,7 @@
 
     python tests/torture.py            # about half an hour
     python tests/torture.py --quick    # about five minutes; `make torture TORTURE=quick`
-    python tests/torture.py --only faults fuzzers
+    python tests/torture.py --only fuzzers "faults of recover"
 
 Every attack is drawn from a seed and counts its tries and how they ended; one that never met what
 it looks for has failed, too. Needs no root. Prints a table at the end, and writes it, older rows of
@@ -13,6 +13,7 @@ is 1 where a promise was broken.
 import argparse
 import contextlib
 import errno
+import functools
 import io
 import json
 import os
@@ -105,8 +106,8 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in KEPT if (folder / name).exists()}
 
 
-def faults(quick: bool, place: Path) -> Counter:
-    """A fault at every n-th open, write, fsync, rename and unlink of the commands that write."""
+def faults(quick: bool, place: Path, *, key: str) -> Counter:
+    """A fault at every n-th open, write, fsync, rename and unlink of a command that writes."""
     make_problem(place / "problem")
     rng, log = random.Random(0), ["episode,x,y,height"]
     for episode in range(6):
@@ -128,43 +129,43 @@ def faults(quick: bool, place: Path) -> Counter:
         "reproduce": ["reproduce", "paper", *few, *study, "--out"],
     }
     told: Counter = Counter()
-    for key, words in commands.items():
-        whole = place / f"{key}-whole"
-        if key == "report":
-            said("recover", str(place / "problem"), *estimate, "--out", str(whole))
-        code, errors = said(*words, str(whole))
-        if code not in (0, 3):
-            raise Broken(f"{key} does not run at all: {errors[-300:]}")
-        wanted = contents(whole)
-        most = 2 if quick and key == "reproduce" else 10_000
-        for name in CALLS:
-            number, stride = 1, (5 if quick else 1)
-            while number <= most * stride:
-                out = place / "out"
+    words = commands[key]
+    whole = place / f"{key}-whole"
+    if key == "report":
+        said("recover", str(place / "problem"), *estimate, "--out", str(whole))
+    code, errors = said(*words, str(whole))
+    if code not in (0, 3):
+        raise Broken(f"{key} does not run at all: {errors[-300:]}")
+    wanted = contents(whole)
+    most = 2 if quick and key == "reproduce" else 10_000
+    for name in CALLS:
+        number, stride = 1, (5 if quick else 1)
+        while number <= most * stride:
+            out = place / "out"
+            shutil.rmtree(out, ignore_errors=True)
+            if key == "report":
+                shutil.copytree(whole, out)
+            with failing(name, number, out) as met:
+                code, errors = said(*words, str(out))
+            if not met["failed"]:
+                break
+            what = f"{key}, {name} {number}"
+            check_clear(code, errors, (0, 3, 4), what)
+            left = [p.name for p in out.rglob("*") if p.name.endswith(".part")]
+            if left:
+                raise Broken(f"{what}: left {left}")
+            for file, content in contents(out).items():
+                if content != wanted[file]:
+                    raise Broken(f"{what}: {file} is not whole")
+            told["refused in one line" if code == 4 else "went on"] += 1
+            again = ["--overwrite"] if key == "recover" and out.exists() else []
+            if key in ("simulate", "ingest"):
                 shutil.rmtree(out, ignore_errors=True)
-                if key == "report":
-                    shutil.copytree(whole, out)
-                with failing(name, number, out) as met:
-                    code, errors = said(*words, str(out))
-                if not met["failed"]:
-                    break
-                what = f"{key}, {name} {number}"
-                check_clear(code, errors, (0, 3, 4), what)
-                left = [p.name for p in out.rglob("*") if p.name.endswith(".part")]
-                if left:
-                    raise Broken(f"{what}: left {left}")
-                for file, content in contents(out).items():
-                    if content != wanted[file]:
-                        raise Broken(f"{what}: {file} is not whole")
-                told["refused in one line" if code == 4 else "went on"] += 1
-                again = ["--overwrite"] if key == "recover" and out.exists() else []
-                if key in ("simulate", "ingest"):
-                    shutil.rmtree(out, ignore_errors=True)
-                code, errors = said(*words, str(out), *again)
-                check_clear(code, errors, (0, 3), f"after {what}")
-                if contents(out) != wanted:
-                    raise Broken(f"after {what}: other bytes than without a fault")
-                number += stride
+            code, errors = said(*words, str(out), *again)
+            check_clear(code, errors, (0, 3), f"after {what}")
+            if contents(out) != wanted:
+                raise Broken(f"after {what}: other bytes than without a fault")
+            number += stride
     if not told["refused in one line"]:
         raise Broken("no fault was ever met")
     return told
@@ -306,7 +307,10 @@ def memory(quick: bool, place: Path) -> Counter:
 
 
 ATTACKS: dict[str, Callable[[bool, Path], Counter]] = {
-    "faults": faults,
+    **{
+        f"faults of {key}": functools.partial(faults, key=key)
+        for key in ("recover", "simulate", "ingest", "report", "reproduce")
+    },
     "kills": kills,
     "signals": signals,
     "fuzzers": fuzzers,
