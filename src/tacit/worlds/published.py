@@ -131,11 +131,13 @@ def recorded_objectworld(trajectories: int = 512, *, folder: str | Path | None =
 
 
 def _object_world(worth: np.ndarray, start: np.ndarray, wind: float, discount: float) -> World:
+    from scipy.sparse import eye_array
+
     size = round(np.sqrt(len(worth)))
     mdp = MDP(windy_moves(size, (*MOVES, (0, 0)), wind), start, discount)
     if not mdp.discount > 0:
         raise InvalidModel(f"discount must be above 0; got {discount}")
-    features = Features(np.eye(size * size))
+    features = Features(eye_array(size * size))
     weights = worth / mdp.discount
     layout = Layout(size, size, ((0, 1), (1, 0), (0, -1), (-1, 0), (0, 0)), (), MOVE_NAMES)
     return World(mdp, features, features.objective(weights), weights, [], layout)
