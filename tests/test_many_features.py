@@ -1,12 +1,14 @@
 """Very many features: adjoint gradients, products with the curvature, priors, and what is said."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import tacit
+from tacit.cli.recover import Recover
 from tacit.data.observed import tally_of
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy import posterior
@@ -350,3 +352,16 @@ def test_bad_input(world):
     assert huge.sizes == (20_000,)
     with pytest.raises(tacit.InvalidModel, match="written out"):
         _ = huge.reward
+
+
+def test_a_prior_by_the_command_line():
+    asked = {"problem": Path("somewhere"), "estimator": "likelihood"}
+    assert Recover(prior="ridge:0.5", **asked).make_estimator() == tacit.Likelihood(
+        prior=Ridge(0.5)
+    )
+    assert Recover(prior="smooth", **asked).make_estimator().prior == Smooth()
+    for word in ("lasso", "ridge:much", "ridge:-1"):
+        with pytest.raises(tacit.InvalidModel, match="prior"):
+            Recover(prior=word, **asked).make_estimator()
+    with pytest.raises(tacit.InvalidModel, match="--prior is an option of likelihood"):
+        Recover(problem=Path("somewhere"), prior="ridge").make_estimator()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tacit.folders.problem import Problem
     from tacit.inverse.recover import Estimator
     from tacit.inverse.recovery import Recovery
+    from tacit.model.features import Ridge, Smooth
 
 # Numbers that a page to play with may hold, and budgets that are tried at most and at least.
 MOST_PLAYED, POINTS = 60_000, (21, 11, 7)
@@ -330,3 +331,17 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
         data["shared"] = str(place)
     parts.append(f"written: {', '.join(map(str, runs))}")
     return Answer(parts, data, max(answer.code for answer in answers.values()))
+
+
+def prior_of(word: object) -> Ridge | Smooth:
+    """The prior on weights that "ridge" or "smooth" names, its strength after a colon."""
+    from tacit.model.features import Ridge, Smooth
+
+    name, _, strength = str(word).partition(":")
+    kinds = {"ridge": Ridge, "smooth": Smooth}
+    try:
+        return kinds[name](float(strength) if strength else None)
+    except (KeyError, ValueError):
+        raise InvalidModel(
+            f"prior must be ridge or smooth, with a strength as in ridge:0.3; got {str(word)!r:.60}"
+        ) from None

@@ -16,6 +16,7 @@ from tacit.cli.questions import (
     chosen_episodes,
     ends_of,
     further_results,
+    prior_of,
     recover_groups,
     summary_of,
     widen_intervals,
@@ -35,6 +36,7 @@ OPTIONS = (
     "free_reward",
     "level",
     "ridge",
+    "prior",
     "tolerance",
     "max_steps",
     "starts",
@@ -121,6 +123,8 @@ class Recover:
     """likelihood, constraint-only: level of the test whether a constraint is active"""
     ridge: Annotated[Optional[float], shown_default("0.0")] = None
     """convex: strength of the penalty on the squared parameters"""
+    prior: Annotated[Optional[str], shown_default("none")] = None
+    """likelihood: ridge or smooth, a prior on many weights; ridge:0.3 gives its strength, too"""
     tolerance: Annotated[Optional[float], shown_default("1e-09; alternating: 0.0001")] = None
     """the estimator has converged when its residual is below this"""
     max_steps: Annotated[Optional[int], shown_default("300; alternating: 150")] = None
@@ -196,9 +200,8 @@ class Recover:
 
     def make_estimator(self) -> Estimator | None:
         """The estimator that was asked for, with the options given; None to pick by evidence."""
-        values = {name: getattr(self, name) for name in OPTIONS}
         # By identity: a 0 that was given is not False.
-        given = {n: v for n, v in values.items() if not (v is None or v is False)}
+        given = {n: v for n in OPTIONS if (v := getattr(self, n)) is not None and v is not False}
         if self.estimator == "auto" and not given:
             return None
         from tacit.inverse.families import ConstraintOnly, RewardOnly
@@ -223,6 +226,7 @@ class Recover:
                     f"--{name.replace('_', '-')} is an option of {owners}; "
                     f"the estimator is {self.estimator}"
                 )
+        given |= {name: prior_of(word) for name, word in given.items() if name == "prior"}
         seed = {"seed": self.seed} if "seed" in known[self.estimator] else {}
         return kinds[self.estimator](**given, **seed)
 
