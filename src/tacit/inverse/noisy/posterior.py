@@ -104,6 +104,8 @@ def minimised(loss: Loss, *, tolerance: float, max_steps: int, near: Place | Non
 
 # Numbers of the scores [S * A, D] that are written out at most, states, and parameters.
 WRITTEN_OUT, STATES, PARAMETERS = 16_000_000, 3000, 2000
+# Relative size of what is left of the silent direction by rounding.
+SILENT = 1e-9
 # Share of a direction that conjugate gradients may leave, and their products.
 LEFT, PATIENT = 1e-6, 3000
 
@@ -171,15 +173,18 @@ class Posterior:
 def _inverse(
     precision: np.ndarray, free: np.ndarray, silent: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As `inverse_information`, by elimination where at most one known direction is blind."""
+    """As `inverse_information`, by elimination where at most the silent direction is blind.
+
+    What is silent in every world is no doubt but a choice: it stays as it was chosen.
+    """
     from scipy.linalg import lapack
 
-    matrix, blind = precision, np.zeros((0, len(free)))
+    matrix, added, none = precision, np.zeros(precision.shape), np.zeros((0, len(free)))
     if silent is not None and free.all():
         unit = silent / np.linalg.norm(silent)
-        if np.abs(precision @ unit).max() <= 1e-9 * np.abs(precision).max():
-            blind = unit[None]
-            matrix = precision + float(np.diagonal(precision).mean()) * np.outer(unit, unit)
+        if np.abs(precision @ unit).max() <= SILENT * np.abs(precision).max():
+            size = float(np.diagonal(precision).mean())
+            matrix, added = precision + size * np.outer(unit, unit), np.outer(unit, unit) / size
     kept = np.flatnonzero(free)
     block = matrix[np.ix_(kept, kept)]
     units = np.sqrt(np.maximum(np.diagonal(block), 1e-300))
@@ -188,11 +193,9 @@ def _inverse(
         return inverse_information(precision, free)
     inverse, _ = lapack.dpotri(factor, lower=1)
     inverse = (np.tril(inverse) + np.tril(inverse, -1).T) / np.outer(units, units)
-    if len(blind):  # what was added for the silent direction says nothing of it
-        inverse -= np.outer(blind[0], blind[0]) / float(np.diagonal(precision).mean())
     covariance = np.zeros(precision.shape)
     covariance[np.ix_(kept, kept)] = inverse
-    return covariance, blind
+    return covariance - added, none
 
 
 def _spread(rows: np.ndarray, covariance: np.ndarray, blind: np.ndarray) -> np.ndarray:
@@ -355,6 +358,11 @@ class AskedByProducts(DeltaMethod):
             visits=self.visits,
             penalty=_put_together(self.penalty) if self.penalty else None,
         )
+        silent = None if self.mdp.ends.any() else design.constant
+        if silent is not None and self.free.all():  # a choice, and no doubt
+            image, unit = curved @ silent, silent / np.linalg.norm(silent)
+            if np.abs(image).max() <= SILENT * np.abs(silent).max() * self.visits.sum():
+                slope = slope - (slope @ unit) * unit
         found, _, left = curved.inverse_times(slope, self.free, share=LEFT, most=PATIENT)
         return float(slope @ found) if left <= 1e-3 else np.inf
 
