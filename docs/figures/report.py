@@ -46,7 +46,7 @@ def take(view: Page, picture: Path, first: str | None, second: str) -> None:
     options = {"format": "png", "clip": clip, "captureBeyondViewport": True}
     answer = view.browser.send("Page.captureScreenshot", options, view)
     drawn = Image.open(io.BytesIO(base64.b64decode(answer["data"]))).convert("RGB")
-    drawn.quantize(64).save(picture, optimize=True)  # few colours are enough, and small
+    drawn.quantize(224).save(picture, optimize=True)  # enough for the scales, and small
 
 
 if __name__ == "__main__":
