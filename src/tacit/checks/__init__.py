@@ -8,10 +8,17 @@ from tacit.checks.discounts import (
     resolution_check,
 )
 from tacit.checks.dynamics import DynamicsUncertainty, dynamics_uncertainty
-from tacit.checks.fits import Response, TrajectoryFits, elasticities, reroute, trajectory_fits
+from tacit.checks.fits import (
+    Response,
+    TrajectoryFits,
+    elasticities,
+    reroute,
+    trajectory_fits,
+)
 from tacit.checks.groups import EqualWeightsTest, equal_weights_test
 from tacit.checks.held_out import Holdout, Prediction, holdout, score
 from tacit.checks.prices import BudgetSweep, PriceCurve, budget_sweep, price_curve
+from tacit.inverse.doubts import Posterior, posterior
 
 __all__ = [
     "Alternative",
@@ -21,6 +28,7 @@ __all__ = [
     "DynamicsUncertainty",
     "EqualWeightsTest",
     "Holdout",
+    "Posterior",
     "Prediction",
     "PriceCurve",
     "ResolutionCheck",
@@ -33,6 +41,7 @@ __all__ = [
     "elasticities",
     "equal_weights_test",
     "holdout",
+    "posterior",
     "price_curve",
     "reroute",
     "resolution_check",

@@ -1,4 +1,4 @@
-"""Sets of constraints: what is known about one, as rows of weights and budget.
+"""What is known about a constraint, as a set, and what is believed about coefficients, as a law.
 
 A policy that spends f [D] of the features of a constraint keeps a row (w, b) [D + 1] where
 w . f <= b. One that keeps several rows keeps all their mixtures: a set of rows is kept where the
@@ -7,12 +7,17 @@ corners of a polytope around it are, or where the row that f breaks most is none
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
+from tacit.errors import InvalidModel
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.optimal.questions import Questions
+from tacit.inverse.parameters import BLIND, CONFIDENCE
+from tacit.inverse.recovery import Recovery
 
 # Most features of a constraint for which all corners of a box are listed; beyond, its lower ends
 # alone make a simplex, with one corner a feature.
@@ -159,3 +164,127 @@ def spread_directions(size: int) -> tuple[np.ndarray, float]:
     cube = np.array(list(product((-1.0, 1.0), repeat=size))) / np.sqrt(size)
     sides = np.concatenate([cross, cube])
     return sides, float(-1.0 / ConvexHull(sides).equations[:, -1].max())
+
+
+# Draws of a posterior, and those before that forget where it began.
+POSTERIOR_DRAWS, FORGOTTEN = 4000, 200
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Posterior:
+    """What is believed about the coefficients after the demonstrations.
+
+    Attributes:
+        names: [P] of the coefficients, as in `recovery.parameters`.
+        means: [P].
+        deviations: [P] posterior standard deviations.
+        intervals: [P, 2] between the tails of equal size.
+        draws: [N, P] from the posterior, independent or nearly so.
+        prior: [P, 2] mean and standard deviation believed before; NaN and infinite without any.
+        confidence: of the intervals.
+        findings: what it rests on.
+    """
+
+    names: tuple[str, ...]
+    means: np.ndarray
+    deviations: np.ndarray
+    intervals: np.ndarray
+    draws: np.ndarray
+    prior: np.ndarray
+    confidence: float
+    findings: tuple[Finding, ...] = ()
+
+
+def posterior(
+    recovery: Recovery,
+    belief: Mapping[str, tuple[float, float]] | None = None,
+    *,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+) -> Posterior:
+    """The `Posterior` of the coefficients, by Laplace's approximation within their bounds.
+
+    The likelihood is taken as quadratic around its maximum, the belief as normal and independent,
+    and both are cut at the bounds: a cost is never liked, and no reward weight negative unless it
+    was let be. With long demonstrations and no belief its intervals are those of the recovery.
+
+    Args:
+        recovery: of a noisy demonstrator, with standard errors.
+        belief: name of a coefficient -> mean and standard deviation believed beforehand, in the
+            units of `recovery.parameters`, those of the noise.
+        confidence: of the intervals.
+        seed: of the draws.
+    """
+    found = recovery.parameters
+    if found.reason or np.isnan(found.information).any():
+        raise InvalidModel(
+            "a posterior needs a likelihood and its curvature; this recovery has none"
+            + (f": {found.reason}" if found.reason else "")
+        )
+    if not 0.0 < confidence < 1.0:
+        raise InvalidModel(f"confidence must be in (0, 1); got {confidence}")
+    prior = np.stack([np.full(len(found), np.nan), np.full(len(found), np.inf)], axis=1)
+    for name, pair in (belief or {}).items():
+        mean, deviation = (float(number) for number in pair)
+        if found.names.count(name) != 1 or not (np.isfinite(mean) and deviation > 0):
+            raise InvalidModel(
+                "belief must name coefficients and give each a mean and a positive standard "
+                f"deviation; got {name!r:.60}: {pair!r:.60}; the names are "
+                f"{', '.join(found.names[:8])}"
+            )
+        prior[found.names.index(name)] = mean, deviation
+    centre = found.estimates if found.unrestricted is None else found.unrestricted
+    back = np.linalg.inv(found.jacobian)
+    precision = back.T @ found.information @ back
+    pull = precision @ centre - back.T @ found.gradient
+    held = 1.0 / prior[:, 1] ** 2
+    precision, pull = precision + np.diag(held), pull + held * np.nan_to_num(prior[:, 0])
+    sizes = np.sqrt(np.diagonal(precision))
+    if (sizes == 0).any() or np.linalg.cond(precision / np.outer(sizes, sizes)) > 1.0 / BLIND:
+        raise InvalidModel(
+            "the demonstrations leave a combination of coefficients open: give a belief about "
+            "one of those that a finding says trade off freely"
+        )
+    covariance = np.linalg.inv(precision)
+    mean, errors = covariance @ pull, np.sqrt(np.diagonal(covariance))
+    rng = np.random.default_rng(seed)
+    draws = rng.multivariate_normal(mean, covariance, POSTERIOR_DRAWS, method="cholesky")
+    if ((mean - found.lower) < 6.0 * errors).any():  # a bound cuts some of it off
+        draws = _truncated(rng, mean, precision, found.lower)
+        mean, errors = draws.mean(axis=0), draws.std(axis=0)
+    tails = 0.5 + np.array([-0.5, 0.5]) * confidence
+    said = (
+        "The posterior is Laplace's approximation: the likelihood is taken as quadratic around its "
+        f"maximum, with a belief about {len(belief or {})} of {len(found)} coefficients."
+    )
+    return Posterior(
+        names=found.names,
+        means=mean,
+        deviations=errors,
+        intervals=np.quantile(draws, tails, axis=0).T,
+        draws=draws,
+        prior=prior,
+        confidence=confidence,
+        findings=(Finding(said, Kind.ERRORS, number=float(len(belief or {}))),),
+    )
+
+
+def _truncated(
+    rng: np.random.Generator, mean: np.ndarray, precision: np.ndarray, lower: np.ndarray
+) -> np.ndarray:
+    """[N, P] draws of a normal law cut at its lower bounds [P], coordinate by coordinate."""
+    from scipy.special import ndtr, ndtri
+
+    x = np.maximum(mean, np.where(np.isfinite(lower), lower, mean))
+    spread = 1.0 / np.sqrt(np.diagonal(precision))
+    draws = np.empty((POSTERIOR_DRAWS, len(mean)))
+    for i in range(-FORGOTTEN, POSTERIOR_DRAWS):
+        for j in range(len(mean)):
+            rest = precision[j] @ (x - mean) - precision[j, j] * (x[j] - mean[j])
+            middle = mean[j] - rest / precision[j, j]
+            # The upper tail, which keeps its digits far from the middle.
+            most = ndtr((middle - lower[j]) / spread[j]) if np.isfinite(lower[j]) else 1.0
+            x[j] = middle - spread[j] * ndtri(max(rng.uniform() * most, 1e-300))
+            x[j] = max(x[j], lower[j])
+        draws[max(i, 0)] = x
+    return draws
