@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +18,9 @@ from tacit.errors import InvalidModel
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.optimal.questions import Questions
 from tacit.inverse.parameters import BLIND, CONFIDENCE
-from tacit.inverse.recovery import Recovery
+
+if TYPE_CHECKING:
+    from tacit.inverse.recovery import Recovery
 
 # Most features of a constraint for which all corners of a box are listed; beyond, its lower ends
 # alone make a simplex, with one corner a feature.
