@@ -338,3 +338,21 @@ def test_the_right_expert_does_not_seem_to_drift_where_its_choices_end_episodes(
         alarms += "time" in good.failed
     # At 5 % more than 5 of 24 have a chance of 1 in 1 000.
     assert alarms <= 5
+
+
+def test_what_is_done_where_is_named_before_what_changes_on_the_way():
+    parts = [Part(name="actions", p_value=0.01), Part(name="time", p_value=0.001)]
+    worst = Worst(state=3, action=1, observed=0.4, expected=0.04)
+    found = combined(
+        parts,
+        level=0.05,
+        residuals=np.zeros((4, 2)),
+        trajectory_residuals=np.zeros(2),
+        worst=worst,
+    )
+    assert found.failed == ("time", "actions")
+    said = found.sentence()
+    assert worst.sentence() in said
+    assert said.index(worst.sentence()) < said.index("on the way")
+    (finding,) = found.findings()
+    assert (finding.about.state, finding.about.action) == (3, 1)

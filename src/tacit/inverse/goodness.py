@@ -153,14 +153,18 @@ class Goodness:
             else f"The model does not fit: no explanation allows {_percent(self.share)} of the "
             "steps"
         )
-        failed = self.failed or (STEPS,)
+        # What is done where comes first: it can be looked at, and often explains the others.
+        order = (STEPS, ACTIONS, TRAJECTORIES, TIME)
+        failed = sorted(self.failed or (STEPS,), key=order.index)
+        where = []
         if self.worst is not None and failed[0] in (ACTIONS, STEPS):
-            said += f": {self.worst.sentence(states, actions)}"
-        elif TRAJECTORIES in failed[:1]:
+            where.append(self.worst.sentence(states, actions))
+        if TRAJECTORIES in failed:
             number = int(np.argmax(self.trajectory_residuals))
-            said += f": trajectories differ more than chance allows, number {number} most"
-        elif TIME in failed[:1]:
-            said += ": its choices change on the way from the first to the last steps"
+            where.append(f"trajectories differ more than chance allows, number {number} most")
+        if TIME in failed:
+            where.append("its choices change on the way from the first to the last steps")
+        said += ": " + "; ".join(where) if where else ""
         mends = "; ".join(MENDS[name] for name in failed)
         about = " All numbers are about the best approximation within the model." if noisy else ""
         return f"{said}. What could mend it: {mends}.{about}"

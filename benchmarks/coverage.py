@@ -1,0 +1,225 @@
+"""How often intervals hold the truth, and how often constraints that do not exist are found.
+
+    python benchmarks/coverage.py
+
+Writes benchmarks/results/coverage.json. Noisy experts that the model describes, on random worlds:
+one and two constraints, prices of zero, weak and strong, features that are independent or
+correlated, little and much data, dynamics known or counted from a walk of random actions. For each:
+the share of 95 % intervals of reward weights, of cost weights and of prices that hold the truth,
+also among the draws in which a constraint was dropped; how often an idle constraint, alone or as a
+set of idle ones, is called active (familywise false alarms), and how often a real one is found; all
+with Monte Carlo errors. The cells share the seconds evenly: more time, more draws. `--cells all`
+draws every combination.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from dataclasses import asdict, dataclass, fields
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tacit
+from provenance import about
+
+STATES, ACTIONS, DISCOUNT, NOISE, WORLDS = 8, 3, 0.9, 0.15, 6
+PRICES = {"zero": 0.0, "weak": 0.1, "strong": 0.8}
+
+
+@dataclass(frozen=True)
+class Args:
+    """Coverage and false alarms."""
+
+    seconds: int = 330
+    """Of all cells together."""
+    most: int = 400
+    """Draws of a cell."""
+    cells: str = "some"
+    """Or "all": every combination."""
+    out: Path = Path(__file__).parent / "results" / "coverage.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What is drawn: constraints, how dear they are, and what there is to see."""
+
+    constraints: int
+    strength: str
+    features: str = "independent"
+    trajectories: int = 60
+    steps: int = 50
+    walk: int = 0  # steps that the dynamics are counted from; 0 where they are known
+
+
+def some() -> list[Cell]:
+    """The cells that say most, where time is short."""
+    return [
+        *(Cell(constraints=k, strength=strength) for k in (1, 2) for strength in PRICES),
+        *(Cell(constraints=2, strength=one, features="correlated") for one in ("zero", "strong")),
+        *(Cell(constraints=2, strength=one, trajectories=10, steps=20) for one in PRICES),
+        *(Cell(constraints=1, strength=one, walk=400) for one in ("zero", "strong")),
+        Cell(constraints=2, strength="zero", walk=400),
+    ]
+
+
+def every() -> list[Cell]:
+    """All combinations."""
+    sizes = ((10, 20), (60, 50))
+    found = [
+        Cell(constraints=k, strength=strength, features=kind, trajectories=m, steps=t)
+        for k, strength, kind, (m, t) in product(
+            (1, 2), PRICES, ("independent", "correlated"), sizes
+        )
+    ]
+    counted = [
+        Cell(constraints=k, strength=strength, walk=400) for k in (1, 2) for strength in PRICES
+    ]
+    return found + counted
+
+
+def world(cell: Cell, seed: int) -> tuple[tacit.MDP, tacit.Features, list[np.ndarray]]:
+    """A world, its features, and the true weights: of the reward, then of each constraint."""
+    rng = np.random.default_rng(seed)
+    moves = np.zeros((STATES, ACTIONS, STATES))
+    for s, a in np.ndindex(STATES, ACTIONS):
+        moves[s, a, rng.choice(STATES, 3, replace=False)] = rng.dirichlet(np.ones(3))
+    mdp = tacit.MDP(moves, np.full(STATES, 1.0 / STATES), DISCOUNT)
+    reward = rng.random((STATES, ACTIONS, 2))
+    costs = [rng.random((STATES, ACTIONS, 2)) for _ in range(cell.constraints)]
+    if cell.features == "correlated":  # with the reward, and with each other
+        shared = rng.random((STATES, ACTIONS, 2))
+        costs = [0.5 * shared + 0.25 * reward[..., ::-1] + 0.25 * cost for cost in costs]
+    weights = [rng.dirichlet(3.0 * np.ones(2)) for _ in range(1 + cell.constraints)]
+    return mdp, tacit.Features(reward, costs), weights
+
+
+def prices(cell: Cell) -> np.ndarray:
+    """[K] true prices; of two constraints the second is idle, so that one can be found wrongly."""
+    found = np.zeros(cell.constraints)
+    found[0] = PRICES[cell.strength]
+    return found
+
+
+def draw(cell: Cell, seed: int) -> dict[str, Any]:
+    """One recovery against the truth."""
+    mdp, features, weights = world(cell, seed % WORLDS)
+    price = prices(cell)
+    table = features.reward @ weights[0]
+    for cost, own, dear in zip(features.costs, weights[1:], price, strict=True):
+        table = table - dear * (cost @ own)
+    solver = tacit.SoftDual(temperature=NOISE)
+    policy = tacit.solve(mdp, tacit.Objective(table), solver=solver).policy
+    seen = tacit.simulate(mdp, policy, trajectories=cell.trajectories, steps=cell.steps, seed=seed)
+    known = mdp
+    if cell.walk:
+        random = np.full((STATES, ACTIONS), 1.0 / ACTIONS)
+        walked = tacit.simulate(mdp, random, trajectories=1, steps=cell.walk, seed=10**6 + seed)
+        known = tacit.MDP.from_transitions(
+            walked, n_states=STATES, n_actions=ACTIONS, discount=DISCOUNT, initial=mdp.initial
+        )
+    found = tacit.Likelihood(seed=seed).fit(known, features, seen, throw=False)
+    told = found.identification
+    idle = set(np.flatnonzero(price == 0).tolist())
+    alarm = any(told.active[k] for k in idle)
+    alarm = alarm or any(set(one.members) <= idle for one in told.sets)
+    real = [k for k in range(len(price)) if price[k] > 0]
+    hits = [told.active[k] or told.set_of(k) is not None for k in real]
+    ends = [told.cost_intervals[k] for k in real]
+    inside = [_holds(part, weights[1 + k]) for k, part in zip(real, ends, strict=True)]
+    return {
+        "reward": _holds(told.reward_intervals, weights[0]).mean(),
+        "costs": np.nanmean(np.concatenate(inside)) if np.isfinite(ends).any() else np.nan,
+        "price": _holds(told.multiplier_intervals, price).mean(),
+        "dropped": bool((found.multipliers == 0).any()),
+        "alarm": alarm if idle else np.nan,
+        "found": float(np.mean(hits)) if real else np.nan,
+        "count": float(told.selection.count) if told.selection is not None else np.nan,
+        "misfit": not found.goodness.adequate,
+    }
+
+
+def _holds(ends: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """[n] whether intervals [n, 2] hold the truth [n]; NaN where there is no interval."""
+    held = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+    return np.where(np.isnan(ends).any(axis=1), np.nan, held)
+
+
+def share(values: list[float]) -> dict[str, float] | None:
+    """Mean over the draws, and its Monte Carlo error; None where nothing was measured."""
+    kept = np.array(values, float)
+    kept = kept[~np.isnan(kept)]
+    if not len(kept):
+        return None
+    error = float(kept.std())
+    if kept.max() <= 1.0:  # a share of 0 or 1 has an error as well: one of each more
+        smooth = (kept.sum() + 1.0) / (len(kept) + 2.0)
+        error = max(error, float(np.sqrt(smooth * (1.0 - smooth))))
+    error /= float(np.sqrt(len(kept)))
+    return {"mean": round(float(kept.mean()), 4), "error": round(error, 4)}
+
+
+def row(cell: Cell, seconds: float, most: int) -> dict[str, Any]:
+    """What holds in one cell, from as many draws as there is time for."""
+    began, draws = time.perf_counter(), []
+    while len(draws) < most and (time.perf_counter() - began < seconds or len(draws) < 10):
+        draws.append(draw(cell, len(draws)))
+
+    def all_of(name: str, *, dropped: bool = False) -> list[float]:
+        return [one[name] for one in draws if one["dropped"] or not dropped]
+
+    return {
+        **asdict(cell),
+        "draws": len(draws),
+        "reward_weights": share(all_of("reward")),
+        "reward_weights_where_dropped": share(all_of("reward", dropped=True)),
+        "cost_weights": share(all_of("costs")),
+        "prices": share(all_of("price")),
+        "prices_where_dropped": share(all_of("price", dropped=True)),
+        "false_alarms": share(all_of("alarm")),
+        "found": share(all_of("found")),
+        "count_by_bic": share(all_of("count")),
+        "misfit_said": share(all_of("misfit")),
+    }
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Cells significantly below 94 %, and the false alarms of all cells together."""
+    low = [
+        {**{f.name: one[f.name] for f in fields(Cell)}, "number": name, **one[name]}
+        for one in rows
+        for name in ("reward_weights", "cost_weights", "prices")
+        if one[name] is not None and one[name]["mean"] + 2.0 * one[name]["error"] < 0.94
+    ]
+    parts = [one for one in rows if one["false_alarms"] is not None]
+    many = sum(one["draws"] for one in parts)
+    alarms = sum(one["false_alarms"]["mean"] * one["draws"] for one in parts) / max(many, 1)
+    error = float(np.sqrt(max(alarms * (1.0 - alarms), 1e-9) / max(many, 1)))
+    return {"below_94": low, "false_alarms": {"mean": alarms, "error": error, "draws": many}}
+
+
+def main(args: Args) -> None:
+    load = os.getloadavg()[0]
+    rows, asked = [], every() if args.cells == "all" else some()
+    draw(asked[0], 0)  # compiles
+    for cell in asked:
+        rows.append(row(cell, args.seconds / len(asked), args.most))
+        print(json.dumps(rows[-1]), flush=True)
+    told = summary(rows)
+    print(json.dumps(told), flush=True)
+    head = about(["tacit-irl", "numpy", "scipy", "jax", "numba"], load=load)
+    settings = {name: getattr(args, name) for name in ("seconds", "most", "cells")}
+    written = {**head, "settings": settings, "summary": told, "rows": rows}
+    args.out.write_text(json.dumps(written, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    for field in fields(Args):
+        parser.add_argument(f"--{field.name}", type=type(field.default), default=field.default)
+    main(Args(**vars(parser.parse_args())))
