@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional, Union
+
+import tyro
 
 from tacit.cli.terminal import Answer, Table, Terminal, finding_data, shown_default
 from tacit.errors import InvalidModel
@@ -32,8 +34,12 @@ class Compare:
     as `tacit recover --by group` makes it, stands for all of them.
     """
 
-    runs: tuple[Path, ...]
-    """folders of two or more runs; or of one, and of a problem whose truth is known"""
+    first: Path
+    """folder of a run, or one that holds several"""
+    others: Annotated[
+        Union[None, tuple[Path, ...]], tyro.conf.Positional, shown_default("those in the first")
+    ] = None
+    """folders of further runs, or of one problem whose truth is known"""
     out: Annotated[Optional[Path], shown_default("write nothing")] = None
     """page to write, .html; its figures are written beside it"""
 
@@ -41,15 +47,15 @@ class Compare:
         """Reads the folders and says where they agree."""
         from tacit.folders.runs import PAGE, Run
 
-        folders = [inner for folder in self.runs for inner in runs_in(folder)]
+        asked = (self.first, *(self.others or ()))
+        folders = [inner for folder in asked for inner in runs_in(folder)]
         if len(folders) == 2 and not (folders[1] / PAGE).exists():
             if self.out is not None:
                 raise InvalidModel("out is for runs; a truth has no error bars to draw")
             one = Run.load(folders[0])
             return _against_truth(one, terminal.load_problem(folders[1]), _Pair(*folders))
         if len(folders) < 2:
-            said = f"runs must be two or more; {self.runs[0]} is one" if self.runs else "none"
-            raise InvalidModel(said)
+            raise InvalidModel(f"runs to compare must be two or more; {self.first} is one")
         found = {_short(folder, folders): Run.load(folder) for folder in folders}
         if len(folders) == 2:
             answer = _against_run(*found.values(), _Pair(*folders))

@@ -67,7 +67,9 @@ class Ingest:
     """columns that may matter: their mean in every state, or the shares of words"""
     maps: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
     """maps that may matter, each as NAME=FILE: an ASCII grid (.asc), a GeoTIFF or .npy"""
-    origin: Annotated[Optional[tuple[float, float]], shown_default("that of the first map")] = None
+    origin: Annotated[Union[None, tuple[float, float]], shown_default("that of the first map")] = (
+        None
+    )
     """x and y of a corner of some cell, so that logs share their cells"""
     reward: Annotated[Union[None, tuple[str, ...]], shown_default("all but the costs")] = None
     """names of columns and maps that may be wanted"""

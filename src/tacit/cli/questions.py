@@ -313,7 +313,7 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
         answers[name] = alone.run(terminal)
     runs = tuple(arguments.out / folder for folder in folders.values())
     page = None if arguments.no_report else arguments.out / "compare.html"
-    told = Compare(runs, page).run(terminal)
+    told = Compare(runs[0], runs[1:], page).run(terminal)
     parts, data = [*told.parts], {**told.data, "runs": [str(run) for run in runs]}
     if arguments.share != "none":
         from tacit.inverse.joint.tasks import Task
