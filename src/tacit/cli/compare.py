@@ -78,8 +78,7 @@ def runs_in(folder: Path) -> list[Path]:
 
     if (folder / PAGE).exists() or not folder.is_dir():
         return [folder]
-    inside = sorted(path.parent for path in folder.glob(f"*/{PAGE}"))
-    return inside or [folder]
+    return sorted(path.parent for path in folder.glob(f"*/{PAGE}")) or [folder]
 
 
 def _short(folder: Path, folders: list[Path]) -> str:
@@ -119,9 +118,8 @@ def _with_differences(answer: Answer, found: dict[str, Run], out: Path | None) -
         ]
         for row in told.rows[:MOST]
     ]
-    title = "differences, the clearest first"
-    if len(told.rows) > MOST:
-        title += f" ({MOST} of {len(told.rows)})"
+    left = f" ({MOST} of {len(told.rows)})" if len(told.rows) > MOST else ""
+    title = f"differences, the clearest first{left}"
     heads = ["", "of", "difference", "p", "p by Holm"]
     parts = [*answer.parts, Table(heads, rows, title), *told.sentences]
     data = {
