@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tacit.inverse.findings import OPEN, WARNINGS, Kind, chance, listed, worst_first
+from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recovery import Recovery, RecoveryStatus
 from tacit.many import Differences
 from tacit.show.canvas import INK, axes_at, new_figure, styled, svg
