@@ -148,7 +148,7 @@ def test_bad_hyperparameters_are_one_line():
         (lambda: families.LikeliestConstraints([1.0], candidates=("walls",)), "candidates"),
         (lambda: families.LikeliestConstraints([1.0], stop=0.0), "stop must be"),
         (lambda: families.LikeliestConstraints([1.0], None), "must be known"),
-        (lambda: families.PosteriorConstraints([1.0], prior=1.0), "prior must be in"),
+        (lambda: families.PosteriorConstraints([1.0], prior_chance=1.0), "prior_chance must be in"),
     ]:
         with pytest.raises(tacit.InvalidModel, match=words) as error:
             call()
@@ -316,7 +316,13 @@ def test_the_chain_has_the_posterior_that_enumeration_has():
     done = [((0, 2), (1, 0))] * 2 + [((0, 1), (0, 0))]
     seen = tacit.Demonstrations.from_trajectories(done, ended=[True] * 3)
     method = families.PosteriorConstraints(
-        -STEPS, 0.5, (), {f"{s}": [s] for s in (1, 2, 3)}, prior=0.3, penalties=(3, 3), draws=4000
+        -STEPS,
+        0.5,
+        (),
+        {f"{s}": [s] for s in (1, 2, 3)},
+        prior_chance=0.3,
+        penalties=(3, 3),
+        draws=4000,
     )
     found = method.fit(mdp, features, seen)
     weight, shares = 0.0, np.zeros(3)

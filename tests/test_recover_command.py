@@ -30,6 +30,12 @@ ESTIMATORS = {
     ),
     "explanation --free-reward": tacit.Explanation(free_reward=True),
     "reward-only --max-steps 9": tacit.families.RewardOnly(max_steps=9),
+    "cloning": tacit.families.Cloning(),
+    "maximum-entropy --ridge 0.1": tacit.families.MaximumEntropy(ridge=0.1),
+    "likeliest-constraints --reward-weights 1 2": tacit.families.LikeliestConstraints([1.0, 2.0]),
+    "posterior-constraints --reward-weights 1 2 --seed 3": tacit.families.PosteriorConstraints(
+        [1.0, 2.0], seed=3
+    ),
     "constraint-only --reward-weights 1 2 --temperature 0.5": tacit.families.ConstraintOnly(
         [1.0, 2.0], temperature=0.5
     ),
@@ -78,9 +84,10 @@ def test_help_names_the_estimators_of_an_option_and_their_defaults(capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--ridge 1", "--ridge is an option of convex; the estimator is auto"),
+        ("--ridge 1", "--ridge is an option of convex, maximum-entropy, constraint-as"),
         ("--estimator convex --starts 3", "--starts is an option of alternating"),
         ("--estimator constraint-only", "--reward-weights must be given"),
+        ("--estimator safe-set", "--reward-weights must be given"),
         ("--holdout 1.5", "--holdout must be in [0, 1); got 1.5"),
         ("--discount-grid 0.9 1", "--discount-grid must be in [0, 1); got 1.0"),
         ("--resume --overwrite", "--resume continues, --overwrite begins again"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 
@@ -18,10 +18,27 @@ if TYPE_CHECKING:
     from tacit.inverse.recovery import Recovery
     from tacit.model.features import Ridge, Smooth
 
+# Estimators by their words; those of `tacit.families` are their names, in small letters.
+Method = Literal[
+    "auto", "likelihood", "explanation", "convex", "alternating", "reward-only", "constraint-only",
+    "cloning", "inverse-action-values", "maximum-entropy", "causal-entropy", "apprenticeship",
+    "linear-programming", "margin-planning", "likeliest-constraints", "posterior-constraints",
+    "penalty-constraints", "constraint-as-reward", "safe-set",
+]  # fmt: skip
 # Numbers that a page to play with may hold, and budgets that are tried at most and at least.
 MOST_PLAYED, POINTS = 60_000, (21, 11, 7)
 # Draws of estimated transitions, and the number of state-action pairs up to which they cost little.
 DRAWS, SMALL = 20, 5000
+
+
+def family_kinds() -> dict[str, type]:
+    """Word -> the class of `tacit.families` that it names."""
+    import re
+
+    from tacit.inverse import families
+
+    words = {re.sub("(?<!^)([A-Z])", r"-\1", name).lower(): name for name in families.__all__}
+    return {word: getattr(families, words[word]) for word in get_args(Method) if word in words}
 
 
 def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations) -> None:

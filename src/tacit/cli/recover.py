@@ -5,16 +5,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional, Union
 
 from tacit.cli.questions import (
     DRAWS,
     SMALL,
+    Method,
     check_answerable,
     chosen_episodes,
     ends_of,
+    family_kinds,
     further_results,
     prior_of,
     recover_groups,
@@ -75,15 +77,7 @@ class Recover:
     """folder of the problem"""
     out: Path = Path("run")
     """folder to write"""
-    estimator: Literal[
-        "auto",
-        "likelihood",
-        "explanation",
-        "convex",
-        "alternating",
-        "reward-only",
-        "constraint-only",
-    ] = "auto"
+    estimator: Method = "auto"
     """method; auto picks one by the evidence and says why"""
     resume: bool = False
     """continue the run in the folder, or begin if there is none"""
@@ -149,8 +143,6 @@ class Recover:
     def __post_init__(self) -> None:
         if self.share != "none" and self.by is None:
             raise InvalidModel("share is for --by group; got it alone")
-        if self.estimator == "constraint-only" and not self.reward_weights:
-            raise InvalidModel("reward_weights must be given for constraint-only; got none")
         if not 0.0 <= self.holdout < 1.0:
             raise InvalidModel(f"holdout must be in [0, 1); got {self.holdout}")
         for discount in self.discount_grid or ():
@@ -204,7 +196,6 @@ class Recover:
         given = {n: v for n in OPTIONS if (v := getattr(self, n)) is not None and v is not False}
         if self.estimator == "auto" and not given:
             return None
-        from tacit.inverse.families import ConstraintOnly, RewardOnly
         from tacit.inverse.noisy.convex import Convex
         from tacit.inverse.noisy.likelihood import Likelihood
         from tacit.inverse.optimal.explanation import Explanation
@@ -215,9 +206,7 @@ class Recover:
             "convex": Convex,
             "alternating": Alternating,
             "explanation": Explanation,
-            "reward-only": RewardOnly,
-            "constraint-only": ConstraintOnly,
-        }
+        } | family_kinds()
         known = {word: {one.name for one in fields(kind)} for word, kind in kinds.items()}
         for name in given:
             if name not in known.get(self.estimator, ()):
@@ -226,6 +215,10 @@ class Recover:
                     f"--{name.replace('_', '-')} is an option of {owners}; "
                     f"the estimator is {self.estimator}"
                 )
+        for one in fields(kinds[self.estimator]):
+            if one.name not in given and one.default is one.default_factory is MISSING:
+                word = one.name.replace("_", "-")
+                raise InvalidModel(f"--{word} must be given for {self.estimator}; got none")
         given |= {name: prior_of(word) for name, word in given.items() if name == "prior"}
         seed = {"seed": self.seed} if "seed" in known[self.estimator] else {}
         return kinds[self.estimator](**given, **seed)

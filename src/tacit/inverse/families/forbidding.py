@@ -148,7 +148,7 @@ class PosteriorConstraints:
         temperature: the expert's noise, in units of the reward that these weights make.
         candidates: what may be forbidden: "states", "actions", "features" and "pairs".
         groups: further candidates: name -> states, or pairs (state, action).
-        prior: chance of each candidate to be forbidden, before anything is seen.
+        prior_chance: of each candidate to be forbidden, before anything is seen.
         penalties: least and largest penalty, in temperatures; log-uniform between them.
         draws: of the chain; the first fifth is dropped.
         seed: of the draws.
@@ -159,7 +159,7 @@ class PosteriorConstraints:
     candidates: Sequence[str] = ("states", "actions")
     groups: Groups = field(default_factory=dict)
     _: KW_ONLY
-    prior: float = 0.1
+    prior_chance: float = 0.1
     penalties: tuple[float, float] = (1.0, 50.0)
     draws: int = 1000
     seed: int = 0
@@ -167,10 +167,10 @@ class PosteriorConstraints:
     def __post_init__(self) -> None:
         _settle(self)
         low, high = self.penalties
-        if not 0.0 < self.prior < 1.0 or not 0.0 < low <= high < np.inf or self.draws < 10:
+        if not 0.0 < self.prior_chance < 1.0 or not 0.0 < low <= high < np.inf or self.draws < 10:
             raise InvalidModel(
-                "prior must be in (0, 1), penalties positive and in order, draws at least 10; got "
-                f"{self.prior}, {self.penalties}, {self.draws}"
+                "prior_chance must be in (0, 1), penalties positive in order, draws at least 10; "
+                f"got {self.prior_chance}, {self.penalties}, {self.draws}"
             )
         object.__setattr__(self, "penalties", (float(low), float(high)))
 
@@ -203,7 +203,7 @@ class PosteriorConstraints:
             )
             for k in chosen
         ]
-        open_to = np.flatnonzero((shares > 0.5 * self.prior) & (shares <= 0.5))
+        open_to = np.flatnonzero((shares > 0.5 * self.prior_chance) & (shares <= 0.5))
         if len(open_to):
             names = listed([f"{found[k].name} ({shares[k]:.2f})" for k in open_to.tolist()], 5)
             said.append(
@@ -253,7 +253,7 @@ class PosteriorConstraints:
                 guess = solver.solve(mdp, wanted, guess=guess, throw=False)
                 with np.errstate(divide="ignore"):
                     logs = np.where(counts > 0, np.log(guess.policy), 0.0)
-                odds = np.log(self.prior / (1.0 - self.prior))
+                odds = np.log(self.prior_chance / (1.0 - self.prior_chance))
                 known[key] = -float((counts * logs).sum()) - odds * int(chosen.sum())
             return known[key]
 
