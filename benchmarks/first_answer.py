@@ -119,10 +119,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--no-compiled", action="store_true")
     parser.add_argument("--only", nargs="+", choices=TASKS, default=TASKS)
+    parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
     asked = parser.parse_args()
     load, rows = os.getloadavg()[0], []
     with tempfile.TemporaryDirectory() as place:
-        for world, size in WORLDS.items():
+        for world in asked.worlds:
+            size = WORLDS[world]
             folder = f"{place}/{size}"
             making = PROBLEM.format(folder=folder)
             subprocess.run([sys.executable, "-c", making, CHILD, str(size)], check=True)
