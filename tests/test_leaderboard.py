@@ -7,7 +7,7 @@ import pytest
 
 import tacit
 from tacit.cli import main
-from tacit.judge.transfer import changes
+from tacit.judge.transfers import changes
 from tacit.studies.contests import OPTIMUM, PLACES, RANDOM, known_methods, played
 from tacit.studies.leaderboard import compare_methods
 from tacit.studies.records import Board

@@ -1,5 +1,6 @@
 """The site builds without a warning, needs no network, and shows what the pages say."""
 
+import inspect
 import os
 import re
 import subprocess
@@ -61,6 +62,17 @@ def test_every_page_is_in_the_navigation_once():
     assert sorted(listed(settings["nav"])) == sorted(
         page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")
     )
+
+
+def test_no_module_hides_a_public_name():
+    """Importing `space.name` puts that module in the place of a function of the same name."""
+    hidden = [
+        f"tacit.{space}.{name}"
+        for space in tacit._NAMESPACES
+        for name in getattr(getattr(tacit, space), "__all__", ())
+        if inspect.ismodule(getattr(getattr(tacit, space), name))
+    ]
+    assert hidden == ["tacit.data.sources"]  # a namespace of its own
 
 
 def test_the_pattern_knows_what_is_fetched():

@@ -21,8 +21,12 @@ from browser import Page, browser  # noqa: E402
 
 WIDTH = 900
 TOP = "document.querySelector(%r).getBoundingClientRect().top + scrollY"
-# Picture -> what to show: from the top of the first, to the top of the second.
-PICTURES = {"report-top.png": (None, "#maps"), "report-map.png": ("#maps", "#state-by-state")}
+# Picture -> what to show: from the top of the first, to the top of the second. And how many colours
+# are enough: text needs few, which makes the file small; maps need all (0).
+PICTURES = {
+    "report-top.png": (None, "#maps", 224),
+    "report-map.png": ("#maps", "#state-by-state", 0),
+}
 
 
 def make_run(folder: Path) -> None:
@@ -39,14 +43,15 @@ def make_run(folder: Path) -> None:
                 return
 
 
-def take(view: Page, picture: Path, first: str | None, second: str) -> None:
+def take(view: Page, picture: Path, first: str | None, second: str, colours: int) -> None:
     """A picture of a page between two of its elements."""
     top, end = (0 if query is None else view.evaluate(TOP % query) for query in (first, second))
     clip = {"x": 0, "y": top, "width": WIDTH, "height": end - top, "scale": 1}
     options = {"format": "png", "clip": clip, "captureBeyondViewport": True}
     answer = view.browser.send("Page.captureScreenshot", options, view)
     drawn = Image.open(io.BytesIO(base64.b64decode(answer["data"]))).convert("RGB")
-    drawn.quantize(224).save(picture, optimize=True)  # enough for the scales, and small
+    drawn = drawn.quantize(colours) if colours else drawn
+    drawn.save(picture, optimize=True)
 
 
 if __name__ == "__main__":
@@ -54,5 +59,5 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place, browser() as opened:
         make_run(Path(place))
         shown = opened.open((Path(place) / "mouse-run" / "report.html").as_uri(), width=WIDTH)
-        for name, (begin, end) in PICTURES.items():
-            take(shown, ROOT / "docs" / name, begin, end)
+        for name, (begin, end, enough) in PICTURES.items():
+            take(shown, ROOT / "docs" / name, begin, end, enough)

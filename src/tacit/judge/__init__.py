@@ -30,7 +30,7 @@ from tacit.judge.outcomes import (
     starc,
     violation,
 )
-from tacit.judge.transfer import TransferSuite, transfer_suite
+from tacit.judge.transfers import TransferSuite, transfer_suite
 
 __all__ = [
     "Behaviours",

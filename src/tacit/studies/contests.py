@@ -27,7 +27,7 @@ from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solve import solve
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery
-from tacit.judge.transfer import Scales, limited, transfer_suite
+from tacit.judge.transfers import Scales, limited, transfer_suite
 from tacit.model.ends import uniform_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
