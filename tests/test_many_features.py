@@ -11,7 +11,7 @@ import tacit
 from tacit.cli.recover import Recover
 from tacit.data.observed import tally_of
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy import posterior
+from tacit.inverse.noisy import adjoint
 from tacit.inverse.noisy.adjoint import Loss, curvature
 from tacit.inverse.noisy.boltzmann import fit
 from tacit.inverse.noisy.coordinates import coordinates
@@ -200,7 +200,7 @@ def test_answers_by_products_are_those_of_the_written_out_law(world, monkeypatch
     fitted = ended.fit(1e-9)
     reached = np.ones((mdp.states, mdp.actions))
     whole = Posterior.of(ended, fitted, reached)
-    monkeypatch.setattr(posterior, "WRITTEN_OUT", 0)
+    monkeypatch.setattr(adjoint, "WRITTEN_OUT", 0)
     asked = Posterior.of(ended, fitted, reached)
     assert not len(asked.precision)
     assert np.isnan(asked.ends).all()
@@ -269,7 +269,7 @@ def test_more_than_a_few_hundred_features(tmp_path, monkeypatch):
     assert plain.status is tacit.RecoveryStatus.EXPERT_DETERMINISTIC
     assert np.isnan(plain.identification.reward_intervals).all()
     ridge = tacit.Likelihood(prior=Ridge(1.0), **FREE)
-    monkeypatch.setattr(posterior, "WRITTEN_OUT", 0)
+    monkeypatch.setattr(adjoint, "WRITTEN_OUT", 0)
     found = tacit.recover(mdp, features, demonstrations, estimator=ridge)
     assert np.isnan(found.identification.reward_intervals).all()
     assert np.isnan(found.parameters.standard_errors).all()

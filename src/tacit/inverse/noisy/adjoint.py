@@ -17,18 +17,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tacit.engine.backends.host import Host, chain_solve, policy_chain
-from tacit.engine.newton_search import bounded_step, conjugate_gradients
+from tacit.engine.newton_search import bounded_step, conjugate_gradients, newton_step
 from tacit.engine.progress import pursue
 from tacit.engine.smooth_dual import (
     VALUE_CARE,
+    Dual,
+    Point,
     soft_fixed_point,
     undiscounted_fixed_point,
 )
 from tacit.errors import InvalidModel
 from tacit.inverse.noisy.boltzmann import FAR, LARGEST, NOWHERE, over_an_episode
+from tacit.inverse.noisy.inference import information
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features
+from tacit.model.objective import Features, is_sparse
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -39,6 +42,8 @@ MANY = 200
 PRODUCTS = 250
 # Residual of the linear systems inside a product, relative to their right sides.
 EXACT = 1e-10
+# Numbers of the scores [D, S * A] that are written out at most, states, and parameters.
+WRITTEN_OUT, STATES, PARAMETERS = 16_000_000, 3000, 2000
 # Entries of a penalty up to which it is factorised.
 DENSE = 2_000_000
 # A step shortened to less than this share gains nothing more.
@@ -299,10 +304,12 @@ def _step(loss: Loss, at: Descent, tolerance: float) -> Descent:
     free = ~loss.held(place) & (loss.upper > loss.lower)
     share = min(0.1, np.sqrt(at.missed))
     bent = curvature(loss, place)
+    bounds = (loss.lower - place.x, loss.upper - place.x)
     if np.isinf(loss.lower).all():
         direction, products, _ = bent.inverse_times(-place.gradient, free, share=share)
+    elif can_write_out(loss.design):
+        direction, products = _written_step(loss, place, bent.visits), 0
     else:
-        bounds = (loss.lower - place.x, loss.upper - place.x)
         direction, products = bounded_step(
             bent, place.gradient, *bounds, share=share, most=4 * PRODUCTS
         )
@@ -324,6 +331,49 @@ def _step(loss: Loss, at: Descent, tolerance: float) -> Descent:
     return Descent(kept, at.steps + 1, at.products + products, loss.missed(kept), stuck)
 
 
+def _written_step(loss: Loss, place: Place, visits: np.ndarray) -> np.ndarray:
+    """[D] Newton's step within bounds, from the curvature [D, D]."""
+    scores = written_scores(loss.mdp, loss.design, place.policy)
+    whole = information(scores, place.policy, visits)
+    whole = whole if loss.penalty is None else whole + loss.penalty.toarray()
+    ones, none, zero = np.ones(len(place.x)), np.zeros((0, 0, 0)), np.zeros(len(place.x))
+    ends, scale = (loss.lower, loss.upper), loss.scale * ones
+    dual = Dual(
+        loss.start, loss.mdp.discount, 1.0, none, none, zero, *ends, zero, ones, scale, visits
+    )
+    x, *about, residual = place
+    point = Point(x, place.loss, place.gradient, whole, place.values, none, *about[3:], residual)
+    return np.asarray(newton_step(Host(loss.mdp), dual, point))
+
+
 def runs_away(place: Place) -> bool:
     """Whether a search has gone so far that the best parameters seem to be infinite."""
     return float(np.abs(place.x).max(initial=0.0)) > FAR
+
+
+def can_write_out(design: Design) -> bool:
+    """Whether the scores of all parameters, and their curvature [D, D], are small enough."""
+    states, actions = design.shape
+    few = design.size <= PARAMETERS and states <= STATES
+    return few and design.size * states * actions <= WRITTEN_OUT
+
+
+def written_scores(mdp: MDP, space: Design, policy: np.ndarray) -> np.ndarray:
+    """[D, S, A] the scores of one step, of all parameters."""
+    tables = np.concatenate(
+        [
+            np.repeat(dense, mdp.actions, axis=0) if len(dense) == mdp.states else dense
+            for dense in (p.toarray() if is_sparse(p) else p for p in space.parts)
+        ],
+        axis=1,
+    )
+    size, moves = (mdp.states, mdp.actions, space.size), mdp.sparse()
+    chain = np.zeros((mdp.states, mdp.states))
+    rows, weights = policy_chain(mdp, policy)
+    np.add.at(chain, (np.arange(mdp.states)[:, None], rows), weights)
+    average = (policy[:, :, None] * tables.reshape(size)).sum(axis=1)
+    values = np.linalg.solve(np.eye(mdp.states) - mdp.discount * chain, average)
+    scores = tables + mdp.discount * (moves @ values) - np.repeat(values, mdp.actions, axis=0)
+    if mdp.restricted:
+        scores[~mdp.choices.ravel()] = 0.0
+    return np.ascontiguousarray(scores.T).reshape(space.size, mdp.states, mdp.actions)

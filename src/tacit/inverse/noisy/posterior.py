@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tacit.engine.backends.host import policy_chain
 from tacit.engine.smooth_dual import Dual, Point
 from tacit.inverse.identification import unmeasured
+from tacit.inverse.noisy import adjoint
 from tacit.inverse.noisy.adjoint import (
     MANY,
     Descent,
@@ -24,6 +24,7 @@ from tacit.inverse.noisy.adjoint import (
     begin,
     descend,
     runs_away,
+    written_scores,
 )
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit
 from tacit.inverse.noisy.coordinates import DeltaMethod, Split, points, split
@@ -39,7 +40,7 @@ from tacit.inverse.parameters import (
 )
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features, is_sparse
+from tacit.model.objective import Features
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -102,8 +103,6 @@ def minimised(loss: Loss, *, tolerance: float, max_steps: int, near: Place | Non
     return Ended(loss, descend(loss, place, **rules), True)
 
 
-# Numbers of the scores [S * A, D] that are written out at most, states, and parameters.
-WRITTEN_OUT, STATES, PARAMETERS = 16_000_000, 3000, 2000
 # Relative size of what is left of the silent direction by rounding.
 SILENT = 1e-9
 # Share of a direction that conjugate gradients may leave, and their products.
@@ -141,12 +140,11 @@ class Posterior:
         space, mdp, policy = loss.design, loss.mdp, fitted.point.policy
         spent, many = space.pull_back(reached), space.size + 2 * space.constraints
         open_ends = np.full((many, 2), np.nan)
-        numbers = space.size * mdp.states * mdp.actions
-        if numbers > WRITTEN_OUT or max(space.size / PARAMETERS, mdp.states / STATES) > 1.0:
+        if not adjoint.can_write_out(space):
             gauge = points(space, x, spent)
             answer = AskedByProducts.made(ended, fitted, gauge)
             return cls(gauge=gauge, ends=open_ends, spread=open_ends[:, 0], answer=answer)
-        scores = _written_out(mdp, space, policy)
+        scores = written_scores(mdp, space, policy)
         fisher = information(scores, policy, loss.visits)
         precision = fisher if loss.penalty is None else fisher + loss.penalty.toarray()
         silent = None if mdp.ends.any() else space.constant
@@ -209,27 +207,6 @@ def _spread(rows: np.ndarray, covariance: np.ndarray, blind: np.ndarray) -> np.n
     moved = np.abs(safe @ blind.T).max(axis=1, initial=0.0)
     lost = moved > MOVED * np.maximum(np.abs(safe).max(axis=1, initial=0.0), 1e-300)
     return np.where(known, np.where(lost, np.inf, np.sqrt(np.maximum(variance, 0.0))), np.nan)
-
-
-def _written_out(mdp: MDP, space: Design, policy: np.ndarray) -> np.ndarray:
-    """[D, S, A] the scores of one step, of all parameters."""
-    tables = np.concatenate(
-        [
-            np.repeat(dense, mdp.actions, axis=0) if len(dense) == mdp.states else dense
-            for dense in (p.toarray() if is_sparse(p) else p for p in space.parts)
-        ],
-        axis=1,
-    )
-    size, moves = (mdp.states, mdp.actions, space.size), mdp.sparse()
-    chain = np.zeros((mdp.states, mdp.states))
-    rows, weights = policy_chain(mdp, policy)
-    np.add.at(chain, (np.arange(mdp.states)[:, None], rows), weights)
-    average = (policy[:, :, None] * tables.reshape(size)).sum(axis=1)
-    values = np.linalg.solve(np.eye(mdp.states) - mdp.discount * chain, average)
-    scores = tables + mdp.discount * (moves @ values) - np.repeat(values, mdp.actions, axis=0)
-    if mdp.restricted:
-        scores[~mdp.choices.ravel()] = 0.0
-    return np.ascontiguousarray(scores.T).reshape(space.size, mdp.states, mdp.actions)
 
 
 def _ends(
