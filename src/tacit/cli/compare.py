@@ -56,9 +56,10 @@ class Compare:
             return _against_truth(one, terminal.load_problem(folders[1]), _Pair(*folders))
         if len(folders) < 2:
             raise InvalidModel(f"runs to compare must be two or more; {self.first} is one")
-        found = {_short(folder, folders): Run.load(folder) for folder in folders}
+        loaded = [Run.load(folder) for folder in folders]  # the same folder twice has one name
+        found = {_short(folder, folders): run for folder, run in zip(folders, loaded, strict=True)}
         if len(folders) == 2:
-            answer = _against_run(*found.values(), _Pair(*folders))
+            answer = _against_run(*loaded, _Pair(*folders))
         else:
             answer = _side_by_side(found)
         return _with_differences(answer, found, self.out)
