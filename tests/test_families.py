@@ -288,6 +288,9 @@ def test_the_divergence_falls_as_all_trips_say():
     expected = [divergence(set()), divergence({1})]
     np.testing.assert_allclose(found.history["divergence"], expected, atol=1e-9)
     assert not found.available[0, 0]
+    low = expected[0] - expected[1] - 1e-6
+    one = families.LikeliestConstraints(-STEPS, 0.5, ("states",), stop=low).fit(mdp, features, seen)
+    assert [found.index for found in one.forbidden] == [1]
     # A drop below what is worth a constraint adds none.
     high = expected[0] - expected[1] + 1e-6
     none = families.LikeliestConstraints(-STEPS, 0.5, ("states",), stop=high).fit(
@@ -552,6 +555,9 @@ def test_linear_programs_have_the_margins_of_a_search_over_the_weights(tiny):
         assert value >= total.max() - 1e-9
         assert value == pytest.approx(total.max(), abs=0.05)  # of a grid of step 1/40
         assert np.abs(weights).max() <= 1 + 1e-9
+    # Where two states disagree, the loss of one counts twice: w is 0 unless the other gains more.
+    assert best_margins(np.array([[1.9], [-1.0]]), np.arange(2), 0.0)[1] == pytest.approx(0.0)
+    assert best_margins(np.array([[2.1], [-1.0]]), np.arange(2), 0.0)[1] == pytest.approx(0.1)
     # The expert is optimal: what it does beats every other action, by the true weights too.
     assert (rows @ world.reward_weights >= -1e-9).all()
     found = families.LinearProgramming().fit(mdp, features, seen)
