@@ -1,8 +1,10 @@
 """One feature a cell: Objectworld with priors, beside IAVI and cloning; and 10 000 features.
 
     TACIT_DATA=folder python benchmarks/objectworld.py
+    TACIT_DATA=folder python benchmarks/objectworld.py ridge 128 512
 
-Writes benchmarks/results/objectworld.json. The recorded trajectories of the world of 32 x 32 cells
+Writes benchmarks/results/objectworld.json; with a prior and numbers of trajectories, these rows
+alone, beside those that are there. The recorded trajectories of the world of 32 x 32 cells
 (Kalweit et al. 2020), 4 to 512 of them. For each method: seconds, the mean over states of V* - V,
 where V is the value of the optimum of the found reward (rewards paid by states), and the source's
 own "EVD", the mean squared difference of the value of the found noisy policy from that of the
@@ -15,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +84,7 @@ def timed(call: Any) -> tuple[Any, dict[str, float]]:
     return found, seconds
 
 
-def recorded(number: int) -> dict[str, Any]:
+def recorded(number: int, asked: list[str]) -> dict[str, Any]:
     """Every method on the recorded trajectories."""
     world = tacit.worlds.recorded_objectworld(number)
     judge, seen = Judge(world), world.demonstrations[0]
@@ -89,7 +92,8 @@ def recorded(number: int) -> dict[str, Any]:
     uniform = np.full(judge.worth.shape, 1.0 / world.mdp.actions)
     rows["truth"] = judge.row(judge.worth, judge.optimum(judge.worth))
     rows["random actions"] = judge.row(None, uniform)
-    for name, prior in (("ridge", tacit.features.Ridge()), ("smooth", tacit.features.Smooth())):
+    priors = {"ridge": tacit.features.Ridge(), "smooth": tacit.features.Smooth()}
+    for name, prior in ((name, priors[name]) for name in asked):
         estimator = tacit.Likelihood(free_reward=True, prior=prior)
         found, seconds = timed(lambda e=estimator: e.fit(world.mdp, world.features, seen))
         strength = float(found.history["strength"][-1])
@@ -143,12 +147,16 @@ def large(args: Args) -> dict[str, Any]:
 
 def main(args: Args) -> None:
     """Measures and writes."""
-    load = os.getloadavg()[0]
-    head = about(("tacit-irl", "numpy", "scipy", "jax", "numba"), load=load)
-    result = head | {"large": large(args)}
-    args.out.write_text(json.dumps(result, indent=1) + "\n")
-    result["recorded"] = {str(number): recorded(number) for number in NUMBERS}
-    args.out.write_text(json.dumps(result, indent=1) + "\n")
+    head = about(("tacit-irl", "numpy", "scipy", "jax", "numba"), load=os.getloadavg()[0])
+    result = json.loads(args.out.read_text()) if args.out.exists() else {}
+    words = sys.argv[1:]
+    asked = [word for word in words if not word.isdigit()] or ["ridge", "smooth"]
+    if not words:
+        result = {"large": large(args) | head}
+    for number in [int(word) for word in words if word.isdigit()] or NUMBERS:
+        known = result.setdefault("recorded", {}).setdefault(str(number), {})
+        known |= recorded(number, asked) | {f"made with {' and '.join(asked)}": head}
+        args.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":
