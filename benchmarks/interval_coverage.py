@@ -1,6 +1,6 @@
 """How often intervals hold the truth, and how often constraints that do not exist are found.
 
-    python benchmarks/coverage.py
+    python benchmarks/interval_coverage.py
 
 Writes benchmarks/results/coverage.json. Noisy experts that the model describes, on random worlds:
 one and two constraints, prices of zero, weak and strong, features that are independent or
