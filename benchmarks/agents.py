@@ -110,7 +110,7 @@ def main(args: Args) -> None:
         print(turn, round(value / best.value, 3), (spent / objective.budgets).round(3), flush=True)
     seconds = time.perf_counter() - start
     uniform = worth(mdp, objective, np.full((mdp.states, mdp.actions), 1.0 / mdp.actions))
-    result = about(["tacit-irl", "stable-baselines3", "torch", "gymnasium", "numpy"]) | {
+    result = about(["stable-baselines3", "torch", "gymnasium", "numpy"]) | {
         "value_of_the_best": best.value,
         "budgets": objective.budgets.tolist(),
         "share_of_the_best": None if kept is None else kept[0] / best.value,
@@ -120,6 +120,7 @@ def main(args: Args) -> None:
         "seconds": seconds,
         "rounds": rows,
     }  # fmt: skip
+    result["versions"]["tacit-irl"] = tacit.__version__
     args.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(json.dumps({k: v for k, v in result.items() if k != "rounds"}, indent=1))
 

@@ -88,7 +88,8 @@ def perform(board: Board, world: str, seed: int) -> None:
     """Plays one contest and writes what came out."""
     place, known = resolved(world, known_places(), "world"), known_methods()
     left_out = dict(getattr(place, "left_out", {}))
-    chosen = [name for name in (board.methods or tuple(known)) if name not in left_out]
+    usual = getattr(place, "only", ()) or tuple(known)
+    chosen = [name for name in (board.methods or usual) if name not in left_out]
     methods = {name: resolved(name, known, "method") for name in chosen}
     try:
         rows, said = played(place.make(seed), methods), ""  # type: ignore[attr-defined]
