@@ -93,7 +93,7 @@ code = sys.argv[1]
 sys.argv = ["", "nothing", sys.argv[2], "", "0"]
 exec(code)
 from tacit.folders.problem import Problem
-mdp, features, truth = draw()
+(mdp, features, truth) = draw()
 policy = tacit.solve(mdp, truth, solver=tacit.SoftDual(temperature=0.05), throw=False).policy
 seen = tacit.simulate(mdp, policy, trajectories=100, steps=50, seed=0)
 Problem(mdp, features, seen).save({folder!r}, text=True)

@@ -44,8 +44,11 @@ document.addEventListener("DOMContentLoaded", () => {
     const sliders = [...play.querySelectorAll("input[type=range]")];
     const ticks = [...play.querySelectorAll("input[type=checkbox]")];
     const stage = play.querySelector(".stage"), why = play.querySelector(".why");
+    stage.innerHTML = "<svg></svg>"; // a page that needs no network names no address, not even this
+    const drawing = stage.firstChild.namespaceURI;
+    stage.replaceChildren();
     const make = (tag, marks = {}, parent = null) => {
-      const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+      const made = document.createElementNS(drawing, tag);
       for (const [k, v] of Object.entries(marks)) made.setAttribute(k, v);
       if (parent) parent.append(made);
       return made;
