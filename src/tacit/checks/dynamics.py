@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery, RecoveryStatus
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+
+if TYPE_CHECKING:
+    from tacit.inverse.noisy.likelihood import Likelihood
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -84,7 +88,9 @@ def dynamics_uncertainty(
 
         estimator, _ = choose(mdp, features, demonstrations)
     pooling = hasattr(estimator, "dynamics_draws")
-    alone = replace(estimator, dynamics_draws=0) if pooling else estimator
+    alone = estimator
+    if pooling:
+        alone = replace(cast("Likelihood", estimator), dynamics_draws=0)
     plain = recovery
     if plain is None or plain.identification.dynamics_draws:
         # What counts the dynamics already would count them twice.
@@ -93,7 +99,7 @@ def dynamics_uncertainty(
         )
     pooled = None
     if pooling:
-        counted = replace(estimator, dynamics_draws=draws)
+        counted = replace(cast("Likelihood", estimator), dynamics_draws=draws)
         pooled = counted.fit(mdp, features, demonstrations, throw=False)
     rng = np.random.default_rng(seed)
     found = []

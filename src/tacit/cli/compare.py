@@ -59,7 +59,7 @@ class Compare:
         loaded = [Run.load(folder) for folder in folders]  # the same folder twice has one name
         found = {_short(folder, folders): run for folder, run in zip(folders, loaded, strict=True)}
         if len(folders) == 2:
-            answer = _against_run(*loaded, _Pair(*folders))
+            answer = _against_run(loaded[0], loaded[1], _Pair(*folders))
         else:
             answer = _side_by_side(found)
         return _with_differences(answer, found, self.out)

@@ -142,7 +142,7 @@ class Ingest:
             group=self.group,
             individual=self.individual,
             columns=self.columns or (),
-            maps=dict(entry.partition("=")[::2] for entry in self.maps or ()),
+            maps={name: path for name, _, path in (one.partition("=") for one in self.maps or ())},
             origin=self.origin,
             decimal_comma=self.decimal_comma,
         )

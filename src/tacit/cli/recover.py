@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Optional, Union
+from typing import TYPE_CHECKING, Annotated, Literal, Optional, Union, cast
 
 from tacit.cli.questions import (
     DRAWS,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tacit.data.demonstrations import Demonstrations
     from tacit.folders.problem import Problem
     from tacit.folders.runs import Run
+    from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.recover import Estimator
 
 NOT_CONVERGED = 3
@@ -271,7 +272,8 @@ def _fit(
     from tacit.inverse.recover import recover
 
     if problem.trips is not None:
-        recovery = recover(problem.trips, estimator=estimator, throw=False)
+        of_trips = cast("Likelihood | None", estimator)  # `recover` refuses any other
+        recovery = recover(problem.trips, estimator=of_trips, throw=False)
     else:
         recovery = recover(
             problem.mdp,

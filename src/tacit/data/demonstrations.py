@@ -149,7 +149,7 @@ class Demonstrations:
                 `partial`; a column that has such a name itself needs no mention.
         """
         columns = {"episode": episode, "step": step, "state": state, "action": action} | others
-        reading = Reading(**_names_of(layout), missing=missing)
+        reading = replace(_names_of(layout), missing=missing)
         return cls._of(read_frame(frame, columns, reading), layout or Layout())
 
     @classmethod
@@ -180,9 +180,9 @@ class Demonstrations:
             largest: most bytes of memory to take; a larger file is refused before it is read.
             progress: called now and then with what is done and what there is to do.
         """
-        names = _names_of(layout)
         limits = {"states": states, "actions": actions, "available": available}
-        return cls.read(path, Reading(**names, **limits, largest=largest, progress=progress))[0]
+        reading = replace(_names_of(layout), **limits, largest=largest, progress=progress)
+        return cls.read(path, reading)[0]
 
     @classmethod
     def load_named(
@@ -385,6 +385,6 @@ class Demonstrations:
         return f"Demonstrations(episodes={self.episodes}, steps={self.steps})"
 
 
-def _names_of(layout: Layout | None) -> dict[str, tuple[str, ...]]:
+def _names_of(layout: Layout | None) -> Reading:
     layout = layout or Layout()
-    return {"state_names": layout.state_names, "action_names": layout.action_names}
+    return Reading(state_names=layout.state_names, action_names=layout.action_names)

@@ -188,7 +188,7 @@ def _cut(
 
     Without any doubt, `Infeasible` with its proof.
     """
-    blocks = tuple(doubt.centre() for doubt in doubts)
+    blocks, solution = tuple(doubt.centre() for doubt in doubts), None
     for _ in range(CUTS):
         try:
             solution = solve(mdp, _objective(recovery, blocks))
@@ -208,6 +208,7 @@ def _cut(
         blocks = tuple(found)
         if not broken:
             break
+    assert solution is not None
     return blocks, solution
 
 

@@ -113,6 +113,7 @@ class Polytope:
 
     def _explanations(self, direction: np.ndarray) -> np.ndarray:
         """[C, D_k] weights of the explanations met, the one furthest along `direction` included."""
+        assert self.questions is not None
         columns = self.questions.columns
         asked = [np.zeros(size) for size in columns.sizes]
         asked[self.block] = direction

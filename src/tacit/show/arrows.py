@@ -98,7 +98,7 @@ def draw_policy(
     else:
         _draw_likeliest(policy, axes, layout)
     if unseen is not None and max(layout.rows, layout.columns) <= MOST_ARROWED:
-        for state in np.flatnonzero(np.asarray(unseen, bool)[:cells]):
+        for state in np.flatnonzero(np.asarray(unseen, bool)[:cells]).tolist():
             axes.add_patch(_unseen(state % layout.columns, state // layout.columns, assumed))
     return axes
 

@@ -116,8 +116,8 @@ def _trip_sections(named: NamedRecovery) -> list[Section]:
     order = np.argsort(-trips, kind="stable")[:MOST_TRAJECTORIES]
     limits = scale_of(trips.astype(float))
     rows = [
-        Row([named.state(goals[i]) if goals[i] >= 0 else "none", Bar(float(trips[i]), limits)])
-        for i in order
+        Row([named.state(goal) if goal >= 0 else "none", Bar(float(trips[i]), limits)])
+        for i, goal in zip(order, goals[order].tolist(), strict=True)
     ]
     columns = [Column("Goal"), Column("Trips")]
     table = Table("Goals", columns, rows, searchable=True, sortable=True)

@@ -12,7 +12,7 @@ bars if not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -353,7 +353,7 @@ def _rows(axes: Axes | None, count: int, names: Sequence[str], *, each: float = 
     return axes
 
 
-def _above(entries: int) -> dict[str, object]:
+def _above(entries: int) -> dict[str, Any]:
     """Where a legend covers nothing."""
     place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
     columns = {"ncols": min(4, entries), "handlelength": 1.2, "columnspacing": 1.0}

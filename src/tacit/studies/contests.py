@@ -179,7 +179,7 @@ _WALLS_SAID = (
     "Published: no table; the ceiling is violation 0 and feasible reward 1 (Liu et al. 2023). What "
     "the demonstrator would not enter anyway cannot be told from a wall."
 )
-_TOO_SLOW = dict.fromkeys(
+_TOO_SLOW: dict[str, str] = dict.fromkeys(
     ("Likelihood", "ConstraintOnly"),
     "not tried: of 49 costs, one a cell, most are never paid, and intervals of that take minutes",
 )
@@ -238,7 +238,7 @@ def known_methods() -> dict[str, Method]:
     from tacit.inverse.optimal.explanation import Explanation
     from tacit.inverse.paper.alternating import Alternating
 
-    own = {
+    own: dict[str, type] = {
         kind.__name__: kind for kind in (Likelihood, Convex, Explanation, Alternating, Forbidden)
     }
     for name in families.__all__:

@@ -100,14 +100,17 @@ def three_by_three(seed: int = 0, *, random_actions: float = 0.0) -> World:
     draw, moves = np.random.default_rng(seed), _three_moves(float(random_actions))
     mdp = MDP(moves, np.full(9, 1.0 / 9.0), 0.9)
     features = Features(moves, [moves, moves])
-    for attempt in range(1, 10_001):
+    attempt = 0
+    while True:
+        attempt += 1
         cells = draw.choice(9, 5, replace=False)
         goals = np.isin(np.arange(9), cells[:2]).astype(float)
         owner = draw.integers(0, 2, size=3)
         costs = [np.isin(np.arange(9), cells[2:][owner == k]).astype(float) for k in range(2)]
         limits = draw.uniform(0.0, 2.0 ** (attempt // 100), size=2)
         truth = features.objective(goals, costs, limits)
-        if solve(mdp, truth, throw=False).status is not Status.INFEASIBLE:
+        kept = solve(mdp, truth, throw=False).status is not Status.INFEASIBLE
+        if kept or attempt == 10_000:
             break
     return World(
         mdp=mdp,

@@ -99,7 +99,7 @@ def ingest(
         points = np.stack([reals(rows["x"]), reals(rows["y"])], axis=1)
         frame_of, said = Degrees.found(points, (str(x), str(y)), origin)
         points = frame_of.metres(points)
-        known = np.isfinite(points).all(axis=1)
+        known = np.all(np.isfinite(points), axis=1)
     else:
         known = ~_void(rows["state"])
     if not known.any():

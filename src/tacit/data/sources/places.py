@@ -84,7 +84,7 @@ class Places:
 
     def __call__(self, points: npt.ArrayLike) -> np.ndarray:
         """[N] the states of positions [N, 2]; -1 where one lies outside all cells."""
-        from scipy.spatial import cKDTree
+        from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
 
         seen = points_of(points)
         if self.kind == "grid":

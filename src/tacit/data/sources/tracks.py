@@ -323,7 +323,7 @@ def filled(values: np.ndarray, places: Places | None) -> tuple[np.ndarray, int]:
         return values, 0
     if lost.all() or places is None:
         return np.where(lost, 0.0, values), int(lost.sum())
-    from scipy.spatial import cKDTree
+    from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
 
     _, near = cKDTree(places.centres[~lost]).query(places.centres[lost])
     values = values.copy()

@@ -20,7 +20,14 @@ from tacit.inverse.findings import Finding, Kind, data_findings
 from tacit.inverse.goodness import action_log_likelihoods
 from tacit.inverse.identification import unidentified, unmeasured
 from tacit.inverse.parameters import coefficient_names
-from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
+from tacit.inverse.recovery import (
+    NO_PARAMETERS,
+    History,
+    Recovery,
+    RecoveryCertificate,
+    delivered,
+    status_of,
+)
 from tacit.model.ends import led_to_an_end
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
@@ -92,11 +99,10 @@ def published_answer(
         said.insert(0, Finding(stopped, Kind.NOT_CONVERGED))
     labels = coefficient_names(features.reward_names, names)
     table_only = "there are no coefficients: the answer is a table, not weights of features"
-    more = {} if reward_weights is not None else {
-        "parameters": unmeasured(
-            labels, np.full(len(labels), np.nan), lower=-np.inf, absence=table_only
-        )
-    }  # fmt: skip
+    parameters = NO_PARAMETERS
+    if reward_weights is None:
+        nothing = np.full(len(labels), np.nan)
+        parameters = unmeasured(labels, nothing, lower=-np.inf, absence=table_only)
     return Recovery(
         reward_weights=weights,
         cost_weights=costs,
@@ -124,7 +130,7 @@ def published_answer(
         log_likelihood=likely,
         null_log_likelihood=null,
         observed_steps=demonstrations.steps,
-        **more,
+        parameters=parameters,
     )
 
 

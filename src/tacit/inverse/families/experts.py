@@ -282,7 +282,7 @@ class MaximumEntropy:
         def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
             value, visits = trajectory_partition(mdp, alone.reward @ theta, trips)
             expected = pull_back(alone, visits)[0]
-            return value - theta @ observed, expected - observed
+            return float(value - theta @ observed), expected - observed
 
         spread = spans(features.reward)
         found = minimise(loss, np.zeros(len(spread)), spread, self, lower=-np.inf)

@@ -171,7 +171,7 @@ def _priced(
             return np.inf, np.zeros(len(kappa))
         reached = np.concatenate(pull_back(features, guess.visitation)[1:])
         more, slope = (0.0, 0.0) if further is None else further(kappa)
-        return value + kappa @ target + more, target - reached + slope
+        return float(value + kappa @ target + more), target - reached + slope
 
     spread = np.concatenate([spans(table) for table in features.costs])
     scales = spread * mdp.horizon
@@ -337,7 +337,7 @@ class KnownConstraints:
                 return np.inf, np.zeros(len(x))
             slope = pull_back(features, guess.visitation)[0] - target
             spent = np.tensordot(tables, guess.visitation, 2)
-            total = value + x[size:] @ budgets - x[:size] @ target
+            total = float(value + x[size:] @ budgets - x[:size] @ target)
             return total, np.r_[slope, budgets - spent]
 
         scales = np.r_[spans(features.reward), [np.ptp(t) or 1.0 for t in tables]] * mdp.horizon

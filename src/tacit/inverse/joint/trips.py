@@ -351,7 +351,7 @@ def between(
     mdp: MDP, features: Features, discount: float, origins: np.ndarray, goals: np.ndarray
 ) -> tuple[Journeys, int]:
     """Trips of which only origins and goals [T] are given, and how many have no way and are out."""
-    ways = {goal: trimmed(mdp, goal).any(axis=1) for goal in np.unique(goals).tolist()}
+    ways = {goal: np.any(trimmed(mdp, goal), axis=1) for goal in np.unique(goals).tolist()}
     open_ = np.array([bool(ways[g][o]) for o, g in zip(origins, goals, strict=True)])
     order = np.flatnonzero(open_)[np.argsort(goals[open_], kind="stable")]
     distinct, first = np.unique(goals[order], return_index=True)

@@ -120,7 +120,7 @@ def judge(
             break
         active[k] = True
         left.remove(k)
-    adjusted[left] = np.maximum(holm(alone[left]), reached)
+    adjusted[left] = np.maximum(holm(alone[left].tolist()), reached)
     sets = _sets(left, p_of, level)
     kept = np.flatnonzero(active).tolist()
     for one in sets:
@@ -263,7 +263,8 @@ def verdict_findings(
         elif not converged:
             kind = Kind.NOT_CONVERGED
             said = f"Whether constraint {k} is active is not known: the search did not converge."
-        elif active[k]:
+        else:
+            assert active[k]  # what was not shown to be active has no price in the reported fit
             kind, said = Kind.ACTIVE, f"Constraint {k} is active ({shown} if it were not{family})."
             if robust:
                 said = (

@@ -168,7 +168,7 @@ def explained(
         confidence=CONFIDENCE if evidence.errors else 1.0,
     )
     counts = counts_of(mdp, evidence.demonstrations)
-    visited, missed = counts.any(axis=1), np.zeros(counts.shape)
+    visited, missed = np.any(counts, axis=1), np.zeros(counts.shape)
     if evidence.errors:
         short = shortfall(mdp, columns.table(point.amounts), point.values)
         missed = np.where((counts > 0) & (short > WRONG), short, 0.0)
