@@ -56,8 +56,8 @@ def page(results: dict) -> str:
             parts.append(f"Not run: {world['absent']}\n")
             continue
         shown = [n for n in SHOWN if any(n in row["metrics"] for row in world["methods"])]
-        parts.append("| method | " + " | ".join(METRICS[n][0].lower() for n in shown) + " |")
-        parts.append("|---|" + "---|" * len(shown))
+        parts.append("| method | told | " + " | ".join(METRICS[n][0].lower() for n in shown) + " |")
+        parts.append("|---|---|" + "---|" * len(shown))
         absent = []
         for row in world["methods"]:
             if not row["metrics"]:
@@ -65,7 +65,7 @@ def page(results: dict) -> str:
                 continue
             cells = [number(row["metrics"].get(n)) for n in shown]
             name = row["method"] + (" †" if row["misfits"] else "")
-            parts.append(f"| {name} | " + " | ".join(cells) + " |")
+            parts.append(f"| {name} | {row['told']} | " + " | ".join(cells) + " |")
         if any(row["misfits"] for row in world["methods"]):
             parts.append("\n† says itself that the model does not fit.")
         if absent:

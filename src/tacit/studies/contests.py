@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields, is_dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from runpy import run_path
@@ -219,18 +219,41 @@ def _built(kind: type) -> Method:
     def make(contest: Contest) -> Estimator:
         given = {}
         for one in fields(kind):
-            needed = one.default is MISSING and one.default_factory is MISSING
-            if one.name in contest.known and (needed or one.name in TOLD):
+            if one.name in contest.known and (needed(one) or one.name in TOLD):
                 given[one.name] = contest.known[one.name]
-            elif needed and one.init:
+            elif needed(one) and one.init:
                 raise InvalidModel(f"it must be told {one.name}, which this world does not say")
         return kind(**given)
 
     return make
 
 
+def needed(one: Field) -> bool:
+    """Whether a method cannot be made without this argument."""
+    return one.default is MISSING and one.default_factory is MISSING
+
+
+def told_more(name: str) -> str:
+    """What a method is told beside model, features and demonstrations; "" for nothing."""
+    words = {"reward_weights": "reward", "reward": "reward", "temperature": "noise"}
+    words |= {"cost_weights": "costs", "costs": "costs", "budgets": "budgets", "budget": "budgets"}
+    kind = estimators().get(name)
+    asked = [one.name for one in (fields(kind) if kind else ()) if needed(one) or one.name in TOLD]
+    found = [words[name] for name in asked if name in words]
+    return ", ".join(dict.fromkeys(found))
+
+
 def known_methods() -> dict[str, Method]:
     """Every estimator of tacit by its name, and those that other packages offer."""
+    from tacit.inverse.paper.alternating import Alternating
+
+    found: dict[str, Method] = {name: _built(kind) for name, kind in estimators().items()}
+    found["Alternating"] = lambda _: Alternating(starts=2, max_steps=60)  # seconds, not minutes
+    return found | {one.name: one.load() for one in entry_points(group="tacit.methods")}
+
+
+def estimators() -> dict[str, type]:
+    """Every estimator of tacit for one task, by its name."""
     from tacit.inverse import families
     from tacit.inverse.forbidden import Forbidden
     from tacit.inverse.noisy.convex import Convex
@@ -245,9 +268,7 @@ def known_methods() -> dict[str, Method]:
         kind = getattr(families, name)
         if isinstance(kind, type) and is_dataclass(kind) and hasattr(kind, "fit"):
             own[name] = kind
-    found: dict[str, Method] = {name: _built(kind) for name, kind in own.items()}
-    found["Alternating"] = lambda _: Alternating(starts=2, max_steps=60)  # seconds, not minutes
-    return found | {one.name: one.load() for one in entry_points(group="tacit.methods")}
+    return own
 
 
 def known_places() -> dict[str, Place]:
