@@ -315,7 +315,7 @@ def known_rest(mdp: MDP, features: Features) -> np.ndarray:
     known = mdp.absorbing & ~mdp.ends
     for table in features.maps:
         if table.ndim == 3:
-            known = known & (np.ptp(table, axis=1) == 0).all(axis=1)
+            known = known & (np.ptp(np.asarray(table), axis=1) == 0).all(axis=1)
     return known
 
 

@@ -183,7 +183,9 @@ def pull_back(features: Features, visitation: np.ndarray) -> Blocks:
     """
     visits = visitation.sum(axis=1)
     return tuple(
-        np.asarray(table.T @ visits) if table.ndim == 2 else np.tensordot(visitation, table, 2)
+        np.asarray(table.T @ visits)
+        if table.ndim == 2
+        else np.tensordot(visitation, np.asarray(table), 2)
         for table in features.maps
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,12 +14,22 @@ from tacit.model.ends import alike_at_ends
 from tacit.model.transitions import numbers, read_only
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    from scipy.sparse import csr_array, sparray, spmatrix
+    from typing_extensions import TypeIs
 
     from tacit.model.mdp import MDP
 
+    class SparseTable(csr_array):
+        """Of two dimensions, which scipy does not say."""
+
+        @property
+        def shape(self) -> tuple[int, int]:  # pyright: ignore[reportIncompatibleMethodOverride]
+            """(S, D)."""
+            ...
+
     # A feature map [S, D] or [S, A, D]; only [S, D] may be sparse.
-    FeatureTable: TypeAlias = np.ndarray | csr_array
+    FeatureTable: TypeAlias = np.ndarray | SparseTable
+    GivenTable: TypeAlias = ArrayLike | sparray | spmatrix | FeatureTable
 
 # Of features in size. Beyond, sums of squares overflow, or their inverses do.
 LARGEST = 1e100
@@ -146,8 +156,8 @@ class Features:
 
         def __init__(
             self,
-            reward: ArrayLike | FeatureTable,
-            costs: Sequence[ArrayLike | FeatureTable] | None = (),
+            reward: GivenTable,
+            costs: Sequence[GivenTable] | None = (),
             reward_names: Iterable[str] | None = None,
             cost_names: Sequence[Iterable[str] | None] | None = None,
         ) -> None: ...
@@ -236,7 +246,7 @@ class Features:
         for k, table in enumerate(self.maps):
             if table.ndim == 3 and mdp.restricted:
                 name = f"cost features {k - 1}" if k else "reward features"
-                alike_at_ends(mdp, np.moveaxis(table, 2, 0), name)
+                alike_at_ends(mdp, np.moveaxis(np.asarray(table), 2, 0), name)
 
     def objective(
         self,
@@ -269,7 +279,8 @@ class Features:
         ):
             if w.shape != table.shape[-1:]:
                 raise InvalidModel(f"{name} must have shape {table.shape[-1:]}; got {w.shape}")
-        reward, *tables = (table @ w for table, w in zip(self.maps, weights, strict=True))
+        made = [np.asarray(table @ w) for table, w in zip(self.maps, weights, strict=True)]
+        reward, tables = made[0], made[1:]
         if any(t.ndim == 2 for t in tables):  # mixed state and state-action costs share one axis
             width = max(t.shape[1] for t in tables if t.ndim == 2)
             tables = [t if t.ndim == 2 else np.repeat(t[:, None], width, axis=1) for t in tables]
@@ -283,7 +294,7 @@ def _cost_tables(given: ArrayLike | None, states: int) -> np.ndarray:
     return _finite(costs, "costs", "[K, S] or [K, S, A]", (2, 3))
 
 
-def _finite(array: ArrayLike, name: str, axes: str, dimensions: Sequence[int]) -> np.ndarray:
+def _finite(array: GivenTable, name: str, axes: str, dimensions: Sequence[int]) -> np.ndarray:
     table = numbers(array, name)
     if table.ndim not in dimensions or 0 in table.shape:
         raise InvalidModel(f"{name} must be a non-empty array {axes}; got shape {table.shape}")
@@ -294,7 +305,7 @@ def _finite(array: ArrayLike, name: str, axes: str, dimensions: Sequence[int]) -
     return table
 
 
-def is_sparse(table: object) -> bool:
+def is_sparse(table: object) -> TypeIs[SparseTable]:
     """Whether a feature map is a scipy.sparse one."""
     return hasattr(table, "tocsr")
 
@@ -327,7 +338,7 @@ def sparse_moments(
     return means, np.maximum(squares, 0.0)
 
 
-def _kept_sparse(given: csr_array, name: str) -> csr_array:
+def _kept_sparse(given: SparseTable, name: str) -> SparseTable:
     """A sparse map as CSR in 64 bits, of its own and no longer writable."""
     from scipy.sparse import csr_array
 
@@ -344,13 +355,13 @@ def _kept_sparse(given: csr_array, name: str) -> csr_array:
         raise InvalidModel(f"{name} must be finite; entry {where} is {table.data[bad[0]]}")
     for part in (table.data, table.indices, table.indptr):
         part.setflags(write=False)
-    return table
+    return cast("SparseTable", table)
 
 
-def _sized(array: ArrayLike | FeatureTable, name: str) -> FeatureTable:
+def _sized(array: GivenTable, name: str) -> FeatureTable:
     """A feature map of which squares and their inverses are numbers, too."""
     if is_sparse(array):
-        table = _kept_sparse(array, name)  # pyright: ignore[reportArgumentType]
+        table = _kept_sparse(array, name)
         sizes = abs(table).max(axis=0).toarray()
     else:
         table = _finite(array, name, "[S, D] or [S, A, D]", (2, 3))

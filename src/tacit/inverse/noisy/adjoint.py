@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -257,7 +257,8 @@ def begin(loss: Loss, tolerance: float) -> Place:
     from scipy.sparse.linalg import LinearOperator, lsqr
 
     design, pairs = loss.design, loss.mdp.states * loss.mdp.actions
-    operator = LinearOperator(
+    make = cast(Callable[..., LinearOperator], LinearOperator)  # its types lack these arguments
+    operator = make(
         (pairs, design.size),
         matvec=lambda v: design.table(v).ravel(),
         rmatvec=lambda t: design.pull_back(t.reshape(design.shape)),
@@ -327,7 +328,7 @@ def _step(loss: Loss, at: Descent, tolerance: float) -> Descent:
             break
         length *= 0.25
     stuck = trial is None or length <= SHORTEST
-    kept = place if stuck else trial
+    kept = place if trial is None or stuck else trial
     return Descent(kept, at.steps + 1, at.products + products, loss.missed(kept), stuck)
 
 
@@ -341,8 +342,17 @@ def _written_step(loss: Loss, place: Place, visits: np.ndarray) -> np.ndarray:
     dual = Dual(
         loss.start, loss.mdp.discount, 1.0, none, none, zero, *ends, zero, ones, scale, visits
     )
-    x, *about, residual = place
-    point = Point(x, place.loss, place.gradient, whole, place.values, none, *about[3:], residual)
+    point = Point(
+        x=place.x,
+        loss=place.loss,
+        gradient=place.gradient,
+        curvature=whole,
+        values=place.values,
+        table_values=none,
+        policy=place.policy,
+        visits=place.visits,
+        residual=place.residual,
+    )
     return np.asarray(newton_step(Host(loss.mdp), dual, point))
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
+from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, scatter_of
 from tacit.data.tally import Scatter
 from tacit.inverse.findings import Finding, Kind
@@ -119,7 +121,8 @@ def clusters_of(
         who, unit = groups, "groups"
     if who is None:
         return scatter_of(scores, demonstrations), "trajectories"
-    return Scatter.of(scores, demonstrations, np.unique(who, return_inverse=True)[1]), unit
+    named = cast(Demonstrations, demonstrations)  # nothing else says who was seen
+    return Scatter.of(scores, named, np.unique(who, return_inverse=True)[1]), unit
 
 
 def robust_errors(

@@ -142,9 +142,7 @@ def active_constraints(full: Ended, options: Likelihood) -> tuple[Ended, np.ndar
     def test(fitted: Ended, k: int) -> tuple[float, Ended]:
         block, upper = design.blocks[1 + k], fitted.loss.upper.copy()
         upper[block] = 0.0
-        less = minimised(
-            replace(fitted.loss, upper=upper), **_rules(options), near=fitted.descent.place
-        )
+        less = _minimised(replace(fitted.loss, upper=upper), options, fitted.descent.place)
         point = less.descent.place
         ratio = 2.0 * (point.loss - fitted.descent.place.loss)
         bound = (point.x <= less.loss.lower) & (less.loss.upper > less.loss.lower)
@@ -184,12 +182,12 @@ def maximise_many(
         )
         penalty = choice.strength * unit
     loss = Loss.of(mdp, design, counts, free_reward=options.free_reward, penalty=penalty)
-    kept, p_values = active_constraints(minimised(loss, **_rules(options)), options)
+    kept, p_values = active_constraints(_minimised(loss, options), options)
     return _recovery(options, features, demonstrations, kept, choice, p_values)
 
 
-def _rules(options: Likelihood) -> dict[str, float]:
-    return {"tolerance": options.tolerance, "max_steps": options.max_steps}
+def _minimised(loss: Loss, options: Likelihood, near: Place | None = None) -> Ended:
+    return minimised(loss, tolerance=options.tolerance, max_steps=options.max_steps, near=near)
 
 
 def _recovery(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -45,7 +45,7 @@ from tacit.model.objective import Features
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from tacit.model.objective import FeatureTable
+    from tacit.model.objective import FeatureTable, SparseTable
 
 
 class Ended(NamedTuple):
@@ -186,10 +186,11 @@ def _inverse(
     kept = np.flatnonzero(free)
     block = matrix[np.ix_(kept, kept)]
     units = np.sqrt(np.maximum(np.diagonal(block), 1e-300))
-    factor, failed = lapack.dpotrf(block / np.outer(units, units), lower=1, clean=1)
+    scaled = block / np.outer(units, units)
+    factor, failed = lapack.dpotrf(scaled, lower=1, clean=1)  # pyright: ignore[reportAttributeAccessIssue]
     if failed or np.diagonal(factor).min(initial=1.0) ** 2 < BLIND * len(kept):
         return inverse_information(precision, free)
-    inverse, _ = lapack.dpotri(factor, lower=1)
+    inverse, _ = lapack.dpotri(factor, lower=1)  # pyright: ignore[reportAttributeAccessIssue]
     inverse = (np.tril(inverse) + np.tril(inverse, -1).T) / np.outer(units, units)
     covariance = np.zeros(precision.shape)
     covariance[np.ix_(kept, kept)] = inverse
@@ -201,7 +202,7 @@ def _spread(rows: np.ndarray, covariance: np.ndarray, blind: np.ndarray) -> np.n
 
     NaN where there is none.
     """
-    known = np.isfinite(rows).all(axis=1)
+    known = np.asarray(np.isfinite(rows).all(axis=1))
     safe = np.where(known[:, None], rows, 0.0)
     variance = ((safe @ covariance) * safe).sum(axis=1)
     moved = np.abs(safe @ blind.T).max(axis=1, initial=0.0)
@@ -344,7 +345,7 @@ class AskedByProducts(DeltaMethod):
         return float(slope @ found) if left <= 1e-3 else np.inf
 
 
-def _taken_apart(matrix: FeatureTable) -> tuple[np.ndarray, ...]:
+def _taken_apart(matrix: FeatureTable | csr_array) -> tuple[np.ndarray, ...]:
     """A matrix as arrays that a file can hold."""
     from scipy.sparse import csr_array
 
@@ -352,8 +353,9 @@ def _taken_apart(matrix: FeatureTable) -> tuple[np.ndarray, ...]:
     return rows.data, rows.indices, rows.indptr, np.array(rows.shape)
 
 
-def _put_together(arrays: tuple[np.ndarray, ...]) -> csr_array:
+def _put_together(arrays: tuple[np.ndarray, ...]) -> SparseTable:
     """The matrix of these arrays."""
     from scipy.sparse import csr_array
 
-    return csr_array(tuple(arrays[:3]), shape=tuple(arrays[3].tolist()))
+    made = csr_array(tuple(arrays[:3]), shape=tuple(arrays[3].tolist()))
+    return cast("SparseTable", made)

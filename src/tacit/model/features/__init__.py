@@ -305,7 +305,7 @@ class Design:
             there = mdp.choices.any(axis=1) if table.ndim == 2 else mdp.choices.ravel()
             if mdp.restricted and table.ndim == 3:
                 kept = there | np.repeat(mdp.ends, mdp.actions)
-                matrix = np.where(kept[:, None], matrix, 0.0)
+                matrix = np.where(kept[:, None], np.asarray(matrix), 0.0)
             inside = matrix[there] if mdp.restricted else matrix
             high, low = _edges(inside)
             if mdp.ends.any():  # 0 comes after an end
@@ -315,8 +315,8 @@ class Design:
             scale = np.where(varies, high - low, np.where(largest > 0, largest, 1.0))
             sign = 1.0 if k == 0 else -1.0
             factors = np.where(varies, sign / scale, 0.0)
-            sparse = is_sparse(matrix)
-            parts.append((matrix @ diags_array(factors)).tocsr() if sparse else matrix * factors)
+            made = matrix @ diags_array(factors) if is_sparse(matrix) else matrix * factors
+            parts.append(made.tocsr() if is_sparse(made) else made)
             signs.append(np.full(len(scale), sign))
             scales.append(scale)
         edges = np.concatenate([[0], np.cumsum(features.sizes)])
