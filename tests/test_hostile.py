@@ -251,7 +251,7 @@ def test_whatever_array_is_odd_is_refused_while_it_is_read(place, tmp_path):
 
 
 def test_a_bug_in_drawing_is_ours_and_no_bad_input(run, monkeypatch, capsys):
-    def draw(run):
+    def draw(run, *, private):
         raise ValueError("no such colour")
 
     monkeypatch.setattr("tacit.show.page.recovery_document", draw)
@@ -444,7 +444,7 @@ def test_compiled_code_that_others_can_write_is_not_used(tmp_path, monkeypatch, 
     code = (
         "import sys; from tacit.engine.process import keep_compiled_code as keep\n"
         "print(keep(sys.argv[1])); from tacit.engine.kernels import chains\n"
-        "print(type(chains.size_of._cache).__name__)"
+        "print(type(chains.size_of.machine._cache).__name__)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(folder)],

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.show.arrows import NO_PREFERENCE
 
 matplotlib.use("agg")
 
@@ -107,7 +106,7 @@ def test_everything_in_one_figure_that_a_notebook_shows(world, recovery):
     plain, mapped = recovery.plot(), recovery.plot(world.layout)
     assert len(mapped.axes) == len(plain.axes) + 2
     assert mapped._repr_png_().startswith(b"\x89PNG")
-    assert NO_PREFERENCE in [line.get_label() for line in mapped.axes[-1].lines]
+    assert "taken" in [one.get_label() for one in mapped.axes[-1].collections]
 
 
 def test_bad_input_is_one_line(recovery, world):

@@ -6,7 +6,7 @@ import shlex
 import time
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Literal, Optional, Union
 
 import tyro
 
@@ -254,6 +254,10 @@ class Leaderboard(Board):
     with the same folder.
     """
 
+    worlds: Annotated[Union[None, tuple[str, ...]], shown_default("all")] = None
+    """worlds by name, or FILE.py:NAME of one's own"""
+    methods: Annotated[Union[None, tuple[str, ...]], shown_default("all")] = None
+    """methods by name, or FILE.py:NAME of one's own"""
     break_lock: bool = False
     """take the folder from a writer on another machine that is surely gone"""
 

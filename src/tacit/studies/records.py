@@ -274,10 +274,10 @@ def sweep_of(text: str) -> Sweep:
 class Board:
     """What to compare, and the folder to write."""
 
-    worlds: tuple[str, ...] = ()
-    """worlds by name, or FILE.py:NAME of one's own; all by default"""
-    methods: tuple[str, ...] = ()
-    """methods by name, or FILE.py:NAME of one's own; all by default"""
+    worlds: tuple[str, ...] | None = None
+    """worlds by name, or FILE.py:NAME of one's own; None for all"""
+    methods: tuple[str, ...] | None = None
+    """methods by name, or FILE.py:NAME of one's own; None for all"""
     seeds: int = 3
     """number of draws of each world"""
     jobs: int = 0
@@ -292,9 +292,9 @@ class Board:
         from tacit.studies.contests import known_methods, known_places, resolved
 
         places, methods = known_places(), known_methods()
-        for one in self.worlds:
+        for one in self.worlds or ():
             resolved(one, places, "world")
-        for one in self.methods:
+        for one in self.methods or ():
             resolved(one, methods, "method")
 
     @property
@@ -314,7 +314,11 @@ class Board:
 
     def identity(self) -> dict[str, object]:
         """What the results depend on: not the number of processes, nor the folder."""
-        return {"worlds": list(self.worlds), "methods": list(self.methods), "seeds": self.seeds}
+        return {
+            "worlds": list(self.worlds or ()),
+            "methods": list(self.methods or ()),
+            "seeds": self.seeds,
+        }
 
 
 def _plain(name: str) -> str:

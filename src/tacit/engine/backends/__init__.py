@@ -1,11 +1,14 @@
 """Engines that hold a model: dense and direct when small, successor lists when large.
 
-Small models live in NumPy, batches of them in JAX; large ones on an accelerator in JAX, on a CPU in
-compiled loops, or split over many devices. Nothing else in the library knows which.
+Small models live in NumPy, where nobody waits for a compiler, or in JAX, where it was loaded before
+and is faster; batches of them live in JAX. Large ones live on an accelerator in JAX, on a CPU
+in compiled loops, or split over many devices. Nothing else in the library knows which.
 """
 
 from __future__ import annotations
 
+import functools
+import sys
 from typing import TYPE_CHECKING
 
 from tacit.engine import MESH, Array, Backend
@@ -36,10 +39,20 @@ def backend_of(mdp: MDP, *, whole: bool = False) -> Backend:
     return kept
 
 
+@functools.cache
+def compiler_is_there() -> bool:
+    """Whether JAX was loaded before the first model asked.
+
+    Then nobody waits for it, and many small fits are several times as fast. It is decided once a
+    process, so that what comes later in a run does not depend on what came before.
+    """
+    return "jax" in sys.modules
+
+
 def _build(mdp: MDP, mesh: Mesh | None, whole: bool) -> Backend:
     from tacit.engine.backends.host import Direct, Host
 
-    if mdp.states <= DENSE_LIMIT and not whole:
+    if mdp.states <= DENSE_LIMIT and not whole and not compiler_is_there():
         return Direct(mdp)
     import jax
 
