@@ -46,6 +46,7 @@ wheel-test: .venv/installed
 
 # Half an hour of faults, kills, signals and hostile files; TORTURE=quick takes minutes.
 torture: .venv/installed
+	$(BIN)/pytest -q -n $(WORKERS) -m study
 	$(BIN)/python tests/torture.py $(if $(filter quick,$(TORTURE)),--quick)
 
 # Two of them say what they left out: imitation needs an environment of its own, a GPU is a GPU.

@@ -194,6 +194,7 @@ def units(folder: Path) -> dict[str, object]:
     return {path.name: timeless(json.loads(path.read_text())) for path in found}
 
 
+@pytest.mark.study
 def test_the_paper_is_reproduced_the_same_on_a_cluster_that_loses_a_worker(
     tmp_path, killer, monkeypatch
 ):

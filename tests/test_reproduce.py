@@ -38,6 +38,9 @@ from tacit.studies.records import (
 )
 from tacit.studies.tally import Run, published_correlations, recovered, tally, values
 
+# Half a dozen runs of the whole study: too long for every test of a change.
+pytestmark = pytest.mark.study
+
 # So little was seen that the reward alone matches it in most fits, which then end soon.
 TINY = Settings(seeds=2, trajectories=3, steps=8, jobs=1)
 

@@ -112,6 +112,7 @@ def test_every_device_holds_an_eighth(simulated):
     assert simulated["shares"] == [-(-len(whole) // 8) * per_state] * 8
 
 
+@pytest.mark.study
 def test_two_processes_answer_as_one(job, alone):
     solution, likely = alone
     mdp, features, _ = shards.task()
@@ -128,6 +129,7 @@ def test_two_processes_answer_as_one(job, alone):
     assert job[0]["likelihood"] == job[1]["likelihood"]  # one search, not two that agree
 
 
+@pytest.mark.study
 def test_a_process_is_asked_for_its_own_states_and_holds_no_more(job):
     mdp = shards.task()[0]
     half = -(-mdp.states // 2)

@@ -122,6 +122,7 @@ def test_links_out_of_the_folder_name_the_file_instead(site):
     assert "CHANGELOG.md" in page
 
 
+@pytest.mark.study
 @pytest.mark.browser
 def test_pages_fit_phone_and_desktop_and_can_be_searched_from_a_folder(site):
     from browser import browser

@@ -91,7 +91,9 @@ def tasks(settings: Settings) -> list[Task]:
 
 
 def perform(settings: Settings, task: Task) -> None:
-    """Does the task and writes what it found."""
+    """Does the task and writes what it found, wherever that is by the same compiled code."""
+    import jax  # noqa: F401
+
     from tacit.studies.records import to_json
 
     if task.kind == "sweep":
