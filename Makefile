@@ -44,9 +44,10 @@ test: .venv/installed
 wheel-test: .venv/installed
 	$(BIN)/python tests/wheel.py
 
-# Half an hour of faults, kills, signals and hostile files; TORTURE=quick takes minutes.
+# Every test with all its examples, then half an hour of faults, kills, signals and hostile files;
+# TORTURE=quick takes minutes.
 torture: .venv/installed
-	$(BIN)/pytest -q -n $(WORKERS) -m study
+	TACIT_EXAMPLES=1 $(BIN)/pytest -q -n $(WORKERS) -m "study or not study"
 	$(BIN)/python tests/torture.py $(if $(filter quick,$(TORTURE)),--quick)
 
 # Two of them say what they left out: imitation needs an environment of its own, a GPU is a GPU.

@@ -25,7 +25,7 @@ import numpy as np
 
 import tacit
 from provenance import about
-from tacit.engine.backends.host import Host, policy_chain
+from tacit.engine.backends import Host, policy_chain
 from tacit.engine.kernels.backups import NOTHING, fused_backup
 from tacit.engine.kernels.chains import krylov
 from tacit.engine.process import row_blocks, side_by_side

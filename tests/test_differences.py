@@ -9,7 +9,7 @@ from scipy.stats import norm
 import tacit
 from tacit.cli import main
 from tacit.errors import InvalidModel
-from tacit.model.names import Layout
+from tacit.model import Layout
 
 PHI = np.random.default_rng(1).uniform(size=(9, 2))
 HEAT = (np.arange(9) % 3 == 1).astype(float)[:, None]

@@ -82,14 +82,14 @@ def test_exact_counts_put_the_top_at_the_truth():
 
 @pytest.mark.slow
 def test_the_set_covers():
-    """Of 40 draws the true discount is in the set in about 38; at least 34 (one in 200 less)."""
+    """Of 24 draws the true discount is in the set in about 23; at least 20 (one in 170 less)."""
     mdp, policy = expert(0.8)
     hits = 0
-    for seed in range(40):
+    for seed in range(24):
         seen = tacit.simulate(mdp, policy, trajectories=20, steps=60, seed=seed)
-        found = profile(seen, (0.6, 0.7, 0.75, 0.8, 0.85, 0.9), estimator=tacit.Likelihood())
+        found = profile(seen, (0.7, 0.75, 0.8, 0.85), estimator=tacit.Likelihood())
         hits += bool(found.inside[found.discounts == 0.8][0])
-    assert hits >= 34
+    assert hits >= 20
 
 
 def test_few_steps_cannot_tell():

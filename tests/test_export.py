@@ -10,7 +10,7 @@ import tacit
 from tacit import MDP, InvalidModel, Objective, export
 from tacit.data.sources import Discretiser
 from tacit.files.arrays import read_arrays
-from tacit.model.names import Layout
+from tacit.model import Layout
 
 gymnasium = pytest.importorskip("gymnasium")
 

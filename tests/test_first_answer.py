@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.engine.backends import DENSE_LIMIT, backend_of
-from tacit.engine.backends.host import Direct
-from tacit.engine.kernels import chains, loops
+from tacit.engine import kernels as loops
+from tacit.engine.backends import DENSE_LIMIT, Direct, backend_of
+from tacit.engine.kernels import chains
 from tacit.engine.smooth_dual import Dual, evaluate, point_at
 from tacit.folders.problem import Problem
 

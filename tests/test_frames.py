@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from tacit import Demonstrations, InvalidDemonstrations
-from tacit.model.names import Layout
+from tacit.model import Layout
 
 ROWS = {
     "who": ["fox 007"] * 3 + ["fox 12"] * 2,

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tacit.cli import main
+
 # Another program: plain Python, no tacit. A mouse in twelve rooms looks for food. The boiler room
 # and the engine room lie on the short ways, and are hot: it goes round them, unless it errs.
 ANOTHER_PROGRAM = '''
@@ -103,14 +105,21 @@ def shell(*words: object, cwd: Path) -> str:
 
 
 @pytest.mark.parametrize("dynamics", ["known", "estimated"])
-def test_from_a_csv_to_an_honest_answer(dynamics, tmp_path):
+def test_from_a_csv_to_an_honest_answer(dynamics, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def said(*words: str) -> str:
+        """What a command prints that needs no process of its own."""
+        assert main([*words]) == 0
+        return capsys.readouterr().out
+
     problem = tmp_path / "mouse in rooms"
     problem.mkdir()
     shell(sys.executable, "-c", ANOTHER_PROGRAM, problem, dynamics, cwd=tmp_path)
     (problem / "problem.toml").write_text(SETTINGS, encoding="utf-8")
     tacit = Path(sys.executable).parent / "tacit"
 
-    checked = json.loads(shell(tacit, "check", problem.name, "--json", cwd=tmp_path))
+    checked = json.loads(said("check", problem.name, "--json"))
     assert checked["ok"]
     assert checked["summary"]["states"] == 12
     estimated = any("estimated from" in note for note in checked["notes"])
@@ -120,14 +129,14 @@ def test_from_a_csv_to_an_honest_answer(dynamics, tmp_path):
     assert "It refuses" in told
     assert ("redrawn 20 times" in told) == estimated  # doubt about the dynamics is counted
     if estimated:  # once: the page is made of the run, whatever that was made of
-        shell(tacit, "report", "a run", cwd=tmp_path)
+        said("report", "a run")
         page = (tmp_path / "a run" / "report.html").read_text(encoding="utf-8")
         assert len(page.encode()) <= 1_000_000
         for name in ("boiler room", "food", "Küche"):
             assert name in page
 
     # The weights as documented for machines: a run compared with itself lists every number.
-    numbers = json.loads(shell(tacit, "compare", "a run", "a run", "--json", cwd=tmp_path))
+    numbers = json.loads(said("compare", "a run", "a run", "--json"))
     weights = {
         entry["name"].removeprefix("cost 0: "): entry["first"][0]
         for entry in numbers["numbers"]

@@ -12,8 +12,8 @@ from numpy.testing import assert_array_equal
 
 import tacit
 from tacit.engine import progress
+from tacit.engine.backends import Host
 from tacit.engine.backends.device import dense, sparse
-from tacit.engine.backends.host import Host
 from tacit.engine.newton_search import Search, advance, begin, minimise
 from tacit.engine.progress import Event, StopEarly, early_stop, log, once, pursue, watching
 from tacit.engine.smooth_dual import Dual

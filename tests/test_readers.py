@@ -19,7 +19,7 @@ from tacit.files import tables
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.formats import check_parquet, natural_order
 from tacit.files.tables import read_columns
-from tacit.model.names import Layout
+from tacit.model import Layout
 
 HEAD = "episode,step,state,action\n"
 ROOMS = Layout(state_names=("hall", "kitchen", "garden"), action_names=("stay", "go"))

@@ -24,7 +24,7 @@ from tacit.forward.solution import Certificate, Solution, Status
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import unidentified
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
-from tacit.model.names import Layout
+from tacit.model import Layout
 from tacit.show.checks import check_sections
 from tacit.show.document import figure_files
 from tacit.show.headlines import headlines

@@ -20,7 +20,7 @@ from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import LOCK, locked, read_page, write_page
 from tacit.folders.resume import claimed, difference, identity
 from tacit.folders.runs import Run, data_hashes, data_summary
-from tacit.model.names import Layout
+from tacit.model import Layout
 from walks import seen_by
 
 

@@ -11,9 +11,8 @@ from scipy.optimize import minimize
 import oracles
 from strategies import Problem, examples
 from tacit import MDP, Successors
-from tacit.engine.backends import backend_of
+from tacit.engine.backends import Host, backend_of
 from tacit.engine.backends.device import dense, sparse
-from tacit.engine.backends.host import Host
 from tacit.engine.newton_search import minimise
 from tacit.engine.smooth_dual import Dual, point_at
 

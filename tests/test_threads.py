@@ -9,7 +9,7 @@ import pytest
 
 import tacit
 from tacit.engine import process as threads
-from tacit.engine.backends.host import Host
+from tacit.engine.backends import Host
 from tacit.forward.solution import certify
 
 

@@ -12,7 +12,7 @@ from tacit import Demonstrations, InvalidDemonstrations, InvalidModel
 from tacit.cli import main
 from tacit.folders.problem import Problem
 from tacit.folders.runs import Run
-from tacit.model.names import Layout
+from tacit.model import Layout
 from test_goals import GOALS, TRUTH, lengths, streets, travelled
 
 

@@ -21,8 +21,8 @@ from tacit.errors import InvalidModel
 from tacit.files.arrays import write_arrays
 from tacit.files.tables import write_columns
 from tacit.inverse.recovery import Recovery
+from tacit.model import Layout
 from tacit.model.mdp import MDP
-from tacit.model.names import Layout
 from tacit.model.objective import Objective
 
 if TYPE_CHECKING:

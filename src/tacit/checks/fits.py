@@ -21,8 +21,8 @@ from tacit.inverse.joint.flows import planned
 from tacit.inverse.joint.traveller import Choices, TripsRecovery
 from tacit.inverse.joint.trips import between
 from tacit.inverse.recovery import Recovery
+from tacit.model import found as numbered
 from tacit.model.mdp import MDP
-from tacit.model.names import found as numbered
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import read_only
 

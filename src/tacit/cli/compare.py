@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tacit.folders.runs import Run
     from tacit.inverse.recovery import Recovery
     from tacit.many import Differences
-    from tacit.model.names import Layout
+    from tacit.model import Layout
 
 # Differences that are listed and drawn for people.
 MOST = 24

@@ -17,7 +17,7 @@ from tacit.files.arrays import write_arrays
 from tacit.files.columns import flags, integers, texts
 from tacit.files.formats import LARGEST
 from tacit.files.tables import Progress, write_columns
-from tacit.model.names import Layout, first_unavailable
+from tacit.model import Layout, first_unavailable
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from tacit.engine.process import each
 from tacit.errors import InvalidDemonstrations
 from tacit.files.formats import LARGEST, readable
 from tacit.files.tables import PARQUET, Progress
+from tacit.model import Layout
 from tacit.model.mdp import MDP
-from tacit.model.names import Layout
 from tacit.model.objective import Features
 
 # Sums over episodes, which can be added up.

@@ -14,7 +14,7 @@ from tacit.files.arrays import read_arrays
 from tacit.files.columns import TOP, Column, whole
 from tacit.files.formats import LARGEST, did_you_mean, natural_order, nearest, read_head
 from tacit.files.tables import PARQUET, TEXT, Progress, Table, TextTable, open_table
-from tacit.model.names import first_unavailable
+from tacit.model import first_unavailable
 
 # Columns of a table; those of the second line may be absent.
 ORDINARY = ("episode", "step", "state", "action")

@@ -18,9 +18,9 @@ from tacit.errors import InvalidModel
 from tacit.files.arrays import BROKEN, Tree, read_arrays
 from tacit.files.atomic import BadFile, Page
 from tacit.files.formats import did_you_mean
+from tacit.model import Layout
 from tacit.model.evidence import ENTRIES, Evidence
 from tacit.model.mdp import MDP, Successors
-from tacit.model.names import Layout
 from tacit.model.objective import Features, Objective
 
 if TYPE_CHECKING:

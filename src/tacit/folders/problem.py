@@ -21,8 +21,8 @@ from tacit.files.atomic import beside_for_now, sync_folder, unfinished, write_by
 from tacit.files.tables import Progress, open_table, write_columns, write_csv
 from tacit.folders.archives import feature_arrays, model_arrays, truth_arrays
 from tacit.inverse.joint.trips import BadTrip, Trips
+from tacit.model import Layout
 from tacit.model.mdp import MDP
-from tacit.model.names import Layout
 from tacit.model.objective import Features, Objective
 
 

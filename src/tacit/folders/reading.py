@@ -38,9 +38,9 @@ from tacit.folders.text import (
     table_features,
 )
 from tacit.inverse.findings import Finding, Kind, listed
+from tacit.model import Layout
 from tacit.model.ends import steps_to_end
 from tacit.model.mdp import MDP
-from tacit.model.names import Layout
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import Successors
 

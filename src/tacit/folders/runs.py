@@ -26,8 +26,8 @@ from tacit.files.arrays import Tree, digest, pack, read_arrays, unpack, write_ar
 from tacit.files.atomic import BadFile, Page, manifest, member, read_page, write_bundle
 from tacit.files.tables import read_columns, write_columns
 from tacit.folders.archives import check_extras, check_recovery, layout_of, sound
+from tacit.model import Layout
 from tacit.model.mdp import MDP
-from tacit.model.names import Layout
 from tacit.model.objective import Features
 
 if TYPE_CHECKING:  # recoveries save themselves through this module, so it must not need them

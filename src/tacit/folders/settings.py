@@ -14,7 +14,7 @@ import numpy as np
 from tacit.errors import InvalidModel
 from tacit.files.formats import check_text, did_you_mean
 from tacit.inverse.joint.trips import UNENDED
-from tacit.model.names import Layout
+from tacit.model import Layout
 
 if TYPE_CHECKING:
     from tacit.data.demonstrations import Demonstrations

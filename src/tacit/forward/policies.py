@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.engine.backends.host import chain_solve, deterministic_chain, policy_chain
+from tacit.engine.backends import chain_solve, deterministic_chain, policy_chain
 from tacit.errors import InvalidModel, NotConverged
 from tacit.model.ends import inside_policy, never_ending, outside_visitation
 from tacit.model.mdp import MDP

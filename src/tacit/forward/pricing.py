@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tacit.engine.kernels import at_hand
 from tacit.engine.kernels.backups import NOTHING, bracket, iterate, search
-from tacit.engine.kernels.loops import at_hand
 from tacit.forward.occupancy_lp import LinearProgram
 from tacit.forward.policies import Column, undiscounted_column
 from tacit.forward.solution import Infeasibility

@@ -1,1 +1,139 @@
 """What everybody knows: MDP, Objective, Features, names, and dynamics estimated from counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tacit.errors import InvalidModel
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How states and actions are named and, on a grid, where they lie.
+
+    On a grid, states 0 to rows * columns - 1 are its cells, row by row; later ones lie off it.
+
+    Attributes:
+        rows: number of rows of the grid; 0 where the world is no grid.
+        columns: number of columns of the grid; 0 where the world is no grid.
+        directions: one (row, column) step per action, down and right being positive; empty where
+            actions do not point anywhere.
+        state_names: one name per state; empty where they have none.
+        action_names: one name per action; empty where they have none.
+    """
+
+    rows: int = 0
+    columns: int = 0
+    directions: tuple[tuple[int, int], ...] = ()
+    state_names: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether states lie on a grid."""
+        return self.rows > 0 and self.columns > 0
+
+    def grid(self, values: ArrayLike) -> np.ndarray:
+        """[rows, columns] the values [S] of the cells, as they lie."""
+        if not self.is_grid:
+            raise InvalidModel("this world is no grid: its layout has no rows and columns")
+        cells = self.rows * self.columns
+        values = np.asarray(values)
+        if values.ndim != 1 or len(values) < cells:
+            raise InvalidModel(
+                f"values must hold one entry a state, {cells} or more; got {values.shape}"
+            )
+        return values[:cells].reshape(self.rows, self.columns)
+
+    def cell(self, state: int) -> tuple[int, int] | None:
+        """(row, column) of a state; None if it lies off the grid."""
+        inside = self.is_grid and 0 <= state < self.rows * self.columns
+        return divmod(int(state), self.columns) if inside else None
+
+    def state_name(self, state: int) -> str:
+        """The name of a state, or its number or cell where it has none."""
+        if self.state_names:
+            return self.state_names[state]
+        cell = self.cell(state)
+        return f"state {state}" if cell is None else f"({cell[0]}, {cell[1]})"
+
+    def action_name(self, action: int) -> str:
+        """The name of an action, or its number where it has none."""
+        return self.action_names[action] if self.action_names else f"action {action}"
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """A step that took an action where there is none such.
+
+    Attributes:
+        row: of the step.
+        state: where it was taken.
+        action: that was taken.
+        ends: whether the state has no action at all, so that the episode is over there.
+    """
+
+    row: int
+    state: int
+    action: int
+    ends: bool
+
+    def sentence(self, states: Sequence[str] = (), actions: Sequence[str] = ()) -> str:
+        """What must hold, and what was got, by name where there are names."""
+        state = repr(states[self.state]) if states else self.state
+        action = repr(actions[self.action]) if actions else self.action
+        must = "every action taken must be available in its state"
+        if self.ends:
+            must = "nothing may be done in a state where episodes end, which can only come last"
+        return f"{must}; got action {action} in state {state}"
+
+
+def first_unavailable(
+    available: np.ndarray, states: np.ndarray, actions: np.ndarray
+) -> Unavailable | None:
+    """The first of these steps [N] that `available` [S, A] does not allow, or None."""
+    taken = available[states, actions]
+    if taken.all():
+        return None
+    row = int(np.argmin(taken))
+    state = int(states[row])
+    return Unavailable(row, state, int(actions[row]), not available[state].any())
+
+
+def found(given: str | int, count: int, names: Sequence[str], what: str) -> int:
+    """The number of a state or action that is given by its number or its name."""
+    if isinstance(given, str):
+        if given in names:
+            return names.index(given)
+        hint = f"known are {', '.join(names[:6])}" + (" ..." if len(names) > 6 else "")
+        raise InvalidModel(
+            f"no {what} is called {given!r}; {hint if names else f'no {what} has a name here'}"
+        )
+    whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
+    if not whole or not 0 <= given < count:
+        raise InvalidModel(f"a {what} must be a name or a number in 0..{count - 1}; got {given!r}")
+    return int(given)
+
+
+def state_names(layout: Layout, count: int) -> tuple[str, ...]:
+    """[S] what the states are called; grid cells such as "(0, 1)" are names, too."""
+    if not (layout.state_names or layout.is_grid):
+        return ()
+    return tuple(layout.state_name(s) for s in range(count))
+
+
+def several(
+    given: str | int | Iterable[str | int], count: int, names: Sequence[str], what: str
+) -> list[int]:
+    """The numbers of one or more states or actions, each once."""
+    listed = [given] if isinstance(given, str | int | np.integer) else list(given)  # type: ignore
+    if not listed:
+        raise InvalidModel(f"at least one {what} must be named; got none")
+    numbers = [found(one, count, names, what) for one in listed]
+    if len(set(numbers)) < len(numbers):
+        raise InvalidModel(f"every {what} must be named once; got {listed!r:.80}")
+    return numbers

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.model import Layout, first_unavailable
 from tacit.model.counts import (
     Over,
     Prior,
@@ -21,7 +22,6 @@ from tacit.model.counts import (
     posterior,
     unvisited_rule,
 )
-from tacit.model.names import Layout, first_unavailable
 from tacit.model.transitions import Successors, available_pairs, numbers, read_only
 
 if TYPE_CHECKING:

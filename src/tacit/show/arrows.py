@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.path import Path
 from numpy.typing import ArrayLike
 
-from tacit.model.names import Layout
+from tacit.model import Layout
 from tacit.show.canvas import (
     BLUE,
     CELL,

@@ -13,7 +13,7 @@ from tacit.folders.runs import Run, plain
 from tacit.forward.solution import Certificate
 from tacit.inverse.findings import worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
-from tacit.model.names import Layout
+from tacit.model import Layout
 from tacit.show import checks as further
 from tacit.show.checks import answers, cell, check_sections, history_picture, words
 from tacit.show.document import (

@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recovery import Recovery
-from tacit.model.names import Layout
+from tacit.model import Layout
 from tacit.show.document import Block, Choice, Option, Paragraph, Selector
 from tacit.show.tables import MISSING, Bar, Cell, Column, Row, Table, scale_of, short
 

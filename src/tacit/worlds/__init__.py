@@ -1,6 +1,6 @@
 """Worlds with a known truth: the paper's grid, published worlds, random models, Gymnasium's."""
 
-from tacit.model.names import Layout
+from tacit.model import Layout
 from tacit.worlds.budgeted import (
     buses,
     demonstrator_rewards,

@@ -10,8 +10,8 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.files.tables import open_table
+from tacit.model import Layout
 from tacit.model.mdp import MDP, Successors
-from tacit.model.names import Layout
 from tacit.model.objective import Features
 from tacit.worlds.published import MOVE_NAMES, MOVES, Recorded, data_folder, windy_moves
 from tacit.worlds.world import World, integer, recipe

@@ -17,8 +17,8 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.files.arrays import read_arrays
+from tacit.model import Layout
 from tacit.model.mdp import MDP, Successors
-from tacit.model.names import Layout
 from tacit.model.objective import Features
 from tacit.worlds.world import World, integer, recipe
 

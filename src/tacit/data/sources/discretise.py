@@ -15,7 +15,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.arrays import pack, read_arrays, unpack, write_arrays
 from tacit.files.atomic import BadFile
-from tacit.model.names import Layout
+from tacit.model import Layout
 from tacit.model.transitions import numbers, read_only
 
 # Most states that bins may make: every one of them gets a name.

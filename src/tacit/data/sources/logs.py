@@ -28,7 +28,7 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.columns import Column
 from tacit.files.formats import check_parquet, did_you_mean, natural_order, readable
 from tacit.files.tables import PARQUET, Table, open_table
-from tacit.model.names import Layout
+from tacit.model import Layout
 
 # Most values of a column of words that become features.
 MOST_WORDS = 24

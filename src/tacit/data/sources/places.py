@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tacit.data.sources.discretise import cluster_centres, points_of
 from tacit.errors import InvalidModel
 from tacit.files.formats import check_size, read_head
-from tacit.model.names import Layout
+from tacit.model import Layout
 from tacit.model.transitions import read_only
 
 # Most states that positions may become: more would wait for an answer for hours.

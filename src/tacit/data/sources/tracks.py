@@ -14,8 +14,8 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.sources.places import STAY, Places, Raster, clusters, hexagons, square_cells
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.formats import did_you_mean
+from tacit.model import Layout
 from tacit.model.mdp import MDP
-from tacit.model.names import Layout
 from tacit.model.objective import Features
 from tacit.model.transitions import Successors
 

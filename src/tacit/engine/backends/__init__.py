@@ -2,23 +2,38 @@
 
 Small models live in NumPy, where nobody waits for a compiler, or in JAX, where it was loaded before
 and is faster; batches of them live in JAX. Large ones live on an accelerator in JAX, on a CPU
-in compiled loops, or split over many devices. Nothing else in the library knows which.
+in compiled loops, or split over many devices. Nothing else in the library knows which. Those on
+NumPy arrays are here, with the Markov chain that a policy makes of a model and its linear systems.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tacit.engine import MESH, Array, Backend
+import numpy as np
+
+from tacit.engine import MESH, Array, Backend, State
+from tacit.engine.kernels import at_hand
+from tacit.engine.kernels.backups import NOTHING, fused_backup
+from tacit.engine.kernels.chains import (
+    DIRECT_LIMIT,
+    eliminate,
+    krylov,
+    size_of,
+    substitute,
+    substitute_rows,
+)
+from tacit.engine.process import row_blocks, side_by_side
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
+    from scipy.sparse import csc_array
 
     from tacit.model.mdp import MDP
-
-__all__ = ["DENSE_LIMIT", "Array", "Backend", "backend_of"]
 
 # Up to this many states one dense factorisation beats any number of sparse products.
 DENSE_LIMIT = 256
@@ -50,7 +65,6 @@ def compiler_is_there() -> bool:
 
 
 def _build(mdp: MDP, mesh: Mesh | None, whole: bool) -> Backend:
-    from tacit.engine.backends.host import Direct, Host
 
     if mdp.states <= DENSE_LIMIT and not whole and not compiler_is_there():
         return Direct(mdp)
@@ -66,3 +80,293 @@ def _build(mdp: MDP, mesh: Mesh | None, whole: bool) -> Backend:
 
         return sharded_backend(mdp, mesh)
     return Host(mdp) if jax.default_backend() == "cpu" else sparse(mdp)
+
+
+# Entries times right sides below which SciPy's own substitution does not wait for a compiler.
+SMALL = 200_000
+
+
+def deterministic_chain(mdp: MDP, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[S, W] next states, ascending in every row, and [S, W] their probabilities."""
+    packed = mdp.packed
+    every = np.arange(mdp.states)
+    lane = 0 if packed.states.shape[1] == 1 else actions
+    return packed.states[every, lane], packed.probabilities[every, actions]
+
+
+def policy_chain(mdp: MDP, policy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[S, W] next states, ascending in every row, and [S, W] their probabilities."""
+    rows, weights = mdp.packed.states, mdp.packed_weights(policy)
+    if rows.shape[1] == 1:
+        return rows[:, 0, :], weights
+    rows, weights = (table.reshape(mdp.states, -1) for table in (rows, weights))
+    order = np.argsort(rows, axis=1, kind="stable")
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(weights, order, axis=1)
+
+
+def chain_solve(
+    mdp: MDP,
+    rows: np.ndarray,
+    weights: np.ndarray,
+    right: np.ndarray,
+    *,
+    transposed: bool,
+    target: float = 0.0,
+    guess: np.ndarray | None = None,
+) -> np.ndarray:
+    """[S] the solution of (I - discount P) x = right, or of its transpose, sought from `guess`.
+
+    The Krylov answer is taken only if its true residual, the largest entry or, transposed, the sum
+    of all, is at most `target` or at rounding level; else the system is solved by elimination.
+    """
+    right = np.ascontiguousarray(right, dtype=np.float64)
+    x = np.zeros(mdp.states) if guess is None else np.array(guess, dtype=np.float64)
+    if mdp.states <= DIRECT_LIMIT:
+        try:
+            with at_hand(mdp.states):
+                substitute(eliminate(rows, weights, mdp.discount, transposed), right, x)
+        except ZeroDivisionError:  # singular: at discount 1, a policy that never ends
+            x[:] = np.nan
+        return x
+    # A solution is at most this much larger than the right side, and rounding is a share of it.
+    largest = size_of(right, transposed) / mdp.leak
+    if not np.isfinite(largest):
+        return np.full(mdp.states, np.nan)
+    target = max(target, 1e-15 * largest, 1e-14 * mdp.leak * largest)
+    if krylov(rows, weights, mdp.discount, transposed, right, x, target, 4000):
+        return x
+    from scipy.sparse import coo_array, eye_array
+    from scipy.sparse.linalg import splu
+
+    every = np.repeat(np.arange(mdp.states), rows.shape[1])
+    chain = coo_array((weights.ravel(), (every, rows.ravel())), shape=(mdp.states,) * 2)
+    system = (eye_array(mdp.states) - mdp.discount * chain).tocsc()
+    try:
+        return splu(system).solve(right, trans="T" if transposed else "N")
+    except RuntimeError:  # singular: at discount 1, a policy that never ends
+        return np.full(mdp.states, np.nan)
+
+
+class Stepwise:
+    """What the backends on NumPy arrays have in common: algorithms run step by step."""
+
+    arrays = np
+
+    def __init__(self, mdp: MDP) -> None:
+        self.missing, self.walk, self.length = mdp.limits
+
+    def leak(self, discount: Array) -> Array:
+        """1 - discount; at discount 1, 1 over the length of the walk."""
+        return 1 - discount if self.length is None else 1.0 / self.length
+
+    def while_loop(
+        self, going: Callable[[State], Array], step: Callable[[State], State], state: State
+    ) -> State:
+        """The state after repeating `step` while `going`."""
+        while going(state):
+            state = step(state)
+        return state
+
+    def select(self, condition: Array, new: State, old: State) -> State:
+        """`new` if the condition holds, else `old`."""
+        return new if condition else old
+
+    def linear_solve(self, matrix: Array, right: Array) -> Array:
+        """The x of matrix x = right [n, ...], for a small matrix."""
+        return np.linalg.solve(matrix, right)
+
+
+class Direct(Stepwise):
+    """The linear maps of one small model as a dense array, every system solved by elimination.
+
+    A compiler takes seconds before its first answer, and at this size gains little after it: most
+    of the work is LAPACK's either way.
+    """
+
+    direct = True
+
+    def __init__(self, mdp: MDP) -> None:
+        super().__init__(mdp)
+        self._matrix = mdp.dense()
+        self._rows = self._matrix.reshape(-1, mdp.states)
+        self._identity = np.eye(mdp.states)
+
+    def expected_next(self, values: Array) -> Array:
+        """[..., S, A] expected value of the next state, for values [..., S]."""
+        later = values @ self._rows.T
+        return later.reshape(*values.shape[:-1], *self._matrix.shape[:2])
+
+    def inflow(self, table: Array) -> Array:
+        """[S] what flows into each state."""
+        return table.ravel() @ self._rows
+
+    def soft_backup(
+        self, discount: Array, temperature: Array, reward: Array, values: Array
+    ) -> tuple[Array, Array]:
+        """[S] soft values after one backup, and [S, A] the Boltzmann policy."""
+        with np.errstate(invalid="ignore", over="ignore"):  # on the way to infinite values
+            scaled = (reward + discount * self.expected_next(values)) / temperature
+            if self.missing is not None:
+                scaled = np.where(self.missing, -np.inf, scaled)
+            best = scaled.max(axis=1, keepdims=True)
+            weights = np.exp(scaled - best)
+            total = weights.sum(axis=1, keepdims=True)
+            return (temperature * (best + np.log(total)))[:, 0], weights / total
+
+    def solve(
+        self,
+        policy: Array,
+        discount: Array,
+        right: Array,
+        target: Array,
+        *,
+        guess: Array = None,
+    ) -> Array:
+        """[..., S] the values x of the policy's chain: x = right + discount * P x."""
+        return self._solved(self._system(policy, discount), right)
+
+    def solve_transposed(
+        self,
+        policy: Array,
+        discount: Array,
+        right: Array,
+        target: Array,
+        *,
+        guess: Array = None,
+    ) -> Array:
+        """[S] the visits x of the policy's chain: x = right + discount * P' x."""
+        return self._solved(self._system(policy, discount).T, right)
+
+    def linear_solve(self, matrix: Array, right: Array) -> Array:
+        """The x of matrix x = right [n, ...]; NaN where the matrix is singular."""
+        try:
+            return np.linalg.solve(matrix, right)
+        except np.linalg.LinAlgError:
+            return np.full(np.shape(right), np.nan)
+
+    def _system(self, policy: Array, discount: Array) -> np.ndarray:
+        chain = np.matmul(policy[:, None, :], self._matrix)[:, 0]
+        return self._identity - discount * chain
+
+    def _solved(self, system: np.ndarray, right: Array) -> np.ndarray:
+        """Solves for the last axis of `right`, by one factorisation."""
+        return self.linear_solve(system, np.atleast_2d(right).T).T.reshape(right.shape)
+
+
+class Host(Stepwise):
+    """The linear maps of one large model, in compiled loops over its successor lists."""
+
+    direct = False
+
+    def __init__(self, mdp: MDP) -> None:
+        super().__init__(mdp)
+        self._mdp = mdp
+        self._masked = NOTHING if self.missing is None else self.missing
+
+    def expected_next(self, values: Array) -> Array:
+        """[..., S, A] expected value of the next state, for values [..., S]."""
+        if values.ndim == 1:
+            return self._mdp.expected_next(values)
+        later = np.empty((len(values), self._mdp.states, self._mdp.actions))
+
+        def one(d: int) -> None:
+            later[d] = self._mdp.expected_next(values[d])
+
+        side_by_side(one, range(len(values)))
+        return later
+
+    def inflow(self, table: Array) -> Array:
+        """[S] what flows into each state."""
+        return self._mdp.inflow(table)
+
+    def soft_backup(
+        self, discount: Array, temperature: Array, reward: Array, values: Array
+    ) -> tuple[Array, Array]:
+        """[S] soft values after one backup, and [S, A] the Boltzmann policy."""
+        backed, policy = np.empty(self._mdp.states), np.empty(np.shape(reward))
+        packed = self._mdp.packed
+        model = (packed.states, packed.probabilities, float(discount), float(temperature))
+        side_by_side(
+            lambda rows: fused_backup(
+                *model, reward, values, self._masked, backed, policy, rows.start, rows.stop
+            ),
+            row_blocks(self._mdp.states),
+        )
+        return backed, policy
+
+    def solve(
+        self,
+        policy: Array,
+        discount: Array,
+        right: Array,
+        target: Array,
+        *,
+        guess: Array = None,
+    ) -> Array:
+        """[..., S] the values x of the policy's chain: x = right + discount * P x."""
+        return self._solved(policy, right, target, guess, transposed=False)
+
+    def solve_transposed(
+        self,
+        policy: Array,
+        discount: Array,
+        right: Array,
+        target: Array,
+        *,
+        guess: Array = None,
+    ) -> Array:
+        """[S] the visits x of the policy's chain: x = right + discount * P' x."""
+        return self._solved(policy, right, target, guess, transposed=True)
+
+    def _solved(
+        self, policy: Array, right: Array, target: Array, guess: Array, *, transposed: bool
+    ) -> np.ndarray:
+        chain = policy_chain(self._mdp, policy)
+        if right.ndim == 1:
+            return chain_solve(
+                self._mdp, *chain, right, transposed=transposed, target=target, guess=guess
+            )
+
+        def one(d: int) -> np.ndarray:
+            near = None if guess is None else guess[d]
+            return chain_solve(
+                self._mdp, *chain, right[d], transposed=transposed, target=target[d], guess=near
+            )
+
+        solved = side_by_side(one, range(len(right)))
+        return np.stack(solved) if solved else np.empty(right.shape)
+
+
+class Factors:
+    """A sparse factorisation of I - M, M not negative, and its solves for many right sides.
+
+    SciPy's own substitution takes the right sides one by one.
+    """
+
+    def __init__(self, matrix: csc_array) -> None:
+        from scipy.sparse.linalg import splu
+
+        # Without pivots: where the values are finite no sum below has terms of two signs, so that
+        # even the smallest z has all its digits.
+        self._factors = splu(matrix, permc_spec="COLAMD", diag_pivot_thresh=0.0)
+        self._lower, self._upper = self._factors.L, self._factors.U
+        self.size = self._lower.nnz + self._upper.nnz
+
+    @cached_property
+    def _rows(self) -> tuple:
+        return self._lower.tocsr(), self._upper.tocsr()
+
+    def solve(self, right: np.ndarray, *, transposed: bool = False) -> np.ndarray:
+        """[S, n] the solutions for right sides [S, n], of the transposed system if asked."""
+        first, last = self._factors.perm_r, self._factors.perm_c
+        if self.size * right.shape[1] < SMALL:
+            return self._factors.solve(right, trans="T" if transposed else "N")
+        lower, upper = self._rows
+        if transposed:  # columns of one triangle are rows of the other, transposed
+            first, last = last, first
+            lower, upper = self._upper, self._lower
+        x = np.empty_like(right)
+        x[first] = right
+        substitute_rows(lower.indptr, lower.indices, lower.data, False, x)
+        substitute_rows(upper.indptr, upper.indices, upper.data, True, x)
+        return x[last]

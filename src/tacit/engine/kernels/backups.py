@@ -18,15 +18,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.engine.kernels import loops
+from tacit.engine import kernels
+from tacit.engine.kernels import compiled, compiled_or
 from tacit.engine.kernels.chains import chain_values
-from tacit.engine.kernels.loops import compiled, compiled_or
 
 # Share of the Bellman error to which a policy that is about to change is evaluated.
 FORCING = 0.2
 
 
-@compiled_or(loops.improve_arrays)
+@compiled_or(kernels.improve_arrays)
 def improve(
     states, probabilities, missing, reward, discount, values, policy, margin, rows, weights
 ):
@@ -66,7 +66,7 @@ def improve(
     return error, switches
 
 
-@compiled_or(loops.choose_arrays)
+@compiled_or(kernels.choose_arrays)
 def choose(table, policy, chosen):
     """Puts the entries of the policy's actions into `chosen` [S]; returns the largest size."""
     largest = 0.0
@@ -76,7 +76,7 @@ def choose(table, policy, chosen):
     return largest
 
 
-@compiled_or(loops.combine_arrays)
+@compiled_or(kernels.combine_arrays)
 def combine(tables, combination, reward, values, value):
     """Puts the combined tables into `reward` [S, A], the combined values into `value` [S]."""
     count, actions = reward.shape
@@ -136,7 +136,7 @@ def iterate(
     return steps, error, stagnated
 
 
-@compiled_or(loops.copy_arrays)
+@compiled_or(kernels.copy_arrays)
 def copy_slot(source, slot, lines, policies, values):
     """Copies one line with its policy and values into another slot."""
     for j in range(3):

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.engine.kernels import loops
-from tacit.engine.kernels.loops import compiled, compiled_or
+from tacit.engine import kernels
+from tacit.engine.kernels import compiled, compiled_or
 
 
 @compiled
@@ -219,10 +219,10 @@ def krylov(states, weights, discount, transposed, b, x, target, limit):
 
 
 # Up to this many states elimination takes no longer than a Krylov method, or not much longer.
-DIRECT_LIMIT = loops.SMALL
+DIRECT_LIMIT = kernels.SMALL
 
 
-@compiled_or(loops.eliminate_arrays)
+@compiled_or(kernels.eliminate_arrays)
 def eliminate(states, weights, discount, transposed):
     """[S, S] the factors of A by Gaussian elimination.
 
@@ -254,7 +254,7 @@ def eliminate(states, weights, discount, transposed):
     return factors
 
 
-@compiled_or(loops.substitute_arrays)
+@compiled_or(kernels.substitute_arrays)
 def substitute(factors, b, x):
     """Solves with the factors of `eliminate`; the answer is left in `x`."""
     count = len(b)

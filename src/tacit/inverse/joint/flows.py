@@ -15,8 +15,7 @@ import numpy as np
 
 from tacit.data.tally import Scatter
 from tacit.engine import State
-from tacit.engine.backends import Array, backend_of
-from tacit.engine.backends.host import Factors
+from tacit.engine.backends import Array, Factors, backend_of
 from tacit.engine.process import side_by_side
 from tacit.engine.smooth_dual import Dual, Point, point_at
 from tacit.forward.policies import visitation

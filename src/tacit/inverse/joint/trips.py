@@ -17,8 +17,8 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.coordinates import Coordinates, coordinates
+from tacit.model import Layout
 from tacit.model.mdp import MDP, checked_discount
-from tacit.model.names import Layout
 from tacit.model.objective import Features
 
 UNENDED = ("refuse", "drop", "keep")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from tacit.engine.backends.host import Host, chain_solve, policy_chain
+from tacit.engine.backends import Host, chain_solve, policy_chain
 from tacit.engine.newton_search import bounded_step, conjugate_gradients, newton_step
 from tacit.engine.progress import pursue
 from tacit.engine.smooth_dual import (

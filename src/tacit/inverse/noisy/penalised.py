@@ -17,14 +17,7 @@ from tacit.data.observed import Observed, tally_of
 from tacit.errors import InvalidModel
 from tacit.forward.policies import visitation
 from tacit.inverse.expectations import expectations_from_start, pull_back
-from tacit.inverse.findings import (
-    Finding,
-    Kind,
-    chance,
-    data_findings,
-    guarantee_findings,
-    listed,
-)
+from tacit.inverse.findings import Finding, Kind, chance, data_findings, guarantee_findings, listed
 from tacit.inverse.goodness import action_log_likelihoods, random_loss, untested
 from tacit.inverse.identification import tabled
 from tacit.inverse.noisy.adjoint import Loss, Place, begin, curvature, descend
@@ -32,12 +25,7 @@ from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_solution
 from tacit.inverse.noisy.coordinates import points
 from tacit.inverse.noisy.posterior import Ended, Posterior, coefficients, minimised
 from tacit.inverse.noisy.steps import prune
-from tacit.inverse.recovery import (
-    History,
-    Recovery,
-    RecoveryCertificate,
-    status_of,
-)
+from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, status_of
 from tacit.model.ends import outside_policy, uniform_policy
 from tacit.model.features import Design, Ridge, Smooth
 from tacit.model.mdp import MDP

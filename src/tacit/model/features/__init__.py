@@ -21,6 +21,7 @@ from tacit.errors import InvalidModel
 from tacit.files.columns import Column
 from tacit.files.formats import did_you_mean
 from tacit.files.tables import PARQUET, TEXT, Progress, Table, open_table
+from tacit.model import Layout, state_names
 from tacit.model.features.maps import (
     Map,
     action_one_hot,
@@ -33,7 +34,6 @@ from tacit.model.features.maps import (
     scaled,
 )
 from tacit.model.mdp import MDP
-from tacit.model.names import Layout, state_names
 from tacit.model.objective import Features, is_sparse
 from tacit.model.transitions import numbers
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidModel
+from tacit.model import Layout, several, state_names
 from tacit.model.mdp import MDP
-from tacit.model.names import Layout, several, state_names
 from tacit.model.objective import Features
 from tacit.model.transitions import numbers, read_only
 
