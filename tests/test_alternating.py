@@ -11,20 +11,20 @@ import oracles
 from kinds import told
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel, NotConverged
-from tacit.forward.column_generation import ColumnGeneration
+from tacit.forward.column_generation import ColumnGeneration, favourites, with_favourites
 from tacit.forward.policies import visitation_recursion
 from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Status, certify
 from tacit.forward.solve import solve
-from tacit.inverse.expectations import expectations, pull_back
+from tacit.inverse.expectations import expectations, pull_back, yardsticks
 from tacit.inverse.findings import Kind
-from tacit.inverse.paper import first_weights, gradients, stride, yardsticks
-from tacit.inverse.paper.alternating import Alternating, Bound, Budget, Step, report
-from tacit.inverse.paper.rounds import favourites, history_of, history_row, rounds, with_favourites
+from tacit.inverse.paper import Bound, Budget, Step, first_weights, gradients, stride
+from tacit.inverse.paper.alternating import Alternating, report
+from tacit.inverse.paper.rounds import history_of, history_row, rounds, solve_round
 from tacit.inverse.recovery import Recovery, RecoveryStatus
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features
+from tacit.model.objective import Features, Objective
 from tacit.worlds import hill_grid
 from tacit.worlds import random as random_world
 
@@ -675,6 +675,98 @@ def test_twins_that_differ_in_a_feature_are_told_apart():
     assert with_favourites(soft, favourites(mdp, alike, taken)) is soft
 
 
+# --- another update, another multiplier -----------------------------------------------------------
+
+
+def test_both_updates_reach_the_optimum_where_it_is_unique():
+    # A noisy expert known exactly: only its own weights match every expectation.
+    world = random_world(
+        0, states=6, actions=3, constraints=1, tightness=0.5, by_action=True
+    ).in_gauge
+    solver = SoftDual(temperature=0.3)
+    expert, walks = demonstrated(world, solver=solver, trajectories=4, steps=50)
+    seen = expectations(world.mdp, world.features, walks)
+    exact = replace(
+        seen,
+        means=pull_back(world.features, expert.visitation),
+        deviations=tuple(np.zeros_like(part) for part in seen.means),
+        visitation=expert.visitation,
+    )
+    for update, step_size in (("exponentiated", 30.0), ("projected", 10.0)):
+        rules = Alternating(
+            solver=solver, update=update, step_size=step_size, band=0.0, starts=1, max_steps=300
+        )
+        best, _ = rules._best(world.mdp, world.features, exact)
+        assert best.converged(rules.tolerance)
+        # Full steps that move a weight by less than 1e-4: the weights are that near, ten times.
+        assert best.weights[0] == pytest.approx(world.reward_weights, abs=1e-3)
+        assert best.weights[1] == pytest.approx(world.cost_weights[0], abs=1e-3)
+        assert best.multipliers == pytest.approx(expert.multipliers, rel=1e-3)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.05])
+def test_one_plus_nu_is_the_larger_of_one_and_the_optimal_multiplier(temperature):
+    solver = SoftDual(temperature=temperature) if temperature else ColumnGeneration()
+    text, usual = Alternating(solver, multiplier="at-least-one"), Alternating(solver)
+    met = set()
+    for seed, tightness in product(range(3), (0.2, 0.9)):
+        world = random_world(seed, states=6, actions=3, constraints=1, tightness=tightness)
+        mdp, features, truth = world.mdp, world.features, world.truth
+        weights = (world.reward_weights, *world.cost_weights)
+        guess = solve(mdp, truth, solver=solver)
+        one, budgets, _ = solve_round(
+            mdp, features, usual, weights, truth.budgets, floors=np.zeros(1), guess=guess
+        )
+        assert budgets == pytest.approx(truth.budgets)
+        two, lowered, _ = solve_round(
+            mdp, features, text, weights, truth.budgets, floors=np.ones(1), guess=guess
+        )
+        assert two.multipliers == pytest.approx(np.maximum(one.multipliers, 1.0), rel=1e-6)
+        objective = features.objective(weights[0], weights[1:], lowered)
+        again = certify(
+            mdp, objective, two.visitation, two.values, two.multipliers, temperature=temperature
+        )
+        assert again.within(1e-8)  # for the budget given back its price is optimal
+        assert two.value == pytest.approx(np.vdot(two.visitation, truth.tables(mdp)[0]))
+        met.add(bool(one.multipliers[0] > 1))
+        if one.multipliers[0] > 1:
+            assert lowered == pytest.approx(truth.budgets, rel=1e-9)
+            assert two.value == pytest.approx(one.value, rel=1e-7)
+        else:  # more is paid than the budget asks for: the best of reward less cost
+            reward, costs = truth.tables(mdp)
+            priced = solve(mdp, Objective(reward - costs[0]), solver=solver)
+            assert two.policy == pytest.approx(priced.policy, abs=1e-6)
+            assert lowered == pytest.approx(two.spent)
+            assert lowered[0] <= truth.budgets[0] + 1e-9
+    assert met == {True, False}
+
+
+def test_with_one_plus_nu_the_weights_of_a_slack_budget_move():
+    # The published budget of 1 is slack here: the algorithm's price of 0 leaves the weights alone.
+    world = hill_grid(0, tightness=0.5)
+    _, walks = demonstrated(world)
+    seen = expectations(world.mdp, world.features, walks)
+    sticks = yardsticks(seen, 0.0)
+    moved = {}
+    for multiplier in ("optimal", "at-least-one"):
+        rules = Alternating.published(multiplier=multiplier)
+        made, ahead = next(rounds(world.mdp, world.features, seen, sticks, rules, start=0))
+        before = first_weights(seen, seed=0, start=0)
+        steps = gradients(seen, made.reached, np.full(1, made.solution.multipliers[0]))
+        expected = before[1] - rules.step_size * steps[1]
+        moved[multiplier] = ahead.log_weights[1] - expected  # a constant: divided by their sum
+        assert np.ptp(moved[multiplier]) < 1e-12
+        assert made.multipliers[0] * np.exp(before[0]).sum() / np.exp(before[1]).sum() == (
+            pytest.approx(0.0 if multiplier == "optimal" else 1.0)
+        )
+    rules = replace(rules, max_steps=20)
+    found = rules.fit(world.mdp, world.features, walks, throw=False)
+    assert found.multipliers[0] >= 1.0 - 1e-12
+    assert found.budgets[0] < 1.0
+    held = [f for f in told(found.identification.findings, Kind.NOTE) if f.about.constraint == 0]
+    assert any(f.about.number == len(found.history) - 1 for f in held)
+
+
 # --- options --------------------------------------------------------------------------------------
 
 
@@ -694,6 +786,8 @@ def test_words_become_choices_and_the_estimator_prints_as_its_call():
     ("options", "message"),
     [
         ({"budget": "two"}, "budget must be 'calibrated' or 'one'"),
+        ({"update": "none"}, "update must be 'exponentiated' or 'projected'"),
+        ({"multiplier": 1}, "multiplier must be 'optimal' or 'at-least-one'"),
         ({"step": "none"}, "step must be 'decaying' or 'constant'"),
         ({"step_size": 0.0}, "step_size"),
         ({"tolerance": -1.0}, "tolerance"),

@@ -1,4 +1,4 @@
-"""Projections in relative entropy: judged by their optimality conditions, with no oracle."""
+"""Projections, in relative entropy and in the plain distance, by their optimality conditions."""
 
 from itertools import pairwise
 
@@ -9,7 +9,12 @@ from hypothesis import given
 
 from strategies import examples
 from tacit.errors import InvalidModel
-from tacit.inverse.paper import project_simplex, project_simplex_halfspace
+from tacit.inverse.paper import (
+    nearest_simplex,
+    nearest_simplex_halfspace,
+    project_simplex,
+    project_simplex_halfspace,
+)
 
 # A projection is found to the last bits of its price; weights and means inherit a few of them.
 EXACT = 1e-12
@@ -185,3 +190,33 @@ def test_a_weight_beyond_the_range_of_floats_comes_back():
 def test_what_is_no_point_or_no_halfspace_is_refused(logs, normal, bound):
     with pytest.raises(InvalidModel, match="must"):
         project_simplex_halfspace(np.array(logs), np.array(normal), bound)
+
+
+@pytest.mark.parametrize("bound", [np.inf, 0.4])
+def test_no_point_of_the_set_is_nearer_in_the_plain_distance(bound):
+    # The variational inequality: from the nearest point, every other lies behind the given one.
+    rng = np.random.default_rng(3)
+    zeros = 0
+    for _ in range(100):
+        point, normal = rng.normal(size=5), rng.random(5) + (0.0 if rng.random() < 0.8 else 0.3)
+        if bound == np.inf:
+            found = nearest_simplex(point)
+        else:
+            found = nearest_simplex_halfspace(point, normal, bound)
+            assert found.feasible == (normal.min() <= bound)
+            if not found.feasible:
+                assert found.weights @ normal == pytest.approx(normal.min())
+                continue
+            assert found.weights @ normal <= bound + EXACT
+            assert (found.price > 0) == (nearest_simplex(point).weights @ normal > bound)
+        assert found.weights.sum() == pytest.approx(1.0, abs=EXACT)
+        zeros += int((found.weights == 0).sum())
+        others = [inside(rng, normal, bound, np.ones(5, bool)) for _ in range(20)]
+        assert ((np.array(others) - found.weights) @ (found.weights - point) >= -EXACT).all()
+    assert zeros > 50  # it reaches the edges, where a projection in relative entropy never is
+
+
+def test_the_face_of_least_cost_is_all_that_is_left_at_its_bound():
+    found = nearest_simplex_halfspace(np.array([0.9, 0.3, 0.2]), np.array([0.7, 0.4, 0.4]), 0.4)
+    assert found.feasible
+    assert found.weights == pytest.approx([0.0, 0.55, 0.45])

@@ -28,6 +28,9 @@ ESTIMATORS = {
     "alternating --starts 2 --step-size 3 --band 0": tacit.Alternating(
         starts=2, step_size=3.0, band=0.0
     ),
+    "alternating --update projected --multiplier at-least-one": tacit.Alternating(
+        update="projected", multiplier="at-least-one"
+    ),
     "explanation --free-reward": tacit.Explanation(free_reward=True),
     "reward-only --max-steps 9": tacit.families.RewardOnly(max_steps=9),
     "cloning": tacit.families.Cloning(),

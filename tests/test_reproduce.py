@@ -106,11 +106,28 @@ def test_studies_stop_where_the_data_does():
         ("budget", math.inf),
         ("budget", "tight"),
         ("hill", "steep"),
+        ("update", "none"),
+        ("multiplier", "two"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_by_name(field, value):
     with pytest.raises(InvalidModel, match=f"^{field} must"):
         Settings(**{field: value})
+
+
+def test_the_rules_chosen_are_those_of_algorithm_1_and_name_the_run():
+    chosen = Settings(update="projected", multiplier="at-least-one")
+    for name, make in ESTIMATORS.items():
+        usual, found = make(0, Settings().rules), make(0, chosen.rules)
+        if isinstance(found, tacit.Alternating):
+            assert found == dataclasses.replace(
+                usual, update="projected", multiplier="at-least-one"
+            )
+        else:
+            assert found == usual, name
+    # Folders written before the choice existed can be continued, with the usual rules only.
+    assert chosen.identity() == {**Settings().identity(), **chosen.rules}
+    assert not set(chosen.rules) & set(Settings().identity())
 
 
 # Units ------------------------------------------------------------------------------------------

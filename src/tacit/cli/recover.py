@@ -36,19 +36,9 @@ if TYPE_CHECKING:
 NOT_CONVERGED = 3
 # Options that are handed to the estimator, where it has them.
 OPTIONS = (
-    "free_reward",
-    "level",
-    "ridge",
-    "prior",
-    "tolerance",
-    "max_steps",
-    "starts",
-    "step_size",
-    "band",
-    "reward_weights",
-    "temperature",
-    "errors",
-)
+    "free_reward", "level", "ridge", "prior", "tolerance", "max_steps", "starts", "step_size",
+    "band", "multiplier", "update", "reward_weights", "temperature", "errors",
+)  # fmt: skip
 # What is said of each coefficient.
 ESTIMATED = ("names", "estimates", "standard_errors")
 # Arguments that the result does not depend on.
@@ -130,6 +120,14 @@ class Recover:
     """alternating: size of the first step"""
     band: Annotated[Optional[float], shown_default("2.5")] = None
     """alternating: number of standard errors within which a difference is taken for chance"""
+    multiplier: Annotated[
+        Optional[Literal["optimal", "at-least-one"]], shown_default("optimal")
+    ] = None
+    """alternating: price of the constrained problem, or 1 + nu as the paper's text has it"""
+    update: Annotated[
+        Optional[Literal["exponentiated", "projected"]], shown_default("exponentiated")
+    ] = None
+    """alternating: weights times exp(-step), as published, or less the step, then projected"""
     reward_weights: Annotated[Union[None, tuple[float, ...]], shown_default("none")] = None
     """constraint-only: the known weights of the reward features"""
     temperature: Annotated[Optional[float], shown_default("estimated")] = None

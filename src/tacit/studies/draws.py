@@ -65,15 +65,15 @@ EXPERTS = {"noisy": (LIKELIHOOD, MATCHING), "optimal": (CALIBRATED,)}
 TEMPERATURE, PRICE = 0.0025, 0.05
 LONG = 200  # steps after which a discounted sum at 0.9 is complete to nine digits
 
-# Name -> the estimator, from the seed of the draw.
-ESTIMATORS: dict[str, Callable[[int], Estimator]] = {
-    RULES: lambda seed: Alternating.published(seed=seed),
-    SLIDES: lambda seed: Alternating.published(seed=seed, bound="demonstrations"),
-    CALIBRATED: lambda seed: Alternating(seed=seed),
-    EXPLANATION: lambda seed: Explanation(),
-    MATCHING: lambda seed: Convex(),
-    LIKELIHOOD: lambda seed: Likelihood(),
-    REWARD_ONLY: lambda seed: RewardOnly(),
+# Name -> the estimator, from the seed of the draw and the rules chosen for Algorithm 1.
+ESTIMATORS: dict[str, Callable[[int, dict[str, str]], Estimator]] = {
+    RULES: lambda seed, rules: Alternating.published(seed=seed, **rules),
+    SLIDES: lambda seed, rules: Alternating.published(seed=seed, bound="demonstrations", **rules),
+    CALIBRATED: lambda seed, rules: Alternating(seed=seed, **rules),
+    EXPLANATION: lambda seed, rules: Explanation(),
+    MATCHING: lambda seed, rules: Convex(),
+    LIKELIHOOD: lambda seed, rules: Likelihood(),
+    REWARD_ONLY: lambda seed, rules: RewardOnly(),
 }
 
 # Of `Comparison.scalars`; the others are made here.
@@ -132,7 +132,8 @@ def run_draw(settings: Settings, block: Block, seed: int) -> Draw:
         )
         noise = expectations(mdp, world.features, shown).noise
         judge = _Judge(world, expert, shown)
-        scores = [judge.score(name, make(max(seed, 0))) for name, make in ESTIMATORS.items()]
+        made = {name: make(max(seed, 0), settings.rules) for name, make in ESTIMATORS.items()}
+        scores = [judge.score(name, estimator) for name, estimator in made.items()]
         null = judge.guesses(seed=max(seed, 0))
     return Draw(
         block=block.name,
@@ -316,7 +317,7 @@ def run_sweep(settings: Settings, seed: int) -> Sweep:
                 world.mdp, policy, trajectories=trajectories, steps=steps, seed=max(seed, 0)
             )
             for name in names:
-                found = _recover(world, name, seed, shown, steps)
+                found = _recover(world, ESTIMATORS[name](seed, settings.rules), shown, steps)
                 points.append(Point(study, expert, name, position, *_errors(world, policy, *found)))
         points.append(_null(world, expert, policy, seed))
     return Sweep(seed, points)
@@ -334,10 +335,9 @@ def _priced(objective: Objective) -> Objective:
 
 
 def _recover(
-    world: World, name: str, seed: int, shown: Demonstrations, steps: int
+    world: World, estimator: Estimator, shown: Demonstrations, steps: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(reward weights, cost weights, visitation) that the estimator finds."""
-    estimator = ESTIMATORS[name](seed)
     if isinstance(estimator, Alternating) and steps < LONG:
         # Policy and demonstrations are compared over the same T steps, as in the paper's eq. 5.
         estimator = replace(estimator, steps=steps)

@@ -19,6 +19,11 @@ FIGURE = -1  # the seed that stands for the published draw
 UNITS = "units"  # the folder with a file for each unit of work
 FIGURES = "figures"  # the folder of those drawn with every draw
 PUBLISHED, BINDING = "published", "binding"
+# Options of Algorithm 1, each with its words, the usual one first.
+RULE_CHOICES = {
+    "multiplier": ("optimal", "at-least-one"),
+    "update": ("exponentiated", "projected"),
+}
 HALFWAY = 0.5  # tightness of the block that binds
 LENGTHS = (20, 50, 100, 200, 500, 1000, 2000)
 COUNTS = (5, 10, 20, 50, 100, 200)
@@ -43,6 +48,10 @@ class Settings:
     budget: Literal["both", "binding"] | float = "both"
     """a number, "binding" for halfway between least and unconstrained cost, or "both" for 1, as
     published, and "binding" in turn"""
+    multiplier: Literal["optimal", "at-least-one"] = "optimal"
+    """Algorithm 1: the price of the constrained problem, or 1 + nu as the paper's text has it"""
+    update: Literal["exponentiated", "projected"] = "exponentiated"
+    """Algorithm 1: weights times exp(-step), as published, or less the step, then projected"""
     jobs: int = 0
     """number of processes; 0 for one per core"""
     out: Path = Path("reproduction")
@@ -63,6 +72,9 @@ class Settings:
             )
         if self.hill not in ("absolute", "as-written"):
             raise InvalidModel(f"hill must be 'absolute' or 'as-written'; got {self.hill!r:.60}")
+        for name, (first, second) in RULE_CHOICES.items():
+            if (given := getattr(self, name)) not in (first, second):
+                raise InvalidModel(f"{name} must be {first!r} or {second!r}; got {given!r:.60}")
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -95,7 +107,15 @@ class Settings:
 
     def identity(self) -> dict[str, object]:
         """What the results depend on: not the number of processes, nor the folder."""
-        return {k: v for k, v in asdict(self).items() if k not in ("jobs", "out")}
+        # The rules of Algorithm 1 only where they were changed: older folders can be continued.
+        usual = {name: words[0] for name, words in RULE_CHOICES.items()}
+        given = {k: v for k, v in asdict(self).items() if k not in ("jobs", "out")}
+        return {k: v for k, v in given.items() if k not in usual or usual[k] != v}
+
+    @property
+    def rules(self) -> dict[str, str]:
+        """The options of `Alternating` that were chosen."""
+        return {name: getattr(self, name) for name in RULE_CHOICES}
 
 
 @dataclass(frozen=True)

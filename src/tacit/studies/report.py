@@ -107,6 +107,7 @@ def document(run: Run) -> Document:
                 "grid": f"{settings.size} x {settings.size}",
                 "discount": settings.discount,
                 "hill": settings.hill,
+                "Algorithm 1": f"{settings.multiplier} multiplier, {settings.update} update",
                 "budgets": "; ".join(block.title for block in settings.blocks),
             }
         ),

@@ -1,23 +1,26 @@
-"""Lines 4 to 11 of Algorithm 1: the problem to solve, what its policy collects, the projected step.
+"""Lines 5 to 11 of Algorithm 1: its choices, what a policy collects, the projected step.
 
 Weights are held by their logarithms. An exponentiated step (line 9) multiplies them by
 exp(-step * gradient), whose range floats do not have; their logarithms do, and a weight that has
 shrunk out of that range can grow back. Lines 10 and 11 take the nearest point in relative entropy.
 Minus infinity stands for a weight of zero, which stays zero: no finite relative entropy brings it
-back.
+back. A projected step subtracts the gradient itself and takes the nearest point in the plain
+distance, which reaches zeros and leaves them again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.forward.policies import visitation, visitation_recursion
-from tacit.forward.solution import Solution, Status
-from tacit.inverse.expectations import Blocks, Expectations, pull_back
+from tacit.forward.solution import Solution
+from tacit.inverse.expectations import Blocks, Expectations, Yardsticks, pull_back
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -29,6 +32,57 @@ WIDTH = 4e-16
 # Doublings of a trial price before the face of least cost is taken for its limit; 1e308 is 2^1023.
 DOUBLINGS = 1000
 STEPS = 200
+
+
+class Choice(Enum):
+    """A choice that prints as its word."""
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+class Budget(Choice):
+    """What the constraint weights are held against."""
+
+    CALIBRATED = "calibrated"
+    ONE = "one"
+
+
+class Bound(Choice):
+    """Whose feature expectations bound the constraint weights where the budget is one."""
+
+    POLICY = "policy"
+    DEMONSTRATIONS = "demonstrations"
+
+
+class Step(Choice):
+    """How large the steps are."""
+
+    DECAYING = "decaying"
+    CONSTANT = "constant"
+
+
+class Update(Choice):
+    """How a step changes the weights, and in which sense the projection is the nearest point."""
+
+    EXPONENTIATED = "exponentiated"
+    PROJECTED = "projected"
+
+
+class Multiplier(Choice):
+    """Which price a constraint has."""
+
+    OPTIMAL = "optimal"
+    AT_LEAST_ONE = "at-least-one"
+
+
+def choice(name: str, given: object, kind: type[Choice]) -> Choice:
+    """The member of `kind` that was given, by itself or by its word."""
+    try:
+        return kind(given)
+    except ValueError:
+        known = " or ".join(repr(word.value) for word in kind)
+        raise InvalidModel(f"{name} must be {known}; got {given!r:.60}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,21 +136,62 @@ def project_simplex_halfspace(
     face = _normalised(np.where(over == least, logs, -np.inf))
     if least >= 0.0:
         return Projection(face, np.inf, least == 0.0)
-    price = _root(logs, over)
+
+    def tilted(price: float) -> tuple[float, float]:
+        """The mean of `over` at a price, and minus its derivative: the variance."""
+        found = _tilted(logs, over, price)
+        mean = _mean(found, over)
+        return mean, _mean(found, np.where(found > -np.inf, (over - mean) ** 2, 0.0))
+
+    price = _root(tilted, float(np.abs(over[possible]).max()))
     if price == np.inf:
         return Projection(face, np.inf, True)
     return Projection(_tilted(logs, over, price), price, True)
 
 
-def _root(logs: np.ndarray, over: np.ndarray) -> float:
-    """The price at which the tilted point has mean `over` 0: Newton within a shrinking bracket.
+def nearest_simplex(point: np.ndarray) -> Projection:
+    """argmin |w - point| over w >= 0, w.sum() == 1: all entries less a number, none below 0."""
+    falling = np.sort(point)[::-1]
+    excess = (np.cumsum(falling) - 1.0) / np.arange(1, len(point) + 1)
+    # The largest entries stay as long as they exceed what must be taken from each of them.
+    weights = np.maximum(point - excess[np.flatnonzero(falling > excess)[-1]], 0.0)
+    return Projection(_logarithms(weights / weights.sum()), 0.0, True)
 
-    The mean falls in the price, its derivative is minus the variance. The upper end of the bracket
-    is returned: there the halfspace is kept.
+
+def nearest_simplex_halfspace(point: np.ndarray, normal: np.ndarray, bound: float) -> Projection:
+    """argmin |w - point| over w >= 0, w.sum() == 1, w @ normal <= bound.
+
+    It is the nearest point of the simplex to point - price * normal, price >= 0 the root of a
+    monotone equation, piecewise linear.
     """
-    low, high = 0.0, 1.0 / float(np.abs(over[logs > -np.inf]).max())
+    over = normal - bound
+    found, least = nearest_simplex(point), float(over.min())
+    if found.weights @ over <= 0.0:
+        return found
+    if least >= 0.0:  # the face of least cost, or nothing at all
+        face = np.where(over == least, 0.0, -np.inf)
+        face[over == least] = nearest_simplex(point[over == least]).log_weights
+        return Projection(face, np.inf, least == 0.0)
+
+    def moved(price: float) -> tuple[float, float]:
+        """The mean of `over` at a price, and minus its derivative on this piece."""
+        weights = nearest_simplex(point - price * over).weights
+        held = over[weights > 0.0]
+        return float(weights @ over), float(((held - held.mean()) ** 2).sum())
+
+    price = _root(moved, float(np.abs(over).max()))
+    return Projection(nearest_simplex(point - price * over).log_weights, price, True)
+
+
+def _root(mean_at: Callable[[float], tuple[float, float]], scale: float) -> float:
+    """The price at which a mean, at most `scale` in size, is 0: Newton within a shrinking bracket.
+
+    `mean_at` gives the mean, which falls in the price, and minus its derivative. The upper end of
+    the bracket is returned: there the halfspace is kept.
+    """
+    low, high = 0.0, 1.0 / scale
     for _ in range(DOUBLINGS):
-        if _mean(_tilted(logs, over, high), over) <= 0.0:
+        if mean_at(high)[0] <= 0.0:
             break
         low, high = high, 2.0 * high
         if high == np.inf:
@@ -107,10 +202,8 @@ def _root(logs: np.ndarray, over: np.ndarray) -> float:
     for _ in range(STEPS):
         if high - low <= WIDTH * high:
             break
-        tilted = _tilted(logs, over, trial)
-        mean = _mean(tilted, over)
+        mean, spread = mean_at(trial)
         low, high = (trial, high) if mean > 0.0 else (low, trial)
-        spread = _mean(tilted, np.where(tilted > -np.inf, (over - mean) ** 2, 0.0))
         step = trial + mean / spread if spread > 0.0 else np.nan
         # A step that leaves the bracket, or is no number, becomes a bisection.
         trial = step if low < step < high else 0.5 * (low + high)
@@ -130,6 +223,12 @@ def _normalised(logs: np.ndarray) -> np.ndarray:
     return shifted - np.log(np.exp(shifted).sum())
 
 
+def _logarithms(weights: np.ndarray) -> np.ndarray:
+    """[D] minus infinity where a weight is 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(weights)
+
+
 def _mean(logs: np.ndarray, values: np.ndarray) -> float:
     """The mean of `values` where the weights exp(logs) are positive."""
     weights = np.exp(logs)
@@ -146,32 +245,18 @@ def _checked(log_point: np.ndarray) -> np.ndarray:
     return logs
 
 
-@dataclass(frozen=True, eq=False)
-class Yardsticks:
-    """What differences of feature expectations are measured against.
-
-    Attributes:
-        scales: one number a block: the largest difference its discounted sums can show.
-        bands: ([D], [D_1], ...) differences that are no reason to step.
-        noise: relative feature gap of chance alone.
-    """
-
-    scales: tuple[float, ...]
-    bands: Blocks
-    noise: float
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Stride:
     """One step of all weights.
 
     Attributes:
         log_weights: ([D], [D_1], ...) logarithms of the weights after it.
-        moves: ([D], [D_1], ...) what it took from the logarithms, up to a constant a block.
+        moves: ([D], [D_1], ...) what it took from the logarithms, up to a constant a block; from
+            the weights, where the update is a projected one.
         change: L1 change of the weights that a step of full size would make.
         pull: largest difference, in the exponent of such a step, by which a weight is favoured over
             the average. It is 0 exactly where no step moves them, and sees a weight that should
-            grow and is too small to show it.
+            grow and is too small to show it. Of a projected step: the largest change of a weight.
         empty: number of halfspaces without a point.
     """
 
@@ -180,23 +265,6 @@ class Stride:
     change: float
     pull: float
     empty: int
-
-
-def yardsticks(seen: Expectations, band: float) -> Yardsticks:
-    """The `Yardsticks` of demonstrations; without standard errors (one trajectory), no band."""
-    horizon = seen.horizons.longest
-    return Yardsticks(
-        scales=tuple(float(span.max()) * horizon or 1.0 for span in seen.spans),
-        bands=tuple(band * np.nan_to_num(error) for error in seen.standard_errors),
-        noise=seen.noise,
-    )
-
-
-def within_bands(seen: Expectations, sticks: Yardsticks, reached: Blocks) -> bool:
-    """Whether every feature expectation is within its band of the demonstrations'."""
-    # Identical trajectories have no standard error, and rounding is no difference.
-    parts = zip(reached, seen.means, sticks.bands, sticks.scales, strict=True)
-    return all((np.abs(r - m) <= band + 1e-9 * scale).all() for r, m, band, scale in parts)
 
 
 def first_weights(seen: Expectations, *, seed: int, start: int) -> Blocks:
@@ -230,20 +298,28 @@ def stride(
     pulls = _steps(seen, sticks, rules, reached, prices, share)
     after, moves, change, pull, empty = [], [], 0.0, 0.0, 0
     for block, (old, taken) in enumerate(zip(logs, pulls, strict=True)):
-        point = old if free and block else old - taken
-        found = project_simplex(point)  # line 10
+        before = project_simplex(old).log_weights
+        weights = np.exp(before)
+        held = free and block
+        if rules.exponentiated:  # line 9
+            point, nearest, within = old - taken, project_simplex, project_simplex_halfspace
+        else:
+            point, nearest, within = weights - taken, nearest_simplex, nearest_simplex_halfspace
+        found = project_simplex(old) if held else nearest(point)  # line 10
         if block and not rules.calibrated and not free:  # line 11
             normal = reached[block] if rules.bounded_by_policy else seen.means[block]
-            within = project_simplex_halfspace(point, normal, 1.0)
+            bounded = within(point, normal, 1.0)
             # Where no weights meet the bound the simplex alone holds them, so that none is lost.
-            found, empty = (within, empty) if within.feasible else (found, empty + 1)
-        before = project_simplex(old).log_weights
+            found, empty = (bounded, empty) if bounded.feasible else (found, empty + 1)
         alive = before > -np.inf
         move = np.zeros(len(old))
-        move[alive] = before[alive] - found.log_weights[alive]
-        weights = np.exp(before)
+        if rules.exponentiated:
+            move[alive] = before[alive] - found.log_weights[alive]
+            pull = max(pull, float(weights[alive] @ move[alive] - move[alive].min()))
+        else:  # a weight at 0 shows by itself whether it should grow
+            move = weights - found.weights
+            pull = max(pull, float(np.abs(move).max()))
         change += float(np.abs(found.weights - weights).sum())
-        pull = max(pull, float(weights[alive] @ move[alive] - move[alive].min()))
         after.append(found.log_weights)
         moves.append(move)
     return Stride(
@@ -263,7 +339,7 @@ def _steps(
     prices: np.ndarray,
     share: float,
 ) -> list[np.ndarray]:
-    """([D], [D_1], ...) what the step subtracts from the logarithms (lines 8 and 9)."""
+    """([D], [D_1], ...) what the step subtracts, from logarithms or weights (lines 8 and 9)."""
     if rules.constant:  # as published: the step size times the gradient
         return [rules.step_size * part for part in gradients(seen, reached, prices)]
     # In units of what the features of a block can differ by. The multiplier, a positive factor of
@@ -307,30 +383,3 @@ def later_of(mdp: MDP, features: Features, rules: Alternating, solution: Solutio
         return pull_back(features, np.zeros((mdp.states, mdp.actions)))
     whole = visitation(mdp, solution.policy)
     return pull_back(features, whole - visitation_recursion(mdp, solution.policy, rules.steps))
-
-
-def solve_round(
-    mdp: MDP,
-    features: Features,
-    rules: Alternating,
-    weights: Blocks,
-    budgets: np.ndarray,
-    guess: Solution,
-) -> tuple[Solution, np.ndarray, bool]:
-    """The solution for these weights, its budgets [K], and whether they were raised (line 4)."""
-    objective = features.objective(weights[0], weights[1:], budgets)
-    solution = rules.solver.solve(mdp, objective, guess=guess, throw=False)
-    if not rules.calibrated or solution.status is not Status.INFEASIBLE:
-        return solution, budgets, False
-    # Sampled expectations may be lower than any policy's: allow what the thriftiest one spends.
-    budgets = np.maximum(budgets, solution.spent)
-    objective = features.objective(weights[0], weights[1:], budgets)
-    return rules.solver.solve(mdp, objective, guess=guess, throw=False), budgets, True
-
-
-def price_scale(features: Features, weights: Blocks) -> np.ndarray:
-    """[K] reward over cost: the size of a multiplier that matters."""
-    costs = weights[1:]
-    tables = features.objective(weights[0], costs, np.zeros(len(costs)))
-    reward = float(np.abs(tables.reward).max())
-    return reward / np.maximum(np.array([np.abs(c).max() for c in tables.costs]), 1e-300)

@@ -6,7 +6,6 @@ The recovery at the best round says what the loop could not tell.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -14,21 +13,28 @@ import numpy as np
 from tacit.data.observed import Observed
 from tacit.engine.progress import stopped
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.forward.column_generation import ColumnGeneration
+from tacit.forward.column_generation import ColumnGeneration, favourites, with_favourites
 from tacit.forward.solution import Solution, Status
 from tacit.forward.solve import Solver
-from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back
+from tacit.inverse.expectations import (
+    Expectations,
+    check_task,
+    expectations_from_start,
+    pull_back,
+    within_bands,
+    yardsticks,
+)
 from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
 from tacit.inverse.identification import unidentified
-from tacit.inverse.paper import price_scale, visits_of, within_bands, yardsticks
+from tacit.inverse.paper import Bound, Budget, Multiplier, Step, Update, choice, visits_of
 from tacit.inverse.paper.rounds import (
     Round,
     Row,
     better_round,
-    favourites,
     history_of,
+    price_scale,
     run_start,
-    with_favourites,
+    solve_round,
 )
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
 from tacit.model.mdp import MDP
@@ -44,37 +50,9 @@ HALF_LIFE = 100.0
 FREE_STARTS = 3
 
 
-class Choice(Enum):
-    """A choice that prints as its word."""
-
-    def __repr__(self) -> str:
-        return repr(self.value)
-
-
-class Budget(Choice):
-    """What the constraint weights are held against."""
-
-    CALIBRATED = "calibrated"
-    ONE = "one"
-
-
-class Bound(Choice):
-    """Whose feature expectations bound the constraint weights where the budget is one."""
-
-    POLICY = "policy"
-    DEMONSTRATIONS = "demonstrations"
-
-
-class Step(Choice):
-    """How large the steps are."""
-
-    DECAYING = "decaying"
-    CONSTANT = "constant"
-
-
 @dataclass(frozen=True)
 class Alternating:
-    """Alternates between solving the constrained problem and exponentiated steps on its weights.
+    """Alternates between solving the constrained problem and steps on its weights.
 
     Attributes:
         solver: of the constrained problem; `SoftDual(temperature=...)` for a noisy expert.
@@ -94,9 +72,20 @@ class Alternating:
         tolerance: change of the weights, and pull on them, by a full step that counts as none.
         max_steps: most rounds of a start.
         seed: of the random starts.
+        multiplier: "optimal": that of the constrained problem, 0 where its budget is slack, as the
+            algorithm has it; "at-least-one": 1 + nu, as the text derives it, with nu the multiplier
+            of the budget where the reward is already reduced by the cost. The two agree wherever
+            the first is at least 1; below it the second spends less than its budget. It depends on
+            the units of the features.
+        update: "exponentiated": weights are multiplied by exp(-step * gradient) and projected in
+            relative entropy, as published; "projected": the step is subtracted from them, and the
+            nearest point in the plain distance is taken.
 
     With a band, the reward alone is tried first: if it matches all expectations within the band, no
     constraint is identified.
+
+    Ties: of actions with the same next states and features the demonstrated one is taken, of others
+    worth the same that of the round before; of rounds that are as good the earlier one is kept.
     """
 
     solver: Solver = field(default_factory=ColumnGeneration)
@@ -110,10 +99,13 @@ class Alternating:
     tolerance: float = 1e-4
     max_steps: int = 150
     seed: int = 0
+    multiplier: Multiplier | str = Multiplier.OPTIMAL
+    update: Update | str = Update.EXPONENTIATED
 
     def __post_init__(self) -> None:
-        for name, kind in (("budget", Budget), ("bound", Bound), ("step", Step)):
-            object.__setattr__(self, name, _choice(name, getattr(self, name), kind))
+        for kind in (Budget, Bound, Step, Multiplier, Update):
+            name = kind.__name__.lower()
+            object.__setattr__(self, name, choice(name, getattr(self, name), kind))
         if not (self.step_size > 0 and self.band >= 0 and self.tolerance > 0):
             raise InvalidModel(
                 "step_size and tolerance must be positive and band at least 0; "
@@ -144,6 +136,16 @@ class Alternating:
     def constant(self) -> bool:
         """Whether the step is the gradient times a constant."""
         return self.step is Step.CONSTANT
+
+    @property
+    def exponentiated(self) -> bool:
+        """Whether steps multiply the weights."""
+        return self.update is Update.EXPONENTIATED
+
+    @property
+    def least_multiplier(self) -> float:
+        """What no multiplier of a budget falls below."""
+        return 1.0 if self.multiplier is Multiplier.AT_LEAST_ONE else 0.0
 
     def share(self, number: int) -> float:
         """The size of a round's step, as a share of the first one."""
@@ -184,14 +186,6 @@ class Alternating:
                 return found.kept, history_of(rows)  # the reward alone says it all
         assert best is not None
         return best, history_of(rows)
-
-
-def _choice(name: str, given: object, kind: type[Choice]) -> Choice:
-    try:
-        return kind(given)
-    except ValueError:
-        known = " or ".join(repr(word.value) for word in kind)
-        raise InvalidModel(f"{name} must be {known}; got {given!r:.60}") from None
 
 
 def report(
@@ -270,10 +264,13 @@ def _problem(
     """The recovered objective and its solution; a constraint that is not needed costs nothing."""
     weights = [part * keep for part, keep in zip(best.weights[1:], needed, strict=True)]
     budgets = np.where(needed, best.budgets, np.inf)
-    objective = features.objective(best.weights[0], weights, budgets)
     if best.number > 0 and needed.all():  # solved already: the first round alone is off the gauge
-        return objective, best.solution
-    solution = rules.solver.solve(mdp, objective, guess=best.guess, throw=False)
+        return features.objective(best.weights[0], weights, budgets), best.solution
+    solution, budgets, _ = solve_round(
+        mdp, features, rules, (best.weights[0], *weights), budgets,
+        floors=np.where(needed, best.floors, 0.0), guess=best.guess,
+    )  # fmt: skip
+    objective = features.objective(best.weights[0], weights, budgets)
     return objective, with_favourites(solution, favourites(mdp, features, seen.visitation))
 
 
@@ -347,6 +344,13 @@ def _about_rounds(rules: Alternating, best: Round, history: History) -> list[Fin
             count = int(idle[:, k].sum())
             said = f"In {count} of {total} rounds the budget of constraint {k} did not bind"
             findings.append(Finding(f"{said}; {turned}.", constraint=k, number=count))
+    held = (history["multipliers"] <= 1.0 + 1e-12) & (history["iteration"] > 0)[:, None]
+    for k in range(held.shape[1] if rules.least_multiplier else 0):
+        if held[:, k].any():
+            count = int(held[:, k].sum())
+            said = f"In {count} of {total} rounds the multiplier of constraint {k} was held at 1: "
+            said += "the policy spent less than its budget."
+            findings.append(Finding(said, constraint=k, number=count))
     converged = (history["weight_change"] <= rules.tolerance) & (
         history["projected_gradient"] <= rules.tolerance
     )

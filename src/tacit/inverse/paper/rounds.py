@@ -9,29 +9,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.engine.progress import pursue
-from tacit.forward.solution import Certificate, Infeasibility, Mixture, Solution, Status
-from tacit.inverse.expectations import Blocks, Expectations, pull_back
-from tacit.inverse.paper import (
-    Yardsticks,
-    budgets_of,
-    first_weights,
-    later_of,
-    solve_round,
-    stride,
-    visits_of,
+from tacit.forward.column_generation import favourites, with_favourites
+from tacit.forward.solution import (
+    Certificate,
+    Infeasibility,
+    Mixture,
+    Solution,
+    Status,
+    certify,
+    priced,
 )
+from tacit.inverse.expectations import Blocks, Expectations, Yardsticks, pull_back
+from tacit.inverse.paper import budgets_of, first_weights, later_of, stride, visits_of
 from tacit.inverse.recovery import History
 from tacit.model.ends import outside_policy, uniform_policy
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features
+from tacit.model.objective import Features, Objective
 
 if TYPE_CHECKING:
     from tacit.inverse.paper.alternating import Alternating
 
 # What the history keeps of a round: name -> number or vector.
 Row = dict[str, Any]
-# Probabilities that are sums of the same numbers in another order differ by a few last bits.
-SAME = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +43,7 @@ class Round:
         weights: ([D], [D_1], ...) before the step.
         budgets: [K] of the problem that was solved.
         multipliers: [K] prices found.
+        floors: [K] that they could not fall below.
         solution: of that problem; of least violation where it has none.
         guess: that its solver was started from.
         reached: ([D], [D_1], ...) feature expectations of its policy.
@@ -64,6 +64,7 @@ class Round:
     weights: Blocks
     budgets: np.ndarray
     multipliers: np.ndarray
+    floors: np.ndarray
     solution: Solution
     guess: Solution
     reached: Blocks
@@ -137,7 +138,10 @@ def rounds(
         logs, before, later, guess = ahead.log_weights, ahead.before, ahead.later, ahead.guess
         weights = tuple(np.exp(part) for part in logs)
         budgets = budgets_of(features, seen, rules, weights, later, free)
-        solution, budgets, raised = solve_round(mdp, features, rules, weights, budgets, guess)
+        floors = np.where(np.isfinite(budgets), rules.least_multiplier, 0.0)
+        solution, budgets, raised = solve_round(
+            mdp, features, rules, weights, budgets, floors=floors, guess=guess
+        )
         solution = with_favourites(solution, preferred)
         infeasible = solution.status in (Status.INFEASIBLE, Status.AT_LEAST_COST)
         prices = np.ones(len(budgets)) if infeasible else solution.multipliers
@@ -163,6 +167,7 @@ def rounds(
             weights=current,
             budgets=budgets / norms[1:],
             multipliers=prices * norms[1:] / norms[0],
+            floors=floors * norms[1:] / norms[0],
             solution=solution,
             guess=guess,
             reached=reached,
@@ -190,6 +195,67 @@ def rounds(
         yield made, ahead
         if made.converged(rules.tolerance):
             return
+
+
+def solve_round(
+    mdp: MDP,
+    features: Features,
+    rules: Alternating,
+    weights: Blocks,
+    budgets: np.ndarray,
+    *,
+    floors: np.ndarray,
+    guess: Solution,
+) -> tuple[Solution, np.ndarray, bool]:
+    """The solution for these weights, its budgets [K], and whether they were raised (line 4).
+
+    A multiplier of at least `floors` [K] is the floor and that of the budget in the problem whose
+    reward is reduced by the costs at the floor: 1 + nu of the paper's text. A budget that is slack
+    there is lowered to what is spent, for which the floor is an optimal multiplier.
+    """
+    objective = features.objective(weights[0], weights[1:], budgets)
+    solution = _with_floors(mdp, rules, objective, floors, guess)
+    raised = rules.calibrated and solution.status is Status.INFEASIBLE
+    if raised:
+        # Sampled expectations may be lower than any policy's: allow what the thriftiest one spends.
+        budgets = np.maximum(budgets, solution.spent)
+        objective = features.objective(weights[0], weights[1:], budgets)
+        solution = _with_floors(mdp, rules, objective, floors, guess)
+    if solution.status not in (Status.INFEASIBLE, Status.AT_LEAST_COST):
+        lowered = (floors > 0.0) & (solution.multipliers <= floors)
+        budgets = np.where(lowered, np.minimum(budgets, solution.spent), budgets)
+    return solution, budgets, raised
+
+
+def _with_floors(
+    mdp: MDP, rules: Alternating, objective: Objective, floors: np.ndarray, guess: Solution
+) -> Solution:
+    """The solution whose multipliers [K] are at least `floors`, budgets lowered where need be."""
+    if not floors.any():
+        return rules.solver.solve(mdp, objective, guess=guess, throw=False)
+    reward, costs = objective.tables(mdp)
+    reduced = Objective(priced(reward, costs, floors), costs, objective.budgets)
+    guess = replace(guess, multipliers=np.maximum(guess.multipliers - floors, 0.0))
+    found = rules.solver.solve(mdp, reduced, guess=guess, throw=False)
+    value = float(np.vdot(found.visitation, reward))
+    if found.status in (Status.INFEASIBLE, Status.AT_LEAST_COST):
+        return replace(found, value=value)
+    # The Lagrangian is the same, and so are its values: the proof of one problem is the other's.
+    multipliers = floors + found.multipliers
+    budgets = np.where(found.multipliers > 0.0, objective.budgets, found.spent)
+    lowered = Objective(reward, costs, np.where(floors > 0.0, budgets, objective.budgets))
+    certificate = certify(
+        mdp, lowered, found.visitation, found.values, multipliers, temperature=found.temperature
+    )
+    return replace(found, multipliers=multipliers, value=value, certificate=certificate)
+
+
+def price_scale(features: Features, weights: Blocks) -> np.ndarray:
+    """[K] reward over cost: the size of a multiplier that matters."""
+    costs = weights[1:]
+    tables = features.objective(weights[0], costs, np.zeros(len(costs)))
+    reward = float(np.abs(tables.reward).max())
+    return reward / np.maximum(np.array([np.abs(c).max() for c in tables.costs]), 1e-300)
 
 
 def _variation(first: np.ndarray, second: np.ndarray) -> float:
@@ -221,61 +287,6 @@ def _first_guess(mdp: MDP, seen: Expectations) -> tuple[Solution, np.ndarray]:
         certificate=unknown,
     )
     return guess, shown
-
-
-# Actions with the same consequences: two moves into walls from a corner lead to the same places and
-# have the same features. No weights tell them apart, so a solver's choice is arbitrary; the
-# demonstrated one is preferred.
-
-
-def favourites(mdp: MDP, features: Features, visitation: np.ndarray) -> np.ndarray:
-    """[S, A] for each action, the one with the same consequences that `visitation` [S, A] favours.
-
-    An action is its own favourite where none of its twins was taken more often.
-    """
-    chosen = np.tile(np.arange(mdp.actions), (mdp.states, 1))
-    taken = visitation.copy()
-    for first in range(mdp.actions):
-        for second in range(mdp.actions):
-            if first == second:
-                continue
-            rows = np.flatnonzero(visitation[:, second] > taken[:, first])
-            rows = rows[_twins(mdp, features, rows, first, second)]
-            chosen[rows, first] = second
-            taken[rows, first] = visitation[rows, second]
-    return chosen
-
-
-def with_favourites(solution: Solution, chosen: np.ndarray) -> Solution:
-    """The same solution with the mass of each action on its favourite [S, A].
-
-    Value, costs and certificate stay, since the consequences do. A noisy policy is left as it is:
-    its model takes twins equally often.
-    """
-    own = np.arange(chosen.shape[1])
-    if solution.temperature > 0 or (chosen == own).all():
-        return solution
-    rows = np.arange(len(chosen))[:, None]
-    policy, visitation = np.zeros_like(solution.policy), np.zeros_like(solution.visitation)
-    np.add.at(policy, (rows, chosen), solution.policy)
-    np.add.at(visitation, (rows, chosen), solution.visitation)
-    mixture = solution.mixture
-    if mixture is not None:
-        moved = chosen[rows[:, 0], mixture.policies].astype(mixture.policies.dtype)
-        mixture = Mixture(mixture.weights, moved)
-    return replace(solution, policy=policy, visitation=visitation, mixture=mixture)
-
-
-def _twins(mdp: MDP, features: Features, rows: np.ndarray, first: int, second: int) -> np.ndarray:
-    """[R] bool, in which of the states `rows` [R] the two actions have the same consequences."""
-    lists = mdp.transitions
-    same = (lists.states[rows, first] == lists.states[rows, second]).all(axis=1)
-    gap = np.abs(lists.probabilities[rows, first] - lists.probabilities[rows, second])
-    same &= gap.max(axis=1, initial=0.0) <= SAME
-    for table in (features.reward, *features.costs):
-        if table.ndim == 3:
-            same &= (table[rows, first] == table[rows, second]).all(axis=1)
-    return same
 
 
 @dataclass(frozen=True, eq=False)
