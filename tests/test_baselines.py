@@ -208,6 +208,40 @@ def test_of_two_constraints_that_can_stand_in_for_each_other_one_is_kept(world, 
         np.testing.assert_allclose(found.cost_weights[kept], single.cost_weights[0], rtol=1e-5)
 
 
+def test_questions_about_a_known_reward_are_asked_of_all_its_features(world, seen):
+    found = fitted(ConstraintOnly(world.reward_weights), world, seen)
+    ask, weights = found.identification.interval, found.reward_weights
+    none = [np.zeros(2)]
+    direction = np.array([2.0, -1.0])
+    # A given weight has no error, and the price keeps the ends of the table.
+    np.testing.assert_allclose(ask(direction, none), direction @ weights, rtol=1e-12)
+    np.testing.assert_allclose(
+        ask([0.0, 0.0], [[1.0, 1.0]]), found.identification.multiplier_intervals[0]
+    )
+    ends = np.array(ask([0.0, 0.0], [[1.0, -1.0]]))
+    assert ends[0] < ends[1]
+    np.testing.assert_allclose(ask(direction, [[1.0, -1.0]]), ends + direction @ weights)
+    for wrong in ([1.0], [1.0, np.nan, 0.0], [[1.0, 2.0]]):
+        with pytest.raises(tacit.InvalidModel, match="reward_direction"):
+            ask(wrong, none)
+
+
+def test_each_direction_is_checked_by_itself(world, seen, joint):
+    # As many numbers in all as there are features, but not of each.
+    for estimator in (joint, fitted(RewardOnly(), world, seen)):
+        with pytest.raises(tacit.InvalidModel, match="reward_direction must hold 2"):
+            estimator.identification.interval([1.0], [[1.0, 0.0, 0.0]])
+    with pytest.raises(tacit.InvalidModel, match=r"cost_directions\[0\] must hold 2"):
+        joint.identification.interval([1.0, 0.0], [[np.nan, 0.0]])
+
+
+def test_a_reward_alone_can_be_used_with_caution(world, seen):
+    """What was spent is data, whoever is asked about the reward."""
+    found = fitted(RewardOnly(), world, seen).cautious()
+    assert found.constraints > 0
+    assert np.isfinite(found.budgets).all()
+
+
 def test_what_makes_no_sense_is_refused(world, seen):
     with pytest.raises(tacit.InvalidModel, match="not all 0"):
         ConstraintOnly([0.0, 0.0])

@@ -34,7 +34,7 @@ def same(one: Demonstrations, other: Demonstrations) -> bool:
     return all(np.array_equal(getattr(one, n), getattr(other, n)) for n in names)
 
 
-@pytest.mark.parametrize("make", [pl.DataFrame, dict, Cells])
+@pytest.mark.parametrize("make", [pl.DataFrame, pl.LazyFrame, dict, Cells])
 def test_every_kind_of_frame_gives_what_the_file_gives(tmp_path, make):
     seen = Demonstrations.from_frame(make(ROWS), **COLUMNS)
     frame = pl.DataFrame(ROWS).rename({theirs: ours for ours, theirs in COLUMNS.items()})

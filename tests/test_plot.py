@@ -109,6 +109,17 @@ def test_everything_in_one_figure_that_a_notebook_shows(world, recovery):
     assert "taken" in [one.get_label() for one in mapped.axes[-1].collections]
 
 
+def test_an_answer_without_weights_is_drawn_as_its_policy(world, recovery):
+    seen = tacit.simulate(world.mdp, recovery.solution.policy, trajectories=5, steps=20, seed=0)
+    cloned = tacit.recover(
+        world.mdp, world.features, seen, estimator=tacit.families.Cloning(), throw=False
+    )
+    assert np.isnan(cloned.reward_weights).all()
+    figure = cloned.plot()
+    assert figure.axes[0].get_xlabel() == "chance of each action"
+    assert len(cloned.plot(world.layout).axes) == len(figure.axes) + 2
+
+
 def test_bad_input_is_one_line(recovery, world):
     with pytest.raises(tacit.InvalidModel, match="a constraint below 1; got 4"):
         tacit.plot.map(recovery, 4)

@@ -93,6 +93,8 @@ def read_frame(frame: Frame, columns: Mapping[str, str | None], reading: Reading
             f"a frame has the columns {', '.join((*ORDINARY, *OPTIONAL))}; got {strange!r}"
             f"{did_you_mean(strange, OPTIONAL)}"
         )
+    if hasattr(frame, "collect"):  # a lazy one
+        frame = frame.collect()
     have = {str(name) for name in getattr(frame, "columns", frame)}
     named = {name: name for name in OPTIONAL if name in have}
     named |= {name: column for name, column in columns.items() if column is not None}

@@ -85,7 +85,8 @@ def cautious(recovery: Recovery, mdp: MDP | None, *, confidence: float = CONFIDE
     if spending is None or len(spending.maps) != len(recovery.multipliers):
         raise InvalidModel(
             "caution needs to know what the demonstrator spends of each cost feature; this "
-            "recovery does not say: recover from trajectories that begin at the start"
+            "recovery does not say: recover with Likelihood, Convex or Explanation, from "
+            "trajectories that begin at the start"
         )
     doubts, findings = [], []
     for k in range(len(spending.maps)):

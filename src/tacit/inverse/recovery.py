@@ -351,7 +351,8 @@ class Recovery:
     def __repr__(self) -> str:
         weights = np.array2string(self.reward_weights, precision=4, threshold=6)
         prices = np.array2string(self.multipliers, precision=4, threshold=6)
-        return f"Recovery({self.status.name}, reward_weights={weights}, multipliers={prices})"
+        told = f"{self.status.name}, reward_weights={weights}, multipliers={prices}"
+        return f"{type(self).__name__}({told})"
 
 
 class Ended(Protocol):

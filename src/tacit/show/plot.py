@@ -273,7 +273,11 @@ def overview(recovery: Recovery, *, layout: Layout | None = None) -> Figure:
     named = _named(recovery, layout)
     drawn: list[tuple[Callable[[Axes], Axes], float]] = []
     rows = min(MOST_ROWS, len(_weight_rows(named)))
-    drawn.append((lambda axes: weights(recovery, axes), 0.5 + _ROW * max(rows, 4)))
+    if rows:
+        drawn.append((lambda axes: weights(recovery, axes), 0.5 + _ROW * max(rows, 4)))
+    elif recovery.solution is not None:  # an answer without weights is a policy
+        states = min(MOST_ROWS, named.states)
+        drawn.append((lambda axes: policy(recovery, axes), 0.5 + _ROW * max(states, 4)))
     if named.constraints:
         drawn.append((lambda axes: prices(recovery, axes), 0.5 + _ROW * max(named.constraints, 2)))
     maps: list[Callable[[Axes], Axes]] = []

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
@@ -18,7 +19,7 @@ from tacit.forward.solution import Status, conclude
 from tacit.inverse.expectations import Spending, check_task, expectations_from_start, pull_back
 from tacit.inverse.families.answers import check_options, published_answer, seen_expectations
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.identification import unidentified
+from tacit.inverse.identification import Answer, unidentified
 from tacit.inverse.noisy.convex import Convex
 from tacit.inverse.noisy.likelihood import Likelihood, maximise
 from tacit.inverse.parameters import coefficient_names
@@ -187,11 +188,36 @@ class ConstraintOnly:
                 known,
                 reward_intervals=np.stack([weights, weights], axis=1),
                 reward_standard_errors=np.zeros(size),
+                answer=None if known.answer is None else KnownReward(known.answer, weights),
                 findings=(*misfit, *told, *known.findings[len(misfit) :]),
             ),
             estimator=repr(self),
         )
         return delivered(recovery, throw)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownReward:
+    """Answers to linear questions, where the reward weights were given.
+
+    Attributes:
+        answer: the same with the known reward as its one feature.
+        weights: [D] of the reward features, in the gauge.
+    """
+
+    answer: Answer
+    weights: np.ndarray
+
+    def __call__(
+        self, reward_direction: npt.ArrayLike, cost_directions: Iterable[npt.ArrayLike] = ()
+    ) -> tuple[float, float]:
+        """The ends of the interval of the directions times the weights."""
+        direction = np.asarray(reward_direction, float)
+        if direction.shape != self.weights.shape:
+            raise InvalidModel(
+                f"reward_direction must have shape {self.weights.shape}; got {direction.shape}"
+            )
+        return self.answer([direction @ self.weights], cost_directions)
 
 
 def _kept_reward(
@@ -335,7 +361,7 @@ def _with_features(
         iterations=old.iterations,
     )
     seen = expectations_from_start(mdp, features, demonstrations)
-    before = found.certificate
+    before, own, measured = found.certificate, found.spending, Spending.of_data(features, seen)
     certificate = RecoveryCertificate.of(  # over all maps: the same number for every estimator
         seen,
         pull_back(features, old.visitation),
@@ -354,5 +380,5 @@ def _with_features(
         certificate=certificate,
         reward_names=features.reward_names,
         cost_names=features.cost_names,
-        spending=Spending.of_data(features, seen) if found.spending is None else found.spending,
+        spending=own if own and len(own.maps) == features.constraints else measured,
     )

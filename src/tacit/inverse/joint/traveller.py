@@ -179,7 +179,7 @@ class Choices:
         return drawn_part(ACTIONS, pearson(counts), law)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class TripsRecovery(Recovery):
     """What the traveller behind all trips wants and refuses.
 

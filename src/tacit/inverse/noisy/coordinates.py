@@ -318,16 +318,15 @@ class DeltaMethod:
         self, reward_direction: npt.ArrayLike, cost_directions: Iterable[npt.ArrayLike] = ()
     ) -> tuple[float, float]:
         """The ends of the interval of the directions times the weights."""
-        parts = [np.asarray(reward_direction, float)]
-        given = list(cost_directions)
-        for k, size in enumerate(self.sizes[1:]):
-            parts.append(np.asarray(given[k], float) if k < len(given) else np.zeros(size))
+        parts = [np.asarray(part, float) for part in (reward_direction, *cost_directions)]
+        for k, (part, size) in enumerate(zip(parts, self.sizes, strict=False)):
+            if part.shape != (size,) or not np.isfinite(part).all():
+                name = f"cost_directions[{k - 1}]" if k else "reward_direction"
+                raise InvalidModel(f"{name} must hold {size} finite numbers; got {part!r:.60}")
+        parts = parts[: len(self.sizes)]  # constraints that were left out have no price
+        parts += [np.zeros(size) for size in self.sizes[len(parts) :]]
         direction = np.concatenate(parts)
         x, scales, temperature = self.x, self.scales, float(self.temperature)
-        if direction.shape != x.shape:
-            raise InvalidModel(
-                f"directions must have one entry a feature ({len(x)} in all); got {direction.shape}"
-            )
         own = self._single(direction)
         if own is not None:
             return own
