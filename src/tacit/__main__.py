@@ -1,8 +1,34 @@
 """`python -m tacit` is `tacit`."""
 
+import os
+import signal
 import sys
+from types import FrameType
 
-from tacit.cli import main
+CODES = {
+    signal.SIGINT: (130, b"tacit: interrupted\n"),
+    signal.SIGTERM: (143, b"tacit: terminated\n"),
+}
+
+
+def main() -> int:
+    """The exit code of the command line, which is loaded here: a signal meanwhile ends it, too."""
+    for number in CODES:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _leave)
+    from tacit.cli import main as run
+
+    return run()
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """The handler before and after a command, when there is nothing to be kept."""
+    code, line = CODES[signal.Signals(number)]
+    try:
+        os.write(2, line)
+    finally:
+        os._exit(code)
+
 
 if __name__ == "__main__":
     sys.exit(main())

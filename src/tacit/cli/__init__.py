@@ -4,6 +4,7 @@ A command is a frozen dataclass, its arguments, with a method `run`. Its module 
 at the top, so that help answers at once. Parsing, help and completion are tyro's.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -87,10 +88,19 @@ def main(
     arguments: Sequence[str] | None = None, commands: Mapping[str, type[Command]] = COMMANDS
 ) -> int:
     """The exit code: 0 done, 1 our bug, 2 bad input, 3 not solved, 4 files, 130 / 143 stopped."""
-    if arguments is None:  # a process of our own
-        keep_compiled_code()
+    if arguments is not None:
+        with _open_streams():
+            return _run(list(arguments), commands)
+    keep_compiled_code()  # a process of our own
     with _open_streams():
-        return _run(list(sys.argv[1:] if arguments is None else arguments), commands)
+        code = _run(sys.argv[1:], commands)
+        if code in CODES.values():
+            # Whoever asked it to end does not wait for engines and gigabytes to be taken down.
+            with contextlib.suppress(OSError, ValueError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            end_at_once(code, [])
+        return code
 
 
 def _run(words: list[str], commands: Mapping[str, type[Command]]) -> int:

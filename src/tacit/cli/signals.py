@@ -3,7 +3,8 @@
 An exception raised by a handler comes up wherever Python happens to be. Inside a callback of an
 engine it is swallowed, and the run goes on as if nobody had asked. So handlers raise nothing: they
 leave a mark, and the next event, which is ordinary code, raises. Where a long computation tells no
-event, or where somebody asks twice, a thread ends the process with what is kept by then.
+event, or somebody asks twice, or the way out takes long, a thread ends the process with what is
+kept by then: files are whole or not there, so nothing needs to be waited for.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from tacit.files.atomic import remove_unfinished
 
-# Seconds that the code may go on without an event after somebody asked it to end.
-PATIENCE = 2.0
+# Seconds that the code may go on without an event after somebody asked it to end, and how many more
+# it may take, once it has heard, to write down what it has: whoever asks is answered within one.
+PATIENCE, UNWINDING = 0.5, 0.3
 CODES: dict[int, int] = {signal.SIGINT: 130, signal.SIGTERM: 143}
 KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
 
@@ -88,7 +91,7 @@ class Signals:
             for one, handler in before.items():
                 signal.signal(one, handler)
             mine.close()  # which ends the thread
-            watch.join(PATIENCE)
+            watch.join(1.0)
             its.close()
         self.check()
 
@@ -98,12 +101,13 @@ class Signals:
 
     def _wait(self, told: socket.socket, end: Callable[[int], object]) -> None:
         """Reads the numbers of signals, which come even while a long call lasts."""
-        first = 0
+        first, until, granted = 0, None, False
         while True:
-            ready, _, _ = select.select([told], [], [], PATIENCE if first else None)
+            left = None if until is None else max(until - time.monotonic(), 0.0)
+            ready, _, _ = select.select([told], [], [], left)
             if not ready:
-                if self._heard:
-                    select.select([told], [], [])  # it is on its way out, until asked again
+                if self._heard and until is not None and not granted:
+                    until, granted = until + UNWINDING, True  # it is on its way out
                     continue
                 end(first)
                 return
@@ -114,7 +118,8 @@ class Signals:
             if len(numbers) + bool(first) > 1:
                 end(first or numbers[0])
                 return
-            first = first or next(iter(numbers), 0)
+            if numbers and not first:
+                first, until = numbers[0], time.monotonic() + PATIENCE
 
 
 def _received(told: socket.socket) -> bytes:
@@ -133,7 +138,7 @@ def _give_back() -> None:
 
     thread = threading.Thread(target=tidy, daemon=True)
     thread.start()
-    thread.join(1.0)
+    thread.join(0.2)
 
 
 def end_at_once(code: int, lines: list[str], answer: str = "") -> None:
@@ -141,12 +146,12 @@ def end_at_once(code: int, lines: list[str], answer: str = "") -> None:
 
     Args:
         code: exit code.
-        lines: for standard error.
+        lines: for standard error; none where all is said.
         answer: for standard output.
     """
     with contextlib.suppress(OSError, ValueError, AttributeError):
         # A bar that is being drawn has hidden the cursor.
-        cursor = "\x1b[?25h\n" if sys.stderr.isatty() else ""
+        cursor = "\x1b[?25h\n" if lines and sys.stderr.isatty() else ""
         if answer:
             os.write(sys.stdout.fileno(), f"{answer}\n".encode())
         os.write(sys.stderr.fileno(), (cursor + "".join(f"{one}\n" for one in lines)).encode())

@@ -290,12 +290,12 @@ class Demonstrations:
     @property
     def step(self) -> np.ndarray:
         """[N] position of every row within its episode, from 0."""
-        return np.arange(self.steps) - np.repeat(self.offsets[:-1], self.lengths)
+        return np.arange(self.steps) - self.offsets[self.episode]
 
     @property
     def episode(self) -> np.ndarray:
-        """[N] episode of every row."""
-        return np.repeat(np.arange(self.episodes), self.lengths)
+        """[N] episode of every row: a running sum, as `np.repeat` would hold up other threads."""
+        return np.cumsum(np.bincount(self.offsets[1:-1], minlength=self.steps))
 
     def episode_name(self, episode: int) -> str:
         """What an episode is called, or its number where it has no name."""
