@@ -5,8 +5,8 @@
 
 18 of the 20 reward weights of `tacit.worlds.six_by_six` are 0, and the expert is noisy. Every draw
 simulates N trajectories of 100 steps and recovers reward and prices. Writes
-benchmarks/results/zeros.json: how often the 95 % intervals of the two prices, and of the prices
-over the temperature, hold the truth.
+benchmarks/results/zeros.json: how often the 95 % intervals of the two prices, of the prices over
+the temperature, and of the prices where the temperature is given, hold the truth.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> None:
     expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=1.0))
     truth = expert.multipliers
     for size in SIZES:
-        prices, stable, points, ratios = [], [], [], []
+        prices, stable, points, ratios, given_held, given_points = [], [], [], [], [], []
         for seed in range(given.draws):
             seen = tacit.simulate(world.mdp, expert.policy, trajectories=size, steps=100, seed=seed)
             found = tacit.Likelihood(level=1.0).fit(world.mdp, world.features, seen, throw=False)
@@ -50,6 +50,10 @@ def main() -> None:
             stable.append(held(found.noise_prices.intervals, truth))  # the temperature is 1
             points.append(found.multipliers)
             ratios.append(found.noise_prices.estimates)
+            knowing = tacit.Likelihood(level=1.0, temperature=1.0)
+            known = knowing.fit(world.mdp, world.features, seen, throw=False)
+            given_held.append(held(known.identification.multiplier_intervals, truth))
+            given_points.append(known.multipliers)
         row = {
             "trajectories": size,
             "draws": given.draws,
@@ -57,6 +61,9 @@ def main() -> None:
             "prices_over_temperature_held": np.mean(stable, axis=0).tolist(),
             "median_prices": np.median(points, axis=0).tolist(),
             "median_prices_over_temperature": np.median(ratios, axis=0).tolist(),
+            "prices_held_temperature_given": np.mean(given_held, axis=0).tolist(),
+            "median_prices_temperature_given": np.median(given_points, axis=0).tolist(),
+            "mean_prices_temperature_given": np.mean(given_points, axis=0).tolist(),
         }
         rows.append(row)
         print(json.dumps(row), flush=True)

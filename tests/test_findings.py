@@ -12,9 +12,15 @@ import tacit
 from experts import drawn, grid, hill_expert, pairs, spread_visits
 from kinds import fields, told
 from tacit import MDP, Demonstrations, Features
-from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings, single_minded
+from tacit.inverse.findings import (
+    Finding,
+    Kind,
+    blind_findings,
+    data_findings,
+    feature_findings,
+    single_minded,
+)
 from tacit.inverse.noisy.coordinates import coordinates
-from tacit.inverse.noisy.inference import blind_findings
 from tacit.inverse.noisy.likelihood import Likelihood
 
 NAMES = {"reward_names": ("a", "b"), "cost_names": [("c", "d")]}
@@ -104,21 +110,24 @@ def test_blind_directions_are_said_pair_by_pair():
     pairs_of = np.array([[1, -1, 0, 0, 0, 0], [0, 0, 0, 2, 0, 1.0]]) / 2
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
     for rows in (pairs_of, turn @ pairs_of):
-        said = blind_findings(space, rows)
+        said = blind_findings(space.names, rows)
         assert len(said) == 2
         for i, j in ((0, 1), (3, 5)):
             assert any(s.startswith(f"{names[i]} and {names[j]} trade off freely") for s in said)
-    assert blind_findings(space, np.zeros((0, 6))) == []
+    assert blind_findings(space.names, np.zeros((0, 6))) == []
     # The same direction twice, or none at all, is not a second one.
-    assert len(blind_findings(space, np.stack([pairs_of[0], -2 * pairs_of[0], np.zeros(6)]))) == 1
-    alone = blind_findings(space, np.eye(6)[2:3])
+    assert (
+        len(blind_findings(space.names, np.stack([pairs_of[0], -2 * pairs_of[0], np.zeros(6)])))
+        == 1
+    )
+    alone = blind_findings(space.names, np.eye(6)[2:3])
     assert alone[0].startswith(f"{names[2]} cannot be told from these demonstrations")
 
 
 def test_a_long_list_of_names_is_cut():
     mdp = MDP(np.full((9, 2, 9), 1 / 9), np.full(9, 1 / 9), 0.9)
     space = coordinates(mdp, Features(np.eye(9)))
-    (said,) = blind_findings(space, np.ones((1, 9)))
+    (said,) = blind_findings(space.names, np.ones((1, 9)))
     assert said.startswith("reward feature 0, reward feature 1, reward feature 2, ")
     assert "reward feature 4 and 4 more trade off freely" in said
 

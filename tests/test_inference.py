@@ -25,7 +25,6 @@ from tacit.inverse.noisy.inference import (
     inverse_information,
     silent,
     undecided,
-    upper_ends,
 )
 from tacit.inverse.noisy.intervals import landscape
 from tacit.inverse.noisy.likelihood import Likelihood
@@ -199,22 +198,6 @@ def test_what_a_blind_direction_moves_has_no_error(plenty):
     told = gauge_errors(gauge, Errors(np.zeros((6, 6)), blind, False))
     assert told[:2].tolist() == [0.0, 0.0]  # the reward does not react to a cost parameter
     assert np.isinf(told[2:]).all()  # weights of its constraint, multiplier and budget do
-
-
-def test_upper_ends_are_where_the_quadratic_model_has_risen_enough(few):
-    _, found, _, fisher = few
-    tops = upper_ends(found, fisher, found.free)
-    held = ~found.free
-    assert (np.isnan(tops) == found.free).all()
-    for j in np.flatnonzero(held):
-
-        def model(y, j=j):
-            move = np.zeros(6)
-            move[found.free], move[j] = y, tops[j]
-            return found.point.gradient[j] * tops[j] + 0.5 * move @ fisher @ move
-
-        rise = minimize(model, np.zeros(int(found.free.sum())), method="BFGS").fun
-        assert rise == pytest.approx(0.5 * ONE_SIDED**2, rel=1e-4)
 
 
 def test_a_parameter_close_to_its_bound_is_undecided(few):

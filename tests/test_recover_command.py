@@ -39,6 +39,7 @@ ESTIMATORS = {
     "posterior-constraints --reward-weights 1 2 --seed 3": tacit.families.PosteriorConstraints(
         [1.0, 2.0], seed=3
     ),
+    "likelihood --temperature 0.5": tacit.Likelihood(temperature=0.5),
     "constraint-only --reward-weights 1 2 --temperature 0.5": tacit.families.ConstraintOnly(
         [1.0, 2.0], temperature=0.5
     ),

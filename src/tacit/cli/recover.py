@@ -131,7 +131,7 @@ class Recover:
     reward_weights: Annotated[Union[None, tuple[float, ...]], shown_default("none")] = None
     """constraint-only: the known weights of the reward features"""
     temperature: Annotated[Optional[float], shown_default("estimated")] = None
-    """constraint-only: the known noise of the expert"""
+    """likelihood, convex, constraint-only: the known noise, of reward weights that sum to 1"""
     errors: Annotated[Optional[float], shown_default("0.0")] = None
     """explanation: largest chance that a step is wrong; the set then has a confidence"""
     strict: bool = False

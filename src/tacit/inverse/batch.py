@@ -21,6 +21,7 @@ from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, finite_start
 from tacit.inverse.noisy.convex import VISIBLE, Convex
 from tacit.inverse.noisy.coordinates import Coordinates, coordinates
 from tacit.inverse.noisy.evidence import VISIBLE as SEEN
+from tacit.inverse.noisy.inference import check_plain
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import ROUGH
 from tacit.model.mdp import MDP
@@ -143,8 +144,7 @@ def recover_many(
         raise InvalidModel(
             f"recover_many works with Convex or Likelihood; got {type(estimator).__name__}"
         )
-    if isinstance(estimator, Likelihood):
-        estimator.check_no_lapses("recover_many")
+    check_plain(estimator, "recover_many")
     if not isinstance(demonstrations, Sequence | np.ndarray):
         raise InvalidDemonstrations(
             "recover_many needs a list of demonstrations, one a problem, or [N, S, A] tables; "

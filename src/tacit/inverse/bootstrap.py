@@ -17,6 +17,7 @@ from tacit.inverse.batch import Batch, Estimator, finished, posed
 from tacit.inverse.expectations import check_task
 from tacit.inverse.lockstep import search_many
 from tacit.inverse.noisy.coordinates import Coordinates, coordinates
+from tacit.inverse.noisy.inference import check_plain
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
@@ -71,9 +72,8 @@ def bootstrap(
     check_replicates(replicates)
     if not 0.0 < level < 1.0:
         raise InvalidModel(f"level must be in (0, 1); got {level}")
-    if isinstance(estimator, Likelihood):
-        estimator.check_no_lapses("the bootstrap")
-    else:
+    check_plain(estimator, "the bootstrap")
+    if not isinstance(estimator, Likelihood):
         demonstrations = demonstrations.select(~demonstrations.partial)
     if demonstrations.episodes < 2:
         raise InvalidDemonstrations("resampling needs at least two trajectories; got one")

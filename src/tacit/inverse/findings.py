@@ -97,6 +97,8 @@ def listed(items: Sequence[str], most: int | None = None) -> str:
 
 # Level of the tests behind a finding, where nobody asks for another.
 LEVEL = 0.05
+# Most features that one sentence lists.
+NAMED = 6
 
 
 # What speaks against the answer, and what the demonstrations leave open; the worst first.
@@ -314,3 +316,35 @@ def more_data_findings(
         "halve it."
     )
     return [Finding(said, feature=names[worst], number=more)]
+
+
+def blind_findings(names_of: Sequence[str], blind: np.ndarray) -> list[Finding]:
+    """One finding for each direction in which the parameters can move freely."""
+    findings = []
+    for direction in _echelon(blind):
+        heavy = np.abs(direction) > 1e-3 * np.abs(direction).max()
+        names = [names_of[d] for d in np.flatnonzero(heavy)]
+        said = (
+            f"{names[0]} cannot be told from these demonstrations: no weight on it changes what "
+            "the demonstrator would do."
+        )
+        if len(names) > 1:
+            shown = listed(names, len(names) if len(names) <= NAMED else NAMED - 1)
+            said = f"{shown} trade off freely: these demonstrations cannot tell them apart."
+        feature = names[0] if len(names) == 1 else None
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=feature))
+    return findings
+
+
+def _echelon(rows: np.ndarray) -> np.ndarray:
+    """[B, D] rows that span the same directions, each with few entries: two pairs stay pairs."""
+    rows = rows.copy()
+    for done in range(len(rows)):
+        at, pivot = np.unravel_index(np.abs(rows[done:]).argmax(), rows[done:].shape)
+        if abs(rows[done + at, pivot]) < 1e-9:  # the rest depends on what is done
+            return rows[:done]
+        rows[[done, done + at]] = rows[[done + at, done]]
+        rows[done] /= rows[done, pivot]
+        others = np.arange(len(rows)) != done
+        rows[others] -= np.outer(rows[others, pivot], rows[done])
+    return rows

@@ -72,6 +72,7 @@ class Parameters:
         absence: why there are no standard errors; empty where there are.
         unrestricted: [P] estimates with every constraint, which errors, tests and intervals are
             about; None where nothing was left out.
+        conditions: known of the fitted numbers beforehand, and counted in the information.
     """
 
     names: tuple[str, ...]
@@ -89,6 +90,7 @@ class Parameters:
     confidence: float = CONFIDENCE
     absence: str = ""
     unrestricted: np.ndarray | None = None
+    conditions: int = 0
 
     def __post_init__(self) -> None:
         if self.errors not in KINDS:
@@ -107,16 +109,15 @@ class Parameters:
     def __repr__(self) -> str:
         parts = list(zip(self.names, self.estimates, self.standard_errors, strict=True))[:6]
         told = ", ".join(f"{name} {x:.4g} ({error:.2g})" for name, x, error in parts)
-        more = ", ..." if len(self) > 6 else ""
-        return f"Parameters({told}{more}; {self.errors} standard errors)"
+        return f"Parameters({told}{', ...' * (len(self) > 6)}; {self.errors} standard errors)"
 
     @property
     def degrees(self) -> int:
         """How many directions of the fitted numbers move a coefficient off its bound, and show."""
         moving = np.asarray(self.jacobian[~self._bound].any(axis=0))
-        if not moving.size or np.isnan(self.information).any():
-            return int(moving.sum() if moving.size else (~self._bound).sum())
-        return int(moving.sum()) - len(inverse_information(self.information, moving)[1])
+        told = moving.size and not np.isnan(self.information).any()
+        blind = len(inverse_information(self.information, moving)[1]) if told else 0
+        return int(moving.sum() if moving.size else (~self._bound).sum()) - blind - self.conditions
 
     @property
     def reason(self) -> str:
@@ -165,10 +166,9 @@ class Parameters:
         margin = quantile * self.standard_errors
         ends = np.stack([self._centre - margin, self._centre + margin], axis=1)
         ends = np.maximum(ends, self.lower[:, None])
-        one_sided = _quantile(self.confidence)
         for j in np.flatnonzero(self._held):
             step, error = self._step_inside(int(j))
-            ends[j] = self.lower[j], self.lower[j] + _upper_limit(step, error, one_sided)
+            ends[j] = self.lower[j], self.lower[j] + _upper_limit(step, error, self.confidence)
         # Limits are profiles at 95 %: valid for less; for more only the bound itself is.
         shut, less = np.isfinite(self.limits), self.limits < 0
         near = self.limits if self.confidence <= CONFIDENCE else np.where(less, np.inf, self.lower)
@@ -366,15 +366,15 @@ def inverse_information(fisher: np.ndarray, free: np.ndarray) -> tuple[np.ndarra
     return covariance, directions / np.where(lengths > 0, lengths, 1.0)
 
 
-def _upper_limit(step: float, error: float, quantile: float) -> float:
+def _upper_limit(step: float, error: float, confidence: float) -> float:
     """How far above its bound a coefficient may be, if one step off the bound is `step`.
 
     The loss is a parabola with its minimum at `step`; the limit is where it has risen from its
-    smallest value above the bound by half the squared quantile.
+    smallest value above the bound by half the squared quantile of the confidence.
     """
     if not np.isfinite(error):
         return error
-    return step + float(np.hypot(min(step, 0.0), quantile * error))
+    return step + float(np.hypot(min(step, 0.0), _quantile(confidence) * error))
 
 
 def _quantile(probability: float) -> float:

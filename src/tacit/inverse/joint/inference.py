@@ -25,16 +25,8 @@ from tacit.inverse.identification import unmeasured
 from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit
 from tacit.inverse.noisy.coordinates import split
-from tacit.inverse.noisy.inference import (
-    CLUSTERS,
-    FLAT,
-    SUSPICIOUS,
-    Errors,
-    advantages,
-    bisected,
-    information,
-    undecided,
-)
+from tacit.inverse.noisy.evidence import FLAT, SUSPICIOUS, bisected
+from tacit.inverse.noisy.inference import CLUSTERS, Errors, advantages, information, undecided
 from tacit.inverse.noisy.intervals import Numbers, intervals
 from tacit.inverse.parameters import BLIND, ONE_SIDED, Parameters, inverse_information
 from tacit.model.ends import outside_policy

@@ -26,8 +26,8 @@ from tacit.inverse.noisy.activity import (
 )
 from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, Fit, finite_start
 from tacit.inverse.noisy.coordinates import split
-from tacit.inverse.noisy.evidence import VISIBLE, Evidence
-from tacit.inverse.noisy.inference import FLAT, SUSPICIOUS, Errors, bisected, undecided
+from tacit.inverse.noisy.evidence import FLAT, SUSPICIOUS, VISIBLE, Evidence, bisected
+from tacit.inverse.noisy.inference import Errors, undecided
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.parameters import ONE_SIDED, inverse_information
 

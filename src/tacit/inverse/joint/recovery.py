@@ -13,13 +13,19 @@ import numpy.typing as npt
 
 from tacit.forward.policies import visitation
 from tacit.inverse.expectations import Spending, expectations_from_start, pull_back
-from tacit.inverse.findings import Finding, Kind, chance, data_findings, feature_findings
+from tacit.inverse.findings import (
+    Finding,
+    Kind,
+    blind_findings,
+    chance,
+    data_findings,
+    feature_findings,
+)
 from tacit.inverse.goodness import action_log_likelihoods
 from tacit.inverse.identification import Identification, akaike, schwarz
 from tacit.inverse.joint.inference import Pooled, numbers_of, parameters_of, pooled, together
 from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import RESCUE, expert_solution
-from tacit.inverse.noisy.inference import blind_findings
 from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.parameters import Parameters, coefficient_names
 from tacit.inverse.recovery import (
@@ -282,7 +288,7 @@ def _findings(found: Search, told: Pooled, first: Task) -> list[Finding]:
         )
         findings.append(Finding(said, Kind.FORBIDDEN, feature=names[j]))
     space = replace(found.stack.steps[0].space, names=names)
-    findings += blind_findings(space, told.errors.blind)
+    findings += blind_findings(space.names, told.errors.blind)
     findings += feature_findings(first.features, first.mdp)
     if not found.joint.link.linear:
         said = (

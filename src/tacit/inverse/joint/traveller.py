@@ -21,6 +21,7 @@ from tacit.inverse.goodness import ACTIONS, Goodness, Part, combined, untested
 from tacit.inverse.joint.maximum import Likelihoods, evidence_of, method_findings
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, goal_world, network_ending, trimmed
 from tacit.inverse.noisy.coordinates import DeltaMethod
+from tacit.inverse.noisy.evidence import parameter_findings
 from tacit.inverse.noisy.goodness import (
     DRAWS,
     MOST_CELLS,
@@ -35,7 +36,6 @@ from tacit.inverse.noisy.likelihood import (
     coefficients_of,
     constraint_findings,
     numbers_of,
-    parameter_findings,
 )
 from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of

@@ -18,7 +18,7 @@ from tacit.inverse.findings import Finding, Kind, chance, listed
 from tacit.inverse.goodness import holm
 from tacit.inverse.identification import ConstraintSet, Selection
 from tacit.inverse.noisy.boltzmann import Fit, refit
-from tacit.inverse.noisy.inference import advantages, information
+from tacit.inverse.noisy.inference import advantages, information, informed
 from tacit.inverse.noisy.steps import Steps, curvature
 from tacit.inverse.parameters import BLIND, inverse_information
 
@@ -213,7 +213,7 @@ def active_constraints(
                 return 1.0
             scores = advantages(steps.mdp, space, less)
             fisher = information(scores, less.point.policy, steps.visits)
-            fisher = curvature(steps, less, scores) if robust else fisher
+            fisher = informed(less, curvature(steps, less, scores) if robust else fisher)
             meat = None if scatter is None else scatter(less, scores)
             held = (upper > lower) & ~less.free
             ratio = 2.0 * (less.point.loss - full.point.loss)

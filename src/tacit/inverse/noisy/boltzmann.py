@@ -9,8 +9,8 @@ potential: a linear program finds the smallest, or proves that there is none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from tacit.inverse.noisy.coordinates import Coordinates, Split
 from tacit.model.ends import outside_policy, outside_visitation
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
+
+if TYPE_CHECKING:
+    from tacit.inverse.noisy.inference import Norm
 
 # Scaled features have range one. Far beyond any plausible parameter, even where one extreme entry
 # makes the range of a feature and all others differ by a thousandth of it.
@@ -54,12 +57,14 @@ class Fit:
         point: where it was left.
         steps: evaluations taken.
         tolerance: what was asked.
+        norm: what was known of the parameters beforehand, if the temperature was.
     """
 
     problem: Dual
     point: Point
     steps: int
     tolerance: float
+    norm: Norm | None = field(default=None, kw_only=True)
 
     @property
     def free(self) -> np.ndarray:
@@ -145,7 +150,7 @@ def fit(
     )
     x = np.zeros(space.size) if x is None else x
     values = np.zeros(mdp.states) if values is None else values
-    found = _sought(mdp, problem, x, values, tolerance, max_steps)
+    found = sought(mdp, problem, x, values, tolerance, max_steps)
     if mdp.discount == 1.0 and np.isinf(found.point.loss):
         raise InvalidModel(NOWHERE)
     return found
@@ -164,12 +169,14 @@ def refit(mdp: MDP, fitted: Fit, *, max_steps: int = 300, **changes: np.ndarray)
 
     Its loss is infinite where no value is finite within the bounds (discount 1).
     """
+    if fitted.norm is not None:
+        return fitted.norm.refit(mdp, fitted, max_steps, **changes)
     problem = fitted.problem._replace(**changes)
     x = np.clip(fitted.point.x, problem.lower, problem.upper)
-    return _sought(mdp, problem, x, fitted.point.values, fitted.tolerance, max_steps)
+    return sought(mdp, problem, x, fitted.point.values, fitted.tolerance, max_steps)
 
 
-def _sought(
+def sought(
     mdp: MDP,
     problem: Dual,
     x: np.ndarray,

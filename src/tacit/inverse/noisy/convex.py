@@ -8,7 +8,7 @@ what the demonstrations collect, and every budget with a price binds by itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,7 +24,14 @@ from tacit.inverse.expectations import (
     expectations_from_start,
     pull_back,
 )
-from tacit.inverse.findings import LEVEL, Finding, Kind, data_findings, feature_findings
+from tacit.inverse.findings import (
+    LEVEL,
+    Finding,
+    Kind,
+    blind_findings,
+    data_findings,
+    feature_findings,
+)
 from tacit.inverse.goodness import action_log_likelihoods, untested
 from tacit.inverse.identification import unidentified
 from tacit.inverse.noisy.boltzmann import (
@@ -39,7 +46,16 @@ from tacit.inverse.noisy.boltzmann import (
 )
 from tacit.inverse.noisy.coordinates import Coordinates, Split, coordinates, split
 from tacit.inverse.noisy.goodness import noisy_goodness
-from tacit.inverse.noisy.inference import advantages, blind_findings, information
+from tacit.inverse.noisy.inference import (
+    advantages,
+    check_temperature,
+    fitted_scores,
+    information,
+    informed,
+    norm_findings,
+    with_temperature,
+    within_norm,
+)
 from tacit.inverse.noisy.steps import choices
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
@@ -60,12 +76,16 @@ class Convex:
         ridge: pull of the parameters towards 0, on features scaled to range one.
         tolerance: projected gradient to reach, relative to the largest possible expectation.
         max_steps: most evaluations of the loss.
+        temperature: the expert's noise where it is known, in units of reward weights that sum to 1.
+            Those over the temperature then sum to 1 / temperature, and what is collected of the
+            reward is matched up to one number for all of its features.
     """
 
     free_reward: bool = False
     ridge: float = 0.0
     tolerance: float = 1e-9
     max_steps: int = 300
+    temperature: float | None = field(default=None, repr=False, kw_only=True)
 
     def fit(
         self,
@@ -100,6 +120,7 @@ class Convex:
                 "ridge must be at least 0, tolerance positive, max_steps at least 1; "
                 f"got {self.ridge}, {self.tolerance}, {self.max_steps}"
             )
+        check_temperature(self)
         space = coordinates(mdp, features)
         if seen.visitation.shape != (mdp.states, mdp.actions):
             raise InvalidModel(
@@ -117,15 +138,14 @@ class Convex:
                 demonstrations,
                 counts=counts_of(mdp, demonstrations),
                 policy=point.policy,
-                scores=scores,
-                free=fitted.free,
+                **fitted_scores(fitted, scores),
                 choices=choices(mdp),
                 level=LEVEL,
             )
         visitation = outside_visitation(mdp, visits[:, None] * point.policy)
         gauge = split(space, point.x, space.pull_back(visitation), reaction)
         objective, solution = expert_solution(mdp, features, fitted, gauge, visitation)
-        _, blind = inverse_information(reaction, fitted.free)
+        _, blind = inverse_information(informed(fitted, reaction), fitted.free)
         counts = np.zeros(0) if demonstrations is None else counts_of(mdp, demonstrations)
         likely, null = action_log_likelihoods(counts, point.policy, mdp.choices)
         recovery = Recovery(
@@ -157,12 +177,13 @@ class Convex:
                     *border_findings(mdp, fitted),
                     *_ending_findings(mdp, ending),
                     *feature_findings(features, mdp),
-                    *blind_findings(space, blind),
+                    *blind_findings(space.names, blind),
+                    *norm_findings(fitted),
                     *([] if demonstrations is None else data_findings(mdp, demonstrations)),
                     *_need_findings(gauge),
                 ),
             ),
-            estimator=repr(self),
+            estimator=with_temperature(self),
             reward_names=features.reward_names,
             cost_names=features.cost_names,
             log_likelihood=likely,
@@ -185,6 +206,7 @@ class Convex:
             max_steps=self.max_steps,
             ridge=self.ridge,
         )
+        plain = within_norm(space, mdp, plain, self)
         ridge = _rescue(mdp)
         fitted, boundless = rescued(mdp, plain, VISIBLE, self.max_steps, ridge=ridge)
         if not boundless or not fitted.converged:

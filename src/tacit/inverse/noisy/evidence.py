@@ -6,6 +6,7 @@ of them: how far they move adds to what the scores of the steps scatter.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,26 +16,39 @@ from tacit.engine.backends import backend_of
 from tacit.engine.smooth_dual import point_at
 from tacit.forward.policies import visitation
 from tacit.inverse.expectations import Expectations, Spending, pull_back
-from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.noisy.boltzmann import RESCUE, Fit, border_findings, rescued
+from tacit.inverse.findings import Finding, Kind, blind_findings
+from tacit.inverse.noisy.boltzmann import (
+    LARGEST,
+    RESCUE,
+    Fit,
+    border_findings,
+    loss_of,
+    refit,
+    rescued,
+)
 from tacit.inverse.noisy.coordinates import Coordinates, Split, split
 from tacit.inverse.noisy.inference import (
     Errors,
     advantages,
     errors,
-    forbidden_limits,
     information,
+    informed,
     robust_errors,
+    silent,
     undecided,
 )
-from tacit.inverse.noisy.steps import MANY, Steps, curvature
-from tacit.inverse.parameters import CONFIDENCE, TWO_SIDED, inverse_information
+from tacit.inverse.noisy.steps import Steps, curvature
+from tacit.inverse.parameters import CONFIDENCE, ONE_SIDED, TWO_SIDED, inverse_information
 from tacit.model.ends import outside_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
 # Likelihood (nats) that doubling all parameters must cost, or the expert looks deterministic.
 VISIBLE = 1e-3
+# Parameters below this (nats per step at most) are far from forbidding anything.
+SUSPICIOUS = 3.0
+# Likelihood (nats) that may be lost on the way to infinity.
+FLAT = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,15 +205,17 @@ def evidence_of(
     fisher = fisher if steps.lost is None else fisher - steps.lost
     if robust:
         fisher = curvature(steps, fitted, scores)
-    free = undecided(fitted, fisher, fitted.free & ~shut) & ~shut
+    sure = informed(fitted, fisher)
+    free = undecided(fitted, sure, fitted.free & ~shut) & ~shut
     reached = visitation(mdp, outside_policy(mdp, policy))
     reaction = information(scores, policy, reached.sum(axis=1))
-    found = errors(fisher, free, scores, demonstrations)
+    found = errors(sure, free, scores, demonstrations)
     if robust:
-        found = robust_errors(fisher, free, scores, steps.counts, demonstrations)
+        found = robust_errors(sure, free, scores, steps.counts, demonstrations)
     growth = 1.0
     if doubt is not None:
-        found, growth = _doubted(found, doubt.scatter(fitted), fisher, free)
+        scatter = (fisher if found.scatter is None else found.scatter) + doubt.scatter(fitted)
+        found, growth = _doubted(found, scatter, inverse_information(sure, free)[0])
     return Evidence(
         asked=kept,
         fitted=fitted,
@@ -218,12 +234,59 @@ def evidence_of(
     )
 
 
-def _doubted(
-    found: Errors, moved: np.ndarray, fisher: np.ndarray, free: np.ndarray
-) -> tuple[Errors, float]:
-    """The errors with what the scores move [D, D] by the dynamics added, and how much they grow."""
-    inverse, _ = inverse_information(fisher, free)
-    scatter = (fisher if found.scatter is None else found.scatter) + moved
+def forbidden_limits(mdp: MDP, space: Coordinates, fitted: Fit) -> np.ndarray:
+    """[D] one-sided 95 % lower limits of the parameters that have no upper one; NaN elsewhere.
+
+    A cost is forbidden if sending its parameter to the largest value costs no likelihood. The
+    limit is where lowering it, the others adapting, has cost the one-sided quantile; 0 where the
+    others make up for it altogether.
+    """
+    limits = np.full(space.size, np.nan)
+    x, best = fitted.point.x, loss_of(mdp, fitted, fitted.point.x)
+    for j in np.flatnonzero((space.signs < 0) & (x > SUSPICIOUS)):
+        if x[j] ** 2 * fitted.point.curvature[j, j] > 4.0:
+            continue  # well determined: its loss is curved on the scale of the parameter itself
+        trial = x.copy()
+        trial[j] = LARGEST
+        if loss_of(mdp, fitted, trial) - best <= FLAT:
+            limits[j] = _limit(mdp, fitted, int(j), best + 0.5 * ONE_SIDED**2)
+    return limits
+
+
+def _limit(mdp: MDP, fitted: Fit, j: int, ceiling: float) -> float:
+    """The smallest value of parameter j at which the loss, over all others, meets the ceiling."""
+    problem, x = fitted.problem, fitted.point.x
+    trial = x.copy()
+
+    def too_low(value: float, adapting: bool) -> bool:
+        trial[j] = value
+        if loss_of(mdp, fitted, trial) <= ceiling:
+            return False
+        if not adapting:
+            return True
+        lower, upper = problem.lower.copy(), problem.upper.copy()
+        lower[j] = upper[j] = value
+        near = refit(mdp, fitted, lower=lower, upper=upper)
+        return loss_of(mdp, fitted, near.point.x) > ceiling
+
+    # With the others fixed a value costs more: the cheap search first, then the true limit below.
+    high = bisected(lambda value: too_low(value, False), float(x[j]), 30)
+    return bisected(lambda value: too_low(value, True), high, 8)
+
+
+def bisected(fails: Callable[[float], bool], high: float, steps: int) -> float:
+    """The upper end of the last bracket of where `fails` turns false; 0 where it never fails."""
+    low = 0.0
+    if not fails(low):
+        return low
+    for _ in range(steps):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if fails(middle) else (low, middle)
+    return high
+
+
+def _doubted(found: Errors, scatter: np.ndarray, inverse: np.ndarray) -> tuple[Errors, float]:
+    """The errors with this scatter of the scores, which counts the dynamics; how much they grow."""
     covariance = inverse @ scatter @ inverse
     before, after = np.diagonal(found.covariance), np.diagonal(covariance)
     known = before > 0
@@ -231,26 +294,24 @@ def _doubted(
     return replace(found, scatter=scatter, covariance=covariance), growth
 
 
-def zero_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
-    """What many reward weights at 0 do to the prices, and the number that they leave alone."""
-    space, fitted, gauge = steps.space, evidence.fitted, evidence.gauge
-    reward = space.blocks[0]
-    zeros = int(((fitted.point.x == 0.0) & (fitted.problem.lower == 0.0))[reward].sum())
-    if zeros < MANY or evidence.absence:
-        return []
-    findings = []
-    for k in np.flatnonzero(gauge.multipliers > 0).tolist():
-        own = np.zeros(space.size)
-        own[space.blocks[1 + k]] = 1.0 / space.scales[space.blocks[1 + k]]
-        stable = float(own @ fitted.point.x)
-        error = float(np.sqrt(max(own @ evidence.found.covariance @ own, 0.0)))
-        said = (
-            f"{zeros} reward weights are at 0: the noise of as many adds up in the unit of prices, "
-            f"and the interval of price {k} was simulated. Price {k} over the temperature does not "
-            f"depend on it: {stable:.4g}, standard error {error:.2g}."
-        )
-        findings.append(Finding(said, Kind.NOTE, constraint=k, number=stable))
-    return findings
+def parameter_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
+    """Costs without an upper limit, and what the demonstrations say nothing about."""
+    names, limits, findings = steps.space.names, evidence.limits, []
+    for j in np.flatnonzero(np.isfinite(limits) & (steps.space.signs < 0)):
+        said = f"{names[j]} has no upper limit: its cost was never incurred."
+        if limits[j] > 0:
+            said = (
+                f"{names[j]} is forbidden: its cost was never incurred although the reward pulls "
+                "there, so the demonstrations set a lower limit on its weight and no upper one."
+            )
+        low = float(limits[j] / steps.space.scales[j])
+        findings.append(Finding(said, Kind.FORBIDDEN, feature=names[j], number=low))
+    mute = silent(evidence.fisher, float(steps.visits.sum())) & ~evidence.fitted.free
+    mute &= steps.space.tables.any(axis=(1, 2))  # constants are among the findings on features
+    alone = np.eye(steps.space.size)[mute]
+    return findings + blind_findings(
+        steps.space.names, np.concatenate([alone, evidence.found.blind])
+    )
 
 
 def method_findings(steps: Steps, evidence: Evidence) -> list[Finding]:

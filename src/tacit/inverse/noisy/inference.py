@@ -7,29 +7,216 @@ states.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
+from typing import Protocol, TypedDict, cast
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, scatter_of
 from tacit.data.tally import Scatter
+from tacit.engine.backends import backend_of
+from tacit.engine.newton_search import begin
+from tacit.engine.smooth_dual import Dual, Point, point_at
+from tacit.errors import InvalidModel
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.noisy.boltzmann import LARGEST, Fit, loss_of, refit
+from tacit.inverse.noisy.boltzmann import Fit, sought
 from tacit.inverse.noisy.coordinates import Coordinates, Split
-from tacit.inverse.parameters import BLIND, ONE_SIDED, inverse_information
+from tacit.inverse.parameters import BLIND, inverse_information
 from tacit.model.mdp import MDP
 
 # Information a step below which a feature influences nothing but rounding.
 SILENT = 1e-20
-# Most features that one sentence lists.
-NAMED = 6
 # What scores are taken to be independent between, where it is nothing larger.
 STEPS = "steps"
 # Trajectories per parameter from which the clustered sandwich is trusted.
 CLUSTERS = 10
+# Information of what is known beforehand, as a multiple of what the steps say of it at most.
+CERTAIN = 1e4
+
+
+class Noisy(Protocol):
+    """The options of an estimator that may be given the temperature."""
+
+    @property
+    def temperature(self) -> float | None:
+        """In units of reward weights that sum to 1."""
+        ...
+
+    @property
+    def max_steps(self) -> int:
+        """Most evaluations of the loss."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Norm:
+    """The L1 norm of the reward parameters, known because the temperature is: 1 / temperature.
+
+    A fit that keeps to it is the minimum of the loss plus pull * (form . x - value): the target of
+    its problem is less by pull * form, its loss is that of the steps alone.
+
+    Attributes:
+        form: [D] the norm is form . x within the signs; 0 for what changes nothing.
+        value: of the norm.
+        pull: what a larger norm would cost or, if negative, gain.
+        free_loss: of the fit that does not know the norm.
+        free_value: of the norm there.
+    """
+
+    form: np.ndarray
+    value: float
+    pull: float = 0.0
+    free_loss: float = np.nan
+    free_value: float = np.nan
+
+    @classmethod
+    def of(cls, space: Coordinates, fitted: Fit, temperature: float) -> Norm:
+        """The norm at a given temperature; `fitted` is the fit that does not know it."""
+        reward, problem = space.blocks[0], fitted.problem
+        signs = np.where(problem.lower >= 0, 1.0, np.where(problem.upper <= 0, -1.0, np.nan))
+        if np.isnan(signs[reward]).any():
+            raise InvalidModel(
+                "a given temperature needs reward weights of known sign, which sum to 1: leave out "
+                "free_reward, and negate features that are disliked; got free signs"
+            )
+        form = np.zeros(space.size)
+        form[reward] = signs[reward] / space.scales[reward]
+        shown = ~silent(fitted.point.curvature, float(problem.information.sum()))
+        form *= shown & (problem.upper > problem.lower)
+        if not form.any():
+            raise InvalidModel(
+                "a given temperature needs a reward that changes what is done; got features of the "
+                "reward that change nothing"
+            )
+        found = float(form @ fitted.point.x)
+        free_loss = float(fitted.point.loss)
+        return cls(form=form, value=1.0 / temperature, free_loss=free_loss, free_value=found)
+
+    def refit(self, mdp: MDP, fitted: Fit, max_steps: int, **changes: np.ndarray) -> Fit:
+        """The minimum with this norm, some fields of the problem changed, sought from a fit.
+
+        One parameter makes up for what the others add up to. If it would leave its bounds to do so,
+        it is on a bound at the minimum, and another one makes up for it.
+        """
+        form, whole = self.form, fitted.problem
+        whole = whole._replace(target=whole.target + self.pull * form)._replace(**changes)
+        x, point, steps = np.clip(fitted.point.x, whole.lower, whole.upper), fitted.point, 0
+        able, at = (form != 0) & (whole.upper > whole.lower), 0
+        if form @ x > 0:
+            x = np.clip(x * (self.value / float(form @ x)), whole.lower, whole.upper)
+        while able.any():
+            at = int(np.argmax(np.where(able, form * x, -np.inf)))
+            rest = np.arange(len(x)) != at
+            shares = form[rest] / form[at]
+            same = {
+                name: getattr(whole, name)[rest]
+                for name in ("lower", "upper", "ridge", "unit", "scale")
+            }
+            less: Dual = whole._replace(
+                base=whole.base + self.value / form[at] * whole.tables[at],
+                tables=whole.tables[rest] - shares[:, None, None] * whole.tables[at],
+                target=whole.target[rest] - shares * whole.target[at],
+                **same,
+            )
+            found = sought(mdp, less, x[rest], point.values, fitted.tolerance, max_steps)
+            point, steps = found.point, steps + found.steps
+            x = np.insert(point.x, at, 0.0)
+            x[at] = (self.value - float(form @ x)) / form[at]
+            if whole.lower[at] <= x[at] <= whole.upper[at]:
+                break
+            able[at], x = False, np.clip(x, whole.lower, whole.upper)
+        ridge = np.where(np.arange(len(x)) == at, 0.0, whole.ridge)
+        whole = whole._replace(ridge=ridge)
+        if not np.isfinite(point.loss):
+            here = begin(whole, x, point.values).point
+            return Fit(whole, here, steps, fitted.tolerance, norm=replace(self, pull=0.0))
+        here = point_at(backend_of(mdp), whole, x, point.values, fitted.tolerance)
+        here = Point(*(np.asarray(part) for part in here))
+        pull = -float(here.gradient[at] / form[at])
+        here = here._replace(gradient=here.gradient + pull * form)
+        whole = whole._replace(target=whole.target - pull * form)
+        return Fit(whole, here, steps, fitted.tolerance, norm=replace(self, pull=pull))
+
+    def information(self, fisher: np.ndarray) -> np.ndarray:
+        """[D, D] of knowing the norm, beside that of the steps [D, D]: so much that it is sure."""
+        known = self.form != 0
+        most = float((np.diagonal(fisher)[known] / self.form[known] ** 2).max())
+        return CERTAIN * most * np.outer(self.form, self.form)
+
+    def tangents(self, free: np.ndarray) -> np.ndarray:
+        """[n, D] the directions in which the free parameters can move without changing the norm."""
+        form, moves = np.where(free, self.form, 0.0), np.eye(len(free))
+        at = int(np.abs(form).argmax())
+        if form[at] == 0.0:
+            return moves[free]
+        others = free & (np.arange(len(free)) != at)
+        return moves[others] - np.outer(form[others] / form[at], moves[at])
+
+
+def check_temperature(options: Noisy) -> None:
+    """Raises `InvalidModel` unless a temperature that is given makes sense, with the rest."""
+    given = options.temperature
+    if given is None:
+        return
+    if isinstance(given, bool) or not 0.0 < given < np.inf:
+        raise InvalidModel(f"temperature must be positive and finite; got {given!r:.60}")
+    for name in ("lapses", "prior", "ridge"):
+        if other := getattr(options, name, None):
+            raise InvalidModel(f"a given temperature must be without {name}; got {name}={other!r}")
+
+
+def check_plain(options: object, what: str) -> None:
+    """Raises `InvalidModel` where an estimator was asked for more than `what` knows of."""
+    for name in ("lapses", "prior", "temperature"):
+        given = getattr(options, name, None)
+        if given is not None and given is not False:
+            raise InvalidModel(f"{what} must be without {name}: leave it out; got {given!r}")
+
+
+def with_temperature(options: Noisy) -> str:
+    """The estimator in words, a temperature that was given among them."""
+    given = options.temperature
+    return repr(options) if given is None else f"{repr(options)[:-1]}, temperature={given!r})"
+
+
+def within_norm(space: Coordinates, mdp: MDP, fitted: Fit, options: Noisy) -> Fit:
+    """The fit that keeps to a given temperature; the one that is there where none was given."""
+    given = options.temperature
+    if given is None:
+        return fitted
+    return Norm.of(space, fitted, given).refit(mdp, fitted, options.max_steps)
+
+
+class Scored(TypedDict):
+    """The directions in which a fit could move."""
+
+    scores: np.ndarray  # [n, S, A]
+    free: np.ndarray  # [n] bool
+
+
+def fitted_scores(fitted: Fit, scores: np.ndarray) -> Scored:
+    """The scores [D, S, A] of a fit; of its free directions alone where the norm is known."""
+    if fitted.norm is None:
+        return {"scores": scores, "free": fitted.free}
+    moves = fitted.norm.tangents(fitted.free)
+    return {"scores": np.tensordot(moves, scores, 1), "free": np.ones(len(moves), bool)}
+
+
+def norm_findings(fitted: Fit) -> list[Finding]:
+    """That the temperature was given, if it was."""
+    if (norm := fitted.norm) is None:
+        return []
+    said = (
+        f"The temperature was given, {1.0 / norm.value:.6g}: reward weights over it sum to "
+        f"{norm.value:.6g}. How that is shared, prices and budgets were estimated."
+    )
+    return [Finding(said, Kind.ASSUMED, number=1.0 / norm.value)]
+
+
+def informed(fitted: Fit, fisher: np.ndarray) -> np.ndarray:
+    """[D, D] the information with that of what was known beforehand."""
+    return fisher if fitted.norm is None else fisher + fitted.norm.information(fisher)
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,117 +377,6 @@ def gauge_errors(split: Split, found: Errors) -> np.ndarray:
     return result
 
 
-def upper_ends(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:
-    """[D] one-sided upper limits of the parameters that sit on their lower bound, else NaN.
-
-    The loss rises from the bound with its gradient and the information left after the free
-    parameters have adapted; the limit is where it has risen by the one-sided 95 % quantile.
-    """
-    inverse, _ = inverse_information(fisher, free)
-    x, gradient = fitted.point.x, fitted.point.gradient
-    result = np.full(len(x), np.nan)
-    rise = 0.5 * ONE_SIDED**2
-    for j in np.flatnonzero((x <= fitted.problem.lower) & (fitted.problem.upper > x)):
-        left = fisher[j, j] - fisher[j] @ inverse @ fisher[j]
-        slope = max(float(gradient[j]), 0.0)
-        if left <= BLIND * max(fisher[j, j], 1e-300):
-            result[j] = np.inf if slope == 0.0 else x[j] + rise / slope
-        else:
-            result[j] = x[j] + (np.sqrt(slope**2 + 2.0 * rise * left) - slope) / left
-    return result
-
-
 def silent(fisher: np.ndarray, steps: float) -> np.ndarray:
     """[D] bool, the parameters that no action ever depends on."""
     return np.asarray(np.diagonal(fisher) <= SILENT * max(steps, 1.0))
-
-
-def blind_findings(space: Coordinates, blind: np.ndarray) -> list[Finding]:
-    """One finding for each direction in which the parameters can move freely."""
-    findings = []
-    for direction in _echelon(blind):
-        heavy = np.abs(direction) > 1e-3 * np.abs(direction).max()
-        names = [space.names[d] for d in np.flatnonzero(heavy)]
-        said = (
-            f"{names[0]} cannot be told from these demonstrations: no weight on it changes what "
-            "the demonstrator would do."
-        )
-        if len(names) > 1:
-            more = len(names) - NAMED
-            last = names[-1] if more <= 0 else f"{more + 1} more"
-            listed = ", ".join(names[: min(len(names), NAMED) - 1]) + " and " + last
-            said = f"{listed} trade off freely: these demonstrations cannot tell them apart."
-        feature = names[0] if len(names) == 1 else None
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=feature))
-    return findings
-
-
-def _echelon(rows: np.ndarray) -> np.ndarray:
-    """[B, D] rows that span the same directions, each with few entries: two pairs stay pairs."""
-    rows = rows.copy()
-    for done in range(len(rows)):
-        at, pivot = np.unravel_index(np.abs(rows[done:]).argmax(), rows[done:].shape)
-        if abs(rows[done + at, pivot]) < 1e-9:  # the rest depends on what is done
-            return rows[:done]
-        rows[[done, done + at]] = rows[[done + at, done]]
-        rows[done] /= rows[done, pivot]
-        others = np.arange(len(rows)) != done
-        rows[others] -= np.outer(rows[others, pivot], rows[done])
-    return rows
-
-
-# Parameters below this (nats per step at most) are far from forbidding anything.
-SUSPICIOUS = 3.0
-# Likelihood (nats) that may be lost on the way to infinity.
-FLAT = 0.01
-
-
-def forbidden_limits(mdp: MDP, space: Coordinates, fitted: Fit) -> np.ndarray:
-    """[D] one-sided 95 % lower limits of the parameters that have no upper one; NaN elsewhere.
-
-    A cost is forbidden if sending its parameter to the largest value costs no likelihood. The
-    limit is where lowering it, the others adapting, has cost the one-sided quantile; 0 where the
-    others make up for it altogether.
-    """
-    limits = np.full(space.size, np.nan)
-    x, best = fitted.point.x, loss_of(mdp, fitted, fitted.point.x)
-    for j in np.flatnonzero((space.signs < 0) & (x > SUSPICIOUS)):
-        if x[j] ** 2 * fitted.point.curvature[j, j] > 4.0:
-            continue  # well determined: its loss is curved on the scale of the parameter itself
-        trial = x.copy()
-        trial[j] = LARGEST
-        if loss_of(mdp, fitted, trial) - best <= FLAT:
-            limits[j] = _limit(mdp, fitted, int(j), best + 0.5 * ONE_SIDED**2)
-    return limits
-
-
-def _limit(mdp: MDP, fitted: Fit, j: int, ceiling: float) -> float:
-    """The smallest value of parameter j at which the loss, over all others, meets the ceiling."""
-    problem, x = fitted.problem, fitted.point.x
-    trial = x.copy()
-
-    def too_low(value: float, adapting: bool) -> bool:
-        trial[j] = value
-        if loss_of(mdp, fitted, trial) <= ceiling:
-            return False
-        if not adapting:
-            return True
-        lower, upper = problem.lower.copy(), problem.upper.copy()
-        lower[j] = upper[j] = value
-        near = refit(mdp, fitted, lower=lower, upper=upper)
-        return loss_of(mdp, fitted, near.point.x) > ceiling
-
-    # With the others fixed a value costs more: the cheap search first, then the true limit below.
-    high = bisected(lambda value: too_low(value, False), float(x[j]), 30)
-    return bisected(lambda value: too_low(value, True), high, 8)
-
-
-def bisected(fails: Callable[[float], bool], high: float, steps: int) -> float:
-    """The upper end of the last bracket of where `fails` turns false; 0 where it never fails."""
-    low = 0.0
-    if not fails(low):
-        return low
-    for _ in range(steps):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if fails(middle) else (low, middle)
-    return high

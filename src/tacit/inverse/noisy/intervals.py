@@ -9,17 +9,18 @@ bound and the denominator far from 0, this is the delta method; elsewhere it sta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tacit.inverse.findings import Finding
+from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.identification import Answer, Identification
 from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import Coordinates, Split
-from tacit.inverse.noisy.inference import Errors, gauge_errors, silent
-from tacit.inverse.noisy.steps import MANY, REFINED, Landscape, landscape
+from tacit.inverse.noisy.evidence import Evidence
+from tacit.inverse.noisy.inference import Errors, gauge_errors, informed, norm_findings, silent
+from tacit.inverse.noisy.steps import MANY, REFINED, Landscape, Steps, landscape
 from tacit.inverse.parameters import ONE_SIDED, TWO_SIDED
 
 
@@ -140,7 +141,9 @@ def intervals(
     spread = gauge_errors(gauge, found)
     ends = np.full((size + 2 * count, 2), np.nan)
     mute = silent(fisher, fitted.problem.information.sum())
-    around = landscape(fitted, fisher, found.scatter, np.isnan(limits) & ~mute)
+    sure = informed(fitted, fisher)
+    scatter = None if found.scatter is None else found.scatter + (sure - fisher)
+    around = landscape(fitted, sure, scatter, np.isnan(limits) & ~mute)
     floor = np.where(np.isfinite(fitted.problem.lower), 0.0, -1.0)
     for j in np.flatnonzero(~np.isnan(gauge.ratios.sizes[:size])):
         # Anything goes for a parameter that moves nothing; `numbers_of` widens the others by it.
@@ -298,3 +301,50 @@ def _crossing(rise: Callable[[float], float], start: float, end: float, cut: flo
         lambda t: np.sqrt(max(rise(start + t * (end - start)), 0.0)) - root, 0.0, 1.0, xtol=1e-7
     )
     return start + float(np.asarray(share)) * (end - start)
+
+
+def zero_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
+    """What many reward weights at 0 do to the prices, and the number that they leave alone."""
+    space, fitted, gauge = steps.space, evidence.fitted, evidence.gauge
+    reward = space.blocks[0]
+    zeros = int(((fitted.point.x == 0.0) & (fitted.problem.lower == 0.0))[reward].sum())
+    if zeros < MANY or evidence.absence or fitted.norm is not None:  # the unit is known then
+        return []
+    findings = []
+    for k in np.flatnonzero(gauge.multipliers > 0).tolist():
+        own = np.zeros(space.size)
+        own[space.blocks[1 + k]] = 1.0 / space.scales[space.blocks[1 + k]]
+        stable = float(own @ fitted.point.x)
+        error = float(np.sqrt(max(own @ evidence.found.covariance @ own, 0.0)))
+        said = (
+            f"{zeros} reward weights are at 0: the noise of as many adds up in the unit of prices, "
+            f"and the interval of price {k} was simulated. Price {k} over the temperature does not "
+            f"depend on it: {stable:.4g}, standard error {error:.2g}."
+        )
+        findings.append(Finding(said, Kind.NOTE, constraint=k, number=stable))
+    return findings
+
+
+def temperature_findings(evidence: Evidence) -> list[Finding]:
+    """That the temperature was given, and whether the steps speak against it."""
+    fitted = evidence.fitted
+    norm, findings = fitted.norm, norm_findings(fitted)
+    if norm is None or evidence.absence:
+        return findings
+    slope = fitted.point.gradient - norm.pull * norm.form
+    plain = replace(fitted, point=fitted.point._replace(gradient=slope), norm=None)
+    moving = np.isnan(evidence.limits)
+    around = landscape(plain, evidence.fisher, evidence.found.scatter, moving)
+    # Where steps are not the units, so much of the likelihood ratio is chance.
+    rise = float(fitted.point.loss) - norm.free_loss
+    if evidence.found.scatter is not None:
+        rise = around.rise(norm.form, -norm.value)
+    p = around.chance(norm.form, norm.value, rise)
+    if p < LEVEL:
+        other = f"{1.0 / norm.free_value:.4g}" if norm.free_value > 0 else "without a limit"
+        said = (
+            f"The demonstrations speak against the given temperature ({chance(p)} if it were "
+            f"right): without it the estimate is {other}."
+        )
+        findings.append(Finding(said, Kind.MISFIT, number=p))
+    return findings

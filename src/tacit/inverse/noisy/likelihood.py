@@ -33,17 +33,22 @@ from tacit.inverse.noisy.evidence import (
     Evidence,
     evidence_of,
     method_findings,
-    zero_findings,
+    parameter_findings,
 )
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import (
     advantages,
-    blind_findings,
+    check_plain,
+    check_temperature,
+    fitted_scores,
     information,
+    informed,
     score_scatter,
     silent,
+    with_temperature,
+    within_norm,
 )
-from tacit.inverse.noisy.intervals import Numbers, intervals
+from tacit.inverse.noisy.intervals import Numbers, intervals, temperature_findings, zero_findings
 from tacit.inverse.noisy.lapses import maximise_with_lapses
 from tacit.inverse.noisy.penalised import maximise_many
 from tacit.inverse.noisy.steps import Steps, choices
@@ -92,6 +97,7 @@ def report(
         *feature_findings(features, mdp),
         *data_findings(mdp, demonstrations),
         *method_findings(steps, wide),
+        *temperature_findings(wide),
         *zero_findings(steps, wide),
         *more_data_findings(list(space.names), weights, demonstrations, clustered),
         *([] if seen is None else guarantee_findings(seen, reached)),
@@ -134,7 +140,7 @@ def report(
                 numbers.ends,
             ),
         ),
-        estimator=repr(estimator),
+        estimator=with_temperature(estimator),
         reward_names=features.reward_names,
         cost_names=features.cost_names,
         parameters=coefficients_of(steps, features, wide, fitted),
@@ -168,8 +174,7 @@ def _goodness(
         demonstrations,
         counts=steps.counts,
         policy=fitted.point.policy,
-        scores=advantages(steps.mdp, steps.space, fitted),
-        free=fitted.free,
+        **fitted_scores(fitted, advantages(steps.mdp, steps.space, fitted)),
         choices=choices(steps.mdp),
         level=options.level,
         seed=options.seed,
@@ -228,8 +233,8 @@ def coefficients_of(steps: Steps, features: Features, evidence: Evidence, kept: 
         names=names,
         estimates=points,
         jacobian=np.diag(1.0 / space.scales),
-        information=evidence.fisher,
-        outer=evidence.outer,
+        information=informed(fitted, evidence.fisher),
+        outer=informed(fitted, evidence.outer),
         scatter=nothing if found.clusters is None else found.clusters.products,
         gradient=fitted.point.gradient,
         free=evidence.free,
@@ -238,6 +243,7 @@ def coefficients_of(steps: Steps, features: Features, evidence: Evidence, kept: 
         trajectories=0 if found.clusters is None else found.clusters.episodes,
         errors="clustered" if found.clustered else "sandwich" if evidence.robust else "fisher",
         unrestricted=None if kept is fitted else fitted.point.x / space.scales,
+        conditions=int(fitted.norm is not None),
     )
 
 
@@ -256,24 +262,6 @@ def constraint_findings(evidence: Evidence, verdict: Verdict) -> list[Finding]:
     return findings
 
 
-def parameter_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
-    """Costs without an upper limit, and what the demonstrations say nothing about."""
-    names, limits, findings = steps.space.names, evidence.limits, []
-    for j in np.flatnonzero(np.isfinite(limits) & (steps.space.signs < 0)):
-        said = f"{names[j]} has no upper limit: its cost was never incurred."
-        if limits[j] > 0:
-            said = (
-                f"{names[j]} is forbidden: its cost was never incurred although the reward pulls "
-                "there, so the demonstrations set a lower limit on its weight and no upper one."
-            )
-        low = float(limits[j] / steps.space.scales[j])
-        findings.append(Finding(said, Kind.FORBIDDEN, feature=names[j], number=low))
-    mute = silent(evidence.fisher, float(steps.visits.sum())) & ~evidence.fitted.free
-    mute &= steps.space.tables.any(axis=(1, 2))  # constants are among the findings on features
-    alone = np.eye(steps.space.size)[mute]
-    return findings + blind_findings(steps.space, np.concatenate([alone, evidence.found.blind]))
-
-
 @dataclass(frozen=True)
 class Likelihood:
     """Maximum likelihood of the observed actions of a noisy expert, with intervals and tests.
@@ -288,6 +276,9 @@ class Likelihood:
         dynamics_draws: of estimated dynamics, which errors, intervals and tests then count; 0 takes
             the dynamics for known.
         prior: `tacit.features.Ridge` or `Smooth`, where features are very many; None for none.
+        temperature: the expert's noise where it is known, in units of reward weights that sum to 1:
+            those over the temperature then sum to 1 / temperature. How the reward is shared among
+            its features, prices and budgets are estimated; None estimates the noise as well.
     """
 
     free_reward: bool = False
@@ -298,6 +289,7 @@ class Likelihood:
     lapses: bool | float = field(default=False, repr=False, kw_only=True)
     dynamics_draws: int = field(default=20, repr=False, kw_only=True)
     prior: Ridge | Smooth | None = field(default=None, repr=False, kw_only=True)
+    temperature: float | None = field(default=None, repr=False, kw_only=True)
 
     def check(self) -> None:
         """Raises `InvalidModel` unless the options make sense."""
@@ -313,12 +305,11 @@ class Likelihood:
             raise InvalidModel(
                 f"lapses must be True, False or a share in (0, 1); got {self.lapses!r:.60}"
             )
+        check_temperature(self)
 
     def check_no_lapses(self, what: str) -> None:
-        """Raises `InvalidModel` where lapses or a prior were asked for and `what` knows none."""
-        for name, none in (("lapses", False), ("prior", None)):
-            if (given := getattr(self, name)) is not none:
-                raise InvalidModel(f"{what} must be without {name}: leave it out; got {given!r}")
+        """Raises `InvalidModel` where more was asked for than `what` knows of, such as lapses."""
+        check_plain(self, what)
 
     def fit(
         self,
@@ -355,7 +346,7 @@ def maximise(
     steps = Steps.of(mdp, coordinates(mdp, features), demonstrations)
     if options.lapses is not False:
         return maximise_with_lapses(options, features, demonstrations, steps, report)
-    full = steps.fit(options)
+    full = within_norm(steps.space, mdp, steps.fit(options), options)
     if first is not None:  # begins where an unknown one would lead
         lower, upper = full.problem.lower.copy(), full.problem.upper.copy()
         lower[0] = upper[0] = first * steps.space.scales[0]

@@ -24,7 +24,7 @@ from tacit.inverse.noisy.boltzmann import FAR, LARGEST, RESCUE, Fit
 from tacit.inverse.noisy.convex import VISIBLE, Convex
 from tacit.inverse.noisy.coordinates import Coordinates, split
 from tacit.inverse.noisy.evidence import VISIBLE as VISIBLE_STEPS
-from tacit.inverse.noisy.inference import Errors, gauge_errors, inverse_information
+from tacit.inverse.noisy.inference import Errors, check_plain, gauge_errors, inverse_information
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.model.objective import Features
@@ -88,8 +88,7 @@ def recover_sharded(
         raise InvalidModel(
             f"a sharded model is recovered by Likelihood() or Convex(); got {chosen!r:.60}"
         )
-    if isinstance(chosen, Likelihood):
-        chosen.check_no_lapses("a sharded model")
+    check_plain(chosen, "a sharded model")
     if not callable(features) or not callable(seen):
         raise InvalidModel(
             "features and demonstrations of a sharded model must be functions of (start, stop); "

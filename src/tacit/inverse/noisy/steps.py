@@ -276,13 +276,37 @@ class Landscape:
         if not (0.0 < share < 1.0 and lower > 0 and upper > 0):
             return 0.0
         place = np.where(above > 0, place * (share * unit * upper) / ((1.0 - share) * lower), place)
-        draws = np.random.default_rng(0).standard_normal((DRAWS, len(self.goal)))
+        return float(np.quantile(self._rises(held, 0.0, place), CONFIDENCE))
+
+    def chance(self, form: np.ndarray, value: float, rise: float) -> float:
+        """The chance of a rise this large, if form . x = value > 0 is what is true.
+
+        The chi-square law, or where many parameters of the form may be 0 a simulated one. The
+        origin is 0: every parameter of the form has a bound there.
+        """
+        from scipy.special import chdtrc
+
+        zeros, row = self.zeros(form), form @ self.basis
+        if zeros.sum() < MANY:
+            return float(chdtrc(1, 2.0 * max(rise, 0.0)))
+        stiff = STIFF / float(np.linalg.norm(row))
+        held = np.concatenate([self.rows, stiff * row[None]])
+        place = _least_squares(held, np.append(self.goal, stiff * value))[0]
+        place = np.where(zeros & (place < place.max()), 0.0, place)
+        place = np.where(row > 0, place * (value / float(row @ place)), place)
+        rises = self._rises(held, stiff * value, place)
+        return float((1 + (rises >= rise).sum()) / (1 + DRAWS))
+
+    def _rises(self, held: np.ndarray, level: float, place: np.ndarray) -> np.ndarray:
+        """[draws] rises of the loss to what `held` [r + 1, n] adds, by chance, if it holds at z."""
         rises = np.empty(DRAWS)
-        for i, noise in enumerate(draws):
+        for i, noise in enumerate(
+            np.random.default_rng(0).standard_normal((DRAWS, len(self.goal)))
+        ):
             goal = self.rows @ place + noise
             free = _least_squares(self.rows, goal)[1]
-            rises[i] = 0.5 * (_least_squares(held, np.append(goal, 0.0))[1] ** 2 - free**2)
-        return float(np.quantile(rises, CONFIDENCE))
+            rises[i] = 0.5 * (_least_squares(held, np.append(goal, level))[1] ** 2 - free**2)
+        return rises
 
 
 def landscape(
