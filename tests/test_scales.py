@@ -30,7 +30,7 @@ def test_solutions_do_not_depend_on_the_units(kind, count):
     plain = first(count)
     found = tacit.solve(WORLD.mdp, plain, solver=solver(kind))
     assert (found.multipliers > 0).any()
-    for gain, cost in ((1.0, 1e-9), (1.0, 1e-12), (1e-9, 1.0), (1e-7, 1e-12)):
+    for gain, cost in ((1.0, 1e-9), (1.0, 1e-12), (1e-9, 1.0), (1e-7, 1e-12), (1e8, 1e9)):
         small = tacit.Objective(plain.reward * gain, plain.costs * cost, plain.budgets * cost)
         again = tacit.solve(WORLD.mdp, small, solver=solver(kind, gain))
         assert again.status is Status.CONVERGED
@@ -85,3 +85,14 @@ def test_budgets_near_the_least_cost_end_alike_with_one_and_two(kind):
         )
         assert one.status is two.status, off
         assert one.status is not Status.TOLERANCE_MISSED
+
+
+def test_two_solvers_agree_on_rewards_in_the_millions():
+    """HiGHS stops at once where its tolerance is finer than the rounding of the numbers."""
+    for seed in (25, 38, 46, 53):
+        rng = np.random.default_rng(seed)
+        mdp = tacit.MDP(rng.dirichlet(np.full(3, 0.5), size=(3, 2)), np.full(3, 1 / 3), 0.5)
+        wanted = tacit.Objective(1e6 * rng.normal(size=(3, 2)), rng.random((1, 3, 2)), [1.1])
+        found = [tacit.solve(mdp, wanted, solver=solver(kind)) for kind in ("columns", "program")]
+        assert found[1].status is Status.CONVERGED
+        assert found[0].value == pytest.approx(found[1].value, rel=1e-7)

@@ -1,7 +1,8 @@
 """The second, independent solver: the linear program over visitations, by HiGHS.
 
 And a thin hand on HiGHS for others: `LinearProgram` takes columns that arrive one at a time. Since
-its tolerances are absolute, all solvers measure very small numbers in units of their own.
+its tolerances are absolute, all solvers measure very small and very large numbers in units of their
+own.
 """
 
 from __future__ import annotations
@@ -25,17 +26,18 @@ if TYPE_CHECKING:
 
 # HiGHS meets rows to 1e-10 at best, and calls budgets at the least cost infeasible.
 ROUNDING = 1e-9
-# Below this reach of a reward or a cost problems are solved in other units.
-SMALL = 2.0**-10
+# Below and beyond these reaches of a reward or a cost problems are solved in other units: 1e-10 is
+# too loose for the small, and finer than the rounding of the large.
+SMALL, LARGE = 2.0**-10, 2.0**14
 
 Solve = TypeVar("Solve", bound=Callable[..., Solution])
 
 
 def in_sound_units(method: Solve) -> Solve:
-    """A solver's `solve` that gives very small rewards and costs a unit of their own.
+    """A solver's `solve` that gives very small or large rewards and costs a unit of their own.
 
     Tolerances inside a solver are absolute for small numbers: a cost of 1e-9 a step would be kept
-    or broken at will. Units are powers of two, so that they change no digit.
+    or broken at will, and one of 1e6 never met. Units are powers of two: they change no digit.
     """
 
     @wraps(method)
@@ -72,7 +74,7 @@ def _units(mdp: MDP, objective: Objective, temperature: float) -> np.ndarray:
     axes = tuple(range(1, objective.costs.ndim))
     costs = np.abs(objective.costs).max(axis=axes, initial=0.0)
     sizes = mdp.horizon * np.concatenate([[reward], costs])
-    odd = (sizes > 0) & (sizes < SMALL)
+    odd = (sizes > 0) & ((sizes < SMALL) | (sizes > LARGE))
     return np.where(odd, np.exp2(np.round(np.log2(np.where(odd, sizes, 1.0)))), 1.0)
 
 
