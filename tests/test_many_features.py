@@ -11,7 +11,7 @@ import tacit
 from tacit.cli.recover import Recover
 from tacit.data.observed import tally_of
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy import adjoint
+from tacit.inverse.noisy import Bounds, adjoint
 from tacit.inverse.noisy.adjoint import Loss, curvature
 from tacit.inverse.noisy.boltzmann import fit
 from tacit.inverse.noisy.coordinates import coordinates
@@ -67,7 +67,9 @@ def ending():
 
 def loss_of(mdp, features, demonstrations, *, penalty=None):
     counts = tally_of(mdp, demonstrations).counts
-    return Loss.of(mdp, Design.of(mdp, features), counts, free_reward=True, penalty=penalty)
+    design = Design.of(mdp, features)
+    bounds = Bounds.of(design, tacit.Likelihood(free_reward=True))
+    return Loss.of(mdp, design, counts, bounds=bounds, penalty=penalty)
 
 
 @pytest.mark.parametrize("case", ["world", "ending"])

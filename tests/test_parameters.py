@@ -13,7 +13,8 @@ from tacit import MDP, Features, Likelihood
 from tacit.errors import InvalidModel
 from tacit.inverse.identification import unmeasured
 from tacit.inverse.joint.tasks import SharedLikelihood
-from tacit.inverse.parameters import KINDS, Parameters, coefficient_names, inverse_information
+from tacit.inverse.parameters import KINDS, Parameters, inverse_information
+from tacit.model import coefficient_names
 
 QUANTILE = 1.959963984540054  # two-sided 95 % of the normal law
 

@@ -114,6 +114,24 @@ def _check_noisy(arguments: Recover, problem: Problem, seen: Demonstrations) -> 
         )
 
 
+def with_coefficients(
+    arguments: Recover, problem: Problem, estimator: Estimator | None
+) -> Estimator | None:
+    """The estimator, told what `problem.toml` knows of coefficients; None to pick by evidence."""
+    from tacit.inverse.noisy.likelihood import Likelihood
+
+    if not problem.coefficients:
+        return estimator
+    if estimator is None:  # nothing else knows bounds
+        estimator = Likelihood(free_reward=bool(problem.goal), seed=arguments.seed)
+    if not isinstance(estimator, Likelihood):
+        raise InvalidModel(
+            f"{arguments.problem}: [coefficients] of problem.toml is for --estimator likelihood; "
+            f"the estimator is {arguments.estimator}"
+        )
+    return replace(estimator, **problem.coefficients)
+
+
 def widen_intervals(
     arguments: Recover,
     problem: Problem,

@@ -22,6 +22,7 @@ from tacit.cli.questions import (
     recover_groups,
     summary_of,
     widen_intervals,
+    with_coefficients,
 )
 from tacit.cli.terminal import Answer, Part, Terminal, finding_data, shown_default
 from tacit.errors import InvalidModel
@@ -171,11 +172,14 @@ class Recover:
         if self.by is not None:
             return recover_groups(self, terminal)
         problem = terminal.load_problem(self.problem)
+        estimator = with_coefficients(self, problem, estimator)
         seen = chosen_episodes(self, problem)
         check_answerable(self, problem, seen)
         hashes = data_hashes(problem.mdp, problem.features, seen)
         if problem.goal:
             hashes["trips"] = digest((problem.goal, problem.discount, problem.unended))
+        if problem.coefficients:
+            hashes["coefficients"] = digest(repr(problem.coefficients))
         depends = identity(self.config, hashes)
         options = {name: getattr(self, name) for name in ("resume", "overwrite", "break_lock")}
         with claimed(self.out, depends, **options) as claim:

@@ -24,6 +24,8 @@ INEXACT = 0.1
 VALUE_CARE = 1e-2
 # What the visits may create or lose, likewise.
 VISIT_CARE = 1e-1
+# Relative eigenvalue below which a curvature says nothing about a direction.
+BLIND = 1e-9
 
 
 class Dual(NamedTuple):
@@ -257,3 +259,22 @@ def undiscounted_fixed_point(
         xp.where(good, policy, backend.walk),
         xp.where(good, error, xp.inf),
     )
+
+
+def inverse_information(fisher: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[D, D] the inverse on the free parameters, and [B, D] the directions it knows nothing of."""
+    size = len(fisher)
+    covariance, kept = np.zeros((size, size)), np.flatnonzero(free)
+    if len(kept) == 0:
+        return covariance, np.zeros((0, size))
+    block = fisher[np.ix_(kept, kept)]
+    units = np.sqrt(np.maximum(np.diagonal(block), 0.0))
+    units = np.asarray(np.where(units > 0, units, 1.0))
+    eigenvalues, vectors = np.linalg.eigh(block / np.outer(units, units))
+    seen = np.asarray(eigenvalues > BLIND * max(eigenvalues.max(), 0.0))
+    half = vectors[:, seen] / np.sqrt(eigenvalues[seen])
+    covariance[np.ix_(kept, kept)] = (half @ half.T) / np.outer(units, units)
+    directions = np.zeros((int(np.logical_not(seen).sum()), size))
+    directions[:, kept] = (vectors[:, np.logical_not(seen)] / units[:, None]).T
+    lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+    return covariance, directions / np.where(lengths > 0, lengths, 1.0)

@@ -254,9 +254,9 @@ def _wanted_of(found: Parameters) -> Wanted:
     }
     for name in ("information", "outer", "scatter"):
         wanted[name] = (getattr(found, name), (fitted, fitted))
-    for name in ("estimates", "lower", "limits", "unrestricted"):
+    for name in ("estimates", "lower", "limits", "unrestricted", "upper"):
         array = getattr(found, name)
-        if array is not None or name != "unrestricted":
+        if array is not None or name not in ("unrestricted", "upper"):
             wanted[name] = (np.asarray(array), (count,))
     return wanted
 

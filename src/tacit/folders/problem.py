@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +19,14 @@ from tacit.data.rows import row_order
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 from tacit.files.arrays import write_arrays
 from tacit.files.atomic import beside_for_now, sync_folder, unfinished, write_bytes
+from tacit.files.formats import did_you_mean
 from tacit.files.tables import Progress, open_table, write_columns, write_csv
 from tacit.folders.archives import feature_arrays, model_arrays, truth_arrays
 from tacit.inverse.joint.trips import BadTrip, Trips
+from tacit.inverse.noisy import Bounds
+from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.model import Layout
+from tacit.model.features import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 
@@ -40,6 +45,7 @@ class Problem:
         goal: "last" where every trajectory is a trip to its last state; "" where it is not.
         discount: of the trips, where they are some; the model's own otherwise.
         unended: what to do with trips that did not end, as in `tacit.Trips`.
+        coefficients: bounds, fixed and start of coefficients, as `tacit.Likelihood` takes them.
     """
 
     mdp: MDP
@@ -51,6 +57,7 @@ class Problem:
     goal: str = ""
     discount: float | None = None
     unended: str = "refuse"
+    coefficients: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         states, actions = self.mdp.states, self.mdp.actions
@@ -86,6 +93,9 @@ class Problem:
                 f"there are {states}"
             )
         object.__setattr__(self, "notes", tuple(self.notes))
+        if self.coefficients:
+            known = Likelihood(free_reward=True, **self.coefficients)
+            Bounds.of(Design.of(self.mdp, self.features), known)
         if self.discount is None:
             object.__setattr__(self, "discount", self.mdp.discount)
         if self.trips is not None:
@@ -119,6 +129,7 @@ class Problem:
         from tacit.folders.reading import read_problem
 
         parts = read_problem(Path(folder), progress)
+        parts["coefficients"] = _coefficients(parts["coefficients"], Path(folder) / "problem.toml")
         try:
             return cls(**parts)
         except BadTrip as error:
@@ -150,8 +161,9 @@ class Problem:
             write_arrays(folder / "truth.npz", truth_arrays(self.truth))
         if self.demonstrations is not None:
             self.demonstrations.save(folder / "demonstrations.parquet")
-        if self.goal:
-            write_bytes(folder / "problem.toml", "\n".join([*_trip_lines(self), ""]).encode())
+        lines = _trip_lines(self) if self.goal else []
+        if lines := [*lines, *_coefficient_lines(self.coefficients)]:
+            write_bytes(folder / "problem.toml", "\n".join([*lines, ""]).encode())
 
     def __repr__(self) -> str:
         seen = "none" if self.demonstrations is None else f"{self.demonstrations.episodes}"
@@ -195,6 +207,7 @@ def _write_text(problem: Problem, folder: Path) -> None:
         lines += ["", "[grid]", f"rows = {layout.rows}", f"columns = {layout.columns}"]
         if layout.directions:
             lines += [f"directions = {toml([list(step) for step in layout.directions])}"]
+    lines += _coefficient_lines(problem.coefficients)
     content = "\n".join([*lines, ""]).encode()
     write_bytes(folder / "problem.toml", content)
     if problem.truth is not None:
@@ -208,6 +221,47 @@ def _trip_lines(problem: Problem) -> list[str]:
     """What `problem.toml` says of trips."""
     lines = [f"discount = {problem.discount!r}", f"goal = {toml(problem.goal)}"]
     return lines + ([f"unended = {toml(problem.unended)}"] if problem.unended != "refuse" else [])
+
+
+def _coefficients(table: object, path: Path) -> dict[str, dict[str, Any]]:
+    """[coefficients] of `problem.toml`: a number for a fixed one, or lower, upper and start."""
+    found: dict[str, dict[str, Any]] = {}
+    if not isinstance(table, dict):
+        raise InvalidModel(
+            f"{path}: coefficients must be a table, [coefficients]; got {table!r:.60}"
+        )
+    words = ("fixed", "lower", "upper", "start")
+    for name, told in table.items():
+        about = told if isinstance(told, dict) else {"fixed": told}
+        for word, value in about.items():
+            if word not in words:
+                hint = did_you_mean(word, words) or f"; it may hold {', '.join(words)}"
+                raise InvalidModel(f"{path}: unknown key {word!r} in coefficients.{name}{hint}")
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise InvalidModel(
+                    f"{path}: coefficients.{name}: {word} must be a number; got {value!r:.60}"
+                )
+            if word in ("fixed", "start"):
+                found.setdefault(word, {})[name] = float(value)
+        if {"lower", "upper"} & {*about}:
+            found.setdefault("bounds", {})[name] = (about.get("lower"), about.get("upper"))
+    return found
+
+
+def _coefficient_lines(known: dict[str, dict[str, Any]]) -> list[str]:
+    """What `problem.toml` says of coefficients; nothing where there is nothing."""
+    told: dict[str, dict[str, float]] = {}
+    for name, ends in known.get("bounds", {}).items():
+        pairs = zip(("lower", "upper"), ends, strict=True)
+        told.setdefault(name, {}).update({word: end for word, end in pairs if end is not None})
+    for word in ("fixed", "start"):
+        for name, value in known.get(word, {}).items():
+            told.setdefault(name, {})[word] = value
+    lines = [
+        f"{toml(name)} = {{ {', '.join(f'{word} = {float(x)!r}' for word, x in one.items())} }}"
+        for name, one in told.items()
+    ]
+    return ["", "[coefficients]", *lines] if lines else []
 
 
 def toml(value: object) -> str:

@@ -93,6 +93,7 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
         "features": features,
         "truth": _truth(folder, settings, features),
         "notes": (*seen_notes, *parts.get("notes", ())),
+        "coefficients": settings.coefficients,
     }
 
 

@@ -33,6 +33,7 @@ KEYS = {
         "grid",
         "transitions",
         "truth",
+        "coefficients",
     ),
     "features": ("reward", "costs"),
     "names": ("states", "actions"),
@@ -64,6 +65,7 @@ class Settings:
         unvisited: what pairs that were never seen do.
         absorbing: states where time goes on and every action stays.
         truth: weights and budgets of the truth; empty where it is not given.
+        coefficients: what is known of coefficients beforehand, as it stands there.
     """
 
     path: Path
@@ -83,6 +85,7 @@ class Settings:
     unvisited: str = "prior"
     absorbing: tuple[str, ...] = ()
     truth: dict[str, Any] = field(default_factory=dict)
+    coefficients: object = field(default_factory=dict)
 
 
 # A key of sixteen parts with dots between them.
@@ -150,6 +153,7 @@ class _Reader:
             ),
             absorbing=self._absorbing(transitions.get("absorbing", [])),
             truth=self._table("truth"),
+            coefficients=self.given.get("coefficients", {}),
         )
 
     def _table(self, name: str) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tacit.inverse.parameters import CONFIDENCE, Parameters, coefficient_names
+from tacit.inverse.parameters import CONFIDENCE, Parameters
+from tacit.model import coefficient_names
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:

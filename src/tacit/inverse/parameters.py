@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from tacit.engine.smooth_dual import BLIND as BLIND
+from tacit.engine.smooth_dual import inverse_information
 from tacit.errors import InvalidModel
 from tacit.model.transitions import read_only
 
@@ -27,8 +29,6 @@ CONFIDENCE = 0.95
 # Two-sided 95 % of the normal law, and the one-sided 95 % used where a bound cuts a side off.
 TWO_SIDED = 1.959963984540054
 ONE_SIDED = 1.6448536269514722
-# Relative eigenvalue below which the demonstrations say nothing about a direction.
-BLIND = 1e-9
 # Share of a coefficient's derivative that must lie in a blind direction to leave it open.
 MOVED = 1e-5
 
@@ -52,8 +52,9 @@ class Ratio:
 class Parameters:
     """[P] coefficients in units of the demonstrator's noise: rewards first, then each constraint.
 
-    A coefficient on its bound has no standard error and an interval [bound, upper]; a cost that was
-    never incurred has [lower, inf). All is NaN where the estimator has no temperature.
+    A coefficient on its bound has no standard error and an interval on one side of it; a cost that
+    was never incurred has [lower, inf); one that was fixed beforehand has error 0. All is NaN where
+    the estimator has no temperature.
 
     Attributes:
         names: [P] of the features; those of a cost begin with its number where names repeat.
@@ -64,7 +65,7 @@ class Parameters:
         scatter: [n, n] sum over trajectories of score times score; NaN where there is none.
         gradient: [n] of minus the log-likelihood.
         free: [n] bool, the numbers that no bound holds for certain.
-        lower: [P] smallest value allowed, 0 or minus infinity.
+        lower: [P] smallest value allowed: 0, minus infinity, or what was asked for.
         limits: [P] 95 % limits of coefficients that have none on the other side, else NaN.
         trajectories: how many independent ones there are; 0 where they are not known.
         errors: kind of the standard errors: "fisher", "outer", "sandwich" or "clustered".
@@ -73,6 +74,7 @@ class Parameters:
         unrestricted: [P] estimates with every constraint, which errors, tests and intervals are
             about; None where nothing was left out.
         conditions: known of the fitted numbers beforehand, and counted in the information.
+        upper: [P] largest value allowed; None where there is none.
     """
 
     names: tuple[str, ...]
@@ -91,6 +93,7 @@ class Parameters:
     absence: str = ""
     unrestricted: np.ndarray | None = None
     conditions: int = 0
+    upper: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.errors not in KINDS:
@@ -165,10 +168,12 @@ class Parameters:
         quantile = _quantile(0.5 + 0.5 * self.confidence)
         margin = quantile * self.standard_errors
         ends = np.stack([self._centre - margin, self._centre + margin], axis=1)
-        ends = np.maximum(ends, self.lower[:, None])
-        for j in np.flatnonzero(self._held):
-            step, error = self._step_inside(int(j))
-            ends[j] = self.lower[j], self.lower[j] + _upper_limit(step, error, self.confidence)
+        ends = np.clip(ends, self.lower[:, None], self._upper[:, None])
+        for j, side in self._sides:
+            step, error = self._step_inside(j)
+            room = _upper_limit(side * step, error, self.confidence)
+            room = min(room, self._upper[j] - self.lower[j])
+            ends[j] = np.sort([self._centre[j], self._centre[j] + side * room])
         # Limits are profiles at 95 %: valid for less; for more only the bound itself is.
         shut, less = np.isfinite(self.limits), self.limits < 0
         near = self.limits if self.confidence <= CONFIDENCE else np.where(less, np.inf, self.lower)
@@ -180,16 +185,21 @@ class Parameters:
     @property
     def z(self) -> np.ndarray:
         """[P] estimates, with every constraint as the tests are, over their standard errors."""
+        errors = np.where(self.standard_errors == 0.0, np.nan, self.standard_errors)  # given
         with np.errstate(divide="ignore", invalid="ignore"):
-            return self._centre / self.standard_errors
+            return self._centre / errors
 
     @cached_property
     def p_values(self) -> np.ndarray:
-        """[P] of "the coefficient is 0": two-sided Wald tests, one-sided score tests on a bound."""
+        """[P] of "the coefficient is 0": two-sided Wald tests, one-sided score tests on a bound.
+
+        NaN where nothing tells: of one that was fixed, or is on a bound that is not 0.
+        """
         found = 2.0 * _quantile_tail(np.abs(self.z))
-        for j in np.flatnonzero(self._held):
-            step, error = self._step_inside(int(j), hold=True)
-            found[j] = _quantile_tail(step / error) if np.isfinite(error) else np.nan
+        for j, side in self._sides:
+            step, error = self._step_inside(j, hold=True)
+            told = np.isfinite(error) and self._centre[j] == 0.0
+            found[j] = _quantile_tail(side * step / error) if told else np.nan
         found[np.isin(self.standard_errors, (0.0, np.inf))] = np.nan  # given, or unknown
         return read_only(found)
 
@@ -200,7 +210,8 @@ class Parameters:
         with np.errstate(divide="ignore", invalid="ignore"):
             estimate = float(np.divide(self.estimates[i], self.estimates[j]))
         positive = bool(self.lower[i] >= 0 and self.lower[j] >= 0)
-        floor = 0.0 if positive else -np.inf
+        alike = positive or bool(self._upper[i] <= 0 and self._upper[j] <= 0)
+        floor = 0.0 if alike else -np.inf
         if np.isnan([top, bottom]).any():
             return Ratio(np.nan, np.nan, (np.nan, np.nan))
         if not np.isfinite(self.standard_errors[[i, j]]).all() or bottom == 0.0:
@@ -237,6 +248,7 @@ class Parameters:
             unrestricted=None if self.unrestricted is None else rows @ self.unrestricted,
             jacobian=rows @ self.jacobian,
             lower=lower,
+            upper=None,
             limits=np.where(same, self.limits[at], np.nan),
         )
 
@@ -267,15 +279,25 @@ class Parameters:
     @property
     def _bound(self) -> np.ndarray:
         """[P] bool, the coefficients on their bound."""
-        return np.asarray(self.estimates <= self.lower)
+        return np.asarray((self.estimates <= self.lower) | (self.estimates >= self._upper))
 
     @property
     def _centre(self) -> np.ndarray:
         return self.estimates if self.unrestricted is None else self.unrestricted
 
     @property
+    def _upper(self) -> np.ndarray:
+        return np.full(len(self), np.inf) if self.upper is None else self.upper
+
+    @property
     def _held(self) -> np.ndarray:
-        return np.asarray(self._centre <= self.lower)
+        return np.asarray((self._centre <= self.lower) | (self._centre >= self._upper))
+
+    @property
+    def _sides(self) -> list[tuple[int, float]]:
+        """The coefficients on a bound, and on which side of it they may be."""
+        sides = np.where(self._centre <= self.lower, 1.0, -1.0)
+        return [(int(j), float(sides[j])) for j in np.flatnonzero(self._held)]
 
     def _number(self, which: int | str) -> int:
         if isinstance(which, str):
@@ -333,37 +355,6 @@ class Parameters:
             return np.nan, np.nan
         low = both[i, 0] / both[j, 1] if both[j, 1] > 0 else 0.0
         return float(low), float(both[i, 1] / both[j, 0]) if both[j, 0] > 0 else np.inf
-
-
-def coefficient_names(
-    reward_names: Iterable[str], cost_names: Iterable[Iterable[str]]
-) -> tuple[str, ...]:
-    """[P] the names of the features, costs with their number in front where names repeat."""
-    costs = [[str(name) for name in names] for names in cost_names]
-    plain = (*reward_names, *(name for names in costs for name in names))
-    if len(set(plain)) == len(plain):
-        return plain
-    told = (f"cost {k}: {name}" for k, names in enumerate(costs) for name in names)
-    return (*plain[: len(plain) - sum(len(names) for names in costs)], *told)
-
-
-def inverse_information(fisher: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[D, D] the inverse on the free parameters, and [B, D] the directions it knows nothing of."""
-    size = len(fisher)
-    covariance, kept = np.zeros((size, size)), np.flatnonzero(free)
-    if len(kept) == 0:
-        return covariance, np.zeros((0, size))
-    block = fisher[np.ix_(kept, kept)]
-    units = np.sqrt(np.maximum(np.diagonal(block), 0.0))
-    units = np.asarray(np.where(units > 0, units, 1.0))
-    eigenvalues, vectors = np.linalg.eigh(block / np.outer(units, units))
-    seen = np.asarray(eigenvalues > BLIND * max(eigenvalues.max(), 0.0))
-    half = vectors[:, seen] / np.sqrt(eigenvalues[seen])
-    covariance[np.ix_(kept, kept)] = (half @ half.T) / np.outer(units, units)
-    directions = np.zeros((int(np.logical_not(seen).sum()), size))
-    directions[:, kept] = (vectors[:, np.logical_not(seen)] / units[:, None]).T
-    lengths = np.linalg.norm(directions, axis=1, keepdims=True)
-    return covariance, directions / np.where(lengths > 0, lengths, 1.0)
 
 
 def _upper_limit(step: float, error: float, confidence: float) -> float:

@@ -137,3 +137,15 @@ def several(
     if len(set(numbers)) < len(numbers):
         raise InvalidModel(f"every {what} must be named once; got {listed!r:.80}")
     return numbers
+
+
+def coefficient_names(
+    reward_names: Iterable[str], cost_names: Iterable[Iterable[str]]
+) -> tuple[str, ...]:
+    """[P] the names of the features, costs with their number in front where names repeat."""
+    costs = [[str(name) for name in names] for names in cost_names]
+    plain = (*reward_names, *(name for names in costs for name in names))
+    if len(set(plain)) == len(plain):
+        return plain
+    told = (f"cost {k}: {name}" for k, names in enumerate(costs) for name in names)
+    return (*plain[: len(plain) - sum(len(names) for names in costs)], *told)

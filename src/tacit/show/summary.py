@@ -145,7 +145,7 @@ def coefficient_table(recovery: Recovery | JointRecovery) -> list[str]:
         (
             found.names[j],
             _number(found.estimates[j]),
-            _number(found.standard_errors[j]),
+            _number(found.standard_errors[j]) if found.standard_errors[j] else "fixed",
             _number(z[j], "7.2f"),
             _number(found.p_values[j], "5.3f"),
             f"[{_number(found.intervals[j, 0])}, {_number(found.intervals[j, 1])}]",

@@ -19,7 +19,6 @@ from tacit.inverse.expectations import Blocks, check_task, expectations_from_sta
 from tacit.inverse.findings import Finding, Kind, data_findings
 from tacit.inverse.goodness import action_log_likelihoods
 from tacit.inverse.identification import unidentified, unmeasured
-from tacit.inverse.parameters import coefficient_names
 from tacit.inverse.recovery import (
     NO_PARAMETERS,
     History,
@@ -28,6 +27,7 @@ from tacit.inverse.recovery import (
     delivered,
     status_of,
 )
+from tacit.model import coefficient_names
 from tacit.model.ends import led_to_an_end
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective

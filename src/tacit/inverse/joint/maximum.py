@@ -16,6 +16,7 @@ from tacit.errors import InvalidModel
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.flows import Network, Plain, Sums, Worlds, added, scatter_of
 from tacit.inverse.joint.trips import Journeys
+from tacit.inverse.noisy import Bounds, priced
 from tacit.inverse.noisy.activity import (
     DRAWS,
     Trial,
@@ -195,9 +196,10 @@ class Likelihoods:
 
     def best(self) -> Found:
         """The minimum over all goals, from one over some of them where they are many."""
-        space, x = self.journeys.space, np.zeros(self.journeys.space.size)
-        lower = space.lower(free_reward=self._options.free_reward)
-        upper = np.full(space.size, LARGEST)
+        space = self.journeys.space
+        known = Bounds.of(space, self._options)
+        lower, upper = known.lower, known.upper
+        x = np.zeros(space.size) if known.start is None else known.start
         count = len(self.all)
         if count >= 2 * SOME:
             some = self.all[:: count // SOME]
@@ -223,11 +225,12 @@ class Likelihoods:
 
     def boundless(self, found: Found) -> bool:
         """Whether twice the parameters explain the trips as well: no noise is seen."""
-        x = found.fitted.point.x
+        x, problem = found.fitted.point.x, found.fitted.problem
+        step = np.clip(2.0 * x, problem.lower, problem.upper) - x  # what its bounds allow of it
         # Doubling costs half of this where the loss is a parabola: no need to look.
-        if not np.abs(x).max(initial=0.0) > 1.0 or x @ found.sums.curvature @ x > 1.0:
+        if not np.abs(step).max(initial=0.0) > 1.0 or step @ found.sums.curvature @ step > 1.0:
             return False
-        return self.at(2.0 * x, self.all).loss - found.sums.loss < VISIBLE
+        return self.at(x + step, self.all).loss - found.sums.loss < VISIBLE
 
     def limits(self, found: Found) -> np.ndarray:
         """[D] how near to 0 parameters may be that the trips would have infinite; NaN elsewhere.
@@ -238,6 +241,7 @@ class Likelihoods:
         x, best, problem = found.fitted.point.x, found.sums.loss, found.fitted.problem
         limits, ceiling = np.full(len(x), np.nan), best + 0.5 * ONE_SIDED**2
         open_ = (self.journeys.space.signs < 0) | np.isneginf(problem.lower)
+        open_ &= np.where(x > 0, problem.upper >= LARGEST, np.isneginf(problem.lower))
         for j in np.flatnonzero(open_ & (np.abs(x) > SUSPICIOUS)):
             mine, sign = np.arange(len(x)) == j, float(np.sign(x[j]))
             if x[j] ** 2 * found.sums.curvature[j, j] > 4.0:
@@ -290,7 +294,9 @@ class Likelihoods:
 
         steps = float(len(self.journeys.states))
         whole = trial(full, lambda: 1.0)
-        return judge(whole, space.constraints, drop, level=options.level, steps=steps)
+        given = priced(space.blocks, full.fitted.problem.lower)
+        judged = (whole, space.constraints, drop)
+        return judge(*judged, level=options.level, steps=steps, given=given)
 
 
 def evidence_of(likelihoods: Likelihoods, kept: Found, *, robust: bool = False) -> Evidence:

@@ -27,7 +27,7 @@ from tacit.inverse.joint.inference import Pooled, numbers_of, parameters_of, poo
 from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import RESCUE, expert_solution
 from tacit.inverse.noisy.intervals import Numbers
-from tacit.inverse.parameters import Parameters, coefficient_names
+from tacit.inverse.parameters import Parameters
 from tacit.inverse.recovery import (
     History,
     Recovery,
@@ -36,6 +36,7 @@ from tacit.inverse.recovery import (
     status_of,
     worst_of,
 )
+from tacit.model import coefficient_names
 from tacit.model.ends import outside_policy
 from tacit.model.transitions import read_only
 

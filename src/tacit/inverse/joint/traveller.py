@@ -20,6 +20,7 @@ from tacit.inverse.findings import Finding, Kind, feature_findings, more_data_fi
 from tacit.inverse.goodness import ACTIONS, Goodness, Part, combined, untested
 from tacit.inverse.joint.maximum import Likelihoods, evidence_of, method_findings
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, goal_world, network_ending, trimmed
+from tacit.inverse.noisy import Bounds, coefficients_of
 from tacit.inverse.noisy.coordinates import DeltaMethod
 from tacit.inverse.noisy.evidence import parameter_findings
 from tacit.inverse.noisy.goodness import (
@@ -33,7 +34,6 @@ from tacit.inverse.noisy.goodness import (
 from tacit.inverse.noisy.inference import square_roots
 from tacit.inverse.noisy.likelihood import (
     Likelihood,
-    coefficients_of,
     constraint_findings,
     numbers_of,
 )
@@ -42,6 +42,9 @@ from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, deliv
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import read_only
+
+# Options of `Likelihood` beside the usual ones that trips know.
+KNOWN = ("bounds", "fixed", "start")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -296,7 +299,7 @@ def recover_trips(
         raise InvalidModel(f"trips are recovered by Likelihood; got {estimator!r:.60}")
     options = Likelihood(free_reward=True) if estimator is None else estimator
     options.check()
-    options.check_no_lapses("a recovery of trips")
+    options.check_no_lapses("a recovery of trips", KNOWN)
     found, findings = trips.journeys()
     if estimator is None:
         said = "Likelihood was picked for these trips, with reward weights of either sign."
@@ -334,6 +337,8 @@ def _report(
     numbers = numbers_of(steps, wide).reported(gauge)
     weights, clustered = numbers.ends[: space.size], wide.found.clustered
     findings += [*goodness.findings(), *constraint_findings(evidence, verdict)]
+    bounds = Bounds.of(space, options)
+    findings += bounds.findings(space, fitted.point.x)
     findings += parameter_findings(steps, evidence)
     findings += feature_findings(features, network_ending(trips.mdp, found.goals))
     findings += method_findings(likelihoods, wide, convex)
@@ -366,7 +371,7 @@ def _report(
         estimator=repr(options),
         reward_names=features.reward_names,
         cost_names=features.cost_names,
-        parameters=coefficients_of(steps, features, wide, fitted),
+        parameters=coefficients_of(steps, features, wide, fitted, bounds.given),
         log_likelihood=-loss,
         null_log_likelihood=-float(np.log(found.choices.sum(axis=1)).sum()),
         observed_steps=len(found.states),

@@ -1,1 +1,248 @@
-"""A noisy expert: likelihood and feature matching, with error bars."""
+"""Estimators of a demonstrator who errs; its coefficients, as known beforehand and as found.
+
+Bounds, fixed values and a start are given by name, in the units of the coefficients themselves:
+weights over the temperature, as choice models have them. Inside, features are scaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from tacit.errors import InvalidModel
+from tacit.files.formats import did_you_mean
+from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.identification import unmeasured
+from tacit.inverse.parameters import Parameters
+from tacit.model import coefficient_names
+from tacit.model.objective import Features
+
+if TYPE_CHECKING:
+    from tacit.inverse.noisy.boltzmann import Fit
+    from tacit.inverse.noisy.evidence import Evidence
+    from tacit.inverse.noisy.steps import Steps
+
+# Scaled features have range one. Far beyond any plausible parameter, even where one extreme entry
+# makes the range of a feature and all others differ by a thousandth of it.
+LARGEST = 1e5
+
+Label = str | int
+Range = Sequence[float | None]
+
+
+class Options(Protocol):
+    """What a search for the maximum needs to be told."""
+
+    @property
+    def free_reward(self) -> bool:
+        """Whether reward weights may take either sign."""
+        ...
+
+    @property
+    def tolerance(self) -> float:
+        """Projected gradient to reach, relative to the number of steps."""
+        ...
+
+    @property
+    def max_steps(self) -> int:
+        """Most evaluations of the loss."""
+        ...
+
+
+class Space(Protocol):
+    """The scaled features that parameters belong to."""
+
+    @property
+    def signs(self) -> np.ndarray:
+        """[D] 1 for reward, -1 for cost features."""
+        ...
+
+    @property
+    def scales(self) -> np.ndarray:
+        """[D] what the features were divided by."""
+        ...
+
+    @property
+    def blocks(self) -> tuple[slice, ...]:
+        """One slice of the coordinates for the reward, then one per constraint."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """[D] what to call each coordinate."""
+        ...
+
+    def lower(self, *, free_reward: bool) -> np.ndarray:
+        """[D] smallest values allowed where nothing else is said."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Bounds:
+    """What is known of the coefficients before they are fitted, on scaled features.
+
+    Attributes:
+        lower: [D] smallest values allowed.
+        upper: [D] largest ones; `LARGEST` where there are none.
+        given: [D] bool, those fixed beforehand.
+        asked: [D] bool, those with bounds that were asked for.
+        start: [D] where the search begins; None for where it finds best.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    given: np.ndarray
+    asked: np.ndarray
+    start: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, space: Space, options: Options) -> Bounds:
+        """The bounds that the options ask for, and the usual ones of all other coefficients."""
+        lower, size = space.lower(free_reward=options.free_reward), len(space.scales)
+        upper, none = np.full(size, LARGEST), np.zeros(size, bool)
+        known = cls(lower=lower, upper=upper, given=none, asked=none.copy())
+        bounds, fixed, start = (
+            _numbered(space, options, name) for name in ("bounds", "fixed", "start")
+        )
+        for j, (name, pair) in bounds.items():
+            low, high = _ends(space, j, name, pair)
+            known.asked[j] = True
+            lower[j] = low * space.scales[j]
+            known.upper[j] = min(high * space.scales[j], LARGEST)
+        for j, (name, value) in fixed.items():
+            known.given[j] = True
+            lower[j] = known.upper[j] = _value(f"fixed: {name}", value) * space.scales[j]
+            if known.asked[j] or (space.signs[j] < 0 and lower[j] < 0):
+                must = "have no bounds too" if known.asked[j] else "not be below 0, as it is a cost"
+                raise InvalidModel(f"fixed: {name} must {must}; got {value!r:.60}")
+        if size and known.given.all():
+            raise InvalidModel("fixed must leave a coefficient to be fitted; it has all of them")
+        if not start:
+            return known
+        place = np.clip(np.zeros(size), lower, known.upper)
+        for j, (name, value) in start.items():
+            place[j] = _value(f"start: {name}", value) * space.scales[j]
+            if not lower[j] <= place[j] <= known.upper[j]:
+                raise InvalidModel(f"start: {name} must be within its bounds; got {value!r:.60}")
+        return replace(known, start=place)
+
+    def findings(self, space: Space, x: np.ndarray) -> list[Finding]:
+        """What was fixed, and which of the bounds that were asked for hold a coefficient at x [D].
+
+        One each, so that each says which feature it is about.
+        """
+        findings = []
+        for j in np.flatnonzero(self.given | self.asked):
+            name, value = space.names[j], float(x[j] / space.scales[j])
+            said = (
+                f"The coefficient of {name} was fixed at {value:.4g} beforehand: it has no error."
+            )
+            if not self.given[j]:
+                if self.lower[j] < x[j] < self.upper[j]:
+                    continue
+                said = (
+                    f"The coefficient of {name} is on its bound, {value:.4g}: the demonstrations "
+                    "alone would have it beyond, and intervals and tests are one-sided."
+                )
+            findings.append(Finding(said, Kind.ASSUMED, feature=name, number=value))
+        return findings
+
+
+def _numbered(space: Space, options: Options, what: str) -> dict[int, tuple[str, object]]:
+    """Number of a coefficient -> its name, and what the options say of it."""
+    asked = getattr(options, what, None) or {}  # most options say nothing of coefficients
+    if not isinstance(asked, Mapping):
+        raise InvalidModel(f"{what} must be by coefficient, {{name: ...}}; got {asked!r:.60}")
+    groups = [space.names[block] for block in space.blocks]
+    names = coefficient_names(groups[0], groups[1:]) if asked else ()
+    found: dict[int, tuple[str, object]] = {}
+    for label, value in asked.items():
+        whole = isinstance(label, int | np.integer) and not isinstance(label, bool)
+        j = int(label) if whole else names.index(label) if label in names else len(names)
+        if not -len(names) <= j < len(names):
+            known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+            hint = did_you_mean(str(label), names) or f"; they are {known}"
+            raise InvalidModel(f"{what} must be of coefficients; got {label!r:.60}{hint}")
+        if j % len(names) in found:
+            raise InvalidModel(f"{what} must name each once; {names[j]} stands twice")
+        found[j % len(names)] = names[j], value
+    return found
+
+
+def _value(what: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise InvalidModel(f"{what} must be a number; got {value!r:.60}")
+    if not np.isfinite(value):
+        raise InvalidModel(f"{what} must be finite; got {value!r:.60}")
+    return float(value)
+
+
+def _ends(space: Space, j: int, name: str, pair: object) -> tuple[float, float]:
+    """The smallest and the largest value that a pair allows a coefficient."""
+    what, least = f"bounds: {name}", 0.0 if space.signs[j] < 0 else -np.inf
+    if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
+        raise InvalidModel(f"{what} must be (least, largest), None for no bound; got {pair!r:.60}")
+    low = least if pair[0] is None else _value(what, pair[0])
+    high = np.inf if pair[1] is None else _value(what, pair[1])
+    if low < least:
+        raise InvalidModel(f"{what} must not be below 0, as it is a cost; got {pair!r:.60}")
+    if not low < high:
+        raise InvalidModel(f"{what} must be (least, largest), least first; got {pair!r:.60}")
+    return low, high
+
+
+def priced(blocks: Sequence[slice], lower: np.ndarray) -> tuple[int, ...]:
+    """The constraints that their bounds [D] alone give a price."""
+    return tuple(k for k, block in enumerate(blocks[1:]) if (lower[block] > 0).any())
+
+
+def bounds_of(
+    fitted: Fit, scales: np.ndarray, given: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """[D] smallest and largest coefficients allowed, None where none is the largest.
+
+    Those that are `given` [D] bool have none: no test or interval of theirs meets a bound.
+    """
+    problem = fitted.problem
+    lower = np.where(given | np.isinf(problem.lower), -np.inf, problem.lower) / scales
+    upper = np.where(given | (problem.upper >= LARGEST), np.inf, problem.upper) / scales
+    return lower, None if np.isinf(upper).all() else upper
+
+
+def coefficients_of(
+    steps: Steps, features: Features, evidence: Evidence, kept: Fit, given: np.ndarray
+) -> Parameters:
+    """The coefficients of the fit `kept`, with the standard errors of the one with all.
+
+    Those that are `given` [D] bool were fixed beforehand: they have no error.
+    """
+    from tacit.inverse.noisy.inference import informed  # which needs this module
+
+    space, fitted, found = steps.space, evidence.fitted, evidence.found
+    names = coefficient_names(features.reward_names, features.cost_names)
+    points = kept.point.x / space.scales
+    # A constraint that was dropped is on its bound like any other cost without a price.
+    lower, upper = bounds_of(fitted, space.scales, given)
+    if evidence.absence:
+        return unmeasured(names, points, lower=lower, absence=evidence.absence)
+    nothing = np.full(evidence.fisher.shape, np.nan)
+    return Parameters(
+        names=names,
+        estimates=points,
+        jacobian=np.diag(np.where(given, 0.0, 1.0 / space.scales)),
+        information=informed(fitted, evidence.fisher),
+        outer=informed(fitted, evidence.outer),
+        scatter=nothing if found.clusters is None else found.clusters.products,
+        gradient=fitted.point.gradient,
+        free=evidence.free,
+        lower=lower,
+        limits=evidence.limits / space.scales,
+        trajectories=0 if found.clusters is None else found.clusters.episodes,
+        errors="clustered" if found.clustered else "sandwich" if evidence.robust else "fisher",
+        unrestricted=None if kept is fitted else fitted.point.x / space.scales,
+        conditions=int(fitted.norm is not None),
+        upper=upper,
+    )

@@ -17,6 +17,7 @@ import numpy as np
 from tacit.inverse.findings import Finding, Kind, chance, listed
 from tacit.inverse.goodness import holm
 from tacit.inverse.identification import ConstraintSet, Selection
+from tacit.inverse.noisy import priced
 from tacit.inverse.noisy.boltzmann import Fit, refit
 from tacit.inverse.noisy.inference import advantages, information, informed
 from tacit.inverse.noisy.steps import Steps, curvature
@@ -80,6 +81,7 @@ def judge(
     *,
     level: float,
     steps: float,
+    given: Sequence[int] = (),
 ) -> tuple[Fitted, Verdict]:
     """The fit with only the constraints that the data ask for, and the verdict on all K.
 
@@ -91,6 +93,7 @@ def judge(
         drop: constraints, in order -> the fit without them.
         level: of the tests.
         steps: number of observed steps.
+        given: constraints that have a price by what was known beforehand: they are not tested.
     """
     trials: dict[tuple[int, ...], Trial[Fitted]] = {(): full}
     chances: dict[tuple[int, ...], float] = {}
@@ -107,10 +110,12 @@ def judge(
             chances[key] = without(key).p_value()
         return chances[key]
 
-    every = list(range(count))
-    alone = np.array([p_of([k]) for k in every])
-    left, adjusted, reached = list(every), np.ones(count), 0.0
-    active = np.zeros(count, bool)
+    every = [k for k in range(count) if k not in given]
+    alone, adjusted, reached = np.full(count, np.nan), np.ones(count), 0.0
+    for k in every:
+        alone[k] = p_of([k])
+    left, active = list(every), np.isin(np.arange(count), list(given))
+    adjusted[active] = np.nan
     while left:
         # Holm's method, below a test of all that are left at once.
         reached = max(reached, p_of(left))
@@ -133,7 +138,7 @@ def judge(
         p_values=adjusted,
         active=active,
         sets=sets,
-        selection=_selection(every, without, steps),
+        selection=_selection(every, without, steps, given),
     )
 
 
@@ -156,9 +161,15 @@ def _sets(
 
 
 def _selection(
-    every: Sequence[int], without: Callable[[Sequence[int]], Trial[Fitted]], steps: float
+    every: Sequence[int],
+    without: Callable[[Sequence[int]], Trial[Fitted]],
+    steps: float,
+    given: Sequence[int],
 ) -> Selection:
-    """What each number of constraints explains, from all down to none, the least needed first."""
+    """What each number of constraints explains, from all down to none, the least needed first.
+
+    Fewer than those that are given explain nothing.
+    """
     gone: list[int] = []
     path = [(tuple(every), without(()))]
     while len(gone) < len(every):
@@ -171,7 +182,13 @@ def _selection(
     criteria = 2.0 * losses + np.log(max(steps, 1.0)) * degrees
     # Of as good ones the fewest: rounding must not choose.
     best = int(np.argmax(criteria <= criteria.min() + 1e-6 * np.log(max(steps, 2.0))))
-    return Selection(count=best, members=path[best][0], criteria=criteria, log_likelihoods=-losses)
+    below, members = np.full(len(given), np.inf), tuple(sorted((*given, *path[best][0])))
+    return Selection(
+        count=best + len(given),
+        members=members,
+        criteria=np.concatenate([below, criteria]),
+        log_likelihoods=-np.concatenate([below, losses]),
+    )
 
 
 def active_constraints(
@@ -223,7 +240,8 @@ def active_constraints(
 
     whole = Trial(full, float(full.point.loss), int(full.free.sum()), lambda: 1.0)
     many = float(steps.counts.sum())
-    return judge(whole, space.constraints, drop, level=level, steps=many)
+    given = priced(space.blocks, full.problem.lower)
+    return judge(whole, space.constraints, drop, level=level, steps=many, given=given)
 
 
 def of_constraints(blocks: Sequence[slice], members: Sequence[int], size: int) -> np.ndarray:
@@ -253,6 +271,10 @@ def verdict_findings(
     for k, (price, p) in enumerate(zip(multipliers, verdict.p_values.tolist(), strict=True)):
         shown = chance(p)
         if verdict.set_of(k) is not None:
+            continue
+        if np.isnan(p) and converged:
+            said = f"Constraint {k} has a price by what was fixed beforehand: it was not tested."
+            findings.append(Finding(said, Kind.ASSUMED, constraint=k))
             continue
         if not price > 0:
             kind = Kind.INACTIVE
@@ -284,7 +306,9 @@ def verdict_findings(
         )
     if verdict.selection is not None and count > 1 and converged:
         chosen = verdict.selection
-        told = listed([f"{b:.6g} with {n}" for n, b in enumerate(chosen.criteria.tolist())])
+        told = listed(
+            [f"{b:.6g} with {n}" for n, b in enumerate(chosen.criteria.tolist()) if np.isfinite(b)]
+        )
         said = (
             f"The data ask for {chosen.count} of {count} constraints: the least BIC is the best "
             f"({told})."

@@ -27,7 +27,8 @@ from tacit.engine.smooth_dual import (
     undiscounted_fixed_point,
 )
 from tacit.errors import InvalidModel
-from tacit.inverse.noisy.boltzmann import FAR, LARGEST, NOWHERE, over_an_episode
+from tacit.inverse.noisy import LARGEST, Bounds
+from tacit.inverse.noisy.boltzmann import FAR, NOWHERE, over_an_episode
 from tacit.inverse.noisy.inference import information
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
@@ -86,7 +87,7 @@ class Loss:
         design: Design,
         counts: np.ndarray,
         *,
-        free_reward: bool,
+        bounds: Bounds,
         penalty: csr_array | None,
     ) -> Loss:
         """Minus the log-likelihood of counted steps [S, A], and the penalty."""
@@ -96,8 +97,8 @@ class Loss:
             design=design,
             start=visits - mdp.discount * mdp.inflow(counts),
             seen=counts,
-            lower=design.lower(free_reward=free_reward),
-            upper=np.full(design.size, LARGEST),
+            lower=bounds.lower,
+            upper=bounds.upper,
             visits=visits,
             penalty=penalty,
         )
@@ -250,7 +251,7 @@ def curvature(loss: Loss, place: Place, visits: np.ndarray | None = None) -> Inf
 def begin(loss: Loss, tolerance: float) -> Place:
     """A `Place` to search from that has finite values; `InvalidModel` where there is none."""
     values = np.zeros(loss.mdp.states)
-    place = loss.at(np.zeros(loss.design.size), values, tolerance)
+    place = loss.at(np.clip(0.0, loss.lower, loss.upper), values, tolerance)
     if np.isfinite(place.loss):
         return place
     # Discount 1: a cost of every step ends all walks. The parameters whose table is nearest to it.
@@ -306,7 +307,7 @@ def _step(loss: Loss, at: Descent, tolerance: float) -> Descent:
     share = min(0.1, np.sqrt(at.missed))
     bent = curvature(loss, place)
     bounds = (loss.lower - place.x, loss.upper - place.x)
-    if np.isinf(loss.lower).all():
+    if np.isinf(loss.lower).all() and (loss.upper >= LARGEST).all():
         direction, products, _ = bent.inverse_times(-place.gradient, free, share=share)
     elif can_write_out(loss.design):
         direction, products = _written_step(loss, place, bent.visits), 0

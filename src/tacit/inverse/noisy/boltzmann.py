@@ -22,6 +22,7 @@ from tacit.errors import InvalidModel
 from tacit.forward.policies import deterministic_values
 from tacit.forward.solution import Solution, conclude
 from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.noisy import LARGEST as LARGEST
 from tacit.inverse.noisy.coordinates import Coordinates, Split
 from tacit.model.ends import outside_policy, outside_visitation
 from tacit.model.mdp import MDP
@@ -30,9 +31,6 @@ from tacit.model.objective import Features, Objective
 if TYPE_CHECKING:
     from tacit.inverse.noisy.inference import Norm
 
-# Scaled features have range one. Far beyond any plausible parameter, even where one extreme entry
-# makes the range of a feature and all others differ by a thousandth of it.
-LARGEST = 1e5
 # A search that has come this far without an end (in nats a step) is after an infinite parameter.
 FAR = 30.0
 # A step of this size or less (scaled features), beyond which no value is finite, ends at a border.
@@ -148,7 +146,7 @@ def fit(
         scale=over_an_episode(mdp, max(float(np.abs(start).sum()), 1e-300)) * ones,
         information=np.zeros(mdp.states) if information is None else information,
     )
-    x = np.zeros(space.size) if x is None else x
+    x = np.clip(np.zeros(space.size), problem.lower, problem.upper) if x is None else x
     values = np.zeros(mdp.states) if values is None else values
     found = sought(mdp, problem, x, values, tolerance, max_steps)
     if mdp.discount == 1.0 and np.isinf(found.point.loss):
@@ -227,7 +225,9 @@ def looks_deterministic(mdp: MDP, fitted: Fit, threshold: float) -> bool:
     x, moving = fitted.point.x, fitted.problem.upper > fitted.problem.lower
     if not np.abs(x[moving]).max(initial=0.0) > 1.0:  # a parameter that is given runs nowhere
         return False
-    twice = np.where(moving, 2.0, 1.0) * x
+    twice = np.clip(np.where(moving, 2.0, 1.0) * x, fitted.problem.lower, fitted.problem.upper)
+    if not np.abs(twice - x).max(initial=0.0) > 1.0:  # its bounds keep it here
+        return False
     return loss_of(mdp, fitted, twice) - loss_of(mdp, fitted, x) < threshold
 
 

@@ -17,8 +17,8 @@ from tacit.engine.smooth_dual import point_at
 from tacit.forward.policies import visitation
 from tacit.inverse.expectations import Expectations, Spending, pull_back
 from tacit.inverse.findings import Finding, Kind, blind_findings
+from tacit.inverse.noisy import LARGEST
 from tacit.inverse.noisy.boltzmann import (
-    LARGEST,
     RESCUE,
     Fit,
     border_findings,
@@ -38,7 +38,12 @@ from tacit.inverse.noisy.inference import (
     undecided,
 )
 from tacit.inverse.noisy.steps import Steps, curvature
-from tacit.inverse.parameters import CONFIDENCE, ONE_SIDED, TWO_SIDED, inverse_information
+from tacit.inverse.parameters import (
+    CONFIDENCE,
+    ONE_SIDED,
+    TWO_SIDED,
+    inverse_information,
+)
 from tacit.model.ends import outside_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -243,7 +248,8 @@ def forbidden_limits(mdp: MDP, space: Coordinates, fitted: Fit) -> np.ndarray:
     """
     limits = np.full(space.size, np.nan)
     x, best = fitted.point.x, loss_of(mdp, fitted, fitted.point.x)
-    for j in np.flatnonzero((space.signs < 0) & (x > SUSPICIOUS)):
+    endless = fitted.problem.upper >= LARGEST
+    for j in np.flatnonzero((space.signs < 0) & (x > SUSPICIOUS) & endless):
         if x[j] ** 2 * fitted.point.curvature[j, j] > 4.0:
             continue  # well determined: its loss is curved on the scale of the parameter itself
         trial = x.copy()

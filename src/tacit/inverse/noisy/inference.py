@@ -161,16 +161,16 @@ def check_temperature(options: Noisy) -> None:
         return
     if isinstance(given, bool) or not 0.0 < given < np.inf:
         raise InvalidModel(f"temperature must be positive and finite; got {given!r:.60}")
-    for name in ("lapses", "prior", "ridge"):
+    for name in ("lapses", "prior", "ridge", "bounds", "fixed", "start"):
         if other := getattr(options, name, None):
             raise InvalidModel(f"a given temperature must be without {name}; got {name}={other!r}")
 
 
-def check_plain(options: object, what: str) -> None:
+def check_plain(options: object, what: str, known: tuple[str, ...] = ()) -> None:
     """Raises `InvalidModel` where an estimator was asked for more than `what` knows of."""
-    for name in ("lapses", "prior", "temperature"):
+    for name in ("lapses", "prior", "temperature", "bounds", "fixed", "start"):
         given = getattr(options, name, None)
-        if given is not None and given is not False:
+        if given not in (None, False, {}) and name not in known:
             raise InvalidModel(f"{what} must be without {name}: leave it out; got {given!r}")
 
 

@@ -144,14 +144,16 @@ def intervals(
     sure = informed(fitted, fisher)
     scatter = None if found.scatter is None else found.scatter + (sure - fisher)
     around = landscape(fitted, sure, scatter, np.isnan(limits) & ~mute)
-    floor = np.where(np.isfinite(fitted.problem.lower), 0.0, -1.0)
+    lower, upper = fitted.problem.lower, fitted.problem.upper
+    floor = np.where(lower >= 0.0, 0.0, -1.0)
+    ceiling = np.where((upper <= 0.0) & (lower < 0.0), 0.0, 1.0)
     for j in np.flatnonzero(~np.isnan(gauge.ratios.sizes[:size])):
         # Anything goes for a parameter that moves nothing; `numbers_of` widens the others by it.
-        alone = (floor[j], 1.0)
-        ends[j] = alone if mute[j] else _weight_ends(around, gauge, fitted, int(j), floor[j])
+        alone = (float(floor[j]), float(ceiling[j]))
+        ends[j] = alone if mute[j] else _weight_ends(around, gauge, fitted, int(j), alone)
     if np.isnan(gauge.reward_weights).any():  # no reward was needed: which one is anybody's guess
         reward = space.blocks[0]
-        ends[reward] = np.stack([floor[reward], np.ones(len(floor[reward]))], axis=1)
+        ends[reward] = np.stack([floor[reward], ceiling[reward]], axis=1)
     for k, block in enumerate(space.blocks[1:]):
         set_by = gauge.ratios.bottoms[block.start] * np.isfinite(limits)
         if set_by.any():  # forbidden costs alone make the price: it has no upper limit either
@@ -165,12 +167,14 @@ def intervals(
     units = 1.0 / space.scales / gauge.ratios.sizes[:size]
     far = np.where(limits < 0, -np.inf, np.inf)
     ends[:size][shut] = np.sort(np.stack([limits * units, far], axis=1)[shut], axis=1)
-    spread[:size] = np.where(fitted.free & ~shut, spread[:size], np.nan)
+    # The weight of a coefficient that was fixed moves with the sum that it is a share of.
+    moves = fitted.free | ((lower == upper) & (fitted.point.x != 0.0))
+    spread[:size] = np.where(moves & ~shut, spread[:size], np.nan)
     return ends, spread
 
 
 def _weight_ends(
-    around: Landscape, gauge: Split, fitted: Fit, j: int, floor: float
+    around: Landscape, gauge: Split, fitted: Fit, j: int, limits: tuple[float, float]
 ) -> tuple[float, float]:
     parts = gauge.ratios
     point = float(np.concatenate([gauge.reward_weights, *gauge.cost_weights])[j])
@@ -181,10 +185,11 @@ def _weight_ends(
 
     # A bound of any weight cuts off one side of its own interval, and the other of those that are
     # all the rest: of two weights that sum to 1 each has the interval of the other, mirrored.
-    edge = not fitted.free[j] or (point == 1.0 and np.count_nonzero(parts.bottoms[j]) > 1)
+    held = not fitted.free[j] and fitted.problem.lower[j] < fitted.problem.upper[j]
+    edge = held or (point == 1.0 and np.count_nonzero(parts.bottoms[j]) > 1)
     cut = 0.5 * (ONE_SIDED if edge else TWO_SIDED) ** 2
     best = _ratio(around, parts.tops[j], parts.bottoms[j], float(parts.constants[j]), point)
-    return _reach(rise, point, best, (floor, 1.0), cut)
+    return _reach(rise, point, best, limits, cut)
 
 
 def _ratio(

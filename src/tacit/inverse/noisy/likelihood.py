@@ -6,7 +6,7 @@ from the convex fit, and the recovery says so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,7 +23,8 @@ from tacit.inverse.findings import (
     more_data_findings,
 )
 from tacit.inverse.goodness import Goodness, action_log_likelihoods, untested
-from tacit.inverse.identification import Ends, unmeasured
+from tacit.inverse.identification import Ends
+from tacit.inverse.noisy import Bounds, Label, Range, coefficients_of
 from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
 from tacit.inverse.noisy.adjoint import many_features
 from tacit.inverse.noisy.boltzmann import Fit, expert_solution, refit
@@ -42,7 +43,6 @@ from tacit.inverse.noisy.inference import (
     check_temperature,
     fitted_scores,
     information,
-    informed,
     score_scatter,
     silent,
     with_temperature,
@@ -52,7 +52,6 @@ from tacit.inverse.noisy.intervals import Numbers, intervals, temperature_findin
 from tacit.inverse.noisy.lapses import maximise_with_lapses
 from tacit.inverse.noisy.penalised import maximise_many
 from tacit.inverse.noisy.steps import Steps, choices
-from tacit.inverse.parameters import Parameters, coefficient_names
 from tacit.inverse.recovery import (
     HardConstraint,
     History,
@@ -90,9 +89,11 @@ def report(
     seen = expectations_from_start(mdp, features, demonstrations, steps.tally)
     reached = pull_back(features, evidence.reached)
     weights, clustered = numbers.ends[: space.size], wide.found.clustered
+    bounds = Bounds.of(space, estimator)
     findings = (
         *goodness.findings(),
         *constraint_findings(evidence, verdict),
+        *bounds.findings(space, fitted.point.x),
         *parameter_findings(steps, evidence),
         *feature_findings(features, mdp),
         *data_findings(mdp, demonstrations),
@@ -143,7 +144,7 @@ def report(
         estimator=with_temperature(estimator),
         reward_names=features.reward_names,
         cost_names=features.cost_names,
-        parameters=coefficients_of(steps, features, wide, fitted),
+        parameters=coefficients_of(steps, features, wide, fitted, bounds.given),
         log_likelihood=likely,
         null_log_likelihood=null,
         observed_steps=int(steps.counts.sum()),
@@ -219,34 +220,6 @@ def _edges(blocks: Sequence[slice]) -> list[int]:
     return [block.stop for block in blocks[:-1]]
 
 
-def coefficients_of(steps: Steps, features: Features, evidence: Evidence, kept: Fit) -> Parameters:
-    """The coefficients of the fit `kept`, with the standard errors of the one with all."""
-    space, fitted, found = steps.space, evidence.fitted, evidence.found
-    names = coefficient_names(features.reward_names, features.cost_names)
-    points = kept.point.x / space.scales
-    # A constraint that was dropped is on its bound like any other cost without a price.
-    lower = np.where(np.isfinite(fitted.problem.lower), 0.0, -np.inf)
-    if evidence.absence:
-        return unmeasured(names, points, lower=lower, absence=evidence.absence)
-    nothing = np.full(evidence.fisher.shape, np.nan)
-    return Parameters(
-        names=names,
-        estimates=points,
-        jacobian=np.diag(1.0 / space.scales),
-        information=informed(fitted, evidence.fisher),
-        outer=informed(fitted, evidence.outer),
-        scatter=nothing if found.clusters is None else found.clusters.products,
-        gradient=fitted.point.gradient,
-        free=evidence.free,
-        lower=lower,
-        limits=evidence.limits / space.scales,
-        trajectories=0 if found.clusters is None else found.clusters.episodes,
-        errors="clustered" if found.clustered else "sandwich" if evidence.robust else "fisher",
-        unrestricted=None if kept is fitted else fitted.point.x / space.scales,
-        conditions=int(fitted.norm is not None),
-    )
-
-
 def constraint_findings(evidence: Evidence, verdict: Verdict) -> list[Finding]:
     """Which constraints were shown to restrain the demonstrator."""
     prices = evidence.gauge.multipliers
@@ -279,6 +252,10 @@ class Likelihood:
         temperature: the expert's noise where it is known, in units of reward weights that sum to 1:
             those over the temperature then sum to 1 / temperature. How the reward is shared among
             its features, prices and budgets are estimated; None estimates the noise as well.
+        bounds: {coefficient: (least, largest)}, by name or number, None for no bound; in units of
+            the noise, as in `Recovery.parameters`. Others have the bounds they have by default.
+        fixed: {coefficient: value}, those that are known beforehand; an offset is a feature with 1.
+        start: {coefficient: value}, where to begin the search.
     """
 
     free_reward: bool = False
@@ -290,6 +267,11 @@ class Likelihood:
     dynamics_draws: int = field(default=20, repr=False, kw_only=True)
     prior: Ridge | Smooth | None = field(default=None, repr=False, kw_only=True)
     temperature: float | None = field(default=None, repr=False, kw_only=True)
+    bounds: Mapping[Label, Range] = field(
+        default_factory=dict, repr=False, hash=False, kw_only=True
+    )
+    fixed: Mapping[Label, float] = field(default_factory=dict, repr=False, hash=False, kw_only=True)
+    start: Mapping[Label, float] = field(default_factory=dict, repr=False, hash=False, kw_only=True)
 
     def check(self) -> None:
         """Raises `InvalidModel` unless the options make sense."""
@@ -306,10 +288,12 @@ class Likelihood:
                 f"lapses must be True, False or a share in (0, 1); got {self.lapses!r:.60}"
             )
         check_temperature(self)
+        if self.lapses is not False:
+            check_plain(self, "a fit with lapses", ("lapses", "prior"))
 
-    def check_no_lapses(self, what: str) -> None:
+    def check_no_lapses(self, what: str, known: tuple[str, ...] = ()) -> None:
         """Raises `InvalidModel` where more was asked for than `what` knows of, such as lapses."""
-        check_plain(self, what)
+        check_plain(self, what, known)
 
     def fit(
         self,

@@ -20,6 +20,7 @@ from tacit.inverse.expectations import expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, chance, data_findings, guarantee_findings, listed
 from tacit.inverse.goodness import action_log_likelihoods, random_loss, untested
 from tacit.inverse.identification import tabled
+from tacit.inverse.noisy import Bounds, priced
 from tacit.inverse.noisy.adjoint import Loss, Place, begin, curvature, descend
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_solution
 from tacit.inverse.noisy.coordinates import points
@@ -86,7 +87,7 @@ def choose_strength(
             f"be in memory; got {demonstrations!r:.60}: give the strength, as in "
             f"{type(options.prior).__name__}(strength=1.0)"
         )
-    episodes = demonstrations.episodes
+    episodes, bounds = demonstrations.episodes, Bounds.of(design, options)
     folds = min(FOLDS, episodes)
     part = np.random.default_rng(options.seed).permutation(episodes) % folds
     kept = [demonstrations.select(np.flatnonzero(part != k)).counts(mdp) for k in range(folds)]
@@ -96,8 +97,7 @@ def choose_strength(
     for strength in STRENGTHS:
         total = 0.0
         for k in range(folds):
-            free = options.free_reward
-            loss = Loss.of(mdp, design, kept[k], free_reward=free, penalty=strength * penalty)
+            loss = Loss.of(mdp, design, kept[k], bounds=bounds, penalty=strength * penalty)
             near = starts[k]
             place = begin(loss, ROUGHLY) if near is None else loss.at(near.x, near.values, ROUGHLY)
             end = descend(loss, place, tolerance=ROUGHLY, max_steps=BRIEFLY, stage="strength")
@@ -121,7 +121,8 @@ def active_constraints(full: Ended, options: Likelihood) -> tuple[Ended, np.ndar
     bound: an upper limit of its true law, so that the test errs on the side of "not shown".
     """
     design = full.loss.design
-    constraints = range(design.constraints)
+    given = priced(design.blocks, full.loss.lower)
+    constraints = [k for k in range(design.constraints) if k not in given]
     p_values = np.full(design.constraints, np.nan)
     if full.loss.penalty is not None or not full.fit(options.tolerance).converged:
         return full, p_values
@@ -159,7 +160,7 @@ def maximise_many(
             f"lapses out; got lapses={options.lapses}"
         )
     design, counts = Design.of(mdp, features), tally_of(mdp, demonstrations).counts
-    prior, penalty = options.prior, None
+    prior, penalty, bounds = options.prior, None, Bounds.of(design, options)
     choice = Choice(np.nan, np.zeros(0), np.zeros(0), np.nan)
     if prior is not None:
         unit = penalty_of(prior, mdp, design)
@@ -169,8 +170,11 @@ def maximise_many(
             else choice._replace(strength=float(prior.strength))
         )
         penalty = choice.strength * unit
-    loss = Loss.of(mdp, design, counts, free_reward=options.free_reward, penalty=penalty)
-    kept, p_values = active_constraints(_minimised(loss, options), options)
+    loss = Loss.of(mdp, design, counts, bounds=bounds, penalty=penalty)
+    near = None
+    if bounds.start is not None:
+        near = loss.at(bounds.start, np.zeros(mdp.states), options.tolerance)
+    kept, p_values = active_constraints(_minimised(loss, options, near), options)
     return _recovery(options, features, demonstrations, kept, choice, p_values)
 
 
@@ -205,8 +209,10 @@ def _recovery(
         gap = 0.5 * float(place.gradient @ step)
     before = np.full(len(choice.tried), np.nan)
     nothing = np.full((design.size + 2 * design.constraints, 2), np.nan)
+    bounds = Bounds.of(design, options)
     findings = (
         *_constraint_findings(gauge.multipliers, p_values),
+        *bounds.findings(design, place.x),
         *_prior_findings(options.prior, choice),
         *_silent_findings(loss, known),
         *data_findings(mdp, demonstrations),
@@ -245,7 +251,7 @@ def _recovery(
         estimator=repr(options)[:-1] + f", prior={options.prior!r})",
         reward_names=features.reward_names,
         cost_names=features.cost_names,
-        parameters=coefficients(features, design, fitted, known),
+        parameters=coefficients(features, design, fitted, known, bounds.given),
         log_likelihood=likely,
         null_log_likelihood=null,
         observed_steps=int(loss.seen.sum()),
@@ -262,7 +268,7 @@ def _constraint_findings(prices: np.ndarray, p_values: np.ndarray) -> list[Findi
             kind = Kind.NOTE
             said = (
                 f"Whether constraint {k} is active was not tested: under a prior, or where the "
-                "search did not converge, no law is known."
+                "search did not converge, no law is known; nor where its price was fixed."
             )
         elif not price > 0:
             kind = Kind.INACTIVE

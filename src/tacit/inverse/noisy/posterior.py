@@ -14,7 +14,7 @@ import numpy as np
 
 from tacit.engine.smooth_dual import Dual, Point
 from tacit.inverse.identification import unmeasured
-from tacit.inverse.noisy import adjoint
+from tacit.inverse.noisy import adjoint, bounds_of
 from tacit.inverse.noisy.adjoint import (
     MANY,
     Descent,
@@ -35,9 +35,9 @@ from tacit.inverse.parameters import (
     ONE_SIDED,
     TWO_SIDED,
     Parameters,
-    coefficient_names,
     inverse_information,
 )
+from tacit.model import coefficient_names
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -225,8 +225,11 @@ def _ends(
     weights = np.concatenate([gauge.reward_weights, *gauge.cost_weights])
     middle = np.concatenate([weights, gauge.multipliers, gauge.budgets])
     ends = middle[:, None] + TWO_SIDED * np.outer(spread, [-1.0, 1.0])
+    problem, theta = fitted.problem, fitted.point.x / space.scales
     held, size, precision = np.flatnonzero(~fitted.free), space.size, law[0]
-    slope = np.maximum(fitted.point.gradient[held], 0.0)
+    held = held[problem.upper[held] > problem.lower[held]]  # what is fixed moves with its unit
+    side = np.where(fitted.point.x <= problem.lower, 1.0, -1.0)[held]
+    slope = np.maximum(side * fitted.point.gradient[held], 0.0)
     across = precision[held]
     left = np.diagonal(precision)[held] - ((across @ law[1]) * across).sum(axis=1)
     left = np.maximum(left, 1e-300)
@@ -235,22 +238,27 @@ def _ends(
     for k, block in enumerate(space.blocks[1:]):
         price = gauge.multipliers[k]
         units[block] = gauge.temperature / price if price > 0 else np.nan
-    ends[held] = np.stack([0.0 * units[held], limits * units[held]], axis=1)
+    far = theta[held] + side * limits
+    ends[held] = np.sort(np.stack([theta[held], far], axis=1) * units[held, None], axis=1)
     spread[held] = np.nan
-    bounded = np.flatnonzero(np.isfinite(fitted.problem.lower))
     prices = np.arange(size, size + space.constraints)
-    for rows in (bounded, prices):
+    for rows in (np.flatnonzero(problem.lower >= 0.0), prices):
         ends[rows] = np.maximum(ends[rows], 0.0)
+    below = np.flatnonzero((problem.upper <= 0.0) & (problem.lower < 0.0))
+    ends[below] = np.minimum(ends[below], 0.0)
     return ends
 
 
 def coefficients(
-    features: Features, design: Design, fitted: Fit, known: Posterior | None
+    features: Features, design: Design, fitted: Fit, known: Posterior | None, given: np.ndarray
 ) -> Parameters:
-    """The coefficients; with standard errors where they are few enough to keep their curvature."""
+    """The coefficients; with standard errors where they are few enough to keep their curvature.
+
+    Those that are `given` [D] bool were fixed beforehand: they have no error.
+    """
     names = coefficient_names(features.reward_names, features.cost_names)
     estimates = fitted.point.x / design.scales
-    lower = np.where(np.isfinite(fitted.problem.lower), 0.0, -np.inf)
+    lower, upper = bounds_of(fitted, design.scales, given)
     if known is None or design.size > MANY or not len(known.precision):
         absence = "no table of standard errors is kept for so many coefficients: ask for directions"
         if known is None:
@@ -259,7 +267,7 @@ def coefficients(
     return Parameters(
         names=names,
         estimates=estimates,
-        jacobian=np.diag(1.0 / design.scales),
+        jacobian=np.diag(np.where(given, 0.0, 1.0 / design.scales)),
         information=known.precision,
         outer=known.outer,
         scatter=np.full(known.outer.shape, np.nan),
@@ -267,6 +275,7 @@ def coefficients(
         free=fitted.free,
         lower=lower,
         limits=np.full(design.size, np.nan),
+        upper=upper,
     )
 
 

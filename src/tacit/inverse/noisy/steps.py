@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from tacit.data.observed import Observed, tally_of
 from tacit.data.tally import Tally
 from tacit.inverse.goodness import random_loss
+from tacit.inverse.noisy import Bounds, Options
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, fit, over_an_episode
 from tacit.inverse.noisy.coordinates import Coordinates
 from tacit.inverse.noisy.inference import information, square_roots
@@ -34,25 +35,6 @@ MANY, CLEAR, DRAWS, REFINED = 4, 2.5, 200, 2
 
 Fitted = TypeVar("Fitted")
 Part = TypeVar("Part", bound=Hashable)
-
-
-class Options(Protocol):
-    """What a search for the maximum needs to be told."""
-
-    @property
-    def free_reward(self) -> bool:
-        """Whether reward weights may take either sign."""
-        ...
-
-    @property
-    def tolerance(self) -> float:
-        """Projected gradient to reach, relative to the number of steps."""
-        ...
-
-    @property
-    def max_steps(self) -> int:
-        """Most evaluations of the loss."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,11 +99,12 @@ class Steps:
 
         `upper` [D] are the largest values allowed; none by default.
         """
-        lower = self.space.lower(free_reward=options.free_reward)
-        upper = np.full(self.space.size, LARGEST) if upper is None else upper
-        x, values = (None, None) if near is None else (near.point.x, near.point.values)
+        known = Bounds.of(self.space, options)
+        lower = known.lower
+        upper = known.upper if upper is None else upper
+        x, values = (known.start, None) if near is None else (near.point.x, near.point.values)
         x = None if x is None else np.clip(x, lower, upper)
-        if near is None and not self.convex and self.discounted is not None:
+        if x is None and not self.convex and self.discounted is not None:
             x, values = self._begin(self.discounted, lower, upper, options.max_steps)
         return fit(
             self.mdp,
@@ -162,7 +145,7 @@ class Steps:
             return None, None
         # A feature that moves nothing matches cut-off trajectories with any parameter.
         moves = np.diagonal(point.curvature) > ridge * (1.0 + 1e-9)
-        return np.where(moves, point.x, 0.0), point.values
+        return np.clip(np.where(moves, point.x, 0.0), lower, upper), point.values
 
 
 def choices(mdp: MDP) -> np.ndarray:
@@ -326,17 +309,26 @@ def landscape(
         turn, _ = square_roots(np.linalg.pinv(inverse @ scatter[np.ix_(kept, kept)] @ inverse.T))
         half, slope = turn @ half, turn @ slope
     # A parameter without a bound is the difference of two that have one.
-    bounded = np.isfinite(problem.lower[kept])
+    lower, upper = problem.lower[kept], problem.upper[kept]
+    above, below = np.isfinite(lower), upper < LARGEST
     signs = np.eye(len(x))[:, kept]
-    basis = np.concatenate([signs, -signs[:, ~bounded]], axis=1)
+    basis = np.where(above | ~below, signs, -signs)
+    basis = np.concatenate([basis, -signs[:, ~above & ~below]], axis=1)
     origin = x.copy()
-    origin[kept] = np.where(bounded, problem.lower[kept], x[kept])
+    origin[kept] = np.where(above, lower, np.where(below, upper, x[kept]))
     rows = half @ basis[kept]
     goal = half @ (x - origin)[kept] - slope
     # Columns of one size: the search stops at an absolute tolerance.
     units = np.linalg.norm(rows, axis=0)
     units = np.where(units > 0, units, 1.0)
     rows, basis = rows / units, basis / units
+    between = np.flatnonzero(above & below)
+    if len(between):  # two bounds: what is above the one and what is below the other add up
+        stiff = STIFF * np.eye(rows.shape[1])[between]
+        aside, none = STIFF * np.eye(len(between)), np.zeros((len(rows), len(between)))
+        rows = np.block([[rows, none], [stiff, aside]])
+        goal = np.append(goal, STIFF * ((upper - lower)[between] * units[between]))
+        basis = np.concatenate([basis, np.zeros((len(x), len(between)))], axis=1)
     place, missed = _least_squares(rows, goal)
     return Landscape(rows, goal, basis, origin, 0.5 * missed**2, origin + basis @ place)
 
