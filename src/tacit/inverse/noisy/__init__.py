@@ -219,8 +219,6 @@ def coefficients_of(
 
     Those that are `given` [D] bool were fixed beforehand: they have no error.
     """
-    from tacit.inverse.noisy.inference import informed  # which needs this module
-
     space, fitted, found = steps.space, evidence.fitted, evidence.found
     names = coefficient_names(features.reward_names, features.cost_names)
     points = kept.point.x / space.scales
@@ -228,13 +226,15 @@ def coefficients_of(
     lower, upper = bounds_of(fitted, space.scales, given)
     if evidence.absence:
         return unmeasured(names, points, lower=lower, absence=evidence.absence)
-    nothing = np.full(evidence.fisher.shape, np.nan)
+    nothing, known = np.full(evidence.fisher.shape, np.nan), 0.0
+    if fitted.norm is not None:
+        known = fitted.norm.information(evidence.fisher)
     return Parameters(
         names=names,
         estimates=points,
         jacobian=np.diag(np.where(given, 0.0, 1.0 / space.scales)),
-        information=informed(fitted, evidence.fisher),
-        outer=informed(fitted, evidence.outer),
+        information=evidence.fisher + known,
+        outer=evidence.outer + known,
         scatter=nothing if found.clusters is None else found.clusters.products,
         gradient=fitted.point.gradient,
         free=evidence.free,
