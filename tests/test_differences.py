@@ -93,6 +93,8 @@ def test_groups_are_recovered_apart_and_compared_on_a_page(problem, tmp_path, ca
     assert run.data["groups"] == {"cat/dog": 40}
     assert "--only cat/dog" in run.config["command"]
     page = tmp_path / "page.html"
+    assert main(["compare", str(out / "ann"), str(out / "nobody"), "--out", str(page)]) == 4
+    assert "there is no such folder" in capsys.readouterr().err
     assert main(["compare", str(out), "--out", str(page)]) == 0
     said = capsys.readouterr().out
     assert "price 0: heat" in said

@@ -1,11 +1,13 @@
 """Methods side by side: judged by the truth alone, resumable, own worlds and methods welcome."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 import tacit
+from browser import browser
 from tacit.cli import main
 from tacit.judge.transfers import changes
 from tacit.studies.contests import OPTIMUM, PLACES, RANDOM, known_methods, played
@@ -14,6 +16,7 @@ from tacit.studies.records import Board
 
 MINE = """
 import tacit
+from browser import browser
 from tacit.studies.contests import Place, PLACES
 
 def likely(contest):
@@ -93,6 +96,11 @@ def test_a_run_goes_on_and_takes_methods_of_ones_own(tmp_path, monkeypatch, caps
     assert named == ["Cloning", f"{file}:likely", RANDOM, OPTIMUM]
     page = (out / "leaderboard.html").read_text()
     assert all(one.rpartition("/")[2] in page for one in named)
+    if shutil.which("chromium"):
+        with browser() as opened:
+            shown = opened.open((out / "leaderboard.html").as_uri(), width=390)
+            assert shown.evaluate("document.documentElement.scrollWidth") <= 390
+            assert shown.faults() == []
     # Nothing is done twice.
     monkeypatch.setattr("tacit.studies.leaderboard.perform", None)
     board = Board(

@@ -24,13 +24,14 @@ from tacit.forward.solution import Certificate, Solution, Status
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import unidentified
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
-from tacit.model import Layout
+from tacit.model import COMPASS, Layout, with_directions
+from tacit.show.canvas import PAINTED
 from tacit.show.checks import check_sections
 from tacit.show.document import figure_files
-from tacit.show.headlines import headlines
-from tacit.show.maps import MapGrid, action_maps, value_map
+from tacit.show.headlines import comparison_document, headlines
+from tacit.show.maps import MapGrid, action_maps, policy_map, value_map
 from tacit.show.page import recovery_document
-from tacit.show.quantities import NamedRecovery, state_table
+from tacit.show.quantities import NamedRecovery, state_choice, state_table
 from tacit.show.report import LARGEST, render
 from tacit.show.tables import short
 
@@ -523,6 +524,8 @@ def test_the_page_in_a_browser(chrome, pages, name, width, dark):
     )
     assert wide == []
     assert page.evaluate(CONTRAST) >= 4.5
+    if width == 1280 and not dark:
+        assert page.faults() == []
     assert page.evaluate(
         "[...document.querySelectorAll('.bar')].filter(b => b.checkVisibility())"
         ".every(b => b.getBoundingClientRect().width > 60)"
@@ -601,6 +604,73 @@ def test_states_are_searched_sorted_and_chosen(chrome, pages, rooms):
 
 
 @pytest.mark.browser
+def test_a_comparison_fits_a_phone(chrome, rooms, tmp_path):
+    both = {"the first of them": rooms.recovery, "another one": rooms.recovery}
+    page = tmp_path / "page.html"
+    page.write_text(render(comparison_document(both, tacit.many.differences(both))), "utf-8")
+    shown = chrome.open(page.as_uri(), width=390)
+    assert shown.evaluate("document.documentElement.scrollWidth") <= 390
+    assert shown.evaluate("document.querySelectorAll('.picture').length") == 2
+    # Every drawing is seen whole, and its smallest letters are no specks.
+    assert shown.evaluate(
+        "[...document.querySelectorAll('.picture .sheet')]"
+        ".every(s => s.scrollWidth <= s.clientWidth + 1)"
+    )
+    assert (
+        shown.evaluate(
+            "Math.min(...[...document.querySelectorAll('.picture text')]"
+            ".map(t => t.getBoundingClientRect().height))"
+        )
+        > 6.5
+    )
+    assert shown.faults() == []
+
+
+def test_directions_are_told_by_the_moves():
+    world = tacit.worlds.hill_grid(seed=0)
+    moves, named = world.mdp.transitions, world.layout
+    bare = Layout(named.rows, named.columns)
+    told = with_directions(bare, moves.states, moves.probabilities)
+    assert told.directions == named.directions
+    assert told.action_names == tuple(COMPASS[step] for step in named.directions)
+    # Names that were given stay; where chance decides the way, nothing is pointed at.
+    given = replace(bare, action_names=("a", "b", "c", "d"))
+    assert with_directions(given, moves.states, moves.probabilities).action_names == tuple("abcd")
+    lake = tacit.worlds.gymnasium("FrozenLake-v1", discount=0.95).mdp.transitions
+    square = Layout(4, 4)
+    assert with_directions(square, lake.states, lake.probabilities) == square
+    # One of four never moves: it stays. Where none moves, nobody knows.
+    still = moves.states.copy()
+    still[:, 0] = np.arange(25)[:, None]
+    assert with_directions(bare, still, moves.probabilities).directions[0] == (0, 0)
+    still[:] = np.arange(25)[:, None, None]
+    assert with_directions(bare, still, moves.probabilities) == bare
+
+
+def test_painted_actions_keep_the_colours_of_their_key():
+    run = synthetic(9, Layout(3, 3, action_names=("a", "b", "c", "d")))
+    policy = run.recovery.solution.policy
+    named = NamedRecovery(run.recovery, run.layout)
+    drawn = policy_map(MapGrid.of(named), named)
+    assert isinstance(drawn.image, str)
+    for colour in PAINTED[: policy.shape[1]]:
+        assert f"fill: {colour}" in drawn.image
+    page = render(recovery_document(run))
+    assert all(colour in page for colour in PAINTED[: policy.shape[1]])
+
+
+def test_only_actions_that_can_be_taken_are_listed(rooms):
+    solution = rooms.recovery.solution
+    policy = solution.policy.copy()
+    policy[:, 0] = 0.0
+    policy /= policy.sum(axis=1, keepdims=True)
+    recovery = replace(rooms.recovery, solution=replace(solution, policy=policy))
+    [_, choice] = state_choice(NamedRecovery(recovery, rooms.layout))
+    for option in choice.options:
+        assert len(option.blocks[0].rows) == policy.shape[1] - 1
+
+
+@pytest.mark.browser
 def test_a_slider_goes_through_the_iterations(chrome, pages):
     page = chrome.open(pages["grid"], width=1280)
     slider = "document.querySelector('.choice input[type=range]')"
@@ -648,7 +718,7 @@ def test_what_may_be_played_with_are_the_numbers_of_the_sweep(grid):
     [(_, now, texts)] = play.sliders
     assert len(texts) == len(sweep["policies"]) == 5
     budgets = np.asarray(sweep["curve"]["budgets"])
-    assert np.abs(budgets - grid.recovery.budgets[0]).argmin() == now
+    assert budgets[now] == grid.recovery.budgets[0]  # it begins where it was recovered
     point = play.data["sweeps"][0]["points"][2]
     assert np.array(point["policy"]) == pytest.approx(1000 * sweep["policies"][2].ravel(), abs=0.5)
     assert np.array(point["visits"]) == pytest.approx(10_000 * sweep["visits"][2], abs=0.5)

@@ -481,6 +481,8 @@ def test_the_page_in_a_browser(chrome, address, tmp_path, width, dark):
     assert wide == []
     # Words can be read on what lies under them, in the light and in the dark.
     assert page.evaluate(CONTRAST) >= 4.5
+    if width == 1280 and not dark:
+        assert page.faults() == []
     page.screenshot(tmp_path / "page.png")
     assert (tmp_path / "page.png").stat().st_size > 50_000
 

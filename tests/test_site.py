@@ -138,6 +138,7 @@ def test_pages_fit_phone_and_desktop_and_can_be_searched_from_a_folder(site):
                 assert wide <= width, (page.name, width, wide)
                 shown.close()
         home = opened.open((site / "index.html").as_uri(), width=1280)
+        assert home.faults(contrast=True) == []
         home.evaluate("document.querySelector('[data-md-component=search-query]').focus()")
         for letter in "budget":
             home.press(letter, code=ord(letter.upper()), text=letter)

@@ -16,6 +16,7 @@ from latex2mathml.converter import convert
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.S)
 BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.S)
 LONG = 40  # characters of LaTeX: more may be wider than a phone
+CODE = re.compile(r"(<pre[^>]*>(?:<span></span>)?)<code>")
 OUTSIDE = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+)([^)\s#]+)[^)]*\)")
 
 
@@ -36,6 +37,12 @@ def on_page_content(content: str, **_: Any) -> str:
     return BLOCK.sub(
         lambda found: f'<div class="formula">{_formula(found[1], "block")}</div>', content
     )
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """The page with names for what is opened, and code that the keyboard can scroll."""
+    output = output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+    return CODE.sub(r'\1<code tabindex="0">', output)
 
 
 def on_post_build(config: Any, **_: Any) -> None:

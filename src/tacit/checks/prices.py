@@ -105,6 +105,7 @@ def price_curve(
     constraint: int = 0,
     points: int = 21,
     solver: Solver | None = None,
+    through: float | None = None,
 ) -> PriceCurve:
     """The `PriceCurve` of one budget, the others being kept.
 
@@ -114,6 +115,7 @@ def price_curve(
         constraint: whose budget to move.
         points: how many budgets to solve for.
         solver: as for `solve`.
+        through: a budget that must be among them; it takes the place of the nearest one.
     """
     if not isinstance(mdp, MDP) or not isinstance(objective, Objective):
         got = f"{type(mdp).__name__} and {type(objective).__name__}"
@@ -145,6 +147,8 @@ def price_curve(
         budgets = np.linspace(*ends, points + 1)[1:]
     else:
         budgets = np.linspace(*ends, points)
+    if through is not None and budgets[0] < through < budgets[-1]:
+        budgets[np.abs(budgets - through).argmin()] = through
     return _measured(mdp, objective, constraint, budgets, chosen, free, corners)
 
 
@@ -179,7 +183,14 @@ def budget_sweep(
 ) -> BudgetSweep:
     """The `BudgetSweep` of one budget; arguments as those of `price_curve`."""
     chosen = ColumnGeneration() if solver is None else solver
-    curve = price_curve(mdp, objective, constraint=constraint, points=points, solver=chosen)
+    curve = price_curve(
+        mdp,
+        objective,
+        constraint=constraint,
+        points=points,
+        solver=chosen,
+        through=float(objective.budgets[constraint]),
+    )
     reward, costs = objective.tables(mdp)
     rows = []
     for budget in curve.budgets:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from errno import ENOENT
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional, Union
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional, Union
 
 import tyro
 
@@ -58,15 +59,12 @@ class Compare:
             raise InvalidModel(f"runs to compare must be two or more; {self.first} is one")
         loaded = [Run.load(folder) for folder in folders]  # the same folder twice has one name
         found = {_short(folder, folders): run for folder, run in zip(folders, loaded, strict=True)}
-        if len(folders) == 2:
-            answer = _against_run(loaded[0], loaded[1], _Pair(*folders))
-        else:
-            answer = _side_by_side(found)
+        pair = len(folders) == 2
+        answer = _against_run(*loaded, _Pair(*folders)) if pair else _side_by_side(found)
         return _with_differences(answer, found, self.out)
 
 
-@dataclass(frozen=True)
-class _Pair:
+class _Pair(NamedTuple):
     """The two folders that are compared."""
 
     first: Path
@@ -77,9 +75,11 @@ def runs_in(folder: Path) -> list[Path]:
     """The runs right inside a folder that is none itself; else the folder."""
     from tacit.folders.runs import PAGE
 
-    if (folder / PAGE).exists() or not folder.is_dir():
-        return [folder]
-    return sorted(path.parent for path in folder.glob(f"*/{PAGE}")) or [folder]
+    if not folder.is_dir():
+        said = "there is no such folder; tacit recover makes one"
+        raise FileNotFoundError(ENOENT, said, str(folder))
+    inside = [] if (folder / PAGE).exists() else folder.glob(f"*/{PAGE}")
+    return sorted(path.parent for path in inside) or [folder]
 
 
 def _short(folder: Path, folders: list[Path]) -> str:

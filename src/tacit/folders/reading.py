@@ -38,7 +38,7 @@ from tacit.folders.text import (
     table_features,
 )
 from tacit.inverse.findings import Finding, Kind, listed
-from tacit.model import Layout
+from tacit.model import Layout, with_directions
 from tacit.model.ends import steps_to_end
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
@@ -89,7 +89,9 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
     if settings.goal:
         parts |= {name: getattr(settings, name) for name in ("goal", "unended")}
         parts["discount"] = mdp.discount if settings.discount is None else settings.discount
+    moves = mdp.transitions
     return parts | {
+        "layout": with_directions(layout, moves.states, moves.probabilities),
         "features": features,
         "truth": _truth(folder, settings, features),
         "notes": (*seen_notes, *parts.get("notes", ())),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -64,6 +64,61 @@ class Layout:
     def action_name(self, action: int) -> str:
         """The name of an action, or its number where it has none."""
         return self.action_names[action] if self.action_names else f"action {action}"
+
+
+# What a step on a grid is called, (row, column) down and right being positive.
+COMPASS = {
+    (-1, 0): "north",
+    (-1, 1): "north-east",
+    (0, 1): "east",
+    (1, 1): "south-east",
+    (1, 0): "south",
+    (1, -1): "south-west",
+    (0, -1): "west",
+    (-1, -1): "north-west",
+    (0, 0): "stay",
+}
+# Share of what an action moves that must go one way for it to point there.
+ONE_WAY = 0.5
+
+
+def with_directions(layout: Layout, successors: np.ndarray, probabilities: np.ndarray) -> Layout:
+    """The layout, with the directions of actions told by where they lead, and so named.
+
+    An action points where more than half of what it moves goes; one that moves nothing stays.
+    Where one action points nowhere so, or the layout has directions or no grid, it stays as it is.
+
+    Args:
+        layout: how states and actions are called.
+        successors: [S, A, B] next states.
+        probabilities: [S, A, B] of each; 0 where an action is not available.
+    """
+    cells = layout.rows * layout.columns
+    if not cells or layout.directions:
+        return layout
+    after, chance = successors[:cells], probabilities[:cells]
+    here = np.arange(cells)[:, None, None]
+    steps = [after // layout.columns - here // layout.columns]
+    steps += [after % layout.columns - here % layout.columns]
+    chance = np.where(after < cells, chance, 0.0)  # what leaves the grid points nowhere
+    found = []
+    for action in range(successors.shape[1]):
+        moved = chance[:, action] * (after[:, action] != here[:, 0])
+        down, right = (step[:, action][moved > 0] for step in steps)
+        ways, which = np.unique(np.stack([down, right]), axis=1, return_inverse=True)
+        weight = np.bincount(which.ravel(), weights=moved[moved > 0], minlength=ways.shape[1])
+        if not len(weight):
+            found.append((0, 0))
+        elif weight.max() > ONE_WAY * weight.sum():
+            row, column = ways[:, weight.argmax()].tolist()
+            found.append((row, column))
+        else:
+            return layout
+    if not any(map(any, found)):
+        return layout
+    names = tuple(COMPASS.get(step, "") for step in found)
+    told = layout.action_names or (names if all(names) and len({*names}) == len(names) else ())
+    return replace(layout, directions=tuple(found), action_names=told)
 
 
 @dataclass(frozen=True)

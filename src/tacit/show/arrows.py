@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 
 from tacit.model import Layout
 from tacit.show.canvas import (
-    BLUE,
     CELL,
     COST_MAP,
     EMPTY,
@@ -25,12 +24,10 @@ from tacit.show.canvas import (
     INK,
     MARKED,
     MUTED,
-    ORANGE,
+    PAINTED,
     PAPER,
-    SKY,
     TINY,
     VERMILLION,
-    YELLOW,
     Colour,
     plain,
     styled,
@@ -39,9 +36,6 @@ from tacit.show.grid import frame
 
 MOST_ARROWED = 20  # beyond it arrows are specks and the most likely action becomes a colour
 LEAST_SHARE = 0.01  # of the probability of a state: less is drawn by no arrow
-
-# Four steps from dark to bright, for the actions of a grid that is too large for arrows.
-_ACTIONS = (BLUE, VERMILLION, SKY, YELLOW, INK, ORANGE, PAPER)
 
 _WIDTH, _HEAD = 0.045, 3.4  # of an arrow's shaft, in cells; of its head, in shafts
 _ALONE, _LONG = 0.62, 0.44  # lengths in cells: alone, and of a share of 1 among several
@@ -131,8 +125,8 @@ def differs(policy: ArrayLike, reference: ArrayLike, ties: ArrayLike | None = No
 
 def action_colours(actions: int) -> list[Colour]:
     """One colour per action, for grids too large for arrows."""
-    if actions <= len(_ACTIONS):
-        return list(_ACTIONS[:actions])
+    if actions <= len(PAINTED):
+        return list(PAINTED[:actions])
     return [colormaps[COST_MAP](i / (actions - 1)) for i in range(actions)]
 
 

@@ -34,6 +34,9 @@ DASHES: tuple[Dash, ...] = (
 
 INK, MUTED, FAINT, PAPER = "#1b1b1b", "#595959", "#d4d4d4", "#ffffff"
 EMPTY, CELL, MARKED = "#e8e8e8", "#f3f3f1", "#fbdcc4"  # cells: nothing known, plain, framed
+# Colours that fill cells stay as they are where the colours of the page change: each is a shade off
+# its namesake above, which a page takes for its own. From dark to bright, then the rest.
+PAINTED = ("#0072b3", "#d55e01", "#56b4e8", "#f0e443", "#1b1b1c", "#e69f01", "#fffffd")
 # What is written on a colour of the data: it stays where the colours of the page change.
 ON_LIGHT, ON_DARK = "#000001", "#fffffe"
 

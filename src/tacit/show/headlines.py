@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.transforms import blended_transform_factory
 
 from tacit.inverse.findings import OPEN, WARNINGS, Kind, chance, listed, worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recovery import Recovery, RecoveryStatus
 from tacit.many import Differences
-from tacit.show.canvas import INK, axes_at, new_figure, styled, svg
+from tacit.show.canvas import INK, axes_at, fit_text, new_figure, plain, styled, svg
 from tacit.show.curves import Interval, draw_intervals
 from tacit.show.document import Document, Headline, Picture, Section, Tone
 from tacit.show.quantities import NamedRecovery
@@ -20,6 +21,7 @@ from tacit.show.tables import Column, Row, Table, interval_words, share, short
 NAMED = 3  # features, states or sentences that are named before the rest is counted
 NOISY = 2.0  # times the sampling noise: a gap beyond it is not chance
 LOOSE = 0.5  # width of the interval of the heaviest weight beyond which shares are not settled
+WIDTH = 3.7  # inches of a figure that compares
 LITTLE = 0.005  # a weight below it is not worth a word
 
 
@@ -42,7 +44,9 @@ def headlines(
     found += [_price(named, k) for k in constraints if named.identified[k]]
     found.append(_sure(named))
     findings = named.recovery.identification.findings
-    warnings = [capital(finding) for finding in worst_first(findings, WARNINGS)]
+    # That the model does not fit is said above, with the names of state and action.
+    kinds = [kind for kind in WARNINGS if kind is not Kind.MISFIT or not _misfit(named)]
+    warnings = [capital(finding) for finding in worst_first(findings, kinds)]
     if warnings:
         found.append(_several(warnings, "Warnings", Tone.CAUTION, "Guarantees and findings"))
     found += [Headline(" ".join(said), name) for name, said in (answers or {}).items() if said]
@@ -276,13 +280,13 @@ MOST_DRAWN = 24
 def comparison_document(recoveries: Mapping[str, Recovery], told: Differences) -> Document:
     """The page about several recoveries: what each wants and refuses, and how they differ."""
     forest = [
-        Interval(f"{quantity}: {name}, {who}", value, low, high)
+        (f"{quantity}: {name}", Interval(who, value, low, high))
         for (quantity, name), each in _by_number(recoveries).items()
         for who, (value, low, high) in each.items()
         if value == value and low < high
     ]
     gaps = [
-        Interval(f"{r.quantity}: {r.name}, {r.first} - {r.second}", r.value, r.low, r.high)
+        (f"{r.quantity}: {r.name}", Interval(f"{r.first} - {r.second}", r.value, r.low, r.high))
         for r in told.rows[:MOST_DRAWN]
     ]
     pictures = [
@@ -319,15 +323,29 @@ def comparison_document(recoveries: Mapping[str, Recovery], told: Differences) -
 
 
 @styled()
-def _intervals(rows: Sequence[Interval]) -> Figure:
-    """A panel of intervals with room for long names."""
-    longest = max(len(row.name) for row in rows)
-    left, height = min(0.062 * longest + 0.15, 4.2), 0.26 * len(rows)
-    figure = new_figure(7.2, height + 0.6)
-    axes = axes_at(figure, left, 0.15, 7.0 - left, height)
-    low = min(0.0, *(row.low for row in rows if np.isfinite(row.low)), 0.0)
-    high = max(*(row.high for row in rows if np.isfinite(row.high)), 1e-9, 0.0)
+def _intervals(told: Sequence[tuple[str, Interval]]) -> Figure:
+    """A panel of intervals under the name of what they are: narrow, so that a phone shows it."""
+    rows: list[Interval] = []
+    heads: list[int] = []
+    for n, (head, row) in enumerate(told):
+        if not n or told[n - 1][0] != head:
+            heads.append(len(rows))
+            rows.append(Interval(head, np.nan, np.nan, np.nan))
+        rows.append(row)
+    longest = max(len(row.name) for _, row in told)
+    left, height = float(np.clip(0.062 * longest + 0.15, 0.4, 2.0)), 0.2 * len(rows)
+    figure = new_figure(WIDTH, height + 0.5)
+    axes = axes_at(figure, left, 0.1, WIDTH - 0.12 - left, height)
+    ends = [end for _, row in told for end in (row.low, row.high) if np.isfinite(end)]
+    low, high = min(0.0, *ends), max(1e-9, *ends)
     draw_intervals(rows, axes, limits=(1.04 * low, 1.04 * high))
+    axes.set_yticks(range(len(rows)), [plain(row.name) for row in rows])
+    for place, label in enumerate(axes.get_yticklabels()):
+        if place in heads:  # it begins where the names do, and may go on above its rows
+            label.set_visible(False)
+            across = blended_transform_factory(figure.transFigure, axes.transData)
+            name = {"transform": across, "va": "center", "weight": "bold", "clip_on": False}
+            fit_text(axes.text(0.1 / WIDTH, place, label.get_text(), **name), axes)
     if low < 0:
         axes.axvline(0.0, color=INK, lw=0.8)
     return figure

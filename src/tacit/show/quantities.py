@@ -94,6 +94,13 @@ class NamedRecovery:
         chosen = (self.policy > 0).sum(axis=1) > (0 if self.whole_set else 1)
         return np.isnan(residuals).all(axis=1) & chosen
 
+    @cached_property
+    def offered(self) -> np.ndarray:
+        """[S, A] whether an action can be taken there; a noisy policy takes all that can be."""
+        taken = self.policy > 0
+        noisy = isinstance(self.recovery, TripsRecovery) or self.recovery.temperature > 0
+        return taken if noisy else np.ones_like(taken)
+
     @property
     def identified(self) -> list[bool]:
         """Of each constraint, whether its weights are known."""
@@ -215,7 +222,7 @@ def state_choice(named: NamedRecovery) -> list[Block]:
     options = []
     for index, s in enumerate(order):
         rows, chances = [], without_traces(named.policy[s])
-        for a in range(named.actions):
+        for a in np.flatnonzero(named.offered[s]).tolist():
             cells: list[Cell] = [
                 named.action(a),
                 Bar(100.0 * float(chances[a]), (0, 100)),

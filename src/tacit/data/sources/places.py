@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tacit.data.sources.discretise import cluster_centres, points_of
 from tacit.errors import InvalidModel
 from tacit.files.formats import check_size, read_head
+from tacit.model import COMPASS as DIRECTIONS
 from tacit.model import Layout
 from tacit.model.transitions import read_only
 
@@ -20,16 +21,7 @@ from tacit.model.transitions import read_only
 MOST = 20_000
 STAY = "stay"
 # Steps on a grid, (row, column), down and right being positive.
-COMPASS = {
-    "north": (-1, 0),
-    "north-east": (-1, 1),
-    "east": (0, 1),
-    "south-east": (1, 1),
-    "south": (1, 0),
-    "south-west": (1, -1),
-    "west": (0, -1),
-    "north-west": (-1, -1),
-}
+COMPASS = {name: step for step, name in DIRECTIONS.items() if name != STAY}
 # Steps on hexagons that stand on a corner, in even and in odd rows: odd ones lie half to the right.
 HEXAGONAL = {
     "north-east": ((-1, 0), (-1, 1)),
