@@ -18,7 +18,7 @@ from tacit.engine.progress import Callback, Event
 from tacit.errors import TacitError
 from tacit.files.atomic import locked, write_bytes
 from tacit.folders.runs import versions
-from tacit.show.canvas import axes_at, fit_text, new_figure, styled, svg
+from tacit.show.canvas import axes_at, new_figure, styled, svg
 from tacit.show.curves import Group, draw_spread
 from tacit.show.document import (
     Block,
@@ -174,9 +174,9 @@ def document(results: dict) -> Document:
     told = [world for world in results["worlds"] if not world["absent"]]
     headlines = [
         Headline(
-            f"Of the methods that are told nothing more, {_best(world)} loses least where its "
-            f"objective is solved again with a violation under 1 % ({world['draws']} draws).",
-            label=world["name"],
+            f"Of the methods that are told nothing more, {_shown(_best(world))} loses least where "
+            f"its objective is solved again with a violation under 1 % ({_draws(world)}).",
+            label=_shown(world["name"]),
         )
         for world in told
         if _best(world)
@@ -188,7 +188,7 @@ def document(results: dict) -> Document:
         sections=sections,
         lead=HIDES,
         facts=Facts(counts),
-        footer=f"tacit {results['versions'].get('tacit-irl', '')}. All numbers: `results.json`.",
+        footer=f"tacit {results['versions'].get('tacit', '')}. All numbers: `results.json`.",
     )
 
 
@@ -212,7 +212,7 @@ def _section(world: dict) -> Section:
     shown = [name for name in METRICS if any(name in row["metrics"] for row in world["methods"])]
     rows = []
     for row in world["methods"]:
-        cells = [row["method"], row["told"]]
+        cells = [_shown(row["method"]), row["told"]]
         for name in shown:
             found = row["metrics"].get(name)
             cells.append(float(found["mean"]) if found else "–")
@@ -225,11 +225,20 @@ def _section(world: dict) -> Section:
         *(Column(*METRICS[name][:2]) for name in shown),
         Column("Ended"),
     ]
-    blocks.append(Table(f"{world['draws']} draws, means", heads, rows, sortable=True))
+    blocks.append(Table(f"{_draws(world)}, means", heads, rows, sortable=True))
     blocks.append(Gallery([_picture(world, name) for name in DRAWN if name in shown]))
     if world["said"]:
         blocks.append(Paragraph(world["said"]))
     return Section(world["title"], blocks)
+
+
+def _shown(name: str) -> str:
+    """A world or method as people call it: of one from a file, without the folders."""
+    return name.replace("\\", "/").rpartition("/")[2]
+
+
+def _draws(world: dict) -> str:
+    return f"{world['draws']} {'draw' if world['draws'] == 1 else 'draws'}"
 
 
 def _ended(row: dict) -> str:
@@ -244,13 +253,18 @@ def _picture(world: dict, metric: str) -> Picture:
     rows = [row for row in world["methods"] if metric in row["metrics"]]
     rows.sort(key=lambda row: row["metrics"][metric]["mean"] * (1 if less else -1))
     groups = [
-        Group(row["method"], row["metrics"][metric]["values"], row["method"] in (RANDOM, OPTIMUM))
+        Group(
+            _shown(row["method"]),
+            row["metrics"][metric]["values"],
+            row["method"] in (RANDOM, OPTIMUM),
+        )
         for row in rows
     ]
-    figure = new_figure(4.4, 0.65 + 0.2 * len(groups))
+    figure = new_figure(4.4, 0.75 + 0.2 * len(groups))
     axes = axes_at(figure, 1.7, 0.25, 2.55, 0.2 * len(groups))
     draw_spread(groups, axes)
-    fit_text(axes.set_title(f"{head}: {meaning}", x=-0.6), axes)
+    axes.set_title(head, x=-0.6)
+    axes.set_xlabel(meaning, x=1.0, ha="right")
     means = ", ".join(f"{r['method']} {short(r['metrics'][metric]['mean'])}" for r in rows[:4])
     alt = f"{head} on {world['name']}, the best first: {means}."
     return Picture(svg(figure), alt, name=f"{world['name']}-{metric}")
