@@ -630,3 +630,30 @@ def visits(mdp, policy) -> np.ndarray:
         total = total + left
         left = mdp.discount * mdp.inflow(np.where(mdp.ends, 0.0, left)[:, None] * policy)
     return total[:, None] * policy
+
+
+# --- link sizes ----------------------------------------------------------------------------------
+
+
+def test_a_link_size_is_the_expected_use_by_a_mean_trip(town):
+    theta = {"reward feature 0": -1.2, 2: 0.1}
+    found = tacit.checks.link_size(town, theta)
+    mdp, seen = town.mdp, town.demonstrations
+    table, uses = town.features.reward @ [-1.2, 0.0, 0.1], np.zeros((16, 4))
+    origins = seen.states[seen.offsets[:-1]]
+    for goal in np.unique(town.goals):
+        world = goal_world(mdp, int(goal), mdp.initial, 1.0)
+        policy = networks.soft_values(world, at_ends(mdp, world, table[None])[0])[1]
+        chain = np.einsum("sa,sat->st", policy, mdp.dense())
+        begun = np.bincount(origins[town.goals == goal], minlength=16).astype(float)
+        uses += np.linalg.solve(np.eye(16) - chain.T, begun)[:, None] * policy
+    np.testing.assert_allclose(found.values[..., 0], uses / seen.episodes, atol=1e-9)
+    assert found.names == ("link size",)
+    longer = town.with_features(found)
+    assert longer.features.reward_names[-1] == "link size"
+    wide, plain = tacit.recover(longer), tacit.recover(town)
+    assert wide.log_likelihood >= plain.log_likelihood  # the models are nested
+    with pytest.raises(InvalidModel, match="circles"):
+        tacit.checks.link_size(town, {"reward feature 0": 1.0})
+    with pytest.raises(InvalidModel, match="did you mean"):
+        tacit.checks.link_size(town, {"reward featur 0": 1.0})

@@ -208,3 +208,22 @@ def test_one_task_is_scored_too(tmp_path, capsys):
     seen.save(tmp_path / "seen.parquet")
     assert main(["score", str(tmp_path / "run"), str(tmp_path / "seen.parquet")]) == 0
     assert "hit rate" in capsys.readouterr().out
+
+
+def test_a_folder_makes_link_sizes(problem, tmp_path, capsys):
+    folder = tmp_path / "trips"
+    problem.save(folder, text=True)
+    path = folder / "problem.toml"
+    text = path.read_text()
+    first = problem.features.reward_names[0]
+    path.write_text(text.replace("[features]", f'[features]\nlink_size = {{ "{first}" = -1.0 }}'))
+    found = Problem.load(folder)
+    sizes = tacit.checks.link_size(problem.trips, {first: -1.0})
+    assert found.features.reward_names[-1] == "link size"
+    np.testing.assert_allclose(found.features.reward[..., -1:], sizes.values, atol=1e-12)
+    path.write_text(text.replace("[features]", "[features]\nlink_size = { nothing = -1.0 }"))
+    assert main(["check", str(folder)]) == 2
+    assert "must be of coefficients; got 'nothing'" in capsys.readouterr().err
+    path.write_text(path.read_text().replace('goal = "last"', ""))
+    assert main(["check", str(folder)]) == 2
+    assert "of trips alone" in capsys.readouterr().err

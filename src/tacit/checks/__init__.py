@@ -13,6 +13,7 @@ from tacit.checks.groups import EqualWeightsTest, equal_weights_test
 from tacit.checks.held_out import Holdout, Prediction, holdout, score
 from tacit.checks.prices import BudgetSweep, PriceCurve, budget_sweep, price_curve
 from tacit.inverse.doubts import Posterior, posterior
+from tacit.inverse.joint.flows import link_size
 
 __all__ = [
     "Alternative",
@@ -35,6 +36,7 @@ __all__ = [
     "elasticities",
     "equal_weights_test",
     "holdout",
+    "link_size",
     "posterior",
     "price_curve",
     "reroute",

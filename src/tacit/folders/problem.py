@@ -22,6 +22,7 @@ from tacit.files.atomic import beside_for_now, sync_folder, unfinished, write_by
 from tacit.files.formats import did_you_mean
 from tacit.files.tables import Progress, open_table, write_columns, write_csv
 from tacit.folders.archives import feature_arrays, model_arrays, truth_arrays
+from tacit.inverse.joint.flows import link_size
 from tacit.inverse.joint.trips import BadTrip, Trips
 from tacit.inverse.noisy import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood
@@ -129,8 +130,14 @@ class Problem:
         from tacit.folders.reading import read_problem
 
         parts = read_problem(Path(folder), progress)
+        sizes = parts.pop("link_size")
         parts["coefficients"] = _coefficients(parts["coefficients"], Path(folder) / "problem.toml")
         try:
+            if sizes and parts["demonstrations"] is not None:
+                task = (parts[name] for name in ("mdp", "features", "demonstrations"))
+                trips = Trips(*task, discount=parts["discount"], unended=parts["unended"])
+                trips.journeys()  # raises where one is no trip
+                parts["features"] = trips.with_features(link_size(trips, sizes)).features
             return cls(**parts)
         except BadTrip as error:
             from tacit.folders.reading import SEEN, one_of

@@ -96,6 +96,7 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
         "truth": _truth(folder, settings, features),
         "notes": (*seen_notes, *parts.get("notes", ())),
         "coefficients": settings.coefficients,
+        "link_size": settings.link_size,
     }
 
 

@@ -35,7 +35,7 @@ KEYS = {
         "truth",
         "coefficients",
     ),
-    "features": ("reward", "costs"),
+    "features": ("reward", "costs", "link_size"),
     "names": ("states", "actions"),
     "grid": ("rows", "columns", "directions"),
     "transitions": ("prior", "unvisited", "absorbing"),
@@ -55,6 +55,7 @@ class Settings:
         unended: what to do with trips that did not end.
         reward: columns of `features.csv` that the reward is made of; None where not given.
         costs: the same, one tuple per constraint.
+        link_size: coefficients at which link sizes of trips are made; empty for none.
         states: names of the states in their order; empty where not given.
         actions: names of the actions in their order; empty where not given.
         rows: of the grid; 0 where there is none.
@@ -75,6 +76,7 @@ class Settings:
     unended: str = "refuse"
     reward: tuple[str, ...] | None = None
     costs: tuple[tuple[str, ...], ...] = ()
+    link_size: dict[str, float] = field(default_factory=dict)
     states: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
     rows: int = 0
@@ -139,6 +141,7 @@ class _Reader:
             unended=self._unended(),
             reward=self._names("features.reward", features["reward"]) if features else None,
             costs=self._costs(features.get("costs", [])),
+            link_size=self._link_size(features.get("link_size", {})),
             states=self._names("names.states", names.get("states", [])),
             actions=self._names("names.actions", names.get("actions", [])),
             rows=self._count("grid.rows", grid["rows"]) if grid else 0,
@@ -233,6 +236,11 @@ class _Reader:
                 "features.costs", 'one list of columns per constraint, [["heat"]]', value
             )
         return tuple(self._names(f"features.costs[{k}]", entry) for k, entry in enumerate(value))
+
+    def _link_size(self, table: object) -> dict[str, float]:
+        if not isinstance(table, dict) or (table and "goal" not in self.given):
+            raise self._wrong("features.link_size", "{ feature = -1.0 }, of trips alone", table)
+        return {k: self._number(f"features.link_size.{k}", one) for k, one in table.items()}
 
     def _directions(self, value: object) -> tuple[tuple[int, int], ...]:
         if not isinstance(value, list) or not all(

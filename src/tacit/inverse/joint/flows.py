@@ -8,8 +8,8 @@ discount, every goal has a world of its own, in which nothing but the goal ends 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -18,12 +18,15 @@ from tacit.engine import State
 from tacit.engine.backends import Array, Factors, backend_of
 from tacit.engine.process import side_by_side
 from tacit.engine.smooth_dual import Dual, Point, point_at
+from tacit.errors import InvalidModel
 from tacit.forward.policies import visitation
-from tacit.inverse.joint.trips import Journeys, at_ends, goal_world, paid
+from tacit.inverse.joint.trips import Journeys, Trips, at_ends, between, goal_world, paid
+from tacit.inverse.noisy import by_number, number_of
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit
 from tacit.inverse.noisy.coordinates import Coordinates
 from tacit.inverse.noisy.inference import CLUSTERS, advantages, information
 from tacit.model.ends import outside_policy
+from tacit.model.features import Map
 from tacit.model.mdp import MDP
 
 # Goals treated together: their columns stay in the cache of a core.
@@ -333,3 +336,35 @@ def planned(journeys: Journeys, x: np.ndarray, tolerance: float = 1e-9) -> tuple
     if np.isinf(whole.loss):
         return np.full(journeys.mdp.available.shape, np.nan), -np.inf
     return np.zeros(journeys.mdp.available.shape) + whole.flows, float(whole.loss)
+
+
+def link_size(
+    trips: Trips, coefficients: Mapping[str | int, float], *, name: str = "link size"
+) -> Map:
+    """[S, A, 1] how often a mean trip is expected to use every pair, at given coefficients.
+
+    The attribute of Fosgerau, Frejinger and Karlstrom (2013) that corrects for routes which
+    overlap, here the mean over the trips between all origins and goals.
+
+    Args:
+        trips: the network, its features, and the trips for their origins and goals.
+        coefficients: {feature: coefficient} of the trips that are expected, in units of the noise,
+            such as {"minutes": -1.0}; others are 0.
+        name: of the feature.
+    """
+    ended = trips.goals >= 0
+    seen = trips.demonstrations
+    origins = seen.states[seen.offsets[:-1][ended]].astype(np.int64)
+    task = trips.mdp, trips.features, cast("float", trips.discount)
+    journeys, _ = between(*task, origins, trips.goals[ended])
+    x, space = np.zeros(journeys.space.size), journeys.space
+    for j, (one, value) in by_number(space, coefficients, "link_size").items():
+        x[j] = number_of(f"link_size: {one}", value) * space.scales[j]
+    flows, worth = planned(journeys, x)
+    if np.isinf(worth):
+        told = ", ".join(f"{one} {value:g}" for one, value in coefficients.items())
+        raise InvalidModel(
+            "link sizes need coefficients under which walking in circles does not pay; got "
+            f"{told or 'none'}: make a cost of every step larger"
+        )
+    return Map(flows[..., None] / len(journeys.origins), name)

@@ -6,7 +6,7 @@ that may lead to a state without a sure way there are not available.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NoReturn, cast
 
@@ -18,6 +18,7 @@ from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.coordinates import Coordinates, coordinates
 from tacit.model import Layout
+from tacit.model.features import Map
 from tacit.model.mdp import MDP, checked_discount
 from tacit.model.objective import Features
 
@@ -103,6 +104,17 @@ class Trips:
         )
         self._check(found, own[seen.episode])
         return found, list(findings)
+
+    def with_features(self, added: Map) -> Trips:
+        """The same trips with more features of the reward."""
+        own, more = self.features, added.values
+        tables = [
+            np.repeat(np.asarray(one)[:, None], self.mdp.actions, axis=1) if one.ndim == 2 else one
+            for one in (own.reward, more)
+        ]
+        names = (*own.reward_names, *added.names)
+        whole = Features(np.concatenate(tables, axis=2), own.costs, names, own.cost_names)
+        return replace(self, features=whole)
 
     @property
     def goals(self) -> np.ndarray:

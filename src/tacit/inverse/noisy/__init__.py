@@ -104,8 +104,10 @@ class Bounds:
         lower, size = space.lower(free_reward=options.free_reward), len(space.scales)
         upper, none = np.full(size, LARGEST), np.zeros(size, bool)
         known = cls(lower=lower, upper=upper, given=none, asked=none.copy())
+        # Most options say nothing of coefficients.
         bounds, fixed, start = (
-            _numbered(space, options, name) for name in ("bounds", "fixed", "start")
+            by_number(space, getattr(options, name, None), name)
+            for name in ("bounds", "fixed", "start")
         )
         for j, (name, pair) in bounds.items():
             low, high = _ends(space, j, name, pair)
@@ -114,7 +116,7 @@ class Bounds:
             known.upper[j] = min(high * space.scales[j], LARGEST)
         for j, (name, value) in fixed.items():
             known.given[j] = True
-            lower[j] = known.upper[j] = _value(f"fixed: {name}", value) * space.scales[j]
+            lower[j] = known.upper[j] = number_of(f"fixed: {name}", value) * space.scales[j]
             if known.asked[j] or (space.signs[j] < 0 and lower[j] < 0):
                 must = "have no bounds too" if known.asked[j] else "not be below 0, as it is a cost"
                 raise InvalidModel(f"fixed: {name} must {must}; got {value!r:.60}")
@@ -124,7 +126,7 @@ class Bounds:
             return known
         place = np.clip(np.zeros(size), lower, known.upper)
         for j, (name, value) in start.items():
-            place[j] = _value(f"start: {name}", value) * space.scales[j]
+            place[j] = number_of(f"start: {name}", value) * space.scales[j]
             if not lower[j] <= place[j] <= known.upper[j]:
                 raise InvalidModel(f"start: {name} must be within its bounds; got {value!r:.60}")
         return replace(known, start=place)
@@ -151,9 +153,9 @@ class Bounds:
         return findings
 
 
-def _numbered(space: Space, options: Options, what: str) -> dict[int, tuple[str, object]]:
-    """Number of a coefficient -> its name, and what the options say of it."""
-    asked = getattr(options, what, None) or {}  # most options say nothing of coefficients
+def by_number(space: Space, asked: object, what: str) -> dict[int, tuple[str, object]]:
+    """Number of a coefficient -> its name, and what is said of it by name or number."""
+    asked = asked or {}
     if not isinstance(asked, Mapping):
         raise InvalidModel(f"{what} must be by coefficient, {{name: ...}}; got {asked!r:.60}")
     groups = [space.names[block] for block in space.blocks]
@@ -172,7 +174,8 @@ def _numbered(space: Space, options: Options, what: str) -> dict[int, tuple[str,
     return found
 
 
-def _value(what: str, value: object) -> float:
+def number_of(what: str, value: object) -> float:
+    """The value as a finite number; one line where it is none."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise InvalidModel(f"{what} must be a number; got {value!r:.60}")
     if not np.isfinite(value):
@@ -185,8 +188,8 @@ def _ends(space: Space, j: int, name: str, pair: object) -> tuple[float, float]:
     what, least = f"bounds: {name}", 0.0 if space.signs[j] < 0 else -np.inf
     if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
         raise InvalidModel(f"{what} must be (least, largest), None for no bound; got {pair!r:.60}")
-    low = least if pair[0] is None else _value(what, pair[0])
-    high = np.inf if pair[1] is None else _value(what, pair[1])
+    low = least if pair[0] is None else number_of(what, pair[0])
+    high = np.inf if pair[1] is None else number_of(what, pair[1])
     if low < least:
         raise InvalidModel(f"{what} must not be below 0, as it is a cost; got {pair!r:.60}")
     if not low < high:
@@ -226,15 +229,15 @@ def coefficients_of(
     lower, upper = bounds_of(fitted, space.scales, given)
     if evidence.absence:
         return unmeasured(names, points, lower=lower, absence=evidence.absence)
-    nothing, known = np.full(evidence.fisher.shape, np.nan), 0.0
-    if fitted.norm is not None:
-        known = fitted.norm.information(evidence.fisher)
+    nothing, norm = np.full(evidence.fisher.shape, np.nan), fitted.norm
+    parts = (evidence.fisher, evidence.outer)
+    fisher, outer = parts if norm is None else (one + norm.information(one) for one in parts)
     return Parameters(
         names=names,
         estimates=points,
         jacobian=np.diag(np.where(given, 0.0, 1.0 / space.scales)),
-        information=evidence.fisher + known,
-        outer=evidence.outer + known,
+        information=fisher,
+        outer=outer,
         scatter=nothing if found.clusters is None else found.clusters.products,
         gradient=fitted.point.gradient,
         free=evidence.free,
