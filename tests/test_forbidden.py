@@ -9,9 +9,10 @@ import pytest
 
 import tacit
 from tacit.errors import InvalidModel
-from tacit.inverse.candidates import Seen, avoidance, candidates_of, close
+from tacit.forward.simulation import Avoiding, fewest
+from tacit.inverse.candidates import World, candidates_of
 from tacit.inverse.findings import Kind
-from tacit.inverse.forbidden import World
+from tacit.model.ends import close
 
 MOVES = [(0, -1), (0, 1), (1, 0), (-1, 0), (1, -1), (1, 1), (-1, -1), (-1, 1)]
 
@@ -101,9 +102,10 @@ def test_p_values_are_the_chances_of_all_paths(slip, steps):
     policy = expert(mdp, features, [-4.0, 1.0]).policy
     found = candidates_of(mdp, features, ("states", "actions", "pairs"), [])
     starts = np.array([0, 2])
-    seen = Seen(np.zeros(0), np.zeros(0), starts, np.full(2, steps or 0))
     closure = close(mdp, [[one] for one in found])
-    logs = avoidance(mdp, policy, closure, seen)
+    kinds = Avoiding(mdp, policy, closure.removed, closure.dead)
+    logs = kinds.total(starts, np.full(2, steps or 0), np.ones(2))
+    np.testing.assert_array_equal(logs, kinds.logs(starts, np.full(2, steps or 0)).sum(axis=0))
     assert len(found) > 10
     least = 1e-7 if slip and not steps else 1e-12
     for one, log in zip(found, logs, strict=True):
@@ -125,13 +127,14 @@ def test_the_p_value_of_complete_trips_without_chance_is_the_likelihood_gained()
     weights = np.array([-3.0, 2.0])
     whole = expert(mdp, features, weights, 0.8)
     found = candidates_of(mdp, features, ("states", "actions"), [])
-    seen = Seen(np.zeros(0), np.zeros(0), np.array([0, 0, 5]), np.zeros(3, int))
+    starts, many = np.array([0, 5]), np.array([2, 1])
     closure = close(mdp, [[one] for one in found])
-    logs = avoidance(mdp, whole.policy, closure, seen)
-    origins = np.bincount(seen.starts, minlength=16)
+    kinds = Avoiding(mdp, whole.policy, closure.removed, closure.dead)
+    logs = kinds.total(starts, np.zeros(2, int), many)
+    origins = np.bincount(starts, many, minlength=16)
     tried = 0
     for k, _ in enumerate(found):
-        if closure.dead[seen.starts, k].any():
+        if closure.dead[starts, k].any():
             assert logs[k] == -np.inf
             continue
         there = mdp.available & ~closure.removed[:, k].reshape(16, 8)
@@ -393,8 +396,93 @@ def test_the_p_values_of_all_that_is_tested_add_up_to_the_level():
     mdp = grid(2, 3)
     closure = close(mdp, [[]])
     logs = np.log([0.01, 0.03, 0.02, 1.0])
-    world = World(mdp=mdp, own=closure, closure=closure, logs=logs, broken=nothing, idle=nothing)
+    world = World(
+        mdp=mdp,
+        policy=mdp.available / 1.0,
+        own=closure,
+        closure=closure,
+        logs=logs,
+        broken=nothing,
+        idle=nothing,
+    )
     assert world.tested(0.05).tolist() == [True, False, True, False]
     assert world.tested(0.061).tolist() == [True, True, True, False]
-    assert world.demonstrations_needed(1, 1, 0.05) == 2
-    assert world.demonstrations_needed(3, 1, 0.05) == np.inf
+
+
+def ways(chances, starts=1):
+    """A world of four ways from state 0 to the end 4, each as likely as given, and its features.
+
+    By 1 and 2, by 1, by 2, by 3; from state 5, where there are two starts, 3 is the only one.
+    """
+    with np.errstate(divide="ignore"):
+        both, first, second, last = np.log(chances)
+    table, gain = np.zeros((6, 3, 6)), np.zeros((6, 3, 1))
+    for s, a, after, log in [
+        (0, 0, 1, 0.0), (0, 1, 2, second), (0, 2, 3, last), (1, 0, 2, both), (1, 1, 4, first),
+        (2, 0, 4, 0.0), (3, 0, 4, 0.0), (5, 0, 3, 0.0),
+    ]:  # fmt: skip
+        if np.isfinite(log):
+            table[s, a, after], gain[s, a, 0] = 1.0, log
+    initial = np.eye(6)[0] if starts == 1 else np.array([0.5, 0, 0, 0, 0, 0.5])
+    mdp = tacit.MDP(table, initial, 1.0, available=table.any(axis=2))
+    return mdp, tacit.Features(gain)
+
+
+def told(mdp, features, count, start=0):
+    trips = [([0, 3, 4], [2, 0])] * count if start == 0 else [([5, 3, 4], [0, 0])] * count
+    seen = tacit.Demonstrations.from_trajectories(trips, ended=[True] * count)
+    estimator = tacit.Forbidden(reward=[1.0], temperature=1.0, candidates=("states",))
+    return estimator.fit(mdp, features, seen)
+
+
+def test_of_two_that_explain_each_other_both_are_named():
+    mdp, features = ways((0.7, 0.05, 0.05, 0.2))
+    recovery = told(mdp, features, 4)
+    # Each alone is no chance: .25^4 = .004; where the other is forbidden it is: .8^4 = .41.
+    (found,) = recovery.forbidden
+    assert {found.name, found.rival} == {"state 1", "state 2"}
+    assert found.p_value == pytest.approx(0.25**4, rel=1e-9)
+    # With more of them either is no chance even so: .8^20 = .012.
+    many = told(mdp, features, 20)
+    assert {one.name for one in many.forbidden} == {"state 1", "state 2"}
+    assert not any(one.rival for one in many.forbidden)
+
+
+def test_what_one_other_would_explain_is_not_found():
+    # Avoiding 1 has chance .04; where 2, to which it leads, is forbidden, .04 / .2.
+    mdp, features = ways((0.8, 0.16, 0.0, 0.04))
+    recovery = told(mdp, features, 1)
+    assert not recovery.forbidden
+    first = next(one for one in recovery.undecided if one.name == "state 1")
+    assert first.rival == "state 2"
+    assert first.p_value == pytest.approx(0.2, rel=1e-9)
+    # .2^n is at most twice the level from n = 2 on.
+    assert first.more == 1
+    said = [f for f in recovery.identification.findings if f.about.state == 1]
+    assert [f.kind for f in said] == [Kind.NOT_IDENTIFIED]
+    assert [one.name for one in told(mdp, features, 2).forbidden] == ["state 1"]
+
+
+def test_how_many_more_would_decide_counts_that_starts_are_chance():
+    from scipy.stats import binom
+
+    # Only trips from state 0 tell, and half of all start there. Two candidates, 1 and 2, of which 2
+    # is hardly likelier to be avoided: .4^n + .5^n <= .05 from n = 5 on for 2, .4^n from 4 for 1.
+    mdp, features = ways((0.5, 0.1, 0.0, 0.4), starts=2)
+    recovery = told(mdp, features, 3, start=5)
+    more = {one.name: one.more for one in recovery.undecided}
+    sizes = np.arange(1, 60)
+    for name, needed in (("state 1", 4), ("state 2", 5)):
+        exact = sizes[binom.sf(needed - 1, sizes, 0.5) >= 0.9][0]
+        # 200 simulated cases: their share at the exact number has a standard error of .02.
+        assert abs(more[name] - exact) <= 2
+    # From state 0 alone it is no chance at all.
+    alone = {one.name: one.more for one in told(*ways((0.5, 0.1, 0.0, 0.4)), 1).undecided}
+    assert alone["state 1"] == 3
+
+
+def test_the_fewest_at_which_something_holds():
+    for least in (1, 2, 7, 100, 12345):
+        for guess in (1, 5, 100, 10**6):
+            assert fewest(lambda n, least=least: n >= least, guess) == least
+    assert fewest(lambda n: False) == np.inf

@@ -4,27 +4,24 @@ A candidate is a set of pairs (state, action) that are not taken and of states t
 In a world without it, what leads for certain into a forbidden state or into a dead end is not there
 either: `Closure` finds all of that.
 
-If a set C is allowed, the chance that a trajectory avoids it is h(start), with
-h(s) = sum over a not in C of pi(a|s) sum p h and h(end) = 1; a trajectory that was cut off after T
-steps needs T products instead. The p-value of "C is allowed" is the product over trajectories. For
-complete trips in a world without chance it equals exp(-gain in log-likelihood) by forbidding C.
+If a set C is allowed, the p-value of "C is allowed" is the chance that all trajectories avoid it
+(`forward.simulation.avoidance`). For complete trips in a world without chance it equals
+exp(-gain in log-likelihood) by forbidding C.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
+from tacit.forward.simulation import Avoiding, Seen, fewest, simulate
+from tacit.model.ends import Closure, close
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 KINDS = ("states", "actions", "features", "pairs")
 # Distinct values up to which each value of a feature is a candidate; beyond, level sets are.
@@ -32,12 +29,12 @@ VALUES = 6
 # Shares of the pairs below and above which the level sets of a feature lie.
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
-# Entries of the arrays of one block of candidates.
-AT_ONCE = 4_000_000
-# States up to which chains are dense.
-DENSE = 300
-# A chain that cannot leave some states leaves them so often, which makes its system regular.
-LEAK = 1e-14
+# Share of simulated cases in which so many demonstrations decide.
+ASSURED = 0.9
+# Trajectories simulated for that, the most steps of a complete one, and the simulated cases.
+POOL, STEPS, CASES = 400, 2000, 200
+# Log-chances below which nothing is told apart.
+NEVER, ROUNDING = -1e6, 1e-9
 
 # A named group: states, or pairs of state and action.
 Members = tuple[int, ...] | tuple[tuple[int, int], ...]
@@ -177,105 +174,6 @@ def _groups(mdp: MDP, groups: Sequence[tuple[str, Members]]) -> Iterator[Candida
         yield Candidate(kind="group", index=g, name=name, **held)
 
 
-@dataclass(frozen=True, eq=False)
-class Closure:
-    """What is not there any more in each of K worlds without some candidates.
-
-    Attributes:
-        removed: [S * A, K] bool, available pairs that are gone: forbidden, or such that they may
-            lead into a dead state.
-        dead: [S, K] bool, forbidden states, and states in which nothing is left to be done (at
-            discount 1: from which no end can be reached any more). They keep their actions: nobody
-            comes there.
-    """
-
-    removed: np.ndarray
-    dead: np.ndarray
-
-    def broken_by(self, seen: Seen) -> np.ndarray:
-        """[K] bool, whether a demonstration takes what is removed or is where it is dead."""
-        taken = np.any(self.removed & seen.taken[:, None], axis=0)
-        return np.asarray(taken | np.any(self.dead & seen.visited[:, None], axis=0))
-
-    def within(self, other: Closure) -> np.ndarray:
-        """[K] bool, whether all that is gone here is gone in the other's only world, too."""
-        pairs = np.any(self.removed & ~other.removed, axis=0)
-        return np.asarray(~(pairs | np.any(self.dead & ~other.dead, axis=0)))
-
-    def one(self, k: int) -> Closure:
-        """That of world k alone."""
-        return Closure(self.removed[:, [k]], self.dead[:, [k]])
-
-
-def close(mdp: MDP, sets: Sequence[Sequence[Candidate]]) -> Closure:
-    """The `Closure` of K worlds, each without all of its candidates."""
-    allowed = np.repeat(mdp.available.reshape(-1, 1), len(sets), axis=1)
-    viable = np.ones((mdp.states, len(sets)), bool)
-    for k, chosen in enumerate(sets):
-        for one in chosen:
-            allowed[one.pairs, k] = False
-            viable[one.states, k] = False
-    moves = mdp.sparse()
-    shape = (mdp.states, mdp.actions, len(sets))
-    while True:
-        left = allowed & ~_some(moves, ~viable)
-        going = left.reshape(shape).any(axis=1)
-        if mdp.discount == 1.0:
-            going = _reaching(moves, left, mdp.ends, shape)
-        after = viable & (mdp.ends[:, None] | going)
-        if (after == viable).all():
-            break
-        viable = after
-    there = np.repeat(viable, mdp.actions, axis=0) & mdp.available.reshape(-1, 1)
-    return Closure(there & ~left, ~viable)
-
-
-def _some(moves: csr_array, states: np.ndarray) -> np.ndarray:
-    """[S * A, K] bool, the pairs that may lead into some of the states [S, K]."""
-    return (moves @ states.astype(np.float64)) > 0
-
-
-def _reaching(
-    moves: csr_array, left: np.ndarray, ends: np.ndarray, shape: tuple[int, int, int]
-) -> np.ndarray:
-    """[S, K] bool, whether an end can be reached by the pairs that are left [S * A, K]."""
-    reach = np.repeat(ends[:, None], shape[2], axis=1)
-    while True:
-        more = reach | (left & _some(moves, reach)).reshape(shape).any(axis=1)
-        if (more == reach).all():
-            return reach
-        reach = more
-
-
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """What the demonstrations did, as far as candidates are concerned.
-
-    Attributes:
-        taken: [S * A] bool, the pairs that were taken.
-        visited: [S] bool, the states that they were in, the last ones included.
-        starts: [E] first state of each.
-        lengths: [E] steps of each; 0 for one that came to its end.
-    """
-
-    taken: np.ndarray
-    visited: np.ndarray
-    starts: np.ndarray
-    lengths: np.ndarray
-
-    @classmethod
-    def of(cls, mdp: MDP, demonstrations: Demonstrations) -> Seen:
-        """What these did in this world."""
-        counts = demonstrations.counts(mdp)
-        final = demonstrations.final_states
-        visited = np.array(counts.any(axis=1))
-        visited[final[final >= 0]] = True
-        complete = demonstrations.ended | ((final >= 0) & mdp.ends[final])
-        starts = demonstrations.states[demonstrations.offsets[:-1]]
-        lengths = np.where(complete, 0, demonstrations.lengths)
-        return cls(counts.ravel() > 0, visited, starts.astype(np.int64), lengths)
-
-
 def first_breach(demonstrations: Demonstrations, actions: int, closure: Closure) -> str:
     """The first step at which a demonstration does what the closure of one world forbids."""
     pairs = demonstrations.states.astype(np.int64) * actions + demonstrations.actions
@@ -292,84 +190,189 @@ def first_breach(demonstrations: Demonstrations, actions: int, closure: Closure)
     )
 
 
-def avoidance(mdp: MDP, policy: np.ndarray, closure: Closure, seen: Seen) -> np.ndarray:
-    """[K] log-probabilities that the seen starts, under a policy, avoid what each closure removes.
+def members(name: str, given: Sequence[int] | Sequence[tuple[int, int]]) -> Members:
+    """A group as plain numbers, states or pairs."""
+    table = np.array(given)
+    plain = table.ndim == 1 or (table.ndim == 2 and table.shape[1] == 2)
+    if not plain or (table.size and table.dtype.kind not in "iu"):
+        raise InvalidModel(
+            f"a group must hold states or pairs (state, action), as whole numbers; group {name!r} "
+            f"is {given!r:.60}"
+        )
+    return tuple(table.tolist() if table.ndim == 1 else map(tuple, table.tolist()))
 
-    Args:
-        mdp: the model.
-        policy: [S, A] of the expert to whom all of it is allowed; 0 in the rows of ends.
-        closure: of K worlds.
-        seen: where the trajectories start, and how long they are.
+
+def check_left(
+    mdp: MDP, demonstrations: Demonstrations, found: list[Candidate], seen: Seen
+) -> None:
+    """`InvalidModel` where a demonstration takes a given group, or where none is left to test."""
+    closure = close(mdp, [[one] for one in found])
+    broken = closure.broken_by(seen.taken, seen.visited)
+    for k, one in enumerate(found):
+        if broken[k] and one.kind == "group":
+            breach = first_breach(demonstrations, mdp.actions, closure.one(k))
+            raise InvalidModel(
+                f"a group that may be forbidden must not be taken by a demonstration; {one.name!r} "
+                f"is: {breach}. Leave the group or the episode out"
+            )
+    if broken.all():
+        raise InvalidModel(
+            f"there must be something that no demonstration takes; all {len(found)} candidates "
+            'are: add others ("pairs", or groups), or nothing can be forbidden here'
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class World:
+    """One world without the chosen candidates, and what it says of all.
+
+    Attributes:
+        mdp: the world, with the mask.
+        policy: [S, A] what the demonstrator would do there, 0 in the rows of ends.
+        own: what is gone in it.
+        closure: what would be gone without each candidate, too.
+        logs: [K] log p-values of "this candidate is allowed", given that the chosen are not.
+        broken: [K] bool, whether a demonstration contradicts the candidate.
+        idle: [K] bool, whether nothing more is gone without the candidate.
     """
-    worlds = closure.dead.shape[1]
-    total = np.zeros(worlds)
-    size = mdp.states * max(mdp.actions, mdp.states if mdp.states <= DENSE else 1)
-    block = max(1, AT_ONCE // size)
-    for begin in range(0, worlds, block):
-        part = slice(begin, begin + block)
-        weights = policy.reshape(-1, 1) * ~closure.removed[:, part]
-        total[part] = _complete(mdp, policy, weights, closure.dead[:, part], seen)
-        total[part] += _cut_off(mdp, weights, closure.dead[:, part], seen)
-    return total
+
+    mdp: MDP
+    policy: np.ndarray
+    own: Closure
+    closure: Closure
+    logs: np.ndarray
+    broken: np.ndarray
+    idle: np.ndarray
+
+    def tested(self, level: float) -> np.ndarray:
+        """[K] bool, the candidates whose p-values, the smallest first, add up to at most level."""
+        order = np.argsort(self.logs, kind="stable")
+        tested = np.zeros(len(order), bool)
+        tested[order] = np.cumsum(np.exp(self.logs[order])) <= level
+        return tested & (self.logs < 0.0)
+
+    def avoiding(self) -> Avoiding:
+        """What a demonstrator of this world must not touch to avoid each candidate."""
+        return Avoiding(self.mdp, self.policy, self.closure.removed, self.closure.dead)
 
 
-def _complete(
-    mdp: MDP, policy: np.ndarray, weights: np.ndarray, dead: np.ndarray, seen: Seen
-) -> np.ndarray:
-    """[K] the part of `avoidance` of trajectories that came to their end; weights are [S * A, K].
+@dataclass(frozen=True, eq=False)
+class Rival:
+    """How a candidate looks where another one may be forbidden in its place.
 
-    Given that they came there, which in a world without a discount they do for certain.
+    Attributes:
+        log: its largest log p-value.
+        rival: number of the other one; None where there is none.
+        given: what is forbidden there, the rival included.
     """
-    starts = seen.starts[seen.lengths == 0]
-    if not len(starts):
-        return np.zeros(dead.shape[1])
-    stop = mdp.ends | mdp.absorbing
-    every = np.zeros((mdp.states, 1), bool)
-    ending = _solved(mdp, policy.reshape(-1, 1), every, stop)
-    found = _solved(mdp, weights, dead, stop)
-    # Where this world never ends, its trajectories cannot have, and say nothing.
-    given = np.divide(found, ending, out=np.ones_like(found), where=ending > 0)
-    with np.errstate(divide="ignore"):
-        return np.log(np.minimum(given, 1.0))[starts].sum(axis=0)
+
+    log: float = -np.inf
+    rival: int | None = None
+    given: tuple[int, ...] = ()
 
 
-def _solved(mdp: MDP, weights: np.ndarray, dead: np.ndarray, stop: np.ndarray) -> np.ndarray:
-    """[S, K] chances to come to a stop [S] by weights [S * A, K], past what is dead [S, K]."""
-    from scipy.sparse import csr_array, eye_array
-    from scipy.sparse.linalg import splu
+@dataclass(frozen=True)
+class Outcome:
+    """What a selection ended with.
 
-    worlds, shape = dead.shape[1], (mdp.states, mdp.actions)
-    target = (stop[:, None] & ~dead).astype(np.float64)
-    going = ~(stop[:, None] | dead)
-    if mdp.states <= DENSE:
-        table = (weights.reshape(*shape, worlds) * going[:, None]).transpose(2, 0, 1)
-        chains = np.einsum("ksa,sat->kst", table, mdp.dense(), optimize=True)
-        systems = np.eye(mdp.states) - (1.0 - LEAK) * chains
-        return np.linalg.solve(systems, target.T[:, :, None])[:, :, 0].T.clip(0.0)
-    found, moves = np.empty((mdp.states, worlds)), mdp.sparse()
-    rows = np.repeat(np.arange(mdp.states), mdp.actions)
-    for k in range(worlds):
-        own = weights[:, k] * np.repeat(going[:, k], mdp.actions)
-        choose = csr_array((own, (rows, np.arange(len(own)))), (mdp.states, len(own)))
-        system = eye_array(mdp.states) - (1.0 - LEAK) * (choose @ moves)
-        found[:, k] = splu(system.tocsc()).solve(target[:, k])
-    return found.clip(0.0)
+    Attributes:
+        chosen: what is forbidden.
+        rivals: of each of these what may be forbidden in its place; None for nothing.
+        dropped: what looked forbidden and has a rival.
+    """
+
+    chosen: list[int]
+    rivals: list[int | None]
+    dropped: list[int]
 
 
-def _cut_off(mdp: MDP, weights: np.ndarray, dead: np.ndarray, seen: Seen) -> np.ndarray:
-    """[K] the part of `avoidance` of trajectories that were cut off: as many steps as they have."""
-    total = np.zeros(dead.shape[1])
-    longest = int(seen.lengths.max(initial=0))
-    if longest == 0:
-        return total
-    moves, shape = mdp.sparse(), (mdp.states, mdp.actions, dead.shape[1])
-    h = (~dead).astype(np.float64)
-    for step in range(1, longest + 1):
-        h_next = (weights * (moves @ h)).reshape(shape).sum(axis=1)
-        h_next[mdp.ends] = 1.0
-        h = np.where(dead, 0.0, h_next)
-        starts = seen.starts[seen.lengths == step]
-        if len(starts):
-            with np.errstate(divide="ignore"):
-                total += np.log(np.minimum(h, 1.0))[starts].sum(axis=0)
-    return total
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Forecast:
+    """Trajectories simulated from the model that was fitted, like those that were seen.
+
+    They start as the world has it, or as was seen where the world does not allow that, and are cut
+    off where those that were seen are.
+
+    Attributes:
+        world: without what was found.
+        pool: the simulated trajectories.
+        kind: [N] kind of each of them.
+        logs: [C, K] log-chances of one trajectory of each kind to avoid each candidate.
+        kinds: [2, C] first state and steps of each kind, as in `Seen`.
+    """
+
+    world: World
+    pool: Demonstrations
+    kind: np.ndarray
+    logs: np.ndarray
+    kinds: np.ndarray
+
+    @classmethod
+    def of(cls, world: World, seen: Seen) -> Forecast:
+        """The forecast of a world after what was seen."""
+        mdp, cut = world.mdp, np.repeat(seen.lengths, seen.many)
+        cut = cut[cut > 0]
+        initial = np.where(mdp.ends | world.own.dead[:, 0], 0.0, mdp.initial)
+        if not initial[seen.starts].all():
+            initial = np.bincount(seen.starts, seen.many, minlength=mdp.states)
+        pool = simulate(
+            replace(mdp, initial=initial / initial.sum()),
+            world.policy,
+            trajectories=POOL,
+            steps=int(cut.max(initial=0)) or STEPS,
+        )
+        lengths = np.zeros(POOL, np.int64)
+        if len(cut):
+            limits = np.random.default_rng(0).choice(cut, POOL)
+            lengths = np.where(pool.ended & (pool.lengths <= limits), 0, limits)
+        starts = pool.states[pool.offsets[:-1]].astype(np.int64)
+        kinds, kind = np.unique(np.stack([starts, lengths]), axis=1, return_inverse=True)
+        logs = world.avoiding().logs(kinds[0], kinds[1])
+        return cls(world=world, pool=pool, kind=kind.ravel(), logs=logs, kinds=kinds)
+
+    def shares(self, k: int) -> np.ndarray:
+        """[C] of each kind where candidate k is forbidden."""
+        pool, closure = self.pool, self.world.closure
+        pairs = pool.states.astype(np.int64) * closure.removed.shape[0] // len(closure.dead)
+        touched = closure.removed[pairs + pool.actions, k] | closure.dead[pool.states, k]
+        avoids = 1.0 - np.logical_or.reduceat(touched, pool.offsets[:-1])
+        # Where it is forbidden trajectories begin as often in each state, and avoid it.
+        start = self.kinds[0][self.kind]
+        kept = np.bincount(start, avoids)[start]
+        weights = np.divide(
+            avoids * np.bincount(start)[start], kept, out=np.ones(len(kept)), where=kept > 0
+        )
+        return np.bincount(self.kind, weights, minlength=self.kinds.shape[1]) / weights.sum()
+
+    def needed(self, k: int, level: float, instead: tuple[float, Avoiding] | None = None) -> float:
+        """More demonstrations that would decide on candidate k in `ASSURED` of simulated cases.
+
+        Infinite where none would.
+
+        Args:
+            k: number of the candidate, which is forbidden there.
+            level: of the tests.
+            instead: what its log p-value is too large by where a rival is forbidden in its place,
+                and what avoids it there.
+        """
+        shares, world = self.shares(k), np.maximum(self.world.logs, NEVER)
+        logs = np.maximum(self.logs, NEVER)
+        own = None if instead is None else instead[1].logs(self.kinds[0], self.kinds[1])[:, 0]
+
+        def decided(counts: np.ndarray) -> np.ndarray:
+            """[...] bool, after further trajectories [..., C] of each kind."""
+            totals = world + counts @ logs
+            before = totals <= totals[..., [k]] + ROUNDING
+            enough = np.where(before, np.exp(totals), 0.0).sum(axis=-1) <= level
+            if instead is None or own is None:
+                return enough
+            return enough & (instead[0] + counts @ np.maximum(own, NEVER) <= 0.0)
+
+        def often(n: int) -> bool:
+            drawn = np.random.default_rng(n).multinomial(n, shares, size=CASES)
+            return decided(drawn).mean() >= ASSURED
+
+        usual = fewest(lambda n: bool(decided(n * shares)))
+        if np.count_nonzero(shares) == 1 or usual == np.inf:
+            return usual
+        return fewest(often, int(usual))

@@ -3,11 +3,12 @@
 A policy that spends f [D] of the features of a constraint keeps a row (w, b) [D + 1] where
 w . f <= b. One that keeps several rows keeps all their mixtures: a set of rows is kept where the
 corners of a polytope around it are, or where the row that f breaks most is none that it breaks.
+What is forbidden, or may be, is said here, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
@@ -15,16 +16,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.findings import Finding, Kind, chance, listed
 from tacit.inverse.optimal.questions import Questions
 from tacit.inverse.parameters import BLIND, CONFIDENCE
 
 if TYPE_CHECKING:
-    from tacit.inverse.recovery import Recovery
+    from tacit.inverse.candidates import Candidate
+    from tacit.inverse.recovery import HardConstraint, Recovery
 
 # Most features of a constraint for which all corners of a box are listed; beyond, its lower ends
 # alone make a simplex, with one corner a feature.
 FEW = 5
+
+# Hard constraints named in the sentence on what is undecided.
+SAID = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,3 +297,63 @@ def _truncated(
             x[j] = max(x[j], lower[j])
         draws[max(i, 0)] = x
     return draws
+
+
+def about(one: Candidate | HardConstraint) -> dict[str, int | str]:
+    """The fields of a finding about something that is, or may be, forbidden."""
+    if isinstance(one.index, tuple):
+        return {"state": one.index[0], "action": one.index[1]}
+    return {one.kind: one.index} if one.kind in ("state", "action") else {"feature": one.name}
+
+
+def forbidden_findings(forbidden: Sequence[HardConstraint]) -> list[Finding]:
+    """One finding for each thing that is forbidden."""
+    findings = []
+    for one in forbidden:
+        said = (
+            f"{one.name} is forbidden: no demonstration takes it, which would be chance if it were "
+            f"allowed with {chance(one.p_value)}."
+        )
+        if one.rival:
+            said += f" Or {one.rival} is, in its place, which would explain it as well."
+        said = said[0].upper() + said[1:]
+        findings.append(Finding(said, Kind.FORBIDDEN, **about(one), number=one.p_value))
+    return findings
+
+
+def undecided_findings(undecided: Sequence[HardConstraint], assured: float) -> list[Finding]:
+    """What may be forbidden or not: each with a rival by itself, the others in one sentence.
+
+    Args:
+        undecided: the most suspicious first.
+        assured: share of simulated cases in which so many more demonstrations decide.
+    """
+    findings = []
+    for one in [one for one in undecided if one.rival][:SAID]:
+        said = (
+            f"Whether {one.name} or {one.rival} is forbidden cannot be told: where {one.rival} is, "
+            f"it is chance that no demonstration takes {one.name} with {chance(one.p_value)}; "
+            f"{_wait(one.more)}."
+        )
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, **about(one), number=one.p_value))
+    plain = [one for one in undecided if not one.rival]
+    if plain:
+        named = [f"{one.name} ({chance(one.p_value)}; {_wait(one.more)})" for one in plain[:SAID]]
+        named += [f"{len(plain) - SAID} more"] if len(plain) > SAID else []
+        verb = "is" if len(plain) == 1 else "are"
+        said = (
+            f"Whether {listed(named)} {verb} forbidden cannot be told: the demonstrator would "
+            "hardly have gone there anyway."
+        )
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=len(plain)))
+    if any(np.isfinite(one.more) for one in undecided):
+        said = (
+            "So many more demonstrations, simulated from the fitted model, decide in "
+            f"{assured:.0%} of cases."
+        )
+        findings.append(Finding(said, number=assured))
+    return findings
+
+
+def _wait(more: float) -> str:
+    return f"{more:.0f} more demonstrations would tell" if np.isfinite(more) else "none would tell"

@@ -4,84 +4,52 @@ The p-value of a candidate is the chance h to avoid it where no demonstration ta
 otherwise, and h is known beforehand: testing only the candidates with the smallest h, as long as
 these add up to at most the level, errs with at most that chance. Every candidate counts, whether it
 was taken or not.
+
+That holds of a candidate where nothing else is forbidden but what was found before it. Something
+that leads past a forbidden place is avoided as well, and without that being chance: a candidate is
+found only if it is no chance either where any one other candidate, its rival, is forbidden instead.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
+from tacit.forward.simulation import Avoiding, Seen
 from tacit.forward.soft_dual import SoftDual
 from tacit.inverse.candidates import (
+    ASSURED,
     KINDS,
     Candidate,
-    Closure,
-    Members,
-    Seen,
-    avoidance,
+    Forecast,
+    Outcome,
+    Rival,
+    World,
     candidates_of,
-    close,
-    first_breach,
+    check_left,
+    members,
 )
+from tacit.inverse.doubts import forbidden_findings, undecided_findings
 from tacit.inverse.expectations import check_task
 from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly
-from tacit.inverse.findings import Finding, Kind, chance, listed
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.convex import known_expert
 from tacit.inverse.recovery import HardConstraint, Recovery, delivered
+from tacit.model.ends import Closure, close
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import numbers, read_only
 
-# Candidates named in the sentence on what is undecided.
-NAMED = 5
-# Demonstrations beyond which nobody will wait for a decision.
-MOST = 10**9
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class World:
-    """One world without the chosen candidates, and what it says of all.
-
-    Attributes:
-        mdp: the world, with the mask.
-        own: what is gone in it.
-        closure: what would be gone without each candidate, too.
-        logs: [K] log p-values of "this candidate is allowed", given that the chosen are not.
-        broken: [K] bool, whether a demonstration contradicts the candidate.
-        idle: [K] bool, whether nothing more is gone without the candidate.
-    """
-
-    mdp: MDP
-    own: Closure
-    closure: Closure
-    logs: np.ndarray
-    broken: np.ndarray
-    idle: np.ndarray
-
-    def tested(self, level: float) -> np.ndarray:
-        """[K] bool, the candidates whose p-values, the smallest first, add up to at most level."""
-        order = np.argsort(self.logs, kind="stable")
-        tested = np.zeros(len(order), bool)
-        tested[order] = np.cumsum(np.exp(self.logs[order])) <= level
-        return tested & (self.logs < 0.0)
-
-    def demonstrations_needed(self, k: int, episodes: int, level: float) -> float:
-        """Demonstrations like these after which candidate k would be tested; infinite if never."""
-        rates = self.logs / episodes
-        others = rates[(rates <= rates[k]) & np.isfinite(rates)]
-        high = 1
-        while np.exp(high * others).sum() > level:
-            high *= 2
-            if high > MOST:
-                return np.inf
-        tried = range(high // 2, high + 1)
-        return float(tried[bisect_left(tried, -level, key=lambda n: -np.exp(n * others).sum())])
+# A candidate that is avoided so often anyway is no rival: without it hardly anything changes.
+NEARLY = 0.9
+# How many times the level a p-value may be where a rival is forbidden.
+EXCUSED = 2.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -95,6 +63,7 @@ class Selection:
         policy: (world) -> [S, A] what the demonstrator would do there, 0 in the rows of ends.
         level: of the tests.
         worlds: those met so far, by the numbers of the candidates that they are without.
+        sites: mask and policy of the same.
     """
 
     mdp: MDP
@@ -103,6 +72,21 @@ class Selection:
     policy: Callable[[MDP], np.ndarray]
     level: float
     worlds: dict[frozenset[int], World] = field(default_factory=dict)
+    sites: dict[frozenset[int], tuple[MDP, np.ndarray]] = field(default_factory=dict)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the chance to avoid two is that to avoid one, times the other's without it."""
+        certain = (self.mdp.transitions.probabilities > 0).sum(axis=2) <= 1
+        return self.mdp.discount == 1.0 and bool(certain.all()) and not self.seen.lengths.any()
+
+    def site(self, key: frozenset[int], own: Closure) -> tuple[MDP, np.ndarray]:
+        """The model without these candidates, of this closure, and the policy there."""
+        if key not in self.sites:
+            there = self.mdp.available & ~own.removed.reshape(self.mdp.available.shape)
+            mdp = replace(self.mdp, available=there) if own.removed.any() else self.mdp
+            self.sites[key] = mdp, self.policy(mdp)
+        return self.sites[key]
 
     def world(self, chosen: Sequence[int]) -> World:
         """The world without the chosen candidates."""
@@ -111,33 +95,99 @@ class Selection:
             base = [self.candidates[k] for k in sorted(key)]
             own = close(self.mdp, [base])
             closure = close(self.mdp, [[*base, one] for one in self.candidates])
-            there = self.mdp.available & ~own.removed.reshape(self.mdp.available.shape)
-            mdp = replace(self.mdp, available=there) if own.removed.any() else self.mdp
-            policy = self.policy(mdp)
-            logs, broken = avoidance(mdp, policy, closure, self.seen), closure.broken_by(self.seen)
-            idle = closure.within(own)
+            mdp, policy = self.site(key, own)
+            kinds = Avoiding(mdp, policy, closure.removed, closure.dead)
+            seen = self.seen
             self.worlds[key] = World(
-                mdp=mdp, own=own, closure=closure, logs=logs, broken=broken, idle=idle
+                mdp=mdp,
+                policy=policy,
+                own=own,
+                closure=closure,
+                logs=kinds.total(seen.starts, seen.lengths, seen.many),
+                broken=closure.broken_by(seen.taken, seen.visited),
+                idle=closure.within(own),
             )
         return self.worlds[key]
 
+    def alone(self, k: int, given: Sequence[int]) -> Avoiding | None:
+        """What avoids candidate k where the given ones are forbidden; None where these imply k."""
+        base = [self.candidates[other] for other in given]
+        both = close(self.mdp, [base, [*base, self.candidates[k]]])
+        own, more = both.one(0), both.one(1)
+        if more.within(own)[0]:
+            return None
+        return Avoiding(*self.site(frozenset(given), own), more.removed, more.dead)
+
+    def rivals_of(
+        self, k: int, others: Sequence[int], dropped: Sequence[int]
+    ) -> tuple[Rival, Rival]:
+        """The rivals in whose place candidate k looks most like chance, the others forbidden.
+
+        First of those that are no finding themselves, which leave nothing to be said of k; then of
+        those that are, with which one of the two is forbidden for sure. Where one that was dropped
+        may be forbidden as well, rivals are sought there, too.
+        """
+        worst, seen = [Rival(), Rival()], self.seen
+        for extra in [(), *((other,) for other in dropped)]:
+            given = (*others, *extra)
+            world = self.world(given)
+            broken = world.own.broken_by(seen.taken, seen.visited)[0]
+            if k in given or world.idle[k] or broken:
+                continue
+            # A rival can raise a chance by its own at most, where conditioning is forbidding.
+            least = np.log(NEARLY)
+            if self.exact:
+                least = min(least, world.logs[k] - np.log(EXCUSED * self.level))
+            possible = ~world.broken & ~world.idle & (world.logs <= least)
+            tested = world.tested(self.level)
+            for j in np.flatnonzero(possible).tolist():
+                if j == k or (avoiding := self.alone(k, (*given, j))) is None:
+                    continue
+                log = float(avoiding.total(seen.starts, seen.lengths, seen.many)[0])
+                if log > worst[which := int(tested[j])].log:
+                    worst[which] = Rival(log, j, (*given, j))
+        return worst[0], worst[1]
+
     def select(self) -> list[int]:
-        """The forbidden candidates, in the order in which they were found."""
-        chosen: list[int] = []
-        while (best := self._best(chosen)) is not None:
-            chosen.append(best)
-        while len(chosen) > 1:
-            p_values = self.p_values(chosen)
+        """The forbidden candidates, in the order in which they were found, rivals not heard."""
+        return self._extended([], ())
+
+    def outlast(self, chosen: Sequence[int]) -> Outcome:
+        """Those of the chosen that outlast their rivals, and what is found when others go."""
+        kept, dropped, bar = list(chosen), [], np.log(EXCUSED * self.level)
+        while True:
+            doubts = [
+                self.rivals_of(k, [other for other in kept if other != k], dropped) for k in kept
+            ]
+            worst = int(np.argmax([one.log for one, _ in doubts])) if kept else 0
+            if kept and doubts[worst][0].log > bar:
+                dropped.append(kept.pop(worst))
+                continue
+            more = self._extended(kept, dropped)
+            if set(more) <= set(kept):
+                rivals = [two.rival if two.log > bar else None for _, two in doubts]
+                return Outcome(kept, rivals, dropped)
+            kept = more
+
+    def _extended(self, chosen: Sequence[int], barred: Sequence[int]) -> list[int]:
+        """The chosen and what is found beside them, each still unlikely given all others."""
+        found = list(chosen)
+        while (best := self._best(found, barred)) is not None:
+            found.append(best)
+        while len(found) > 1:
+            p_values = self.p_values(found)
             worst = int(np.argmax(p_values))
             if p_values[worst] <= self.level:
                 break
-            chosen.pop(worst)
-        return chosen
+            found.pop(worst)
+        return found
 
-    def _best(self, chosen: list[int]) -> int | None:
+    def _best(self, chosen: list[int], barred: Sequence[int]) -> int | None:
         """The next candidate: the smallest set that explains what the least likely one does."""
         world, level = self.world(chosen), self.level
-        found = np.flatnonzero(world.tested(level) & ~world.broken & ~world.idle)
+        open_to = world.tested(level) & ~world.broken & ~world.idle
+        open_to[list(barred)] = False
+        found = np.flatnonzero(open_to)
         if not len(found):
             return None
         found = found[np.argsort(world.logs[found], kind="stable")]
@@ -199,7 +249,7 @@ class Forbidden:
         if unknown:
             raise InvalidModel(f"candidates must be of {', '.join(KINDS)}; got {unknown[0]!r:.60}")
         object.__setattr__(self, "candidates", kinds)
-        object.__setattr__(self, "groups", {str(n): _members(n, g) for n, g in self.groups.items()})
+        object.__setattr__(self, "groups", {str(n): members(n, g) for n, g in self.groups.items()})
         if not kinds and not self.groups:
             raise InvalidModel("there must be something that may be forbidden; got no candidates")
         if not 0.0 < self.level < 1.0 or not self.tolerance > 0 or self.max_steps < 1:
@@ -265,125 +315,75 @@ class Forbidden:
             raise InvalidModel(
                 f"reward must have shape ({features.reward.shape[-1]},); got ({len(self.reward)},)"
             )
-        groups = [(name, tuple(members)) for name, members in self.groups.items()]
-        found = candidates_of(mdp, features, self.candidates, groups)  # type: ignore[arg-type]
+        groups = [(name, tuple(held)) for name, held in self.groups.items()]
+        listed = candidates_of(mdp, features, self.candidates, groups)  # type: ignore[arg-type]
         seen = Seen.of(mdp, demonstrations)
-        _check_left(mdp, demonstrations, found, seen)
+        check_left(mdp, demonstrations, listed, seen)
         search = Selection(
             mdp=mdp,
-            candidates=found,
+            candidates=listed,
             seen=seen,
             policy=lambda world: self.policy(world, alone, demonstrations),
             level=self.level,
         )
         chosen = search.select()
-        recovery = self.expert(search.world(chosen).mdp, alone, demonstrations)
-        return delivered(_reported(self, search, chosen, recovery), throw)
+        if self.reward is None or self.temperature is None:  # rivals do not change what it wants
+            found = self.expert(search.world(chosen).mdp, alone, demonstrations)
+            held = partial(_wanting, found, SoftDual(found.temperature, self.tolerance))
+            search = replace(search, policy=held, worlds={}, sites={})
+        outcome = search.outlast(chosen)
+        recovery = self.expert(search.world(outcome.chosen).mdp, alone, demonstrations)
+        return delivered(_reported(self, search, outcome, recovery), throw)
 
 
-def _members(name: str, given: Sequence[int] | Sequence[tuple[int, int]]) -> Members:
-    """A group as plain numbers, states or pairs."""
-    table = np.array(given)
-    plain = table.ndim == 1 or (table.ndim == 2 and table.shape[1] == 2)
-    if not plain or (table.size and table.dtype.kind not in "iu"):
-        raise InvalidModel(
-            f"a group must hold states or pairs (state, action), as whole numbers; group {name!r} "
-            f"is {given!r:.60}"
-        )
-    return tuple(table.tolist() if table.ndim == 1 else map(tuple, table.tolist()))
-
-
-def _check_left(
-    mdp: MDP, demonstrations: Demonstrations, found: list[Candidate], seen: Seen
-) -> None:
-    """`InvalidModel` where a demonstration takes a given group, or where none is left to test."""
-    closure = close(mdp, [[one] for one in found])
-    broken = closure.broken_by(seen)
-    for k, one in enumerate(found):
-        if broken[k] and one.kind == "group":
-            breach = first_breach(demonstrations, mdp.actions, closure.one(k))
-            raise InvalidModel(
-                f"a group that may be forbidden must not be taken by a demonstration; {one.name!r} "
-                f"is: {breach}. Leave the group or the episode out"
-            )
-    if broken.all():
-        raise InvalidModel(
-            f"there must be something that no demonstration takes; all {len(found)} candidates "
-            'are: add others ("pairs", or groups), or nothing can be forbidden here'
-        )
+def _wanting(recovery: Recovery, solver: SoftDual, mdp: MDP) -> np.ndarray:
+    """[S, A] what somebody who wants what was recovered would do in a world."""
+    return solver.solve(mdp, recovery.objective, throw=False).policy
 
 
 def _reported(
-    options: Forbidden, search: Selection, chosen: list[int], recovery: Recovery
+    options: Forbidden, search: Selection, outcome: Outcome, recovery: Recovery
 ) -> Recovery:
     """The recovery with what is forbidden, what is undecided, and both in words."""
-    world, episodes = search.world(chosen), len(search.seen.starts)
+    chosen, dropped = outcome.chosen, outcome.dropped
+    world, count = search.world(chosen), len(search.candidates)
 
-    def record(k: int, p: float, more: float = 0.0) -> HardConstraint:
-        one = search.candidates[k]
-        return HardConstraint(kind=one.kind, index=one.index, name=one.name, p_value=p, more=more)
+    def record(k: int, p: float, more: float, rival: int | None) -> HardConstraint:
+        one, name = search.candidates[k], "" if rival is None else search.candidates[rival].name
+        return HardConstraint(
+            kind=one.kind, index=one.index, name=one.name, p_value=p, more=more, rival=name
+        )
 
-    forbidden = [record(k, p) for k, p in zip(chosen, search.p_values(chosen), strict=True)]
-    left = np.flatnonzero(~world.broken & ~world.idle)
-    left = left[np.argsort(world.logs[left], kind="stable")]
-    undecided = []
-    for k in left.tolist():
-        needed = world.demonstrations_needed(k, episodes, options.level)
-        undecided.append(record(k, float(np.exp(world.logs[k])), max(needed - episodes, 0.0)))
-    said = [*_forbidden_findings(forbidden), *search.twins(chosen)]
-    said += _open_findings(undecided, len(search.candidates), options)
-    known = recovery.identification
+    found = zip(chosen, search.p_values(chosen), outcome.rivals, strict=True)
+    forbidden = [record(k, p, 0.0, rival) for k, p, rival in found]
+    undecided, forecast = [], Forecast.of(world, search.seen)
+    bar = np.log(EXCUSED * options.level)
+    for k in np.flatnonzero(~world.broken & ~world.idle).tolist():
+        worst, instead = Rival(float(world.logs[k])), None
+        if worst.log <= np.log(options.level):
+            others = [one for one in dropped if one != k]
+            doubt = max(search.rivals_of(k, chosen, others), key=lambda one: one.log)
+            if doubt.log > bar and (avoiding := search.alone(k, doubt.given)) is not None:
+                worst, instead = doubt, (doubt.log - bar, avoiding)
+        more = forecast.needed(k, options.level, instead)
+        undecided.append(record(k, float(np.exp(worst.log)), more, worst.rival))
+    undecided.sort(key=lambda one: one.p_value)
+    said = [*forbidden_findings(forbidden), *search.twins(chosen)]
+    said += undecided_findings(undecided, ASSURED)
+    tested = (
+        f"{count} candidates were tested together at the level {options.level:g}, each given "
+        "what was found before it, and given any one other in its place"
+    )
+    if options.reward is None or options.temperature is None:
+        tested += "; p-values take the recovered reward and noise for the true ones"
+    said.append(Finding(f"{tested}.", Kind.ERRORS, number=count))
+    known, first = recovery.identification, len(recovery.goodness.findings())
+    told = (*known.findings[:first], *said, *known.findings[first:])  # misfit comes first
     return replace(
         recovery,
-        identification=replace(known, findings=(*said, *known.findings)),
+        identification=replace(known, findings=told),
         estimator=repr(options),
         forbidden=tuple(forbidden),
         undecided=tuple(undecided),
         available=read_only(world.mdp.available),
     )
-
-
-def _about(one: HardConstraint) -> dict[str, int | str]:
-    """The fields of `About` for a hard constraint."""
-    if isinstance(one.index, tuple):
-        return {"state": one.index[0], "action": one.index[1]}
-    known = {"state": one.index, "action": one.index}
-    return {one.kind: known[one.kind]} if one.kind in known else {"feature": one.name}
-
-
-def _forbidden_findings(forbidden: Sequence[HardConstraint]) -> list[Finding]:
-    findings = []
-    for one in forbidden:
-        said = (
-            f"{one.name} is forbidden: no demonstration takes it, which would be chance if it were "
-            f"allowed with {chance(one.p_value)}."
-        )
-        said = said[0].upper() + said[1:]
-        findings.append(Finding(said, Kind.FORBIDDEN, **_about(one), number=one.p_value))
-    return findings
-
-
-def _open_findings(
-    undecided: Sequence[HardConstraint], tested: int, options: Forbidden
-) -> list[Finding]:
-    findings = []
-    if undecided:
-        named = [
-            f"{one.name} ({chance(one.p_value)}; "
-            + (f"{one.more:.0f} more demonstrations would tell)" if one.more < MOST else "never)")
-            for one in undecided[:NAMED]
-        ]
-        named += [f"{len(undecided) - NAMED} more"] if len(undecided) > NAMED else []
-        verb = "is" if len(undecided) == 1 else "are"
-        said = (
-            f"Whether {listed(named)} {verb} forbidden cannot be told: the demonstrator would "
-            "hardly have gone there anyway."
-        )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=len(undecided)))
-    said = (
-        f"{tested} candidates were tested together at the level {options.level:g}, each given what "
-        "was found before it"
-    )
-    if options.reward is None or options.temperature is None:
-        said += "; p-values take the recovered reward and noise for the true ones"
-    return [*findings, Finding(f"{said}.", Kind.ERRORS, number=tested)]

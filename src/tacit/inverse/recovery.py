@@ -177,6 +177,7 @@ class HardConstraint:
         name: what it is called.
         p_value: of "it is allowed"; NaN where that was not tested.
         more: demonstrations that would decide it; 0 where it is decided, infinite where none would.
+        rival: name of what may be forbidden in its place; "" for nothing.
     """
 
     kind: str
@@ -184,6 +185,7 @@ class HardConstraint:
     name: str
     p_value: float = np.nan
     more: float = np.nan
+    rival: str = ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -13,11 +13,14 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
+from tacit.forward.simulation import Seen
 from tacit.forward.soft_dual import SoftDual
-from tacit.inverse.candidates import Candidate, Seen, candidates_of, close
+from tacit.inverse.candidates import Candidate, candidates_of
+from tacit.inverse.doubts import about
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.recovery import HardConstraint, History, Recovery, delivered
+from tacit.model.ends import close
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import read_only
@@ -98,7 +101,7 @@ class LikeliestConstraints:
                 f"{one.name[0].upper()}{one.name[1:]} was forbidden: the divergence drops by "
                 f"{drop:.3f} nats a demonstration.",
                 Kind.FORBIDDEN,
-                **_about(one),
+                **about(one),
                 number=drop,
             )
             for one, drop in zip(records, drops, strict=True)
@@ -186,7 +189,9 @@ class PosteriorConstraints:
         # A world without what was done now and then is none that the demonstrations are from.
         hard: list[int] = []
         for k in chosen:
-            if not close(mdp, [[found[other] for other in (*hard, k)]]).broken_by(clean)[0]:
+            if not close(mdp, [[found[other] for other in (*hard, k)]]).broken_by(
+                clean.taken, clean.visited
+            )[0]:
                 hard.append(k)
         removed = close(mdp, [[found[k] for k in hard]]).removed.reshape(mdp.available.shape)
         world = replace(mdp, available=mdp.available & ~removed) if removed.any() else mdp
@@ -198,7 +203,7 @@ class PosteriorConstraints:
                 + ("" if k in hard else ", although it was done; it stays available")
                 + ".",
                 Kind.FORBIDDEN,
-                **_about(_record(found[k])),
+                **about(_record(found[k])),
                 number=float(shares[k]),
             )
             for k in chosen
@@ -330,13 +335,6 @@ def _prepared(
 
 def _record(one: Candidate) -> HardConstraint:
     return HardConstraint(kind=one.kind, index=one.index, name=one.name)
-
-
-def _about(one: HardConstraint) -> dict[str, int | str]:
-    """The fields of `About` for what is forbidden."""
-    if isinstance(one.index, tuple):
-        return {"state": one.index[0], "action": one.index[1]}
-    return {one.kind: one.index} if one.kind in ("state", "action") else {"feature": one.name}
 
 
 def _told(method: object, recovery: Recovery, said: Sequence[Finding]) -> Recovery:
