@@ -3,7 +3,10 @@
 import numpy as np
 import polars as pl
 import pytest
+from numpy.testing import assert_allclose
 
+import tacit
+from house import house
 from tacit import Demonstrations, InvalidDemonstrations
 from tacit.model import Layout
 
@@ -133,3 +136,56 @@ def test_individuals_and_names_follow_a_selection():
     # Names that stand for two episodes now would join them in a table: numbers do not.
     assert np.asarray(chosen.columns()["episode"]).tolist() == [0, 1, 2]
     assert np.asarray(seen.columns()["individual"]).tolist() == ["a", "b", "a"]
+
+
+def counted(weights):
+    """A frame of episodes in the house, each with its weight, and the same written out."""
+    mdp, features, truth, _ = house()
+    policy = tacit.solve(mdp, truth, solver=tacit.SoftDual(temperature=0.3)).policy
+    seen = tacit.simulate(mdp, policy, trajectories=len(weights), steps=30, seed=1)
+    columns = {name: np.asarray(part) for name, part in seen.columns().items()}
+    written = seen.select(np.repeat(np.arange(len(weights)), weights))
+    return mdp, features, {**columns, "weight": weights[columns["episode"]]}, written
+
+
+def test_a_weight_is_as_many_episodes(tmp_path):
+    weights = np.array([1, 3, 2, 1, 1, 4, 1, 2] * 5)
+    mdp, features, frame, written = counted(weights)
+    pl.DataFrame(frame).write_csv(tmp_path / "log.csv")
+    for seen in (
+        Demonstrations.from_frame({**frame, "weight": frame["weight"].astype(float)}),
+        Demonstrations.from_frame(
+            {**{k: v for k, v in frame.items() if k != "weight"}, "n": frame["weight"]}, weight="n"
+        ),
+        Demonstrations.load(tmp_path / "log.csv"),
+    ):
+        assert seen.episodes == weights.sum()
+        assert len({*seen.names}) == seen.episodes
+        assert seen.names[[0, len(weights)]].tolist() == ["0", "1 x2"]
+        assert seen.notes[-1].startswith(f"{len(weights)} episodes stand for {weights.sum()}")
+    one, other = (tacit.recover(mdp, features, each) for each in (seen, written))
+    # The same sums in another order: the last digits of a search that ends at 1e-9.
+    for name in ("estimates", "standard_errors", "p_values"):
+        parts = [getattr(found.parameters, name) for found in (one, other)]
+        assert_allclose(*parts, rtol=1e-6, atol=1e-8)
+    assert one.log_likelihood == pytest.approx(other.log_likelihood, rel=1e-12)
+    assert one.goodness.p_value == pytest.approx(other.goodness.p_value, rel=1e-6)
+    # Without weights it is another answer: the test could fail.
+    plain = tacit.recover(mdp, features, written.select(np.cumsum(weights) - weights))
+    assert not np.allclose(plain.parameters.estimates, one.parameters.estimates, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("weight", "words"),
+    [
+        ([1, 2, 2], "weight must be the same in all rows of an episode"),
+        ([0.5, 0.5, 1.0], r"weight must be how often .* got 0.5: shares and sampling weights"),
+        (["0.5", "0.5", "1"], r"got '0.5': shares and sampling weights are no counts"),
+        ([0, 0, 1], "whole number from 1"),
+        ([2**30, 2**30, 1], "fit into memory"),
+    ],
+)
+def test_a_weight_that_is_no_count_is_refused(weight, words):
+    frame = {"episode": [0, 0, 1], "state": [0, 1, 0], "action": [0, 0, 0], "weight": weight}
+    with pytest.raises(InvalidDemonstrations, match=words):
+        Demonstrations.from_frame(frame, step=None)

@@ -143,6 +143,12 @@ def test_a_log_becomes_the_episodes_that_a_loop_finds(log):
     again = ingest(frame, **COLUMNS, every="30min", cell=10)
     assert np.array_equal(again.demonstrations.states, seen.states)
     assert np.array_equal(again.demonstrations.actions, seen.actions)
+    # The track of a fox counts as often as its column says, all pieces of it.
+    frame = frame.with_columns(often=pl.col("age") + 1)
+    counted = ingest(frame, **COLUMNS, every="30min", cell=10, weight="often").demonstrations
+    often = [int(name[4:7]) + 1 for name in again.demonstrations.names.tolist()]
+    assert counted.episodes == sum(often) > seen.episodes
+    assert counted.steps == np.dot(often, again.demonstrations.lengths)
 
 
 def test_a_move_beyond_a_neighbour_and_surplus_rows_are_told():

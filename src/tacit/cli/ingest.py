@@ -63,6 +63,8 @@ class Ingest:
     """column of groups to compare"""
     individual: Annotated[Optional[str], shown_default("--episode, where gaps split one")] = None
     """column of individuals, whose episodes are not independent"""
+    weight: Annotated[Optional[str], shown_default("every track counts once")] = None
+    """column of counts: how many tracks like this one were seen"""
     columns: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
     """columns that may matter: their mean in every state, or the shares of words"""
     maps: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
@@ -141,6 +143,7 @@ class Ingest:
             action=self.action,
             group=self.group,
             individual=self.individual,
+            weight=self.weight,
             columns=self.columns or (),
             maps={name: path for name, _, path in (one.partition("=") for one in self.maps or ())},
             origin=self.origin,

@@ -145,8 +145,8 @@ class Demonstrations:
             state: name of the column of states.
             action: name of the column of actions.
             missing: "refuse" or "split", where something is missing within an episode.
-            **others: names of the columns `group`, `individual`, `ended`, `final_state` and
-                `partial`; a column that has such a name itself needs no mention.
+            **others: names of the columns `group`, `individual`, `weight`, `ended`, `final_state`
+                and `partial`; a column that has such a name itself needs no mention.
         """
         columns = {"episode": episode, "step": step, "state": state, "action": action} | others
         reading = replace(_names_of(layout), missing=missing)
@@ -167,8 +167,8 @@ class Demonstrations:
         """The demonstrations of a .csv, .parquet or .npz file.
 
         A table has one row a step, in any order, and the columns episode, step, state and action;
-        it may have group, individual, ended, final_state and partial. Episodes are numbers or
-        names. Separator (comma, semicolon, tab, bar), byte order mark and line ends are found out.
+        it may have group, individual, weight (how many such episodes were seen), ended, final_state
+        and partial. Episodes are numbers or names. Separator and line ends are found out.
         Without a column `step` rows are taken in the order of the file, and `notes` says so.
 
         Args:

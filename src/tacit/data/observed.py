@@ -210,9 +210,9 @@ class PartitionedDemonstrations:
     def _size(self) -> tuple[int, int]:
         """How many episodes and steps there are."""
         if "size" not in self._kept:
-            labels, steps = zip(*self._each(_size_part), strict=True)
+            labels, episodes, steps = zip(*self._each(_size_part), strict=True)
             self._check_whole(list(labels))
-            self._kept["size"] = (sum(len(part) for part in labels), sum(steps))
+            self._kept["size"] = (sum(episodes), sum(steps))
         return self._kept["size"]
 
     def _check_whole(self, labels: list[np.ndarray]) -> None:
@@ -241,9 +241,9 @@ def _first_part(mdp: MDP, path: Path, load: Loader) -> _Part:
     return _Part(_labels(path), seen.notes, Tally.of(mdp, seen), Moves.of(mdp, seen))
 
 
-def _size_part(path: Path, load: Loader) -> tuple[np.ndarray, int]:
-    steps = load(path).steps  # looks at the file before the engine does
-    return _labels(path), steps
+def _size_part(path: Path, load: Loader) -> tuple[np.ndarray, int, int]:
+    seen = load(path)  # looks at the file before the engine does
+    return _labels(path), seen.episodes, seen.steps
 
 
 def _labels(path: Path) -> np.ndarray:

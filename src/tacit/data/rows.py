@@ -203,6 +203,7 @@ def assembled(
         ("final_state", "final_states", lasts),
         ("group", "groups", starts),
         ("individual", "individuals", starts),
+        ("weight", "weights", starts),
     ):
         if name in columns:
             values = sorted_rows(name)

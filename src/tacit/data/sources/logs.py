@@ -49,6 +49,7 @@ def ingest(
     action: str | None = None,
     group: str | None = None,
     individual: str | None = None,
+    weight: str | None = None,
     columns: Sequence[str] = (),
     maps: Mapping[str, str | Path] | None = None,
     origin: tuple[float, float] | None = None,
@@ -76,6 +77,7 @@ def ingest(
         group: name of the column of groups to compare.
         individual: name of the column of individuals; None where episodes were split takes
             `episode`.
+        weight: name of the column that says how many tracks like that of a row were seen.
         columns: names of columns that may matter: the mean of each in every state, or of words
             their shares.
         maps: name of a feature -> .asc, .tif or .npy file of a map.
@@ -87,7 +89,8 @@ def ingest(
     if (state is None) == (x is None or y is None):
         raise InvalidDemonstrations("a log needs a column of states, or two of x and y; not both")
     asked = {"episode": episode, "time": time, "state": state, "x": x, "y": y, "action": action}
-    asked |= {"group": group, "individual": individual} | {f"columns {c}": c for c in columns}
+    asked |= {"group": group, "individual": individual, "weight": weight}
+    asked |= {f"columns {c}": c for c in columns}
     rows = _Rows.read(log, {role: name for role, name in asked.items() if name is not None})
     reals = _Reals(decimal_comma)
     rasters = {name: read_raster(path) for name, path in (maps or {}).items()}
@@ -307,7 +310,7 @@ def _frame(
         "action": actions,
         "partial": part > 0,
     }
-    for role in ("group", "individual"):
+    for role in ("group", "individual", "weight"):
         if role in rows.columns:
             frame[role] = rows.texts(role, track.rows)
     if "individual" not in frame and (part > 0).any():
