@@ -279,6 +279,27 @@ def test_one_task_is_the_likelihood(trajectories):
     assert told(direct.identification.findings, Kind.ERRORS)
     assert own.status is direct.status
     assert one.status is direct.status
+    # The fit is judged by the same draws.
+    assert one.goodness.p_value == pytest.approx(direct.goodness.p_value, rel=1e-9)
+    np.testing.assert_allclose(one.goodness.residuals, direct.goodness.residuals, atol=1e-4)
+
+
+def test_a_task_that_the_model_does_not_fit_is_named_first(pair, joint):
+    """An expert who errs at random in a third of its steps, beside one who does not."""
+    assert joint.goodness.adequate
+    assert not told(joint.findings, Kind.MISFIT)
+    task = pair[1]
+    table = tacit.Objective(task.features.reward @ REWARDS[2])
+    erring = 2 / 3 * tacit.solve(task.mdp, table).policy + 1 / 9
+    seen = tacit.simulate(task.mdp, erring, trajectories=10, steps=400, seed=0)
+    found = recover([pair[0], Task(task.mdp, task.features, seen)])
+    assert found.worst == 1
+    assert not found.goodness.adequate
+    assert found.recoveries[0].goodness.adequate
+    assert found.findings[0].kind is Kind.MISFIT
+    assert found.findings[0].startswith("Task 1: ")
+    assert found.findings[0].about == found.recoveries[1].identification.findings[0].about
+    assert found.summary().startswith("Task 1: ")
 
 
 def test_the_same_task_twice_is_the_task_with_all_steps_counted_twice(pair):

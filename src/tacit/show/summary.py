@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.inverse.findings import worst_first
+from tacit.inverse.findings import Kind, worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.show.tables import short
 
@@ -55,7 +55,9 @@ def summarise_joint(joint: JointRecovery) -> str:
     """The recovery of several tasks as plain text: what they share, then each task."""
     known, first = joint.identification, joint.recoveries[0]
     count = len(joint.recoveries)
+    misfit = [finding for finding in joint.findings if finding.kind is Kind.MISFIT]
     lines = [
+        *([*misfit, ""] if misfit else []),
         f"Recovered from {count} task{'s' if count > 1 else ''} by {joint.estimator}.",
         f"Status: {joint.status.value}.",
     ]

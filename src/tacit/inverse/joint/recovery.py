@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,9 +21,10 @@ from tacit.inverse.findings import (
     data_findings,
     feature_findings,
 )
-from tacit.inverse.goodness import action_log_likelihoods
+from tacit.inverse.goodness import Goodness, action_log_likelihoods
 from tacit.inverse.identification import Identification, akaike, schwarz
 from tacit.inverse.joint.inference import Pooled, numbers_of, parameters_of, pooled, together
+from tacit.inverse.joint.stack import task_goodness
 from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import RESCUE, expert_solution
 from tacit.inverse.noisy.intervals import Numbers
@@ -89,6 +90,16 @@ class JointRecovery:
     def parameters(self) -> Parameters:
         """The coefficients of every task, task after task."""
         return together([one.parameters for one in self.recoveries])
+
+    @property
+    def worst(self) -> int:
+        """The task that the model fits least, by its p-value adjusted for all tasks."""
+        return _worst([one.goodness for one in self.recoveries])
+
+    @property
+    def goodness(self) -> Goodness:
+        """Whether the model fits what was seen, in the task that it fits least."""
+        return self.recoveries[self.worst].goodness
 
     @property
     def log_likelihood(self) -> float:
@@ -158,8 +169,16 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> J
         wide = pooled(found.stack, found.alone, seen)
         others = [numbers_of(found.stack, found.alone, wide, e) for e in every]
         numbers = [one.completed(other) for one, other in zip(numbers, others, strict=True)]
-    recoveries = [_recovery(options, tasks[e], found, numbers[e], told, e) for e in every]
-    status = worst_of(one.status for one in recoveries)
+    likelihood = options.likelihood
+    fits = task_goodness(
+        found.stack, found.alone, seen, level=likelihood.level, seed=likelihood.seed
+    )
+    recoveries = [_recovery(options, tasks[e], found, numbers[e], told, fits[e], e) for e in every]
+    status, worst = worst_of(one.status for one in recoveries), _worst(fits)
+    misfit = [
+        Finding(f"Task {worst}: {said}", said.kind, **asdict(said.about))
+        for said in fits[worst].findings()
+    ]
     whole, own = found.joint.whole, tuple(one.reward_weights for one in recoveries)
 
     def mean(name: str) -> float:
@@ -179,13 +198,21 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> J
             objective_gap=whole.objective_gap if status is RecoveryStatus.CONVERGED else np.nan,
         ),
         history=History({"loss": losses, "evaluations": [found.alone.whole.steps, whole.steps]}),
-        identification=_shared(options, found, recoveries, _findings(found, told, tasks[0])),
+        identification=_shared(
+            options, found, recoveries, [*misfit, *_findings(found, told, tasks[0])]
+        ),
         estimator=repr(options),
     )
 
 
 def _recovery(
-    options: SharedLikelihood, task: Task, found: Search, numbers: Numbers, told: Pooled, e: int
+    options: SharedLikelihood,
+    task: Task,
+    found: Search,
+    numbers: Numbers,
+    told: Pooled,
+    goodness: Goodness,
+    e: int,
 ) -> Recovery:
     """The task's own `Recovery`, its weights those of all tasks together."""
     gauge, part = numbers.gauge, found.joint.parts[e]
@@ -214,7 +241,7 @@ def _recovery(
             projected_gradient=whole.projected_gradient,
         ),
         history=History({"loss": [part.point.loss], "evaluations": [part.steps]}),
-        identification=_identification(task, found, numbers, e),
+        identification=_identification(task, found, numbers, goodness, e),
         estimator=f"{options!r}, task {e} of {len(steps)}",
         reward_names=task.features.reward_names,
         cost_names=task.features.cost_names,
@@ -222,15 +249,18 @@ def _recovery(
         log_likelihood=likely,
         null_log_likelihood=null,
         observed_steps=int(steps[e].counts.sum()),
+        goodness=goodness,
         spending=Spending.of_data(task.features, seen),
     )
 
 
-def _identification(task: Task, found: Search, numbers: Numbers, e: int) -> Identification:
+def _identification(
+    task: Task, found: Search, numbers: Numbers, goodness: Goodness, e: int
+) -> Identification:
     """What is known of a task's own numbers; an untested size has the constraint's p-value."""
     p_values = np.where(np.isnan(found.sizes[:, e]), found.activity, found.sizes[:, e])
     active = numbers.gauge.multipliers > 0
-    findings = []
+    findings = goodness.findings()
     for k in np.flatnonzero(~active).tolist():
         said = (
             f"Constraint {k} is not identified in this task: its demonstrations do not show that "
@@ -268,6 +298,11 @@ def _shared(
         findings=tuple(findings),
         p_values=found.activity,
     )
+
+
+def _worst(fits: Sequence[Goodness]) -> int:
+    """The number of the fit with the least p-value; those not tested come last."""
+    return int(np.argmin([np.nan_to_num(one.p_value, nan=2.0) for one in fits]))
 
 
 def _speakers(found: Search) -> list[int]:

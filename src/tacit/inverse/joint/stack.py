@@ -8,16 +8,19 @@ given sizes and the other way round, not in both at once: its minimum is a local
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tacit.data.observed import Observed
 from tacit.engine.backends import backend_of
 from tacit.engine.smooth_dual import Dual, Point, point_at
+from tacit.inverse.goodness import Goodness, holm, untested
 from tacit.inverse.joint import Link
 from tacit.inverse.noisy.boltzmann import Fit
+from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.steps import Steps, choices
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,3 +221,38 @@ def _direction(problem: Dual, here: Point) -> np.ndarray:
         newton = -slope / np.maximum(diagonal, 1e-300)
     step[free] = newton
     return step
+
+
+def task_goodness(
+    stack: Stack, alone: StackFit, seen: Sequence[Observed], *, level: float, seed: int
+) -> list[Goodness]:
+    """Whether the model fits each task, its p-value adjusted for all tasks by Holm's method.
+
+    Asked of every task's own fit: whether they share what they are told to is another test.
+
+    Args:
+        stack: the likelihoods.
+        alone: every task fitted by itself.
+        seen: one per task, what was seen.
+        level: of the test over all tasks.
+        seed: of the draws.
+    """
+    if not alone.whole.converged:
+        return [untested("the search did not converge") for _ in seen]
+    found = [
+        noisy_goodness(
+            observed,
+            counts=steps.counts,
+            policy=part.point.policy,
+            scores=advantages(steps.mdp, steps.space, part),
+            free=part.free,
+            choices=choices(steps.mdp),
+            level=level,
+            seed=seed,
+        )
+        for observed, steps, part in zip(seen, stack.steps, alone.parts, strict=True)
+    ]
+    tested = [one for one in found if not one.absence]
+    adjusted = iter(holm([one.p_value for one in tested]).tolist())
+    told = [one if one.absence else replace(one, p_value=next(adjusted)) for one in found]
+    return [replace(one, adequate=bool(one.absence) or one.p_value > one.level) for one in told]
