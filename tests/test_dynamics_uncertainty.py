@@ -12,6 +12,7 @@ from tacit import MDP, InvalidModel
 from tacit.checks.dynamics import dynamics_uncertainty
 from tacit.data.tally import Scatter
 from tacit.inverse.findings import Kind
+from tacit.inverse.noisy.goodness import Chances
 from tacit.inverse.noisy.inference import clusters_of
 
 
@@ -182,6 +183,55 @@ def test_plain_recover_counts_the_doubt_and_says_so():
     )
     with pytest.raises(InvalidModel, match="dynamics_draws must be 0, or 2 or more; got 1"):
         tacit.recover(world.mdp, world.features, seen, dynamics_draws=1)
+
+
+def test_the_fit_is_tested_with_the_doubt_about_the_dynamics():
+    said, naive, wrong = [], [], []
+    for seed in range(8):
+        world, policy = expert(seed % 4, temperature=0.1)
+        counted = explored(world, 300, 2000 + seed)
+        seen = tacit.simulate(world.mdp, policy, trajectories=60, steps=50, seed=seed)
+        for draws, list_ in ((20, said), (0, naive)):
+            found = tacit.Likelihood(dynamics_draws=draws).fit(
+                counted, world.features, seen, throw=False
+            )
+            list_.append(not found.goodness.adequate)
+        random = np.full(policy.shape, 1 / 3)
+        greedy = 0.8 * np.eye(3)[policy.argmax(axis=1)] + 0.2 * random
+        seen = tacit.simulate(world.mdp, greedy, trajectories=60, steps=50, seed=seed)
+        found = tacit.Likelihood().fit(counted, world.features, seen, throw=False)
+        wrong.append(not found.goodness.adequate)
+    assert sum(said) <= 1  # 5 % of 8, and two standard errors
+    assert sum(naive) >= 3  # as if the counted dynamics were the true ones
+    assert sum(wrong) >= 7
+
+
+def test_mixtures_of_draws_scatter_as_the_draws_do():
+    rng = np.random.default_rng(0)
+    doubt = 0.01 * rng.standard_normal((6, 2, 3))
+    policy = rng.dirichlet(np.ones(3), size=2)
+    drawn = Chances(policy, doubt).drawn(20_000, rng)
+    assert np.allclose(drawn.sum(axis=2), 1.0)
+    moves = policy * (doubt - (policy * doubt).sum(axis=2, keepdims=True))  # to first order
+    spread = np.einsum("msa,mtb->satb", moves, moves) / 6
+    told = np.cov(drawn.reshape(-1, 6).T).reshape(2, 3, 2, 3)
+    np.testing.assert_allclose(told, spread, atol=0.05 * np.abs(spread).max())
+    assert Chances(policy, None).drawn(5, rng).shape == (1, 2, 3)
+
+
+def test_the_wider_answer_has_the_goodness_that_counts_the_dynamics():
+    world, policy = expert(1, 1, temperature=0.15)
+    counted = explored(world, 200, 2001)
+    seen = tacit.simulate(world.mdp, policy, trajectories=60, steps=50, seed=1)
+    found = dynamics_uncertainty(
+        counted, world.features, seen, estimator=tacit.Likelihood(), draws=8
+    )
+    pooled = tacit.Likelihood(dynamics_draws=8).fit(counted, world.features, seen, throw=False)
+    assert found.recovery.goodness.p_value == pooled.goodness.p_value
+    said, plain = found.recovery.identification.findings, found.plain.goodness.findings()
+    assert all(one in said for one in pooled.goodness.findings())
+    assert plain  # it took the dynamics for known
+    assert not set(plain) & set(said)
 
 
 def test_episodes_of_one_individual_count_as_one():

@@ -195,11 +195,16 @@ def _tested(found: DynamicsUncertainty, pooled: Recovery) -> DynamicsUncertainty
         tables[name] = _hull(getattr(wide, name), getattr(other, name))
     pairs = zip(wide.cost_intervals, other.cost_intervals, strict=True)
     tables["cost_intervals"] = [_hull(*pair) for pair in pairs]
-    tests = (Kind.ACTIVE, Kind.INACTIVE)
+    tests, plain = (Kind.ACTIVE, Kind.INACTIVE), found.recovery.goodness.findings()
     told = [one for one in wide.findings if one.kind not in tests and not one.about.constraints]
+    told = [one for one in told if one not in (*plain, found.finding)]
     said = [one for one in other.findings if one.kind in tests or one.about.constraints]
-    base = found.recovery
-    if not np.array_equal(pooled.multipliers > 0, base.multipliers > 0):
+    base, fits = found.recovery, pooled.goodness.adequate
+    if base.goodness.adequate != fits:  # what took the dynamics for known answers another question
+        told, said = [one for one in other.findings if one not in pooled.goodness.findings()], []
+    if base.goodness.adequate != fits or not np.array_equal(
+        pooled.multipliers > 0, base.multipliers > 0
+    ):
         base = pooled
         tables |= {
             f"{kind}_standard_errors": getattr(other, f"{kind}_standard_errors")
@@ -215,9 +220,10 @@ def _tested(found: DynamicsUncertainty, pooled: Recovery) -> DynamicsUncertainty
         sets=other.sets,
         selection=other.selection,
         dynamics_draws=found.draws,
-        findings=(told[0], *said, *told[1:]),
+        findings=(*pooled.goodness.findings(), found.finding, *said, *told),
     )
-    return replace(found, recovery=replace(base, identification=known))
+    base = replace(base, identification=known, goodness=pooled.goodness)
+    return replace(found, recovery=base)
 
 
 def _hull(one: np.ndarray, other: np.ndarray) -> np.ndarray:

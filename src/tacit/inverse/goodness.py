@@ -180,6 +180,50 @@ class Goodness:
         return [Finding(self.sentence(), Kind.MISFIT, **about, number=number)]
 
 
+def worst_action(counts: np.ndarray, policy: np.ndarray) -> Worst | None:
+    """The state whose steps lose most likelihood, and there the action seen most too often."""
+    visits = counts.sum(axis=1)
+    expected = visits[:, None] * policy
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lost = np.where(counts > 0, counts * np.log(counts / np.maximum(expected, 1e-300)), 0.0)
+    state = int(lost.sum(axis=1).argmax())
+    if not visits[state] > 0:
+        return None
+    action = int(np.abs(counts[state] - expected[state]).argmax())
+    taken = float(counts[state, action] / visits[state])
+    return Worst(state=state, action=action, observed=taken, expected=float(policy[state, action]))
+
+
+def drawn_part(name: str, statistic: float, law: np.ndarray) -> Part:
+    """The test of a statistic by its rank among draws of its law."""
+    # Ties by rounding count as at least as large.
+    p = float((1 + (law >= statistic * (1.0 - 1e-12)).sum()) / (1 + len(law)))
+    return Part(name=name, statistic=statistic, p_value=p, method="bootstrap", draws=len(law))
+
+
+def moments_part(name: str, statistic: float, mean: float, variance: float, draws: int) -> Part:
+    """The test by a scaled chi-square law that has this mean and variance."""
+    if not (mean > 0 and variance > 0):
+        return Part(name=name, absence="nothing was left to chance")
+    p = gamma_tail(statistic, mean, variance)
+    return Part(name=name, statistic=statistic, p_value=p, method="moments", draws=draws)
+
+
+def gamma_tail(statistic: float, mean: float, variance: float) -> float:
+    """The chance that a scaled chi-square number of this mean and variance is larger."""
+    from scipy.special import gammaincc  # `scipy.stats` takes longer to import than most fits
+
+    return float(gammaincc(mean**2 / variance, max(statistic, 0.0) * mean / variance))
+
+
+def excess_p(excess: np.ndarray) -> float:
+    """The chance of a mean as large as that of these numbers [E], if their expectation is 0."""
+    from scipy.special import stdtr
+
+    many, spread = len(excess), float(excess.std(ddof=1)) if len(excess) > 1 else 0.0
+    return float(stdtr(many - 1, -excess.mean() / spread * np.sqrt(many))) if spread > 0 else np.nan
+
+
 def untested(reason: str) -> Goodness:
     """The `Goodness` where nothing could be tested, and why."""
     return Goodness(residuals=np.zeros((0, 0)), trajectory_residuals=np.zeros(0), absence=reason)

@@ -17,20 +17,22 @@ from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Solution, conclude, costs_of
 from tacit.inverse.findings import Finding, Kind, feature_findings, more_data_findings
-from tacit.inverse.goodness import ACTIONS, Goodness, Part, combined, untested
+from tacit.inverse.goodness import (
+    ACTIONS,
+    Goodness,
+    Part,
+    combined,
+    drawn_part,
+    moments_part,
+    untested,
+    worst_action,
+)
 from tacit.inverse.joint.maximum import Likelihoods, evidence_of, method_findings
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, goal_world, network_ending, trimmed
 from tacit.inverse.noisy import Bounds, coefficients_of
 from tacit.inverse.noisy.coordinates import DeltaMethod
 from tacit.inverse.noisy.evidence import parameter_findings
-from tacit.inverse.noisy.goodness import (
-    DRAWS,
-    MOST_CELLS,
-    drawn_part,
-    moments_part,
-    noisy_goodness,
-    worst_action,
-)
+from tacit.inverse.noisy.goodness import DRAWS, MOST_CELLS, noisy_goodness
 from tacit.inverse.noisy.inference import square_roots
 from tacit.inverse.noisy.likelihood import (
     Likelihood,

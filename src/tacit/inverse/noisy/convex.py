@@ -45,6 +45,7 @@ from tacit.inverse.noisy.boltzmann import (
     rescued,
 )
 from tacit.inverse.noisy.coordinates import Coordinates, Split, coordinates, split
+from tacit.inverse.noisy.evidence import Doubt
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import (
     advantages,
@@ -56,7 +57,7 @@ from tacit.inverse.noisy.inference import (
     with_temperature,
     within_norm,
 )
-from tacit.inverse.noisy.steps import choices
+from tacit.inverse.noisy.steps import Steps, choices
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
 from tacit.model.ends import outside_visitation
@@ -65,6 +66,8 @@ from tacit.model.objective import Features
 
 # Loss (nats an episode) that doubling all parameters must cost, or the expert looks deterministic.
 VISIBLE = 1e-6
+# Of estimated dynamics, in the test of the fit.
+DRAWS = 20
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,7 @@ class Convex:
         reaction = information(scores, point.policy, visits)
         goodness = untested("there are no demonstrations, only expectations")
         if demonstrations is not None:
+            doubt = Doubt.of(Steps.of(mdp, space, demonstrations), DRAWS, 0)
             goodness = noisy_goodness(
                 demonstrations,
                 counts=counts_of(mdp, demonstrations),
@@ -141,6 +145,7 @@ class Convex:
                 **fitted_scores(fitted, scores),
                 choices=choices(mdp),
                 level=LEVEL,
+                doubt=None if doubt is None else doubt.policies(fitted),
             )
         visitation = outside_visitation(mdp, visits[:, None] * point.policy)
         gauge = split(space, point.x, space.pull_back(visitation), reaction)

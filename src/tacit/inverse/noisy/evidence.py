@@ -84,8 +84,6 @@ class Doubt:
         About the gradient in the world as estimated, not about the mean: draws that all move it one
         way show a bias. Few draws count as Student's law has it.
         """
-        from scipy.stats import t
-
         problem, point = fitted.problem, fitted.point
         moved = []
         for world in self.worlds:
@@ -99,9 +97,33 @@ class Doubt:
         if many < 2:
             return np.zeros((len(point.x), len(point.x)))
         table = np.stack(moved)
-        # One draw more: the estimate itself is one of finitely many.
-        few = (float(t.ppf(0.5 + 0.5 * CONFIDENCE, many - 1)) / TWO_SIDED) ** 2
-        return few * (1.0 + 1.0 / many) * (table.T @ table) / many
+        return _few(many) * (table.T @ table) / many
+
+    def policies(self, fitted: Fit) -> np.ndarray:
+        """[m, S, A] how the logarithm of a fitted policy moves with the dynamics, draw by draw."""
+        point, problem = fitted.point, fitted.problem
+        names = ("tables", "target", "lower", "upper", "ridge", "unit", "scale")
+        whole = problem.base + np.tensordot(point.x, problem.tables, 1)
+        alone = problem._replace(base=whole, **{name: getattr(problem, name)[:0] for name in names})
+        moved = []
+        for world in self.worlds:
+            here = point_at(backend_of(world), alone, point.x[:0], point.values, fitted.tolerance)
+            if np.isfinite(float(here.loss)):
+                policy = np.maximum(np.asarray(here.policy), 1e-300)
+                there = (point.policy > 0) & (policy > 1e-300)
+                apart = np.log(policy) - np.log(np.maximum(point.policy, 1e-300))
+                moved.append(np.where(there, apart, 0.0))
+        if len(moved) < 2:
+            return np.zeros((0, *point.policy.shape))
+        return np.sqrt(_few(len(moved))) * np.stack(moved)
+
+
+def _few(draws: int) -> float:
+    """How much more so many draws count: as Student's law has it, and the estimate is one more."""
+    from scipy.stats import t
+
+    inflation = (float(t.ppf(0.5 + 0.5 * CONFIDENCE, draws - 1)) / TWO_SIDED) ** 2
+    return inflation * (1.0 + 1.0 / draws)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -353,8 +375,8 @@ def method_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
         said = (
             f"The dynamics were estimated: {evidence.draws} draws from what is known of them are "
             "counted in intervals, standard errors and tests of constraints, whose errors are "
-            f"{evidence.growth:.2g} times as large by it (median). Those of the coefficients take "
-            "the dynamics for known."
+            f"{evidence.growth:.2g} times as large by it (median), and in the tests of the fit. "
+            "Those of the coefficients take the dynamics for known."
         )
         findings.append(Finding(said, Kind.ERRORS, number=float(evidence.draws)))
     return findings

@@ -15,7 +15,19 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.inverse.findings import LEVEL
-from tacit.inverse.goodness import ACTIONS, TIME, TRAJECTORIES, Goodness, Part, Worst, combined
+from tacit.inverse.goodness import (
+    ACTIONS,
+    TIME,
+    TRAJECTORIES,
+    Goodness,
+    Part,
+    combined,
+    drawn_part,
+    excess_p,
+    gamma_tail,
+    moments_part,
+    worst_action,
+)
 from tacit.inverse.noisy.inference import square_roots
 
 # Expected number of steps from which a cell is large enough for the chi-square law.
@@ -41,6 +53,7 @@ def noisy_goodness(
     choices: np.ndarray,
     level: float,
     seed: int = 0,
+    doubt: np.ndarray | None = None,
 ) -> Goodness:
     """The `Goodness` of a fitted policy.
 
@@ -53,6 +66,8 @@ def noisy_goodness(
         choices: [S] how many actions can be taken in each state.
         level: of the test; one that keeps every constraint tests at the usual level.
         seed: of the draws.
+        doubt: [m, S, A] what estimated dynamics may be mistaken by: independent draws of what the
+            logarithm of the policy moves, of which any random mixture is one, too.
     """
     level = level if level < 1.0 else LEVEL
     visits = counts.sum(axis=1)
@@ -70,13 +85,14 @@ def noisy_goodness(
     first, second = np.random.default_rng(seed).spawn(2)
     actions = _actions_part(
         counts[seen],
-        policy[seen],
+        Chances(policy[seen], None if doubt is None else doubt[:, seen]),
         whitened[:, seen],
         int((choices[seen] - 1).clip(0).sum()),
         draws,
         first,
     )
-    parts, by_trajectory = _trajectory_parts(demonstrations, policy, whitened, draws, second)
+    chances = Chances(policy, doubt)
+    parts, by_trajectory = _trajectory_parts(demonstrations, chances, whitened, draws, second)
     return combined(
         [actions, *parts],
         level=level,
@@ -86,30 +102,40 @@ def noisy_goodness(
     )
 
 
-def worst_action(counts: np.ndarray, policy: np.ndarray) -> Worst | None:
-    """The state whose steps lose most likelihood, and there the action seen most too often."""
-    visits = counts.sum(axis=1)
-    expected = visits[:, None] * policy
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lost = np.where(counts > 0, counts * np.log(counts / np.maximum(expected, 1e-300)), 0.0)
-    state = int(lost.sum(axis=1).argmax())
-    if not visits[state] > 0:
-        return None
-    action = int(np.abs(counts[state] - expected[state]).argmax())
-    taken = float(counts[state, action] / visits[state])
-    return Worst(state=state, action=action, observed=taken, expected=float(policy[state, action]))
+@dataclass(frozen=True, eq=False)
+class Chances:
+    """The policy that draws are made of.
+
+    Attributes:
+        policy: [S, A] of the fit.
+        doubt: [m, S, A] draws of what its logarithm is mistaken by; None where nothing is.
+    """
+
+    policy: np.ndarray
+    doubt: np.ndarray | None
+
+    def drawn(self, size: int, random: np.random.Generator) -> np.ndarray:
+        """[size or 1, S, A] policies that may be the true one, each of sum 1."""
+        policy = self.policy[None]
+        if self.doubt is not None:
+            many = len(self.doubt)
+            mixed = random.standard_normal((size, many)) / np.sqrt(many)
+            moved = np.tensordot(mixed, self.doubt, 1)
+            policy = policy * np.exp(np.clip(moved, -50.0, 50.0))
+        total = policy.sum(axis=2, keepdims=True)
+        return policy / np.where(total > 0, total, 1.0)
 
 
 def _actions_part(
     counts: np.ndarray,
-    policy: np.ndarray,
+    given: Chances,
     whitened: np.ndarray,
     choices: int,
     draws: int,
     random: np.random.Generator,
 ) -> Part:
     """Pearson's test of the actions in the visited states, all arrays being of those alone."""
-    degrees = choices - len(whitened)
+    degrees, policy = choices - len(whitened), given.policy
     if degrees < 1:
         return Part(name=ACTIONS, absence="there are as many parameters as choices")
     visits = counts.sum(axis=1)
@@ -124,50 +150,27 @@ def _actions_part(
         return off @ (1.0 / safe.ravel()) - projected
 
     statistic = float(pearson(counts[None])[0])
-    if expected[policy > 0].min() >= LARGE:
-        p = _gamma_tail(statistic, degrees, 2.0 * degrees)
+    if given.doubt is None and expected[policy > 0].min() >= LARGE:
+        p = gamma_tail(statistic, degrees, 2.0 * degrees)
         return Part(
             name=ACTIONS, statistic=statistic, p_value=p, method="chi-square", degrees=degrees
         )
     many = int(np.clip(MOST_CELLS // policy.size, 19, draws))
-    chances = policy / policy.sum(axis=1, keepdims=True)
-    at_once = max(1, AT_ONCE // policy.size)
+    at_once, whole = max(1, AT_ONCE // policy.size), visits.astype(np.int64)
     law = np.concatenate(
         [
-            pearson(random.multinomial(visits.astype(np.int64), chances, size=(size, len(visits))))
+            pearson(random.multinomial(whole, given.drawn(size, random), size=(size, len(visits))))
             for size in _blocks(many, at_once)
         ]
     )
-    if many < DRAWS:  # its mean is known exactly
-        spread = float(((law - degrees) ** 2).mean())
-        return moments_part(ACTIONS, statistic, float(degrees), spread, many)
+    if many < DRAWS:  # its mean is known exactly, unless the policy is in doubt
+        mean = float(degrees) if given.doubt is None else float(law.mean())
+        return moments_part(ACTIONS, statistic, mean, float(((law - mean) ** 2).mean()), many)
     return drawn_part(ACTIONS, statistic, law)
 
 
 def _blocks(total: int, size: int) -> list[int]:
     return [min(size, total - done) for done in range(0, total, size)]
-
-
-def drawn_part(name: str, statistic: float, law: np.ndarray) -> Part:
-    """The test of a statistic by its rank among draws of its law."""
-    # Ties by rounding count as at least as large.
-    p = float((1 + (law >= statistic * (1.0 - 1e-12)).sum()) / (1 + len(law)))
-    return Part(name=name, statistic=statistic, p_value=p, method="bootstrap", draws=len(law))
-
-
-def moments_part(name: str, statistic: float, mean: float, variance: float, draws: int) -> Part:
-    """The test by a scaled chi-square law that has this mean and variance."""
-    if not (mean > 0 and variance > 0):
-        return Part(name=name, absence="nothing was left to chance")
-    p = _gamma_tail(statistic, mean, variance)
-    return Part(name=name, statistic=statistic, p_value=p, method="moments", draws=draws)
-
-
-def _gamma_tail(statistic: float, mean: float, variance: float) -> float:
-    """The chance that a scaled chi-square number of this mean and variance is larger."""
-    from scipy.special import gammaincc  # `scipy.stats` takes longer to import than most fits
-
-    return float(gammaincc(mean**2 / variance, max(statistic, 0.0) * mean / variance))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -257,13 +260,13 @@ def _places(demonstrations: Demonstrations) -> np.ndarray:
 
 def _trajectory_parts(
     demonstrations: Observed,
-    policy: np.ndarray,
+    given: Chances,
     whitened: np.ndarray,
     draws: int,
     random: np.random.Generator,
 ) -> tuple[list[Part], np.ndarray]:
     """The tests between trajectories and over time, and [E] how far each is from the model."""
-    none = np.zeros(0)
+    none, policy = np.zeros(0), given.policy
     reason = ""
     if not isinstance(demonstrations, Demonstrations | PartitionedDemonstrations):
         reason = "single trajectories are not known: only their sums are"
@@ -271,6 +274,8 @@ def _trajectory_parts(
         reason = "there are no trajectories, only loose steps"
     elif len(whitened) == 0:
         reason = "no parameter is free"
+    elif given.doubt is not None and not isinstance(demonstrations, Demonstrations):
+        reason = "the dynamics were estimated, and the trajectories are not in memory"
     if reason:
         return [Part(name=name, absence=reason) for name in (TRAJECTORIES, TIME)], none
     if isinstance(demonstrations, Demonstrations):
@@ -294,18 +299,24 @@ def _trajectory_parts(
     drift = np.einsum("dsa,sa->d", whitened, found.late) - first @ total
     drifted = float(((inverse @ drift) ** 2).sum())
     statistic = float(apart.sum())
-    if isinstance(demonstrations, Demonstrations) and demonstrations.steps * draws <= MOST_STEPS:
-        laws = _drawn_laws(
-            demonstrations, policy, whitened, shares, (inverse, first), draws, random
-        )
-        parts = [drawn_part(TRAJECTORIES, statistic, laws[0]), drawn_part(TIME, drifted, laws[1])]
+    few = demonstrations.steps * draws > MOST_STEPS
+    if isinstance(demonstrations, Demonstrations) and (given.doubt is not None or not few):
+        many = int(np.clip(MOST_STEPS // demonstrations.steps, 49, draws))
+        laws = _drawn_laws(demonstrations, given, whitened, shares, (inverse, first), many, random)
+        named = ((TRAJECTORIES, statistic, laws[0]), (TIME, drifted, laws[1]))
+        parts = [
+            moments_part(name, value, float(law.mean()), float(law.var()), many)
+            if few
+            else drawn_part(name, value, law)
+            for name, value, law in named
+        ]
     else:
         shrunk = max(1.0 - float(found.squares.sum()) / size, 0.0)
         moments = size * shrunk, float(variances.sum()) * shrunk
         parts = [moments_part(TRAJECTORIES, statistic, *moments, 0), _drift_part(drifted, inverse)]
     if np.ptp(found.lengths) > 0:
         excess, drifts = apart - expected, found.drifts - found.sums @ first.T
-        parts = [_at_least(parts[0], _excess_p(excess)), _at_least(parts[1], _drift_p(drifts))]
+        parts = [_at_least(parts[0], excess_p(excess)), _at_least(parts[1], _drift_p(drifts))]
     if len(shares) < 2:
         parts[0] = Part(name=TRAJECTORIES, absence="there is one trajectory only")
     if len(inverse) == 0:
@@ -322,14 +333,6 @@ def _at_least(part: Part, p_value: float) -> Part:
     if not p_value > part.p_value:
         return part
     return replace(part, p_value=p_value, method="between episodes", draws=0)
-
-
-def _excess_p(excess: np.ndarray) -> float:
-    """The chance of a mean as large as that of these numbers [E], if their expectation is 0."""
-    from scipy.special import stdtr
-
-    many, spread = len(excess), float(excess.std(ddof=1)) if len(excess) > 1 else 0.0
-    return float(stdtr(many - 1, -excess.mean() / spread * np.sqrt(many))) if spread > 0 else np.nan
 
 
 def _drift_p(drifts: np.ndarray) -> float:
@@ -349,13 +352,13 @@ def _drift_p(drifts: np.ndarray) -> float:
 
 def _drift_part(statistic: float, inverse: np.ndarray) -> Part:
     degrees = len(inverse)
-    p = _gamma_tail(statistic, degrees, 2.0 * degrees) if degrees else np.nan
+    p = gamma_tail(statistic, degrees, 2.0 * degrees) if degrees else np.nan
     return Part(name=TIME, statistic=statistic, p_value=p, method="chi-square", degrees=degrees)
 
 
 def _drawn_laws(
     demonstrations: Demonstrations,
-    policy: np.ndarray,
+    given: Chances,
     whitened: np.ndarray,
     shares: np.ndarray,
     drift: tuple[np.ndarray, np.ndarray],
@@ -364,16 +367,16 @@ def _drawn_laws(
 ) -> tuple[np.ndarray, np.ndarray]:
     """[draws] laws of both statistics: actions drawn at the visited states, and one score step."""
     inverse, first = drift
-    states, actions = demonstrations.states.astype(np.int64), policy.shape[1]
-    limits = np.cumsum(policy, axis=1)[states, :-1].T / policy.sum(axis=1)[states]
+    states, actions = demonstrations.states.astype(np.int64), given.policy.shape[1]
     places, begins = _places(demonstrations), demonstrations.offsets[:-1]
-    tables = whitened.reshape(len(whitened), policy.size)
+    tables = whitened.reshape(len(whitened), given.policy.size)
     apart, drifted = [], []
     for size in _blocks(draws, max(1, AT_ONCE // len(states))):
         chances = random.random((size, len(states)))
         index = np.broadcast_to(states * actions, chances.shape).copy()
-        for limit in limits:
-            index += chances >= limit
+        limits = np.cumsum(given.drawn(size, random), axis=2)
+        for action in range(actions - 1):
+            index += chances >= limits[:, states, action]
         sums = np.empty((len(tables), size, len(begins)))
         late = np.empty((len(tables), size))
         for d, table in enumerate(tables):

@@ -18,7 +18,7 @@ from tacit.inverse.goodness import Goodness, untested
 from tacit.inverse.noisy.activity import Trial, Verdict, activity_p_value, judge, of_constraints
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.em import Search
-from tacit.inverse.noisy.evidence import evidence_of
+from tacit.inverse.noisy.evidence import Doubt, evidence_of
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Options, Steps, choices
@@ -52,6 +52,11 @@ class LapseOptions(Options, Protocol):
     @property
     def lapses(self) -> bool | float:
         """True to estimate their share, or the share itself."""
+        ...
+
+    @property
+    def dynamics_draws(self) -> int:
+        """Of estimated dynamics, which the test of the fit counts."""
         ...
 
 
@@ -248,6 +253,11 @@ def _goodness(
     if not full.converged:
         return untested("the search did not converge")
     scores, mixed = observed_scores(steps, full)
+    doubt = Doubt.of(steps, options.dynamics_draws, options.seed)
+    moved = None
+    if doubt is not None:  # lapses do not depend on the dynamics
+        chosen = (1.0 - full.share) * full.fitted.point.policy / np.maximum(mixed, 1e-300)
+        moved = np.log1p(chosen * np.expm1(doubt.policies(full.fitted)))
     return noisy_goodness(
         demonstrations,
         counts=steps.counts,
@@ -257,6 +267,7 @@ def _goodness(
         choices=choices(steps.mdp),
         level=options.level,
         seed=options.seed,
+        doubt=moved,
     )
 
 

@@ -165,7 +165,11 @@ def _never_incurred(
 
 
 def _goodness(
-    options: Likelihood, demonstrations: Observed, steps: Steps, evidence: Evidence
+    options: Likelihood,
+    demonstrations: Observed,
+    steps: Steps,
+    evidence: Evidence,
+    doubt: Doubt | None,
 ) -> Goodness:
     """Whether the model fits, at the fit with every constraint."""
     fitted = evidence.fitted
@@ -179,6 +183,7 @@ def _goodness(
         choices=choices(steps.mdp),
         level=options.level,
         seed=options.seed,
+        doubt=None if doubt is None else doubt.policies(fitted),
     )
 
 
@@ -337,7 +342,7 @@ def maximise(
         full = refit(mdp, full, max_steps=options.max_steps, lower=lower, upper=upper)
     doubt = Doubt.of(steps, options.dynamics_draws, options.seed)
     wide = evidence_of(demonstrations, steps, full, options.max_steps, doubt=doubt)
-    goodness = _goodness(options, demonstrations, steps, wide)
+    goodness = _goodness(options, demonstrations, steps, wide, doubt)
     robust = not goodness.adequate
     if robust:
         wide = evidence_of(demonstrations, steps, full, options.max_steps, robust=True, doubt=doubt)
