@@ -63,6 +63,9 @@ def some() -> list[Cell]:
         *(Cell(constraints=k, strength=strength) for k in (1, 2) for strength in PRICES),
         *(Cell(constraints=2, strength=one, features="correlated") for one in ("zero", "strong")),
         *(Cell(constraints=2, strength=one, trajectories=10, steps=20) for one in PRICES),
+        *(Cell(constraints=k, strength="weak", trajectories=5, steps=10) for k in (1, 2)),
+        Cell(constraints=2, strength="strong", trajectories=5, steps=10),
+        *(Cell(constraints=2, strength=one, trajectories=100) for one in ("zero", "weak")),
         *(Cell(constraints=1, strength=one, walk=400) for one in ("zero", "strong")),
         Cell(constraints=2, strength="zero", walk=400),
     ]
@@ -70,7 +73,7 @@ def some() -> list[Cell]:
 
 def every() -> list[Cell]:
     """All combinations."""
-    sizes = ((10, 20), (60, 50))
+    sizes = ((5, 10), (10, 20), (60, 50), (100, 50))
     found = [
         Cell(constraints=k, strength=strength, features=kind, trajectories=m, steps=t)
         for k, strength, kind, (m, t) in product(

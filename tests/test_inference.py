@@ -18,6 +18,7 @@ from tacit.inverse.noisy.boltzmann import fit, loss_of, refit
 from tacit.inverse.noisy.coordinates import coordinates, ratios, split
 from tacit.inverse.noisy.inference import (
     Errors,
+    _at_least,
     advantages,
     errors,
     gauge_errors,
@@ -140,6 +141,20 @@ def test_errors_cluster_only_where_trajectories_are_many(plenty):
     loose = errors(fisher, found.free, scores, sampled(5_000))
     assert not loose.clustered
     assert_allclose(loose.covariance, inverse_information(fisher, found.free)[0])
+
+
+def test_units_never_scatter_less_than_their_steps(plenty):
+    _, found, _, fisher = plenty
+    rng = np.random.default_rng(0)
+    for units in (8, 60):  # fewer than parameters leave directions in which they do not scatter
+        draws = rng.standard_normal((units, 6)) @ np.linalg.cholesky(fisher).T
+        scatter = _at_least(fisher, draws.T @ draws / units)
+        extra = np.linalg.eigvalsh(scatter - fisher)
+        assert extra.min() >= -1e-9 * extra.max()
+        more = np.linalg.eigvalsh(scatter - draws.T @ draws / units)
+        assert more.min() >= -1e-9 * more.max()
+    # Where they all scatter more, nothing changes.
+    np.testing.assert_allclose(_at_least(fisher, 3.0 * fisher), 3.0 * fisher, rtol=1e-9)
 
 
 def test_clustered_errors_agree_with_those_of_steps_for_a_markov_expert():

@@ -289,7 +289,20 @@ def errors(
     if found is None or found.episodes < least:
         return Errors(inverse, blind, False, None, found)
     scatter = found.products * (found.episodes / (found.episodes - 1.0))
+    scatter = _at_least(fisher, scatter)
     return Errors(inverse @ scatter @ inverse, blind, True, scatter, found, unit)
+
+
+def _at_least(fisher: np.ndarray, scatter: np.ndarray) -> np.ndarray:
+    """[D, D] the scatter of units, made no less than the information in any direction.
+
+    Units can only scatter more than their steps do. That they seem to scatter less is chance, which
+    few units, or few that tell anything, have much of: intervals would be too narrow by it.
+    """
+    half, inverse = square_roots(fisher)
+    values, vectors = np.linalg.eigh(inverse @ scatter @ inverse.T)
+    root = half.T @ vectors * np.sqrt(np.maximum(values, 1.0))
+    return root @ root.T
 
 
 def clusters_of(
