@@ -53,10 +53,10 @@ from tacit.inverse.noisy.inference import (
     fitted_scores,
     information,
     informed,
-    norm_findings,
     with_temperature,
     within_norm,
 )
+from tacit.inverse.noisy.intervals import norm_findings
 from tacit.inverse.noisy.steps import Steps, choices
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of

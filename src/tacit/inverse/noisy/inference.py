@@ -19,7 +19,6 @@ from tacit.engine.backends import backend_of
 from tacit.engine.newton_search import begin
 from tacit.engine.smooth_dual import Dual, Point, point_at
 from tacit.errors import InvalidModel
-from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.boltzmann import Fit, sought
 from tacit.inverse.noisy.coordinates import Coordinates, Split
 from tacit.inverse.parameters import BLIND, inverse_information
@@ -201,17 +200,6 @@ def fitted_scores(fitted: Fit, scores: np.ndarray) -> Scored:
         return {"scores": scores, "free": fitted.free}
     moves = fitted.norm.tangents(fitted.free)
     return {"scores": np.tensordot(moves, scores, 1), "free": np.ones(len(moves), bool)}
-
-
-def norm_findings(fitted: Fit) -> list[Finding]:
-    """That the temperature was given, if it was."""
-    if (norm := fitted.norm) is None:
-        return []
-    said = (
-        f"The temperature was given, {1.0 / norm.value:.6g}: reward weights over it sum to "
-        f"{norm.value:.6g}. How that is shared, prices and budgets were estimated."
-    )
-    return [Finding(said, Kind.ASSUMED, number=1.0 / norm.value)]
 
 
 def informed(fitted: Fit, fisher: np.ndarray) -> np.ndarray:

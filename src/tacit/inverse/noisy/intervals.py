@@ -19,7 +19,7 @@ from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import Coordinates, Split
 from tacit.inverse.noisy.evidence import Evidence
-from tacit.inverse.noisy.inference import Errors, gauge_errors, informed, norm_findings, silent
+from tacit.inverse.noisy.inference import Errors, gauge_errors, informed, silent
 from tacit.inverse.noisy.steps import MANY, REFINED, Landscape, Steps, landscape
 from tacit.inverse.parameters import ONE_SIDED, TWO_SIDED
 
@@ -328,6 +328,17 @@ def zero_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
         )
         findings.append(Finding(said, Kind.NOTE, constraint=k, number=stable))
     return findings
+
+
+def norm_findings(fitted: Fit) -> list[Finding]:
+    """That the temperature was given, if it was."""
+    if (norm := fitted.norm) is None:
+        return []
+    said = (
+        f"The temperature was given, {1.0 / norm.value:.6g}: reward weights over it sum to "
+        f"{norm.value:.6g}. How that is shared, prices and budgets were estimated."
+    )
+    return [Finding(said, Kind.ASSUMED, number=1.0 / norm.value)]
 
 
 def temperature_findings(evidence: Evidence) -> list[Finding]:
