@@ -1,5 +1,6 @@
 """Trips: a goal for every trajectory, one likelihood for all of them."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -657,3 +658,54 @@ def test_a_link_size_is_the_expected_use_by_a_mean_trip(town):
         tacit.checks.link_size(town, {"reward feature 0": 1.0})
     with pytest.raises(InvalidModel, match="did you mean"):
         tacit.checks.link_size(town, {"reward featur 0": 1.0})
+
+
+# --- trips drawn again ---------------------------------------------------------------------------
+
+
+def test_trips_held_out_are_scored_by_the_others(town):
+    held = tacit.checks.holdout(town, share=0.2, seed=3)
+    rest = dataclasses.replace(town, demonstrations=town.demonstrations.select(held.kept))
+    fitted, new = tacit.recover(rest), town.demonstrations.select(held.held)
+    told = tacit.checks.score(fitted, new)
+    assert held.recovered.log_likelihood * held.steps == pytest.approx(told.log_likelihood)
+    assert held.uniform.log_likelihood * held.steps == pytest.approx(told.null_log_likelihood)
+    assert held.uniform.share_optimal == pytest.approx(told.null_hit_rate)
+    assert held.recovered.share_optimal == pytest.approx(told.hit_rate)
+
+
+def test_equal_groups_of_trips_are_rejected_as_often_as_they_should():
+    mdp = streets()
+    table = lengths(mdp, 2)
+    p_values, half = [], np.arange(80) % 2
+    for seed in range(6):
+        seen = travelled(mdp, table.reward @ TRUTH[:2], 80, GOALS, seed=seed)
+        trips = tacit.Trips(mdp, table, seen, discount=1.0)
+        p_values.append(tacit.checks.equal_weights_test(trips, groups=half).p_value)
+    # Uniform: six draws, each below .001 once in a thousand; and not all on one side.
+    assert min(p_values) > 1e-3
+    assert 0.2 < np.mean(p_values) < 0.8
+    other = travelled(mdp, table.reward @ [-2.5, 0.7], 40, GOALS, seed=99)
+    both = [(one.trajectory(e), one.final_states[e]) for one in (seen, other) for e in range(40)]
+    drawn = [((*states, last), actions) for (states, actions), last in both]
+    mixed = Demonstrations.from_trajectories(drawn, ended=np.ones(80, bool))
+    apart = tacit.Trips(mdp, table, mixed, discount=1.0)
+    test = tacit.checks.equal_weights_test(apart, groups=np.repeat([0, 1], 40))
+    assert test.p_value < 0.01
+    assert test.degrees == 2
+    # The ratio is that of the three fits, and dealing agrees with its law.
+    losses = [one.log_likelihood for one in (*test.recoveries, test.pooled)]
+    assert test.ratio == pytest.approx(2 * (losses[0] + losses[1] - losses[2]), rel=1e-6)
+    dealt = tacit.checks.equal_weights_test(apart, groups=np.repeat([0, 1], 40), draws=19)
+    assert dealt.p_value == pytest.approx(1 / 20)
+
+
+def test_resampled_trips_scatter_as_their_errors_say(town):
+    plain = tacit.recover(town)
+    drawn = tacit.recover(town, bootstrap=60, seed=1)
+    ours = drawn.identification.reward_standard_errors
+    theirs = plain.identification.reward_standard_errors
+    # 60 draws know a deviation to 9 %, 150 trips the law of their scores to about 15.
+    np.testing.assert_allclose(ours, theirs, rtol=0.5)
+    assert not np.array_equal(ours, theirs)
+    np.testing.assert_array_equal(drawn.reward_weights, plain.reward_weights)

@@ -1,5 +1,6 @@
 """Problem folders of trips: `goal = "last"`, from the files to the report."""
 
+import dataclasses
 import json
 import re
 import shutil
@@ -177,7 +178,7 @@ def test_settings_of_trips_are_checked(problem, tmp_path, line, words):
 
 def test_what_trips_do_not_answer_is_refused(problem, tmp_path, capsys):
     problem.save(tmp_path / "trips", text=True)
-    for option in (["--holdout", "0.2"], ["--estimator", "convex"], ["--diagnose"]):
+    for option in (["--discount-grid", "0.9"], ["--estimator", "convex"], ["--diagnose"]):
         code = main(["recover", str(tmp_path / "trips"), "--out", str(tmp_path / "r"), *option])
         assert code == 2
         assert f"{option[0]} is not for trips" in capsys.readouterr().err
@@ -227,3 +228,32 @@ def test_a_folder_makes_link_sizes(problem, tmp_path, capsys):
     path.write_text(path.read_text().replace('goal = "last"', ""))
     assert main(["check", str(folder)]) == 2
     assert "of trips alone" in capsys.readouterr().err
+
+
+def test_trips_are_held_out_resampled_and_compared_by_group(problem, tmp_path, capsys):
+    groups = np.array(["left", "right"])[np.arange(150) % 2]
+    seen = dataclasses.replace(problem.demonstrations, groups=groups)
+    grouped = dataclasses.replace(problem, demonstrations=seen)
+    folder, run = tmp_path / "trips", tmp_path / "run"
+    grouped.save(folder)
+    asked = ["--holdout", "0.3", "--groups", "--bootstrap", "20", "--no-report", "--json"]
+    assert main(["recover", str(folder), "--out", str(run), *asked]) == 0
+    told = json.loads(capsys.readouterr().out)
+    held = tacit.checks.holdout(grouped.trips, share=0.3)
+    found = told["extras"]["holdout"]["recovered"]["log_likelihood"]
+    assert found == pytest.approx(held.recovered.log_likelihood)
+    test = tacit.checks.equal_weights_test(grouped.trips)
+    assert told["extras"]["groups"]["p_value"] == pytest.approx(test.p_value)
+    drawn = tacit.recover(grouped.trips, bootstrap=20)
+    ends = drawn.identification.reward_intervals
+    np.testing.assert_allclose(told["reward_intervals"], ends, atol=1e-9)
+    by = ["--by", "group", "--no-report", "--json"]
+    assert main(["recover", str(folder), "--out", str(tmp_path / "by"), *by]) == 0
+    capsys.readouterr()
+    alone = tacit.Recovery.load(tmp_path / "by" / "left")
+    assert alone.observed_steps == seen.select(groups == "left").steps
+    expected = test.recoveries[0].parameters.estimates
+    np.testing.assert_allclose(alone.parameters.estimates, expected, atol=1e-9)
+    refused = ["--by", "group", "--share", "all", "--out", str(tmp_path / "no")]
+    assert main(["recover", str(folder), *refused]) == 2
+    assert "--share is not for trips" in capsys.readouterr().err

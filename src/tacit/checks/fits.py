@@ -137,9 +137,7 @@ def called(fits: TrajectoryFits, seen: Demonstrations) -> TrajectoryFits:
 
 def trip_fits(choices: Choices) -> TrajectoryFits:
     """The `TrajectoryFits` of trips, each on its way to its goal, the worst first."""
-    policy = choices.policy
-    best = policy >= (1.0 - TIE) * policy.max(axis=1, keepdims=True)
-    found = _ordered(True, *_totals(policy, best, choices.steps))
+    found = _ordered(True, *_totals(choices.policy, likeliest(choices.policy), choices.steps))
     return replace(found, episode=read_only(choices.trips[found.episode]))
 
 
@@ -155,6 +153,11 @@ def _totals(policy: np.ndarray, best: np.ndarray, seen: Demonstrations) -> np.nd
     return totals
 
 
+def likeliest(policy: np.ndarray) -> np.ndarray:
+    """[S, A] bool, the actions that no other is likelier than."""
+    return policy >= (1.0 - TIE) * policy.max(axis=1, keepdims=True)
+
+
 def log_policy(policy: np.ndarray) -> np.ndarray:
     """[S, A] logarithm of a policy [S, A]; what underflowed counts as the smallest number."""
     return np.log(np.maximum(policy, np.finfo(np.float64).tiny))
@@ -164,16 +167,14 @@ def optimal_actions(recovery: Recovery, mdp: MDP | None = None) -> np.ndarray:
     """[S, A] bool, the best actions under the recovered objective; with the world, all that tie."""
     solution = recovery.solution
     if recovery.temperature > 0:
-        return solution.policy >= (1.0 - TIE) * solution.policy.max(axis=1, keepdims=True)
+        return likeliest(solution.policy)
     if mdp is None:
         return solution.policy > TIE
-    reward, costs = recovery.objective.tables(mdp)
-    worth = priced(reward, costs, solution.multipliers)
+    worth = priced(*recovery.objective.tables(mdp), solution.multipliers)
     worth = worth + mdp.discount * mdp.expected_next(solution.values)
     worth = np.where(mdp.choices, worth, -np.inf)
     loss = worth.max(axis=1, keepdims=True) - worth
-    largest = float(loss[mdp.choices].max())
-    return (loss <= TIE * max(largest, 1e-300)) | (solution.policy > TIE)
+    return (loss <= TIE * max(loss[mdp.choices].max(), 1e-300)) | (solution.policy > TIE)
 
 
 def _tables(policy: np.ndarray, best: np.ndarray) -> list[np.ndarray]:

@@ -7,7 +7,7 @@ one direction of the parameters with a noise of its own for every group.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
+from tacit.inverse.joint.resample import alike, kept_trips
+from tacit.inverse.joint.traveller import recover_trips
+from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import fit_direction
@@ -110,9 +113,9 @@ class EqualWeightsTest:
 
 
 def equal_weights_test(
-    mdp: MDP,
-    features: Features,
-    demonstrations: Demonstrations,
+    mdp: MDP | Trips,
+    features: Features | None = None,
+    demonstrations: Demonstrations | None = None,
     groups: npt.ArrayLike | None = None,
     *,
     estimator: Likelihood | None = None,
@@ -123,7 +126,8 @@ def equal_weights_test(
     """The `EqualWeightsTest` of groups of episodes.
 
     Args:
-        mdp: the known world, the same for all groups.
+        mdp: the known world, the same for all groups; or `Trips`, and no features and
+            demonstrations then.
         features: what reward and costs may be made of.
         demonstrations: the trajectories of all groups.
         groups: [E] the group of every episode; None takes `demonstrations.groups`.
@@ -135,6 +139,12 @@ def equal_weights_test(
     """
     from scipy.special import chdtrc
 
+    if isinstance(mdp, Trips):
+        if own_noise:
+            raise InvalidModel("groups of trips are compared with their noise: leave own_noise out")
+        return _trips_test(mdp, groups, estimator, draws, seed)
+    assert features is not None
+    assert demonstrations is not None
     check_task(mdp, features, demonstrations, in_memory=True)
     options = Likelihood() if estimator is None else estimator
     if not isinstance(options, Likelihood):
@@ -178,6 +188,38 @@ def equal_weights_test(
             options.fit(mdp, features, demonstrations.select(member == g), throw=False)
             for g in range(len(names))
         ),
+    )
+
+
+def _trips_test(
+    trips: Trips,
+    groups: npt.ArrayLike | None,
+    estimator: Likelihood | None,
+    draws: int | None,
+    seed: int,
+) -> EqualWeightsTest:
+    """The test of groups of trips, and the recovery of each."""
+    options = Likelihood(free_reward=True) if estimator is None else estimator
+    names, member = _members(trips.demonstrations, groups)
+    used, seen = trips.goals > -2, kept_trips(trips)
+    member = member[used]
+    found = alike(seen, member, options, draws=draws, seed=seed)
+    parts = [
+        replace(seen, demonstrations=seen.demonstrations.select(member == g))
+        for g in range(len(names))
+    ]
+    return EqualWeightsTest(
+        groups=names,
+        episodes=np.bincount(member, minlength=len(names)),
+        steps=found.steps,
+        own_noise=False,
+        ratio=found.ratio,
+        degrees=found.degrees,
+        p_value=found.p_value,
+        draws=found.draws,
+        law=found.law,
+        pooled=recover_trips(seen, estimator=options, throw=False),
+        recoveries=tuple(recover_trips(one, estimator=options, throw=False) for one in parts),
     )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from tacit.checks.fits import (
-    TIE,
     TrajectoryFits,
     called,
+    likeliest,
     log_policy,
     optimal_actions,
     trajectory_fits,
@@ -20,11 +21,16 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.families.baselines import RewardOnly
 from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.joint.resample import kept_trips, random_sums
 from tacit.inverse.joint.traveller import TripsRecovery
+from tacit.inverse.joint.trips import Trips
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+
+if TYPE_CHECKING:
+    from tacit.inverse.noisy.likelihood import Likelihood
 
 # Standard errors from which a difference is not put down to chance.
 CLEAR = 2.0
@@ -130,9 +136,9 @@ class Holdout:
 
 
 def holdout(
-    mdp: MDP,
-    features: Features,
-    demonstrations: Demonstrations,
+    mdp: MDP | Trips,
+    features: Features | None = None,
+    demonstrations: Demonstrations | None = None,
     *,
     estimator: Estimator | None = None,
     share: float = 0.2,
@@ -142,7 +148,8 @@ def holdout(
     """The `Holdout` of a random part of the episodes: fitted on the rest, scored on these.
 
     Args:
-        mdp: the known world.
+        mdp: the known world; or `Trips`, and nothing else then: each is scored on the way to its
+            goal, which may be one that nobody else went to.
         features: what reward and costs may be made of.
         demonstrations: at least two episodes.
         estimator: how to recover; None picks by evidence.
@@ -150,9 +157,14 @@ def holdout(
         seed: of the choice of episodes, and of the estimator where it is picked.
         recovery: from all the demonstrations by the same estimator, if there is one already.
     """
-    check_task(mdp, features, demonstrations, in_memory=True)
     if not 0.0 < share < 1.0:
         raise InvalidModel(f"share must be between 0 and 1; got {share}")
+    trips = kept_trips(mdp) if isinstance(mdp, Trips) else None
+    if trips is not None:
+        mdp, features, demonstrations = trips.mdp, trips.features, trips.demonstrations
+    assert features is not None
+    assert demonstrations is not None
+    check_task(mdp, features, demonstrations, in_memory=True)
     count = demonstrations.episodes
     if count < 2:
         raise InvalidDemonstrations("holding out needs at least 2 episodes; got 1")
@@ -163,6 +175,10 @@ def holdout(
 
     # What must not be was said, or allowed, when everything was recovered.
     def fit(seen: Demonstrations) -> Recovery:
+        if trips is not None:
+            likely = cast("Likelihood | None", estimator)  # `recover` refuses any other
+            part = replace(trips, demonstrations=seen)
+            return recover(part, estimator=likely, throw=False)
         return recover(
             mdp,
             features,
@@ -175,7 +191,10 @@ def holdout(
 
     fitted = fit(rest)
     baseline = fitted
-    if features.constraints:
+    if features.constraints and trips is not None:
+        alone = Features(features.reward, reward_names=features.reward_names)
+        baseline = recover(replace(trips, features=alone, demonstrations=rest), throw=False)
+    elif features.constraints:
         plain = RewardOnly(free_reward=getattr(estimator, "free_reward", False))
         baseline = plain.fit(mdp, features, rest, throw=False)
     whole = fit(demonstrations) if recovery is None else recovery
@@ -204,6 +223,8 @@ def _by_episode(mdp: MDP, recovery: Recovery, demonstrations: Demonstrations) ->
 
 def _random(mdp: MDP, recovery: Recovery, demonstrations: Demonstrations) -> np.ndarray:
     """[2, E] the same for random actions, whose optimal steps are those of the recovery."""
+    if isinstance(recovery, TripsRecovery):
+        return random_sums(chosen := recovery.choices(demonstrations), likeliest(chosen.policy))
     best, begin = optimal_actions(recovery, mdp), demonstrations.offsets[:-1]
     if not mdp.restricted:
         shares = np.add.reduceat(best.mean(axis=1)[demonstrations.states], begin)
@@ -317,7 +338,7 @@ def score(
         chosen = recovery.choices(demonstrations)
         fits = called(trip_fits(chosen), demonstrations)
         policy, there = chosen.policy, chosen.available
-        best, seen = policy >= (1.0 - TIE) * policy.max(axis=1, keepdims=True), chosen.steps
+        best, seen = likeliest(policy), chosen.steps
     else:
         fits = trajectory_fits(recovery, demonstrations, mdp=mdp)
         policy, best = recovery.behaviour, optimal_actions(recovery, mdp)

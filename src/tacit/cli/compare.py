@@ -186,27 +186,26 @@ class Number:
 def _against_run(one: Run, other: Run, arguments: _Pair) -> Answer:
     import numpy as np
 
+    from tacit.inverse.joint.resample import conduct
     from tacit.judge.behaviour import policy_distance
 
     first, second = one.recovery, other.recovery
-    if first.solution.policy.shape != second.solution.policy.shape:
+    (mine, visited), (its, gone) = (conduct(found) for found in (first, second))
+    if mine.shape != its.shape:
         raise InvalidModel(
             f"{arguments.first} and {arguments.second} must be runs of the same world; they have "
-            f"[S, A] = {first.solution.policy.shape} and {second.solution.policy.shape}"
+            f"[S, A] = {mine.shape} and {its.shape}"
         )
     # Files may name the same states and actions in another order.
-    order = np.ix_(*_orders(one.layout, other.layout, first.solution.policy.shape, arguments))
-    visitations = [first.solution.visitation, second.solution.visitation[order]]
-    visits = [visitation.sum(axis=1) for visitation in visitations]
+    order = np.ix_(*_orders(one.layout, other.layout, mine.shape, arguments))
+    visitations = [visited, gone[order]]
+    visits = sum(visitation.sum(axis=1) for visitation in visitations)
     shares = [visitation / visitation.sum() for visitation in visitations]
     distances = {
-        "policy_distance": policy_distance(
-            first.solution.policy, second.solution.policy[order], visits=visits[0] + visits[1]
-        ),
+        "policy_distance": policy_distance(mine, its[order], visits=visits),
         "visitation_distance": float(0.5 * np.abs(shares[0] - shares[1]).sum()),
     }
-    titles = (str(arguments.first), str(arguments.second))
-    heading = "behaviour, 0 for the same"
+    titles, heading = (str(arguments.first), str(arguments.second)), "behaviour, 0 for the same"
     return _answer(_numbers(first), _numbers(second), titles, distances, heading)
 
 
@@ -319,9 +318,10 @@ def _against_truth(run: Run, problem: Problem, arguments: _Pair) -> Answer:
     from tacit.judge.comparison import compare
 
     found = run.recovery
-    if problem.truth is None:
+    if problem.truth is None or found.solution is None:
         raise InvalidModel(
-            f"{arguments.second} must be a run, or a problem whose truth is known; it has no truth"
+            f"{arguments.second} must be a run, or a problem whose truth is known; "
+            f"{'it has no truth' if problem.truth is None else 'of trips no truth is judged'}"
         )
     if found.solution.policy.shape != (problem.mdp.states, problem.mdp.actions):
         raise InvalidModel(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tacit.cli.terminal import Answer, Terminal
     from tacit.data.demonstrations import Demonstrations
     from tacit.folders.problem import Problem
+    from tacit.inverse.joint.trips import Trips
     from tacit.inverse.recover import Estimator
     from tacit.inverse.recovery import Recovery
     from tacit.model.features import Ridge, Smooth
@@ -46,8 +47,8 @@ def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations)
     from tacit.data.observed import moves_of
 
     if problem.goal:
-        return _check_trips(arguments, problem)
-    known = problem.mdp.evidence is None and not arguments.allow_impossible
+        _check_trips(arguments, problem)
+    known = problem.mdp.evidence is None and not arguments.allow_impossible and not problem.goal
     if known and (found := moves_of(problem.mdp, seen)) is not None and found.impossible:
         from tacit.folders.check import impossible_sentence
 
@@ -69,7 +70,7 @@ def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations)
         raise InvalidDemonstrations(
             f"{arguments.problem}: {option} needs at least 2 episodes; got {seen.episodes}"
         )
-    if arguments.bootstrap and arguments.estimator == "auto":
+    if arguments.bootstrap and arguments.estimator == "auto" and not problem.goal:
         from tacit.inverse.optimal.explanation import Explanation
         from tacit.inverse.recover import choose
 
@@ -85,17 +86,17 @@ def _check_trips(arguments: Recover, problem: Problem) -> None:
     """Raises where something is asked that trips do not answer."""
     asked = {
         "--estimator": arguments.estimator not in ("auto", "likelihood"),
-        "--holdout": arguments.holdout > 0,
         "--discount-grid": bool(arguments.discount_grid),
-        "--bootstrap": arguments.bootstrap > 0,
-        "--groups": arguments.groups,
         "--diagnose": arguments.diagnose,
     }
+    reasons = {
+        "--estimator": "likelihood is the one estimator of trips",
+        "--discount-grid": "a trip ends at its goal; give another discount in problem.toml",
+        "--diagnose": "the goodness of fit names what the trips contradict",
+    }
     if option := next((name for name, given in asked.items() if given), ""):
-        instead = "likelihood is the one estimator of trips" if option == "--estimator" else ""
-        instead = instead or "recover from a part of the trips, and tacit score the others"
         raise InvalidModel(
-            f'{arguments.problem}: {option} is not for trips (goal = "last"): {instead}'
+            f'{arguments.problem}: {option} is not for trips (goal = "last"): {reasons[option]}'
         )
 
 
@@ -181,6 +182,8 @@ def further_results(
     from tacit.inverse.noisy.likelihood import Likelihood
 
     task, seed = (problem.mdp, problem.features, seen), arguments.seed
+    if problem.trips is not None:
+        task = (replace(problem.trips, demonstrations=seen),)
     asked = {}
     if (share := arguments.holdout) > 0:
         asked["holdout"] = lambda: checks.holdout(
@@ -215,18 +218,17 @@ def summary_of(problem: Problem, seen: Demonstrations) -> dict[str, object]:
 
     found = data_summary(problem.mdp, seen)
     if problem.trips is not None:
-        goals = problem.trips.goals
+        goals = replace(problem.trips, demonstrations=seen).goals
         found |= {"goals": len(set(goals[goals >= 0].tolist())), "discount": problem.discount}
     return found
 
 
-def ends_of(problem: Problem, episodes: np.ndarray) -> dict[str, np.ndarray]:
+def ends_of(problem: Problem, trips: Trips, episodes: np.ndarray) -> dict[str, np.ndarray]:
     """Where these trips began and where they went, by name."""
     import numpy as np
 
-    assert problem.trips is not None
-    seen, name = problem.trips.demonstrations, problem.layout.state_name
-    goals = problem.trips.goals[episodes].tolist()
+    seen, name = trips.demonstrations, problem.layout.state_name
+    goals = trips.goals[episodes].tolist()
     origins = seen.states[seen.offsets[:-1][episodes]].tolist()
     return {
         "origin": np.array([name(state) for state in origins]),
@@ -335,6 +337,11 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
     problem = terminal.load_problem(arguments.problem)
     seen = chosen_episodes(arguments, problem)
     groups = group_names(arguments, seen)
+    if problem.goal and arguments.share != "none":
+        raise InvalidModel(
+            f'{arguments.problem}: --share is not for trips (goal = "last"): --groups tests '
+            "whether their groups share all coefficients"
+        )
     folders = {name: re.sub(r"[^\w.-]+", "-", name).strip(".-") or "group" for name in groups}
     if len(groups) < 2 or len({*folders.values()}) < len(groups):
         raise InvalidDemonstrations(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional, Union, cast
 
@@ -273,9 +273,11 @@ def _fit(
     from tacit.folders.runs import Run
     from tacit.inverse.recover import recover
 
-    if problem.trips is not None:
+    trips = None if problem.trips is None else replace(problem.trips, demonstrations=seen)
+    if trips is not None:
         of_trips = cast("Likelihood | None", estimator)  # `recover` refuses any other
-        recovery = recover(problem.trips, estimator=of_trips, throw=False)
+        drawn = {"bootstrap": arguments.bootstrap, "seed": arguments.seed}
+        recovery = recover(trips, estimator=of_trips, **drawn, throw=False)
     else:
         recovery = recover(
             problem.mdp,
@@ -291,8 +293,9 @@ def _fit(
         recovery = widen_intervals(arguments, problem, seen, recovery, estimator)
     fits = trajectory_fits(recovery, seen, mdp=problem.mdp)
     columns = dict(fits.columns)
-    if problem.trips is not None:
-        columns = {"episode": columns.pop("episode"), **ends_of(problem, fits.episode), **columns}
+    if trips is not None:
+        ends = ends_of(problem, trips, fits.episode)
+        columns = {"episode": columns.pop("episode"), **ends, **columns}
     notes = [*problem.notes, *availability(problem.mdp, problem.layout, arguments.problem)]
     if seen.groups is not None:
         columns = {"episode": columns.pop("episode"), "group": seen.groups[fits.episode], **columns}

@@ -15,6 +15,9 @@ from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.batch import Batch, Estimator, finished, posed
 from tacit.inverse.expectations import check_task
+from tacit.inverse.joint.resample import replicates_of
+from tacit.inverse.joint.traveller import TripsRecovery
+from tacit.inverse.joint.trips import Trips
 from tacit.inverse.lockstep import search_many
 from tacit.inverse.noisy.coordinates import Coordinates, coordinates
 from tacit.inverse.noisy.inference import check_plain
@@ -106,6 +109,37 @@ def bootstrap(
     found = search_many(backend, problem, start, replicates, told=told, **settings)
     batch = finished(backend, [space], problem, start.initial, found, estimator, settings)
     return Bootstrap(batch, _widened(recovery, batch, demonstrations.episodes, level))
+
+
+def bootstrap_trips(
+    trips: Trips,
+    recovery: TripsRecovery,
+    *,
+    estimator: Likelihood,
+    replicates: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+    callbacks: Sequence[Callback] = (),
+) -> Bootstrap:
+    """The `Bootstrap` of a recovery of trips: whole trips are drawn again, whatever their goals.
+
+    Args:
+        trips: the network and its trips.
+        recovery: what they gave.
+        estimator: that made it.
+        replicates: how many.
+        seed: of the draws.
+        level: of the intervals, which run between percentiles.
+        callbacks: called with a `tacit.progress.Event` as replicates are done.
+    """
+    check_replicates(replicates)
+
+    def told(done: int) -> None:
+        for callback in callbacks:
+            callback(Event("bootstrap", done, {"of": float(replicates)}))
+
+    batch = replicates_of(trips, recovery, estimator, replicates=replicates, seed=seed, told=told)
+    return Bootstrap(batch, _widened(recovery, batch, trips.demonstrations.episodes, level))
 
 
 def check_replicates(replicates: int) -> None:

@@ -140,6 +140,8 @@ def recover(
     mdp: Trips,
     *,
     estimator: Likelihood | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
     callbacks: Sequence[Callback] = (),
     throw: bool = True,
 ) -> TripsRecovery: ...
@@ -214,10 +216,18 @@ def recover(
 
             if features is not None or demonstrations is not None:
                 raise InvalidModel("trips hold their own features and demonstrations")
-            if bootstrap or share_reward:
-                raise InvalidModel("trips are recovered without share_reward and bootstrap")
+            if share_reward:
+                raise InvalidModel("trips are recovered without share_reward: they share it")
             travelled = recover_trips(mdp, estimator=estimator, throw=False)
-            return delivered(_say_if_stopped(travelled), throw)
+            travelled = delivered(_say_if_stopped(travelled), throw)
+            if bootstrap == 0:
+                return travelled
+            from tacit.inverse.bootstrap import bootstrap_trips
+            from tacit.inverse.noisy.likelihood import Likelihood
+
+            options = Likelihood(free_reward=True) if estimator is None else estimator
+            drawn = {"replicates": bootstrap, "seed": seed, "callbacks": callbacks}
+            return bootstrap_trips(mdp, travelled, estimator=options, **drawn).recovery
         if isinstance(mdp, Iterable) and not isinstance(mdp, MDP):
             from tacit.inverse.joint.tasks import recover_tasks
 
