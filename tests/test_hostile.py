@@ -11,13 +11,15 @@ import sys
 import time
 import tracemalloc
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import tacit
+from browser import browser
 from tacit.cli import main
 from tacit.engine.process import is_trusted
 from tacit.files.arrays import read_arrays, write_arrays
@@ -401,6 +403,108 @@ def test_what_a_terminal_would_obey_is_shown_instead(tmp_path, capsys, monkeypat
     said = capsys.readouterr().err
     assert len(said) <= 301
     assert "\x1b" not in said
+
+
+HIT = "window.hit=1"
+NAMES = (
+    f"<script>{HIT}</script>",
+    f"<img src=x onerror={HIT}>",
+    f"</script><script>{HIT}</script>",
+    f"</style><svg onload={HIT}>",
+    f"\"' onmouseover={HIT} onfocus={HIT} '\"",
+    f"javascript:{HIT}",
+    f"[a](javascript:{HIT}) <a href=javascript:{HIT}>a</a>",
+    "--><!-- ]]>&lt;b&gt; \\",
+    "$\\frac{",
+    f"{{{{7*7}}}} ${{{HIT}}} `x` **y**",
+    "x" * 5000,
+    "\u202eסוף\u2066",
+    ACTING,
+    "line\u2028line",
+    "../../etc/passwd",
+    "=cmd|' /C calc'!A0",
+    "猫と犬",
+)
+
+
+def called(kind: str, count: int, turn: int) -> tuple[str, ...]:
+    """Different hostile names, in an order that begins at another one every turn."""
+    names = [NAMES[(turn + i) % len(NAMES)] for i in range(count)]
+    return tuple(f"{kind}{i} {one}" if i % 2 else f"{one} {kind}{i}" for i, one in enumerate(names))
+
+
+@pytest.fixture(scope="module")
+def chrome():
+    with browser() as driver:
+        yield driver
+
+
+# As notebooks show what an object says of itself: scripts inside would run.
+NOTEBOOK = """<!doctype html><meta charset="utf-8"><div></div><script>
+const text = JSON.parse({text});
+document.querySelector("div").append(document.createRange().createContextualFragment(text));
+</script>"""
+# All that a person might touch, touched.
+TOUCH = """(async () => {
+  for (const e of document.querySelectorAll("body, body *"))
+    for (const kind of ["mouseover", "mouseenter", "focus", "click", "input", "toggle"])
+      e.dispatchEvent(new Event(kind, {bubbles: true, cancelable: true}));
+  await new Promise(done => setTimeout(done, 100));
+  return window.hit ?? 0;
+})()"""
+LINKS = "[...document.querySelectorAll('a, area, form, iframe, object, embed')].map(e => e.href)"
+
+
+def notebook(fragment: str) -> str:
+    """A page that shows a fragment of HTML as a notebook does."""
+    inside = json.dumps(json.dumps(fragment)).replace("<", "\\u003c")
+    return NOTEBOOK.replace("{text}", inside)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("turn", [0, *(pytest.param(n, marks=pytest.mark.study) for n in (5, 10))])
+def test_no_name_acts_in_a_report_a_comparison_or_a_notebook(chrome, tmp_path, turn):
+    task = problem("noisy")
+    known, seen = task.features, task.demonstrations
+    features = tacit.Features(
+        known.reward, known.costs, called("r", 2, turn + 2), [called("c", 4, turn)]
+    )
+    names = {"state_names": called("s", 25, turn), "action_names": called("a", 4, turn + 9)}
+    seen = replace(
+        seen,
+        groups=np.array([NAMES[(turn + i % 2) % len(NAMES)] for i in range(seen.episodes)]),
+        names=np.array(called("e", seen.episodes, turn)),
+    )
+    layout = Layout(rows=5, columns=5, directions=((-1, 0), (0, 1), (1, 0), (0, -1)), **names)
+    tacit.runs.Problem(task.mdp, features, seen, layout=layout).save(tmp_path / "problem")
+    words = ["recover", str(tmp_path / "problem"), "--by", "group", "--out", str(tmp_path / "by")]
+    assert main([*words, "--quiet"]) == 0
+    (compared,) = (tmp_path / "by").glob("*.html")
+    runs = sorted(path.parent for path in (tmp_path / "by").glob("*/run.json"))
+    assert len(runs) == 2
+    for picture in (tmp_path / "by").rglob("*.svg"):  # files of their own: XML, and nothing acts
+        for element in ElementTree.fromstring(picture.read_bytes()).iter():
+            assert "script" not in str(element.tag)
+            assert not [name for name in element.attrib if name.lower().startswith("on")]
+    shown = tmp_path / "notebook.html"
+    shown.write_text(notebook(Run.load(runs[0]).recovery._repr_html_()), "utf-8")
+    raw = tmp_path / "raw.html"
+    raw.write_text(notebook("".join(NAMES)), "utf-8")
+    for path in (runs[0] / "report.html", compared, shown, raw):
+        page = chrome.open(path.as_uri(), width=900)
+        hit = page.evaluate(TOUCH)
+        if path is raw:
+            assert hit == 1  # or this test would see nothing
+            continue
+        assert hit == 0
+        assert {url.partition(":")[0] for url in page.requests} <= {"file", "data"}
+        assert sum(url.startswith("file") for url in page.requests) == 1
+        assert not [link for link in page.evaluate(LINKS) if not link.startswith(path.as_uri())]
+        text = page.evaluate("document.body.textContent")
+        assert f"<script>{HIT}</script>" in text or turn
+        assert "\\u202e" in text or path is not runs[0] / "report.html"
+        assert not set(text) & set("\x07\x1b\x9b\u202e\u2066")
+        page.close()
 
 
 def test_cells_that_a_spreadsheet_would_run_are_shown_instead(tmp_path):

@@ -12,6 +12,7 @@ is 1 where a promise was broken.
 
 import argparse
 import contextlib
+import dataclasses
 import errno
 import functools
 import io
@@ -46,12 +47,16 @@ class Broken(AssertionError):
     """A promise that did not hold."""
 
 
-def make_problem(folder: Path, *, size: int = 5, episodes: int = 20, steps: int = 30) -> None:
-    """A problem on the paper's grid, with a noisy expert."""
+def make_problem(
+    folder: Path, *, size: int = 5, episodes: int = 20, steps: int = 30, groups: bool = False
+) -> None:
+    """A problem on the paper's grid, with a noisy expert, or with two groups of them."""
     world = tacit.worlds.hill_grid(seed=0, size=size, tightness=0.5)
     solver = tacit.SoftDual(temperature=0.05)
     policy = tacit.solve(world.mdp, world.truth, solver=solver, throw=False).policy
     seen = tacit.simulate(world.mdp, policy, trajectories=episodes, steps=steps, seed=0)
+    if groups:
+        seen = dataclasses.replace(seen, groups=[f"group {i % 2}" for i in range(episodes)])
     tacit.runs.Problem(world.mdp, world.features, seen).save(folder)
 
 
@@ -102,13 +107,20 @@ def failing(name: str, number: int, within: Path) -> Iterator[Counter]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The files that count, by name."""
-    return {name: (folder / name).read_bytes() for name in KEPT if (folder / name).exists()}
+    """The files that are the same in every run, by path; `Broken` where one is no whole file."""
+    found = {}
+    for path in sorted(one for one in folder.rglob("*") if one.is_file()):
+        if path.suffix == ".json":
+            json.loads(path.read_text("utf-8"))
+        elif path.suffix == ".html" and not path.read_text("utf-8").rstrip().endswith("</html>"):
+            raise Broken(f"{path.name} is no whole page")
+        if path.name in KEPT or path.suffix in (".svg", ".csv"):
+            found[str(path.relative_to(folder))] = path.read_bytes()
+    return found
 
 
-def faults(quick: bool, place: Path, *, key: str) -> Counter:
-    """A fault at every n-th open, write, fsync, rename and unlink of a command that writes."""
-    make_problem(place / "problem")
+def make_log(path: Path) -> None:
+    """A table of positions, as `tacit ingest` reads it."""
     rng, log = random.Random(0), ["episode,x,y,height"]
     for episode in range(6):
         x, y = 2, 2
@@ -116,37 +128,74 @@ def faults(quick: bool, place: Path, *, key: str) -> Counter:
             log.append(f"{episode},{x + 0.5},{y + 0.5},{x * y}")
             dx, dy = rng.choice([(0, 1), (1, 0), (0, -1), (-1, 0)])
             x, y = min(max(x + dx, 0), 4), min(max(y + dy, 0), 4)
-    (place / "log.csv").write_text("\n".join(log) + "\n")
-    estimate = ["--estimator", "likelihood", "--quiet", "--no-report"]
-    few = ["--trajectories", "4", "--steps", "30"]
-    where = ["--x", "x", "--y", "y", "--cell", "1", "--columns", "height", "--quiet"]
-    study = ["--seeds", "1", "--budget", "binding", "--jobs", "2", "--quiet"]
-    commands = {
-        "recover": ["recover", str(place / "problem"), *estimate, "--out"],
-        "simulate": ["simulate", "random", *few, "--quiet", "--out"],
-        "ingest": ["ingest", str(place / "log.csv"), *where, "--out"],
-        "report": ["report", "--quiet"],
-        "reproduce": ["reproduce", "paper", *few, *study, "--out"],
-    }
-    told: Counter = Counter()
-    words = commands[key]
-    whole = place / f"{key}-whole"
+    path.write_text("\n".join(log) + "\n")
+
+
+ESTIMATE = ["--estimator", "likelihood", "--quiet", "--no-report"]
+FEW = ["--trajectories", "4", "--steps", "30"]
+# Command -> its words, the last of which names what it writes. A "problem" with groups, "one" and
+# "two", runs of it, and "log.csv" lie beside it.
+WRITERS: dict[str, list[str]] = {
+    "recover": ["recover", "problem", *ESTIMATE, "--out", "out"],
+    "recover --by group": ["recover", "problem", "--by", "group", *ESTIMATE, "--out", "out"],
+    "simulate": ["simulate", "random", *FEW, "--quiet", "--out", "out"],
+    "ingest": [
+        *("ingest", "log.csv", "--x", "x", "--y", "y", "--cell", "1", "--columns", "height"),
+        *("--quiet", "--out", "out"),
+    ],
+    "report": ["report", "--quiet", "out"],
+    "figures": ["figures", "one", "--format", "svg", "--quiet", "--out", "out"],
+    "compare": ["compare", "one", "two", "--quiet", "--out", "out/page.html"],
+    "score": ["score", "one", "problem", "--quiet", "--out", "out/scores.csv"],
+    "demo": ["demo", "--quiet", "--out", "out"],
+    "reproduce": [
+        *("reproduce", "paper", *FEW, "--seeds", "1", "--budget", "binding", "--jobs", "2"),
+        *("--quiet", "--out", "out"),
+    ],
+    "leaderboard": [
+        *("leaderboard", "--worlds", "walls-1", "--methods", "Cloning", "--seeds", "1"),
+        *("--jobs", "1", "--quiet", "--out", "out"),
+    ],
+}
+# Every so many calls; and how many of each kind at most: these take seconds each.
+STRIDES, MOST = (
+    {"demo": 4, "recover --by group": 2},
+    {"reproduce": 12, "leaderboard": 12, "demo": 8},
+)
+
+
+def prepare(key: str, out: Path, run: Path) -> None:
+    """Makes what a command finds where it writes."""
+    shutil.rmtree(out, ignore_errors=True)
     if key == "report":
-        said("recover", str(place / "problem"), *estimate, "--out", str(whole))
-    code, errors = said(*words, str(whole))
+        shutil.copytree(run, out)
+    elif key in ("compare", "score"):
+        out.mkdir()
+
+
+def faults(quick: bool, place: Path, *, key: str) -> Counter:
+    """A fault at every n-th open, write, fsync, rename and unlink of a command that writes."""
+    make_problem(place / "problem", groups=True)
+    make_log(place / "log.csv")
+    told: Counter = Counter()
+    for name, estimator in (("one", "likelihood"), ("two", "convex")):
+        run = ["recover", str(place / "problem"), "--estimator", estimator, *ESTIMATE[2:]]
+        said(*run, "--out", str(place / name))
+    inside = [str(place / one) if (place / one).exists() else one for one in WRITERS[key]]
+    words = [str(place / one) if one.startswith("out") else one for one in inside]
+    out = place / "out"
+    prepare(key, out, place / "one")
+    code, errors = said(*words)
     if code not in (0, 3):
         raise Broken(f"{key} does not run at all: {errors[-300:]}")
-    wanted = contents(whole)
-    most = 2 if quick and key == "reproduce" else 10_000
+    wanted = contents(out)
+    most = 2 if quick and key in MOST else MOST.get(key, 10_000)
+    stride = STRIDES.get(key, 1) * (5 if quick else 1)
     for name in CALLS:
-        number, stride = 1, (5 if quick else 1)
-        while number <= most * stride:
-            out = place / "out"
-            shutil.rmtree(out, ignore_errors=True)
-            if key == "report":
-                shutil.copytree(whole, out)
+        for number in range(1, most * stride + 1, stride):
+            prepare(key, out, place / "one")
             with failing(name, number, place) as met:
-                code, errors = said(*words, str(out))
+                code, errors = said(*words)
             if not met["failed"]:
                 break
             what = f"{key}, {name} {number}"
@@ -155,17 +204,16 @@ def faults(quick: bool, place: Path, *, key: str) -> Counter:
             if left:
                 raise Broken(f"{what}: left {left}")
             for file, content in contents(out).items():
-                if content != wanted[file]:
+                if content != wanted.get(file):
                     raise Broken(f"{what}: {file} is not whole")
             told["refused in one line" if code == 4 else "went on"] += 1
-            again = ["--overwrite"] if key == "recover" and out.exists() else []
-            if key in ("simulate", "ingest"):
+            again = ["--overwrite"] if key.startswith("recover") and out.exists() else []
+            if key in ("simulate", "ingest", "demo"):
                 shutil.rmtree(out, ignore_errors=True)
-            code, errors = said(*words, str(out), *again)
+            code, errors = said(*words, *again)
             check_clear(code, errors, (0, 3), f"after {what}")
             if contents(out) != wanted:
                 raise Broken(f"after {what}: other bytes than without a fault")
-            number += stride
     if not told["refused in one line"]:
         raise Broken("no fault was ever met")
     return told
@@ -307,10 +355,7 @@ def memory(quick: bool, place: Path) -> Counter:
 
 
 ATTACKS: dict[str, Callable[[bool, Path], Counter]] = {
-    **{
-        f"faults of {key}": functools.partial(faults, key=key)
-        for key in ("recover", "simulate", "ingest", "report", "reproduce")
-    },
+    **{f"faults of {key}": functools.partial(faults, key=key) for key in WRITERS},
     "kills": kills,
     "signals": signals,
     "fuzzers": fuzzers,

@@ -29,9 +29,9 @@ from tacit.cli.recover import Recover
 from tacit.cli.run import Figures, Report, Score
 from tacit.cli.signals import CODES, Terminated, end_at_once
 from tacit.cli.solve import Solve
-from tacit.cli.terminal import Answer, Part, Terminal, error_line, harmless, to_json
+from tacit.cli.terminal import Answer, Part, Terminal, error_line, to_json
 from tacit.engine.process import keep_compiled_code
-from tacit.errors import Infeasible, NotConverged, TacitError
+from tacit.errors import Infeasible, NotConverged, TacitError, harmless
 
 DONE, OUR_BUG, BAD_INPUT, NOT_SOLVED, NO_FILE, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
 SHELLS = ("bash", "zsh", "fish")

@@ -342,7 +342,7 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
             f'{arguments.problem}: --share is not for trips (goal = "last"): --groups tests '
             "whether their groups share all coefficients"
         )
-    folders = {name: re.sub(r"[^\w.-]+", "-", name).strip(".-") or "group" for name in groups}
+    folders = {name: re.sub(r"[^\w.-]+", "-", name)[:60].strip(".-") or "group" for name in groups}
     if len(groups) < 2 or len({*folders.values()}) < len(groups):
         raise InvalidDemonstrations(
             f"{arguments.problem}: --by group needs at least two groups whose names make different "

@@ -101,25 +101,34 @@ class Figures:
     def run(self, terminal: Terminal) -> Answer:
         """Writes one file a figure, each whole or not at all, and says where."""
         import io
+        import warnings
 
         from tacit.files.atomic import write_bytes
         from tacit.folders.runs import Run
-        from tacit.show.canvas import styled
+        from tacit.show.canvas import MISSING, styled
 
         out = self.folder / FIGURES if self.out is None else self.out
         figures = _all_figures(Run.load(self.folder))
         out.mkdir(parents=True, exist_ok=True)
-        written = []
+        written, boxes = [], []
         for name, figure in figures.items():
             width, height = figure.get_size_inches()
             figure.set_size_inches(self.inches, height * self.inches / width)
             file = io.BytesIO()
-            with styled():
+            with styled(), warnings.catch_warnings(record=True) as told:
+                warnings.filterwarnings("always", MISSING)
                 figure.savefig(file, format=self.format, dpi=300, metadata=NO_DATE[self.format])
             written.append(out / f"{name}.{self.format}")
             write_bytes(written[-1], file.getvalue())
-        data = {"figures": [str(path) for path in written]}
-        return Answer([f"{len(written)} figures in {out}", *map(str, written)], data)
+            boxes += [str(written[-1])] if told and self.format != "svg" else []
+        data = {"figures": [str(path) for path in written], "boxes": boxes}
+        parts = [f"{len(written)} figures in {out}", *map(str, written)]
+        if boxes:
+            parts.append(
+                f"The font lacks letters of some names: they are boxes in {len(boxes)} figures. "
+                "--format svg keeps text as text, for the reader's own font."
+            )
+        return Answer(parts, data)
 
 
 def _all_figures(run: Run) -> dict[str, Figure]:

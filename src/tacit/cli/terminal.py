@@ -6,7 +6,6 @@ Drawn by rich on a terminal, plain text anywhere else, nothing with `--quiet`.
 from __future__ import annotations
 
 import math
-import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from tacit.cli.signals import Signals
 from tacit.engine.progress import Callback, Event
+from tacit.errors import harmless
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -106,14 +106,7 @@ def _cell_text(cell: Cell) -> str:
     return f"{cell:.5g}" if isinstance(cell, float) else harmless(str(cell)).replace("\n", "\\n")
 
 
-# What a terminal would obey instead of showing: controls, and marks that turn the writing round.
-CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 LONGEST = 300
-
-
-def harmless(text: str) -> str:
-    """The text with everything that a terminal would obey written as an escape."""
-    return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def error_line(text: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import matplotlib
@@ -14,6 +16,8 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.typing import ColorType as Colour
+
+from tacit.errors import harmless
 
 # Okabe and Ito: eight colours that no common colour blindness confuses.
 BLUE, VERMILLION, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
@@ -43,6 +47,7 @@ ON_LIGHT, ON_DARK = "#000001", "#fffffe"
 # All change their brightness one way only, so their order survives a copy in grey.
 REWARD_MAP, COST_MAP, VISIT_MAP = "viridis", "cividis", "Blues"
 
+MISSING = "Glyph .* missing from"  # how matplotlib begins to say so
 READABLE = 4.5  # contrast ratio that WCAG 2 asks of normal text
 
 PAGE_WIDTH = 7.2  # inches: a figure over the whole width of a printed page
@@ -90,9 +95,13 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def styled():
+@contextmanager
+def styled() -> Iterator[None]:
     """A context, and a decorator, under which everything is drawn in the same style."""
-    return matplotlib.rc_context(_STYLE)
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        # Letters that the font has not: a reader's own shows them, as text stays text in an SVG.
+        warnings.filterwarnings("ignore", MISSING)
+        yield
 
 
 class Sheet(Figure):
@@ -142,8 +151,8 @@ def figure_of(artist: Artist) -> Figure:
 
 
 def plain(text: str) -> str:
-    """The text as it is: a dollar sign in a name starts no formula."""
-    return str(text).replace("$", r"\$")
+    """The text as it is: a dollar sign in a name starts no formula, and no control acts."""
+    return harmless(str(text)).replace("$", r"\$")
 
 
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
@@ -154,7 +163,7 @@ def svg(figure: Figure) -> str:
     file = io.StringIO()
     with styled():
         figure.savefig(file, format="svg", metadata=_NO_METADATA)
-    return file.getvalue()
+    return harmless(file.getvalue())  # a control would make it no XML
 
 
 def png(figure: Figure, *, dots_per_inch: int = 200) -> bytes:

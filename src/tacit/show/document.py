@@ -294,10 +294,10 @@ def free_name(name: str, ending: str, taken: Iterable[str]) -> str:
 
 
 def anchor(title: str) -> str:
-    """A name for links to that title.
+    """A name for links to that title, and for files: at most 80 letters.
 
     >>> anchor("Budget 1, as published")
     'budget-1-as-published'
     """
     letters = (c if c.isascii() and c.isalnum() else " " for c in title.lower())
-    return "-".join("".join(letters).split()) or "section"
+    return "-".join("".join(letters).split())[:80].strip("-") or "section"

@@ -15,6 +15,7 @@ from itertools import count
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
+from tacit.errors import harmless
 from tacit.show.canvas import CELL, EMPTY, FAINT, INK, MARKED, MUTED, PAPER, SERIES, readable
 from tacit.show.document import (
     Block,
@@ -65,7 +66,7 @@ def _page(document: Document) -> str:
     names: list[str] = []
     for section in document.sections:
         names.append(free_name(anchor(section.title), "", [*names, "main", "findings"]))
-    return template("page.html").render(
+    page = template("page.html").render(
         document=document,
         sections=list(zip(names, document.sections, strict=True)),
         number=count(1).__next__,
@@ -73,6 +74,7 @@ def _page(document: Document) -> str:
         style=style,
         script=script,
     )
+    return harmless(page)
 
 
 def blocks_html(blocks: Iterable[Block]) -> str:
@@ -102,7 +104,7 @@ def _environment() -> Environment:
         "base64": lambda image: base64.b64encode(image).decode("ascii"),
         "cell_class": _cell_class,
         "inline": inline,
-        "json": lambda value: json.dumps(value, separators=(",", ":"), allow_nan=False),
+        "json": lambda value: json.dumps(_shown(value), separators=(",", ":"), allow_nan=False),
         "kind": lambda value: type(value).__name__,
         "lines": lambda texts: "\n".join(" ".join(str(text).split()) for text in texts),
         "short": lambda value, power: short(value * 10.0**-power if power and value else value),
@@ -131,6 +133,15 @@ def inline(text: str) -> Markup:
         parts.append(Markup(f"<{tag}>{inside}</{tag}>"))
         end = match.end()
     return Markup("").join([*parts, escape(text[end:])])
+
+
+def _shown(value: object) -> object:
+    """The value with harmless texts: what JSON escapes, the script of the page reads back."""
+    if isinstance(value, str):
+        return harmless(value)
+    if isinstance(value, dict):
+        return {_shown(key): _shown(one) for key, one in value.items()}
+    return [_shown(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _svg_content(picture: Picture, number: int) -> Markup:

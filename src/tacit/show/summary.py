@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tacit.errors import harmless
 from tacit.inverse.findings import Kind, worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.show.tables import short
@@ -121,7 +122,7 @@ def recovery_html(recovery: Recovery) -> str:
             rows.append((name, f"{numbers[k]:.4g}", _ends(ends[k])))
         shown = rows if np.isfinite(weights).all() else []
         tables.append((f"It refuses ({k})" if several else "It refuses", shown))
-    return template("notebook.html").render(
+    fragment = template("notebook.html").render(
         estimator=recovery.estimator.partition("(")[0] or "an unnamed estimator",
         status=recovery.status.value,
         misfit="" if recovery.goodness.adequate else recovery.goodness.sentence(),
@@ -130,6 +131,7 @@ def recovery_html(recovery: Recovery) -> str:
         findings=worst_first(known.findings),
         most=ROWS_SHOWN,
     )
+    return harmless(fragment)
 
 
 def coefficient_table(recovery: Recovery | JointRecovery) -> list[str]:
