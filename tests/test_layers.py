@@ -55,6 +55,7 @@ RESULTS = {"MixtureRecovery": "Mixture"}
 ENGINES = ("jax", "numba", "highspy", "polars", "matplotlib", "rich", "scipy")
 # Engines that a machine may lack, or that are slow to load: imported inside what uses them.
 OPTIONAL = {
+    "blackjax",
     "dask",
     "gymnasium",
     "highspy",

@@ -242,3 +242,32 @@ def test_figures_for_papers(tmp_path, capsys):
     for bad in ("wide", "12mm", "9furlong"):
         assert main(["figures", str(run), "--width", bad]) == 2
         assert "width must be" in capsys.readouterr().err
+
+
+def test_a_belief_is_weighed_against_the_data(folder, tmp_path, capsys):
+    believed = tmp_path / "belief.toml"
+    believed.write_text("row = [300.0, 50.0]\n'hill by row' = [10, 2]\n")
+    words = ["--estimator", "likelihood", "--no-report", "--out", str(tmp_path / "run")]
+    asked = ["recover", str(folder), *words, "--belief", str(believed)]
+    assert main(asked) == 0
+    assert "hill by row" in capsys.readouterr().out
+    run = Run.load(tmp_path / "run")
+    after = tacit.checks.posterior(run.recovery, {"row": (300.0, 50.0), "hill by row": (10.0, 2.0)})
+    assert run.extras["posterior"]["means"] == pytest.approx(after.means)
+    assert run.extras["posterior"]["columns"]["from"] == pytest.approx(after.intervals[:, 0])
+    assert main([*asked, "--resume"]) == 0
+    believed.write_text("row = [200.0, 50.0]\n")  # another belief is another run
+    assert main([*asked, "--resume"]) == 2
+    for text, complaint in (
+        ("rwo = [300.0, 50.0]", "'rwo'"),
+        ("row = [1.0, 0.0]", "positive standard deviation"),
+        ("row = 3", "positive standard deviation"),
+        ("row", "must be TOML"),
+    ):
+        believed.write_text(text)
+        capsys.readouterr()
+        assert main([*asked, "--overwrite"]) == 2
+        shown = capsys.readouterr().err
+        assert complaint in shown
+        assert shown.count("\n") == 1
+    assert main(["recover", str(folder), *words, "--sampler", "nuts"]) == 2

@@ -12,7 +12,8 @@ from tacit.checks.fits import Response, TrajectoryFits, elasticities, reroute, t
 from tacit.checks.groups import EqualWeightsTest, equal_weights_test
 from tacit.checks.held_out import Holdout, Prediction, holdout, score
 from tacit.checks.prices import BudgetSweep, PriceCurve, budget_sweep, price_curve
-from tacit.inverse.doubts import Posterior, posterior
+from tacit.inverse.bootstrap import posterior
+from tacit.inverse.doubts import Posterior
 from tacit.inverse.joint.flows import link_size
 
 __all__ = [

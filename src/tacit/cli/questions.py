@@ -26,8 +26,6 @@ Method = Literal[
     "linear-programming", "margin-planning", "likeliest-constraints", "posterior-constraints",
     "penalty-constraints", "constraint-as-reward", "safe-set",
 ]  # fmt: skip
-# Numbers that a page to play with may hold, and budgets that are tried at most and at least.
-MOST_PLAYED, POINTS = 60_000, (21, 11, 7)
 # Draws of estimated transitions, and the number of state-action pairs up to which they cost little.
 DRAWS, SMALL = 20, 5000
 
@@ -64,7 +62,14 @@ def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations)
                 f"{arguments.problem}: --groups needs at least two groups; all are {found.pop()!r}"
             )
     if arguments.diagnose:
-        _check_noisy(arguments, problem, seen)
+        _check_noisy(arguments, problem, seen, "--diagnose compares likelihoods")
+    if arguments.belief is not None:
+        from tacit.inverse.bootstrap import check_sampler
+
+        _check_noisy(arguments, problem, seen, "--belief needs the likelihood")
+        read_belief(arguments, problem)
+        if arguments.sampler == "nuts":
+            check_sampler(problem.mdp)
     if seen.episodes < 2 and (arguments.holdout > 0 or arguments.bootstrap):
         option = "--holdout" if arguments.holdout > 0 else "--bootstrap"
         raise InvalidDemonstrations(
@@ -88,6 +93,7 @@ def _check_trips(arguments: Recover, problem: Problem) -> None:
         "--estimator": arguments.estimator not in ("auto", "likelihood"),
         "--discount-grid": bool(arguments.discount_grid),
         "--diagnose": arguments.diagnose,
+        "--belief": arguments.belief is not None,
     }
     reasons = {
         "--estimator": "likelihood is the one estimator of trips",
@@ -100,8 +106,8 @@ def _check_trips(arguments: Recover, problem: Problem) -> None:
         )
 
 
-def _check_noisy(arguments: Recover, problem: Problem, seen: Demonstrations) -> None:
-    """Raises where --diagnose has no likelihood to compare."""
+def _check_noisy(arguments: Recover, problem: Problem, seen: Demonstrations, wanted: str) -> None:
+    """Raises where what is `wanted` has no likelihood."""
     told, optimal = f"the estimator is {arguments.estimator}", ("explanation", "alternating")
     if arguments.estimator == "auto":
         from tacit.inverse.optimal.explanation import Explanation
@@ -111,7 +117,7 @@ def _check_noisy(arguments: Recover, problem: Problem, seen: Demonstrations) -> 
         optimal = ("auto",) if isinstance(picked, Explanation) else ()
     if arguments.estimator in optimal:
         raise InvalidDemonstrations(
-            f"{arguments.problem}: --diagnose compares likelihoods of a noisy demonstrator; {told}"
+            f"{arguments.problem}: {wanted} of a noisy demonstrator; {told}"
         )
 
 
@@ -131,6 +137,26 @@ def with_coefficients(
             f"the estimator is {arguments.estimator}"
         )
     return replace(estimator, **problem.coefficients)
+
+
+def read_belief(arguments: Recover, problem: Problem) -> dict[str, tuple[float, float]]:
+    """Coefficient -> mean and standard deviation believed beforehand, from the file given."""
+    from tacit.folders.settings import read_toml
+    from tacit.model import coefficient_names
+
+    assert arguments.belief is not None
+    names = coefficient_names(problem.features.reward_names, problem.features.cost_names)
+    found = {}
+    for name, pair in read_toml(arguments.belief).items():
+        sound = isinstance(pair, list) and [type(one) in (int, float) for one in pair] == [True] * 2
+        if name not in names or not sound or not pair[1] > 0:
+            raise InvalidModel(
+                f"{arguments.belief} must give coefficients a mean and a positive standard "
+                f"deviation, as in {names[0]!r} = [1.0, 0.5]; got {name!r:.60} = {pair!r:.60}; the "
+                f"names are {', '.join(names[:8])}"
+            )
+        found[name] = (float(pair[0]), float(pair[1]))
+    return found
 
 
 def widen_intervals(
@@ -177,6 +203,7 @@ def further_results(
 ) -> dict[str, object]:
     """Further results by name, each a stage of its own."""
     from tacit import checks
+    from tacit.cli.run import budget_sweeps, swept_budgets
     from tacit.engine.progress import once, unwatched
     from tacit.folders.runs import plain
     from tacit.inverse.noisy.likelihood import Likelihood
@@ -199,11 +226,17 @@ def further_results(
     if arguments.diagnose:
         chosen = estimator if isinstance(estimator, Likelihood) else None
         asked["diagnose"] = lambda: checks.diagnose(*task, recovery, estimator=chosen, seed=seed)
+    if arguments.belief is not None:
+        belief = read_belief(arguments, problem)
+        given = dict(zip(("mdp", "features", "demonstrations"), task, strict=True))
+        asked["posterior"] = lambda: checks.posterior(
+            recovery, belief, seed=seed, sampler=arguments.sampler, **given
+        )
     if arguments.cautious:
         asked["cautious"] = lambda: _caution(recovery, problem)
 
-    if swept := _swept(problem, recovery):
-        asked["budgets"] = lambda: _sweeps(problem, recovery, swept)
+    if swept := swept_budgets(problem, recovery):
+        asked["budgets"] = lambda: budget_sweeps(problem, recovery, swept)
 
     def compute(name: str) -> object:
         with unwatched():
@@ -255,42 +288,6 @@ def _caution(recovery: Recovery, problem: Problem) -> dict[str, object]:
         "value": found.value,
         "plain_value": found.plain_value,
         "reward_lost": found.reward_lost,
-    }
-
-
-def _swept(problem: Problem, recovery: Recovery) -> dict[int, int]:
-    """Constraint -> budgets to try, of those that hold the demonstrator back; few in large worlds.
-
-    Nothing where the world is too large, or where no cost is known.
-    """
-    import numpy as np
-
-    mdp = problem.mdp
-    if problem.trips is not None:  # every goal has budgets of its own
-        return {}
-    known = [
-        k
-        for k, weights in enumerate(recovery.cost_weights)
-        if np.isfinite(weights).all() and recovery.multipliers[k] > 0
-    ]
-    numbers = mdp.states * (3 * mdp.actions + 1) * max(1, len(known))
-    points = next((n for n in POINTS if n * numbers <= MOST_PLAYED), 0)
-    small = mdp.states * mdp.actions <= SMALL
-    return dict.fromkeys(known, points) if points and small else {}
-
-
-def _sweeps(problem: Problem, recovery: Recovery, swept: dict[int, int]) -> dict[str, object]:
-    """Constraint, as text -> what is done as its budget moves."""
-    from tacit.checks import budget_sweep
-    from tacit.forward.column_generation import ColumnGeneration
-    from tacit.forward.soft_dual import SoftDual
-
-    noise = recovery.solution.temperature
-    solver = SoftDual(temperature=noise) if noise > 0 else ColumnGeneration()
-    mdp, objective = problem.mdp, recovery.objective
-    return {
-        str(k): budget_sweep(mdp, objective, constraint=k, points=points, solver=solver)
-        for k, points in swept.items()
     }
 
 

@@ -44,17 +44,9 @@ OPTIONS = (
 ESTIMATED = ("names", "estimates", "standard_errors")
 # Arguments that the result does not depend on.
 ELSEWHERE = (
-    "problem",
-    "out",
-    "resume",
-    "overwrite",
-    "break_lock",
-    "allow_impossible",
-    "strict",
-    "no_report",
-    "by",
-    "share",
-)
+    "problem", "out", "resume", "overwrite", "break_lock", "allow_impossible", "strict",
+    "no_report", "by", "share", "belief",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -99,6 +91,10 @@ class Recover:
     """group from whose episodes alone to recover"""
     diagnose: bool = False
     """give up each assumption in turn and say which one the demonstrations contradict"""
+    belief: Annotated[Optional[Path], shown_default("none")] = None
+    """TOML file with a mean and a standard deviation believed of coefficients beforehand"""
+    sampler: Literal["laplace", "nuts"] = "laplace"
+    """with --belief: the likelihood as quadratic around its maximum, or sampled as it is"""
     cautious: bool = False
     """also give the objective that keeps within every budget the demonstrations leave possible"""
     allow_impossible: bool = False
@@ -143,6 +139,8 @@ class Recover:
     def __post_init__(self) -> None:
         if self.share != "none" and self.by is None:
             raise InvalidModel("share is for --by group; got it alone")
+        if self.sampler != "laplace" and self.belief is None:
+            raise InvalidModel("sampler is for --belief; got it alone (an empty file is none)")
         if not 0.0 <= self.holdout < 1.0:
             raise InvalidModel(f"holdout must be in [0, 1); got {self.holdout}")
         for discount in self.discount_grid or ():
@@ -176,6 +174,8 @@ class Recover:
         seen = chosen_episodes(self, problem)
         check_answerable(self, problem, seen)
         hashes = data_hashes(problem.mdp, problem.features, seen)
+        if self.belief is not None:
+            hashes["belief"] = digest((self.belief.read_text(encoding="utf-8"),))
         if problem.goal:
             hashes["trips"] = digest((problem.goal, problem.discount, problem.unended))
         if problem.coefficients:

@@ -18,10 +18,16 @@ if TYPE_CHECKING:
 
     from tacit.checks.held_out import Prediction
     from tacit.data.demonstrations import Demonstrations
+    from tacit.folders.problem import Problem
     from tacit.folders.runs import Run
+    from tacit.inverse.recovery import Recovery
 
 PAGE, FIGURES = "report.html", "figures"
 SMALLEST, LARGEST = 80 / 25.4, 400 / 25.4  # inches of a figure: names need room beside bars
+# Numbers that a page to play with may hold, and budgets that are tried at most and at least.
+MOST_PLAYED, POINTS = 60_000, (21, 11, 7)
+# Pairs of state and action up to which budgets are tried.
+FEW_PAIRS = 5000
 NO_DATE = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 
@@ -328,4 +334,40 @@ def _data(
         "fits": columns,
         "findings": [finding_data(one) for one in found.sentences],
         "out": None if arguments.out is None else str(arguments.out),
+    }
+
+
+def swept_budgets(problem: Problem, recovery: Recovery) -> dict[int, int]:
+    """Constraint -> budgets to try, of those that hold the demonstrator back; few in large worlds.
+
+    Nothing where the world is too large, or where no cost is known.
+    """
+    import numpy as np
+
+    mdp = problem.mdp
+    if problem.trips is not None:  # every goal has budgets of its own
+        return {}
+    known = [
+        k
+        for k, weights in enumerate(recovery.cost_weights)
+        if np.isfinite(weights).all() and recovery.multipliers[k] > 0
+    ]
+    numbers = mdp.states * (3 * mdp.actions + 1) * max(1, len(known))
+    points = next((n for n in POINTS if n * numbers <= MOST_PLAYED), 0)
+    small = mdp.states * mdp.actions <= FEW_PAIRS
+    return dict.fromkeys(known, points) if points and small else {}
+
+
+def budget_sweeps(problem: Problem, recovery: Recovery, swept: dict[int, int]) -> dict[str, object]:
+    """Constraint, as text -> what is done as its budget moves."""
+    from tacit.checks import budget_sweep
+    from tacit.forward.column_generation import ColumnGeneration
+    from tacit.forward.soft_dual import SoftDual
+
+    noise = recovery.solution.temperature
+    solver = SoftDual(temperature=noise) if noise > 0 else ColumnGeneration()
+    mdp, objective = problem.mdp, recovery.objective
+    return {
+        str(k): budget_sweep(mdp, objective, constraint=k, points=points, solver=solver)
+        for k, points in swept.items()
     }

@@ -97,22 +97,23 @@ NESTED = re.compile(r"""(?:(?:[\w-]{1,64}|"[^"\n]{0,64}"|'[^'\n]{0,64}')[ \t]*\.
 def read_settings(folder: Path) -> Settings:
     """The settings of a folder; all absent where it has no `problem.toml`."""
     path = folder / FILE
-    if not path.exists():
-        return Settings(path)
+    return _Reader(path, read_toml(path)).settings() if path.exists() else Settings(path)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a file of TOML holds; one line that names it where it is none."""
     check_text(path, "TOML text", largest=LARGEST)
     try:
         text = path.read_bytes().decode("utf-8-sig")
-        # Keys of thousands of parts would take the parser hours.
-        if NESTED.search(text):
+        if NESTED.search(text):  # thousands of parts would take the parser hours
             raise RecursionError
-        given = tomllib.loads(text)
+        return tomllib.loads(text)
     except UnicodeDecodeError as error:
         raise InvalidModel(f"{path} must be text in UTF-8; byte {error.start + 1} is not") from None
     except tomllib.TOMLDecodeError as error:
         raise InvalidModel(f"{path} must be TOML: {str(error)[:200]}") from None
     except RecursionError:
         raise InvalidModel(f"{path} must be TOML: it is nested too deeply") from None
-    return _Reader(path, given).settings()
 
 
 @dataclass(frozen=True)

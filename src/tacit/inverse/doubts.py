@@ -8,21 +8,20 @@ What is forbidden, or may be, is said here, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.errors import InvalidModel
 from tacit.inverse.findings import Finding, Kind, chance, listed
 from tacit.inverse.optimal.questions import Questions
-from tacit.inverse.parameters import BLIND, CONFIDENCE
 
 if TYPE_CHECKING:
+    from tacit.engine.smooth_dual import Chains
     from tacit.inverse.candidates import Candidate
-    from tacit.inverse.recovery import HardConstraint, Recovery
+    from tacit.inverse.recovery import HardConstraint
 
 # Most features of a constraint for which all corners of a box are listed; beyond, its lower ends
 # alone make a simplex, with one corner a feature.
@@ -177,6 +176,9 @@ def spread_directions(size: int) -> tuple[np.ndarray, float]:
 
 # Draws of a posterior, and those before that forget where it began.
 POSTERIOR_DRAWS, FORGOTTEN = 4000, 200
+# Chains agree where their potential scale reduction is below this, and say enough about the ends of
+# intervals where they are worth so many independent draws.
+AGREED, ENOUGH = 1.01, 400.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -188,9 +190,16 @@ class Posterior:
         means: [P].
         deviations: [P] posterior standard deviations.
         intervals: [P, 2] between the tails of equal size.
-        draws: [N, P] from the posterior, independent or nearly so.
+        draws: [N, P] from the posterior; by Laplace's approximation independent or nearly so, by
+            NUTS of all chains, one after the other.
         prior: [P, 2] mean and standard deviation believed before; NaN and infinite without any.
         confidence: of the intervals.
+        sampler: "laplace" or "nuts".
+        r_hat: [P] potential scale reduction, 1 where all halves of all chains agree; NaN without
+            chains, as the next.
+        effective: [P] independent draws that those of the chains are worth.
+        divergences: steps at which the sampler lost its way; 0 without one.
+        reliable: whether the three are as they should be.
         findings: what it rests on.
     """
 
@@ -201,84 +210,68 @@ class Posterior:
     draws: np.ndarray
     prior: np.ndarray
     confidence: float
+    sampler: str
+    r_hat: np.ndarray
+    effective: np.ndarray
+    divergences: int
+    reliable: bool
     findings: tuple[Finding, ...] = ()
 
+    @property
+    def sentences(self) -> tuple[Finding, ...]:
+        """What to know about it, what is wrong first."""
+        return self.findings
 
-def posterior(
-    recovery: Recovery,
-    belief: Mapping[str, tuple[float, float]] | None = None,
-    *,
-    confidence: float = CONFIDENCE,
-    seed: int = 0,
-) -> Posterior:
-    """The `Posterior` of the coefficients, by Laplace's approximation within their bounds.
+    @property
+    def columns(self) -> dict[str, list[str] | np.ndarray]:
+        """The same as a table, a row for each coefficient."""
+        found: dict[str, list[str] | np.ndarray] = {
+            "coefficient": [*self.names],
+            "mean": self.means,
+            "deviation": self.deviations,
+            "from": self.intervals[:, 0],
+            "to": self.intervals[:, 1],
+            "believed before": self.prior[:, 0],
+            "give or take": self.prior[:, 1],
+        }
+        if self.sampler == "nuts":
+            found |= {"R-hat": self.r_hat, "effective draws": self.effective}
+        return found
 
-    The likelihood is taken as quadratic around its maximum, the belief as normal and independent,
-    and both are cut at the bounds: a cost is never liked, and no reward weight negative unless it
-    was let be. With long demonstrations and no belief its intervals are those of the recovery.
-
-    Args:
-        recovery: of a noisy demonstrator, with standard errors.
-        belief: name of a coefficient -> mean and standard deviation believed beforehand, in the
-            units of `recovery.parameters`, those of the noise.
-        confidence: of the intervals.
-        seed: of the draws.
-    """
-    found = recovery.parameters
-    if found.reason or np.isnan(found.information).any():
-        raise InvalidModel(
-            "a posterior needs a likelihood and its curvature; this recovery has none"
-            + (f": {found.reason}" if found.reason else "")
+    @property
+    def text(self) -> str:
+        """A line for each coefficient."""
+        rows = zip(self.names, self.means, self.deviations, self.intervals, strict=True)
+        wide = max(len(name) for name in self.names)
+        head = f"believed of the coefficients, {self.confidence:.0%} of it between the ends:"
+        return "\n".join(
+            [head]
+            + [f"  {n:<{wide}}  {m:.4g} ± {d:.2g}  [{e[0]:.4g}, {e[1]:.4g}]" for n, m, d, e in rows]
         )
-    if not 0.0 < confidence < 1.0:
-        raise InvalidModel(f"confidence must be in (0, 1); got {confidence}")
-    prior = np.stack([np.full(len(found), np.nan), np.full(len(found), np.inf)], axis=1)
-    for name, pair in (belief or {}).items():
-        mean, deviation = (float(number) for number in pair)
-        if found.names.count(name) != 1 or not (np.isfinite(mean) and deviation > 0):
-            raise InvalidModel(
-                "belief must name coefficients and give each a mean and a positive standard "
-                f"deviation; got {name!r:.60}: {pair!r:.60}; the names are "
-                f"{', '.join(found.names[:8])}"
-            )
-        prior[found.names.index(name)] = mean, deviation
-    centre = found.estimates if found.unrestricted is None else found.unrestricted
-    back = np.linalg.inv(found.jacobian)
-    precision = back.T @ found.information @ back
-    pull = precision @ centre - back.T @ found.gradient
-    held = 1.0 / prior[:, 1] ** 2
-    precision, pull = precision + np.diag(held), pull + held * np.nan_to_num(prior[:, 0])
-    sizes = np.sqrt(np.diagonal(precision))
-    if (sizes == 0).any() or np.linalg.cond(precision / np.outer(sizes, sizes)) > 1.0 / BLIND:
-        raise InvalidModel(
-            "the demonstrations leave a combination of coefficients open: give a belief about "
-            "one of those that a finding says trade off freely"
-        )
-    covariance = np.linalg.inv(precision)
-    mean, errors = covariance @ pull, np.sqrt(np.diagonal(covariance))
-    rng = np.random.default_rng(seed)
-    draws = rng.multivariate_normal(mean, covariance, POSTERIOR_DRAWS, method="cholesky")
-    if ((mean - found.lower) < 6.0 * errors).any():  # a bound cuts some of it off
-        draws = _truncated(rng, mean, precision, found.lower)
-        mean, errors = draws.mean(axis=0), draws.std(axis=0)
-    tails = 0.5 + np.array([-0.5, 0.5]) * confidence
-    said = (
-        "The posterior is Laplace's approximation: the likelihood is taken as quadratic around its "
-        f"maximum, with a belief about {len(belief or {})} of {len(found)} coefficients."
-    )
-    return Posterior(
-        names=found.names,
-        means=mean,
-        deviations=errors,
-        intervals=np.quantile(draws, tails, axis=0).T,
-        draws=draws,
-        prior=prior,
-        confidence=confidence,
-        findings=(Finding(said, Kind.ERRORS, number=float(len(belief or {}))),),
-    )
+
+    def __str__(self) -> str:
+        return self.text
 
 
-def _truncated(
+def chain_findings(chains: Chains, names: tuple[str, ...]) -> tuple[Finding, ...]:
+    """What is wrong with the draws."""
+    found, rate = [], float(chains.divergences) / chains.draws[..., 0].size
+    worst, least = int(np.argmax(chains.r_hat)), int(np.argmin(chains.effective))
+    if not chains.r_hat[worst] < AGREED:
+        said = f"The chains do not agree about {names[worst]}: R-hat {chains.r_hat[worst]:.3f}, "
+        said += f"where {AGREED:g} would do. Do not trust the draws."
+        found.append(Finding(said, Kind.NOT_CONVERGED, number=float(chains.r_hat[worst])))
+    if not chains.effective[least] >= ENOUGH:
+        said = f"The draws of {names[least]} are worth {chains.effective[least]:.0f} independent "
+        said += f"ones, fewer than the {ENOUGH:.0f} that intervals need."
+        found.append(Finding(said, Kind.NOT_CONVERGED, number=float(chains.effective[least])))
+    if chains.divergences:
+        said = f"{rate:.2%} of the sampler's steps diverged: a part of the law may be missing."
+        found.append(Finding(said, Kind.NOT_CONVERGED, number=float(chains.divergences)))
+    return tuple(found)
+
+
+def truncated(
     rng: np.random.Generator, mean: np.ndarray, precision: np.ndarray, lower: np.ndarray
 ) -> np.ndarray:
     """[N, P] draws of a normal law cut at its lower bounds [P], coordinate by coordinate."""
