@@ -8,6 +8,8 @@ from html import escape
 
 import numpy as np
 import pytest
+from matplotlib.path import Path
+from matplotlib.quiver import Quiver
 
 import tacit
 from browser import CONTRAST, browser
@@ -25,9 +27,11 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import unidentified
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
 from tacit.model import COMPASS, Layout, with_directions
-from tacit.show.canvas import PAINTED
+from tacit.show.arrows import LEAST_SHARE, draw_policy, indifferent
+from tacit.show.canvas import PAINTED, axes_at, new_figure
 from tacit.show.checks import check_sections
 from tacit.show.document import figure_files
+from tacit.show.grid import extent, outlines
 from tacit.show.headlines import comparison_document, headlines
 from tacit.show.maps import MapGrid, action_maps, policy_map, value_map
 from tacit.show.page import recovery_document
@@ -645,6 +649,95 @@ def test_directions_are_told_by_the_moves():
     assert with_directions(bare, still, moves.probabilities).directions[0] == (0, 0)
     still[:] = np.arange(25)[:, None, None]
     assert with_directions(bare, still, moves.probabilities) == bare
+
+
+def comb(rows: int = 3, columns: int = 4) -> Layout:
+    """Hexagons with six moves and staying."""
+    points = [(0.0, 0.0), (columns - 1.0, (rows - 1) * 0.866)]
+    layout = tacit.data.sources.hexagons(points, 1.0).layout
+    assert layout.hexagon == 1.0
+    return layout
+
+
+def test_areas_are_hexagons_or_what_is_nearest():
+    layout = comb()
+    for area, centre in zip(outlines(layout), layout.centres, strict=True):
+        assert np.hypot(*(area - centre).T) == pytest.approx(np.full(6, 3**-0.5))
+    random = np.random.default_rng(0)
+    spots = random.random((12, 2)) * (3.0, 2.0)
+    places = Layout(centres=tuple(map(tuple, spots.tolist())))
+    areas, (across, up) = outlines(places), extent(places)
+    tried = random.uniform(*np.transpose([across, up]), (300, 2))
+    nearest = np.hypot(*(tried[:, None] - spots).T).argmin(axis=0)
+    inside = np.array([Path(area).contains_points(tried) for area in areas])
+    assert (inside.sum(axis=0) == 1).all()
+    assert np.array_equal(inside.argmax(axis=0), nearest)
+
+
+def test_arrows_lead_where_actions_lead_and_are_as_long_as_they_are_likely():
+    layout = comb()
+    run = synthetic(len(layout.centres), layout, actions=7)
+    policy = np.where(np.array(layout.leads) >= 0, run.recovery.solution.policy, 0.0)
+    policy /= policy.sum(axis=1, keepdims=True)
+    axes = draw_policy(policy, axes_at(new_figure(3, 3), 0, 0, 3, 3), layout=layout)
+    [arrows] = [one for one in axes.collections if isinstance(one, Quiver)]
+    centres, leads = np.array(layout.centres), np.array(layout.leads)
+    shown = (policy > LEAST_SHARE) & (leads >= 0) & ~indifferent(policy)[:, None]
+    shown[:, 6] = False  # to stay is a dot
+    state, action = np.nonzero(shown)
+    away = centres[leads[state, action]] - centres[state]
+    drawn = np.stack([arrows.U, arrows.V], axis=1)
+    turned = drawn[:, 0] * away[:, 1] - drawn[:, 1] * away[:, 0]
+    assert np.abs(turned).max() < 1e-12
+    assert ((drawn * away).sum(axis=1) > 0).all()
+    ratio = np.hypot(*drawn.T) / policy[state, action]
+    assert ratio == pytest.approx(np.full(len(ratio), ratio[0]))
+
+
+def test_places_survive_the_folders(tmp_path):
+    layout = comb()
+    moves = np.array(layout.leads)
+    there = moves >= 0
+    lists = tacit.Successors(np.where(there, moves, 0)[..., None], there[..., None] * 1.0)
+    states = len(moves)
+    mdp = tacit.MDP(lists, np.full(states, 1 / states), 0.9, available=there)
+    features = tacit.Features(np.eye(states)[:, :2])
+    problem = tacit.runs.Problem(mdp, features, layout=layout)
+    problem.save(tmp_path / "arrays")
+    problem.save(tmp_path / "text", text=True)
+    assert (tmp_path / "text" / "places.csv").exists()
+    for name in ("arrays", "text"):
+        assert tacit.runs.Problem.load(tmp_path / name).layout == layout
+    run = replace(synthetic(states, layout, actions=7))
+    run.save(tmp_path / "run")
+    assert Run.load(tmp_path / "run").layout == layout
+    lines = (tmp_path / "text" / "places.csv").read_text().splitlines()
+    (tmp_path / "text" / "places.csv").write_text("\n".join(lines[:-1]))
+    with pytest.raises(tacit.InvalidModel, match="one row for each of the 12 states; it has 11"):
+        tacit.runs.Problem.load(tmp_path / "text")
+
+
+@pytest.mark.browser
+def test_places_are_pointed_at_and_read_with_the_arrow_keys(chrome, tmp_path):
+    layout = comb()
+    run = synthetic(len(layout.centres), layout, actions=7)
+    document = recovery_document(run)
+    assert any(section.title == "Maps" for section in document.sections)
+    file = tmp_path / "places.html"
+    file.write_text(render(document), "utf-8")
+    page = chrome.open(file.as_uri(), width=390)
+    (left, right), (bottom, top) = extent(layout)
+    s = layout.state_names.index("B2")
+    x, y = layout.centres[s]
+    page.point(".cells", across=(x + 0.2 - left) / (right - left), down=(top - y) / (top - bottom))
+    reward = run.recovery.objective.reward
+    assert page.evaluate(TIP) == f"B2: reward {short(float(reward[s]))}"
+    page.evaluate("document.querySelector('.cells').focus()")
+    page.press("ArrowRight", code=39)
+    assert page.evaluate(TIP).startswith("C2: reward ")
+    page.press("ArrowUp", code=38)
+    assert page.evaluate(TIP).partition(":")[0] in ("C1", "D1")
+    assert page.complaints == []
 
 
 def test_painted_actions_keep_the_colours_of_their_key():

@@ -200,6 +200,7 @@ def write_problem(folder: Path, log: Log, features: Features, discount: float) -
 
     from tacit.files.atomic import write_bytes
     from tacit.files.tables import write_columns, write_csv
+    from tacit.folders.archives import write_places
     from tacit.folders.problem import toml
 
     layout, seen = log.layout, log.demonstrations
@@ -224,6 +225,8 @@ def write_problem(folder: Path, log: Log, features: Features, discount: float) -
         if layout.directions:
             lines += [f"directions = {toml([[*step] for step in layout.directions])}"]
     write_bytes(folder / "problem.toml", "\n".join([*lines, ""]).encode())
+    if layout.centres:
+        write_places(folder / "places.csv", layout, states)
     if log.moves is not None:
         ways = [
             [states[s], actions[a], states[log.moves[s, a]], 1]
@@ -245,6 +248,7 @@ def places_figure(log: Log) -> Figure:
 
     from tacit.show.canvas import FAINT, INK, MUTED, PAGE_WIDTH, VERMILLION, axes_at, new_figure
     from tacit.show.canvas import styled as in_style
+    from tacit.show.grid import outlines
 
     places = log.places
     assert places is not None
@@ -257,7 +261,8 @@ def places_figure(log: Log) -> Figure:
     axes = axes_at(figure, 0.8, 0.4, width, height)
     with in_style():
         shade = 0.08 + 0.62 * np.sqrt(visits / max(1, visits.max()))
-        for corner, count, strength in zip(places.corners(), visits, shade, strict=False):
+        areas = places.corners() or outlines(log.layout)
+        for corner, count, strength in zip(areas, visits, shade, strict=True):
             fill = (*(1 - strength * (1 - np.array([0.0, 0.447, 0.698]))), 1.0)
             axes.fill(*corner.T, facecolor=fill if count else "white", edgecolor=FAINT, lw=0.6)
         chosen = np.random.default_rng(0).permutation(len(log.points))[:DRAWN]
@@ -276,7 +281,7 @@ def places_figure(log: Log) -> Figure:
         axes.set_ylabel("to the north")
         seen, what = log.demonstrations, "clusters" if places.kind == "clusters" else "cells"
         axes.set_title(f"{places.states} {what}, {seen.steps} steps of {seen.episodes} episodes")
-        first = "black: their middles" if places.kind == "clusters" else "blue: steps taken"
-        told = f"{first}   orange: positions"
+        middles = "   black: middles" if places.kind == "clusters" else ""
+        told = f"blue: steps taken   orange: positions{middles}"
         axes.set_title(told, loc="right", size=6, color=MUTED, weight="normal")
     return figure

@@ -1,4 +1,4 @@
-"""Archives in and out: a problem's `mdp.npz`, `features.npz` and `truth.npz`, and sound runs.
+"""In and out: a problem's `mdp.npz`, `features.npz`, `truth.npz`, `places.csv`, and sound runs.
 
 A checksum says that nothing changed since somebody wrote it, not that tacit did. So everything that
 a run folder holds is looked at here, once, while it is read. Code that comes afterwards, such as
@@ -7,8 +7,9 @@ that of a report, may rely on it; what goes wrong there is a bug of ours and no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ from tacit.errors import InvalidModel
 from tacit.files.arrays import BROKEN, Tree, read_arrays
 from tacit.files.atomic import BadFile, Page
 from tacit.files.formats import did_you_mean
+from tacit.files.tables import open_table, write_csv
+from tacit.folders.settings import lookup
 from tacit.model import Layout
 from tacit.model.evidence import ENTRIES, Evidence
 from tacit.model.mdp import MDP, Successors
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
 MODEL = ("successors", "probabilities", "initial", "discount")
 PLACES = ("available", "state_names", "action_names", "rows", "columns", "directions", "notes")
+PLACES += ("centres", "hexagon")
+PLACED = ("state", "x", "y", "hexagon")  # columns of `places.csv`
 
 
 def model_arrays(mdp: MDP, layout: Layout) -> dict[str, np.ndarray]:
@@ -45,6 +50,8 @@ def model_arrays(mdp: MDP, layout: Layout) -> dict[str, np.ndarray]:
         arrays |= {"rows": np.array(layout.rows), "columns": np.array(layout.columns)}
     if layout.directions:
         arrays["directions"] = np.array(layout.directions)
+    if layout.centres:
+        arrays |= {"centres": np.array(layout.centres), "hexagon": np.array(layout.hexagon)}
     if layout.state_names:
         arrays["state_names"] = np.array(layout.state_names, dtype=str)
     if layout.action_names:
@@ -67,6 +74,8 @@ def read_model(path: Path) -> tuple[MDP, Layout, tuple[str, ...]]:
             directions=_directions(arrays.get("directions")),
             state_names=_names(arrays, "state_names", mdp.states),
             action_names=_names(arrays, "action_names", mdp.actions),
+            centres=_centres(arrays.get("centres"), mdp.states),
+            hexagon=float(_scalar(arrays["hexagon"], "hexagon")) if "hexagon" in arrays else 0.0,
         )
     return mdp, layout, tuple(str(note) for note in arrays.get("notes", np.array([])).ravel())
 
@@ -154,6 +163,32 @@ def _flat(names: np.ndarray | None) -> np.ndarray | None:
     return None if names is None else names.ravel()
 
 
+def read_places(path: Path, layout: Layout, states: Sequence[str]) -> Layout:
+    """The layout with the centres, and hexagons, that `places.csv` tells of its states."""
+    table = open_table(path, InvalidModel, expected=PLACED)
+    table.require(*PLACED[:3])
+    cells = table.read([name for name in PLACED if name in table.names], texts=["state"])
+    state, known = cells.pop("state"), lookup(states)
+    state.refuse([text not in known for text in state.texts or ()], "a name of a state")
+    row = np.array([known[text] for text in state.texts or ()], np.int64)[state.values]
+    if not np.array_equal(np.sort(row), np.arange(len(states))):
+        raise InvalidModel(
+            f"{path} must have one row for each of the {len(states)} states; it has {len(row)}, "
+            f"of {len(np.unique(row))}"
+        )
+    x, y, *widths = (column.reals()[np.argsort(row)].tolist() for column in cells.values())
+    centres, hexagon = tuple(zip(x, y, strict=True)), widths[0][0] if widths else 0.0
+    return replace(layout, centres=centres, hexagon=hexagon)
+
+
+def write_places(path: Path, layout: Layout, states: Sequence[str]) -> None:
+    """Writes `places.csv`: the middle of each state, and the width of hexagons."""
+    rows = [[name, repr(x), repr(y)] for name, (x, y) in zip(states, layout.centres, strict=True)]
+    head = PLACED if layout.hexagon else PLACED[:3]
+    rows = [[*row, repr(layout.hexagon)] if layout.hexagon else row for row in rows]
+    write_csv(path, [*head], rows)
+
+
 def _directions(given: np.ndarray | None) -> tuple[tuple[int, int], ...]:
     if given is None:
         return ()
@@ -162,6 +197,14 @@ def _directions(given: np.ndarray | None) -> tuple[tuple[int, int], ...]:
             f"directions must be integers [A, 2], (row, column) each; got {given.shape}"
         )
     return tuple((int(row), int(column)) for row, column in given)
+
+
+def _centres(given: np.ndarray | None, states: int) -> tuple[tuple[float, float], ...]:
+    if given is None:
+        return ()
+    if given.shape != (states, 2) or given.dtype.kind not in "iuf" or not np.isfinite(given).all():
+        raise InvalidModel(f"centres must be {states} pairs of x and y; got {given.shape}")
+    return tuple((float(x), float(y)) for x, y in given)
 
 
 def _names(arrays: dict[str, np.ndarray], entry: str, count: int) -> tuple[str, ...]:
@@ -276,6 +319,17 @@ def layout_of(page: Page, recovery: Recovery) -> Layout:
         raise BadFile("its rows, columns and directions must be whole numbers")
     if any(len(direction) != 2 for direction in layout["directions"]):
         raise BadFile("its directions must be pairs of steps")
+    states, actions = shape_of(recovery)
+    try:
+        layout["hexagon"] = float(layout.get("hexagon", 0.0))
+        spots = np.array(layout.get("centres", ()), dtype=float)
+        layout["centres"] = _centres(spots, states) if spots.size else ()
+        leads = np.array(layout.get("leads", ()), dtype=np.int64).reshape(-1, actions)
+        if len(leads) not in (0, states) or not ((leads >= -1) & (leads < states)).all():
+            raise ValueError
+        layout["leads"] = tuple(map(tuple, leads.tolist()))
+    except (ValueError, TypeError, OverflowError):
+        raise BadFile("its centres and leads must be those of its states") from None
     return Layout(**layout)
 
 

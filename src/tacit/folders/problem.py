@@ -21,7 +21,7 @@ from tacit.files.arrays import write_arrays
 from tacit.files.atomic import beside_for_now, sync_folder, unfinished, write_bytes
 from tacit.files.formats import did_you_mean
 from tacit.files.tables import Progress, open_table, write_columns, write_csv
-from tacit.folders.archives import feature_arrays, model_arrays, truth_arrays
+from tacit.folders.archives import feature_arrays, model_arrays, truth_arrays, write_places
 from tacit.inverse.joint.flows import link_size
 from tacit.inverse.joint.trips import BadTrip, Trips
 from tacit.inverse.noisy import Bounds
@@ -214,6 +214,8 @@ def _write_text(problem: Problem, folder: Path) -> None:
         lines += ["", "[grid]", f"rows = {layout.rows}", f"columns = {layout.columns}"]
         if layout.directions:
             lines += [f"directions = {toml([list(step) for step in layout.directions])}"]
+    if layout.centres:
+        write_places(folder / "places.csv", layout, states)
     lines += _coefficient_lines(problem.coefficients)
     content = "\n".join([*lines, ""]).encode()
     write_bytes(folder / "problem.toml", content)

@@ -15,7 +15,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.reading import Reading
 from tacit.errors import InvalidModel
 from tacit.files.tables import Progress
-from tacit.folders.archives import read_features, read_model, read_truth
+from tacit.folders.archives import read_features, read_model, read_places, read_truth
 from tacit.folders.settings import (
     FILE,
     Names,
@@ -78,6 +78,10 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
     else:
         parts = _from_text(settings, archive, table, vocabulary, seen, progress)
     mdp, layout = parts["mdp"], parts["layout"]
+    if (folder / "places.csv").exists():
+        layout = read_places(
+            folder / "places.csv", layout, layout.state_names or numbers(mdp.states)
+        )
     if table is None:
         features = read_features(vocabulary)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,11 @@ class Layout:
             actions do not point anywhere.
         state_names: one name per state; empty where they have none.
         action_names: one name per action; empty where they have none.
+        centres: (x, y) of the middle of each state that lies on no grid, y growing upwards; empty
+            where nobody knows.
+        hexagon: width of the hexagons about the centres; 0 where a state is what is nearest to it.
+        leads: for each state, where each action mostly leads, -1 where it is not available; told
+            for states that have centres.
     """
 
     rows: int = 0
@@ -31,6 +36,14 @@ class Layout:
     directions: tuple[tuple[int, int], ...] = ()
     state_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
+    centres: tuple[tuple[float, float], ...] = field(default=(), kw_only=True)
+    hexagon: float = field(default=0.0, kw_only=True)
+    leads: tuple[tuple[int, ...], ...] = field(default=(), kw_only=True)
+
+    @property
+    def is_map(self) -> bool:
+        """Whether it is known where states lie: on a grid, or about centres."""
+        return self.is_grid or bool(self.centres)
 
     @property
     def is_grid(self) -> bool:
@@ -85,6 +98,8 @@ ONE_WAY = 0.5
 def with_directions(layout: Layout, successors: np.ndarray, probabilities: np.ndarray) -> Layout:
     """The layout, with the directions of actions told by where they lead, and so named.
 
+    About centres every state has its own: `leads`.
+
     An action points where more than half of what it moves goes; one that moves nothing stays.
     Where one action points nowhere so, or the layout has directions or no grid, it stays as it is.
 
@@ -93,6 +108,10 @@ def with_directions(layout: Layout, successors: np.ndarray, probabilities: np.nd
         successors: [S, A, B] next states.
         probabilities: [S, A, B] of each; 0 where an action is not available.
     """
+    if layout.centres and not layout.leads:
+        likeliest = np.take_along_axis(successors, probabilities.argmax(2)[..., None], 2)[..., 0]
+        leads = np.where(probabilities.any(axis=2), likeliest, -1)
+        return replace(layout, leads=tuple(map(tuple, leads.tolist())))
     cells = layout.rows * layout.columns
     if not cells or layout.directions:
         return layout

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import PatchCollection
+from matplotlib.collections import PatchCollection, PolyCollection
 from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
@@ -32,7 +32,7 @@ from tacit.show.canvas import (
     plain,
     styled,
 )
-from tacit.show.grid import frame
+from tacit.show.grid import frame, frame_areas, outlines
 
 MOST_ARROWED = 20  # beyond it arrows are specks and the most likely action becomes a colour
 LEAST_SHARE = 0.01  # of the probability of a state: less is drawn by no arrow
@@ -72,9 +72,12 @@ def draw_policy(
         unseen: [S] whether no demonstration was there; hatched.
         assumed: whether the moves in unseen cells are assumptions; dotted.
     """
-    cells = layout.rows * layout.columns
+    cells = layout.rows * layout.columns if layout.is_grid else len(layout.centres)
     policy = np.asarray(policy, dtype=float)[:cells]
     taken = policy > LEAST_SHARE
+    if not layout.is_grid:
+        seen = None if unseen is None else np.asarray(unseen, bool)[:cells]
+        return _draw_leads(policy, axes, layout, seen, assumed)
     if has_arrows(layout):
         tied = np.zeros_like(taken) if ties is None else np.asarray(ties, bool)[:cells] & ~taken
         marks = np.zeros(cells, bool) if marked is None else np.asarray(marked, bool)[:cells]
@@ -95,6 +98,58 @@ def draw_policy(
         for state in np.flatnonzero(np.asarray(unseen, bool)[:cells]).tolist():
             axes.add_patch(_unseen(state % layout.columns, state // layout.columns, assumed))
     return axes
+
+
+def _draw_leads(
+    policy: np.ndarray, axes: Axes, layout: Layout, unseen: np.ndarray | None, assumed: bool
+) -> Axes:
+    """The axes, with an arrow from the middle of each state to where its actions lead."""
+    areas = outlines(layout)
+    plain_look = {"facecolors": CELL, "edgecolors": PAPER, "linewidths": 0.8}
+    axes.add_collection(PolyCollection(areas, **plain_look), autolim=False)
+    frame_areas(axes, layout)
+    if unseen is not None and unseen.any():
+        look = {"facecolors": "none", "edgecolors": FAINT, "linewidths": 0.0}
+        hatched = [area for area, one in zip(areas, unseen, strict=True) if one]
+        marks = "...." if assumed else "////"
+        axes.add_collection(PolyCollection(hatched, hatch=marks, **look), autolim=False)
+    if not layout.leads:
+        return axes
+    centres, leads = np.array(layout.centres), np.array(layout.leads)
+    alike = indifferent(policy)
+    state, action = np.nonzero((policy > LEAST_SHARE) & (leads >= 0) & ~alike[:, None])
+    away = centres[leads[state, action]] - centres[state]
+    far = np.hypot(*away.T)
+    room = _room(centres, layout)[state]
+    # In proportion to their chances, the likeliest move of the map as long as there is room.
+    shares = policy[state, action]
+    longest = float(shares[far > 0].max(initial=LEAST_SHARE))
+    length = np.minimum(1.6 * shares / longest * room, far)
+    step = away * np.divide(length, far, out=np.zeros_like(far), where=far > 0)[:, None]
+    still = far == 0
+    if still.any():
+        size = 24.0 * shares[still] / max(longest, float(shares.max()))
+        axes.scatter(*centres[state[still]].T, s=size, color=INK, lw=0, zorder=3, label="stay")
+    units = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "units": "xy", "color": INK}
+    width = 1.2 * _WIDTH * float(np.median(_room(centres, layout)))
+    shape = {"width": width, "headwidth": _HEAD, "headlength": _HEAD, "minlength": 0.0}
+    moving = ~still
+    axes.quiver(*centres[state[moving]].T, *step[moving].T, **units, **shape, zorder=3,
+                headaxislength=0.85 * _HEAD, minshaft=1.0, label="taken")  # fmt: skip
+    ring = {"ls": "", "marker": "o", "ms": 4, "mfc": "none", "mec": MUTED}
+    if alike.any():
+        axes.plot(*centres[alike].T, label=NO_PREFERENCE, **ring)
+    return axes
+
+
+def _room(centres: np.ndarray, layout: Layout) -> np.ndarray:
+    """[S] half of the way from each state to its nearest neighbour: as far as arrows may reach."""
+    if layout.hexagon:
+        return np.full(len(centres), 0.5 * layout.hexagon)
+    from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
+
+    near = cKDTree(centres).query(centres, k=min(2, len(centres)))[0].reshape(len(centres), -1)
+    return np.maximum(0.5 * near[:, -1], 0.25 * np.median(near[:, -1]))
 
 
 def indifferent(policy: np.ndarray) -> np.ndarray:
@@ -132,6 +187,8 @@ def action_colours(actions: int) -> list[Colour]:
 
 def has_arrows(layout: Layout) -> bool:
     """Whether `draw_policy` draws arrows on this layout, not colours."""
+    if not layout.is_grid:
+        return bool(layout.centres)
     return bool(layout.directions) and max(layout.rows, layout.columns) <= MOST_ARROWED
 
 

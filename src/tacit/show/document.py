@@ -62,6 +62,8 @@ class Cells:
         columns: number of columns.
         values: one text a cell, row by row.
         names: one name a cell; empty where its row and column name it.
+        points: where cells that form no lattice have their middle, as shares of the box from its
+            left and its top; rows and columns are 0 then.
     """
 
     label: str
@@ -71,9 +73,10 @@ class Cells:
     columns: int
     values: Sequence[str]
     names: Sequence[str] = ()
+    points: Sequence[tuple[float, float]] = ()
 
     def __post_init__(self) -> None:
-        count = self.rows * self.columns
+        count = self.rows * self.columns or len(self.points)
         if len(self.values) != count or len(self.names) not in (0, count):
             raise ValueError(f"a lattice of {count} cells must have as many values and names")
 

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import Normalize
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from numpy.typing import ArrayLike
@@ -72,6 +72,9 @@ def draw_values(
         colours: name of a sequential colour map.
         missing: what is said where the table holds no number at all.
     """
+    if not layout.is_grid:
+        numbers = np.asarray(values, dtype=float)[: len(layout.centres)]
+        return _draw_areas(numbers, axes, layout, limits, scale, colours, missing)
     table = np.ma.masked_invalid(layout.grid(np.asarray(values, dtype=float)))
     low, high = limits_of([table.filled(np.nan)]) if limits is None else limits
     scale = Scale.of([table.filled(np.nan)]) if scale is None else scale
@@ -93,6 +96,83 @@ def draw_values(
         shade = EMPTY if np.isnan(value) else paint(float(np.asarray(image.norm(value))))[:3]
         axes.text(column, row, numbers[row][column], color=ink_on(shade), **place)
     return axes
+
+
+def _draw_areas(
+    values: np.ndarray,
+    axes: Axes,
+    layout: Layout,
+    limits: tuple[float, float] | None,
+    scale: Scale | None,
+    colours: str,
+    missing: str,
+) -> Axes:
+    """The axes, with the area of each state in the colour of its number."""
+    low, high = limits_of([values]) if limits is None else limits
+    paint = colormaps[colours].with_extremes(bad=EMPTY)
+    width = 0.8 if len(values) <= MOST_NUMBERED**2 else 0.4 if len(values) <= 400 else 0.0
+    line = {"edgecolors": PAPER if width else "face", "linewidths": width or 0.2}
+    drawn = PolyCollection(outlines(layout), cmap=paint, norm=Normalize(low, high), **line)
+    drawn.set_array(np.ma.masked_invalid(values))
+    axes.add_collection(drawn, autolim=False)
+    frame_areas(axes, layout)
+    if not np.isfinite(values).any():
+        look = {"ha": "center", "va": "center", "color": MUTED, "style": "italic"}
+        axes.text(0.5, 0.5, missing, transform=axes.transAxes, **look)
+        return axes
+    if not layout.hexagon:  # places of many sizes have no room for numbers of one
+        return axes
+    scale = Scale.of([values]) if scale is None else scale
+    texts = [scale.number(float(value)) for value in values]
+    across, _ = extent(layout)
+    room = figure_of(axes).get_figwidth() * 72.0 * axes.get_position().width
+    size = _fitting(room * layout.hexagon / (across[1] - across[0]), texts)
+    for (x, y), text, value in zip(layout.centres, texts, values, strict=False):
+        if size >= SMALLEST_TEXT:
+            shade = EMPTY if np.isnan(value) else paint(float(np.asarray(drawn.norm(value))))[:3]
+            look = {"ha": "center", "va": "center_baseline", "size": size}
+            axes.text(x, y, text, color=ink_on(shade), **look)
+    return axes
+
+
+def outlines(layout: Layout) -> list[np.ndarray]:
+    """[S] the corners [K, 2] of the area of each state: its hexagon, or all that is nearest to it.
+
+    What is nearest to it ends at the border of the map (`extent`).
+    """
+    centres = np.array(layout.centres)
+    if layout.hexagon:
+        angles = np.pi / 6 + np.pi / 3 * np.arange(6)
+        around = np.stack([np.cos(angles), np.sin(angles)], axis=1) * layout.hexagon / np.sqrt(3.0)
+        return [centre + around for centre in centres]
+    from scipy.spatial import Voronoi  # pyright: ignore[reportAttributeAccessIssue]
+
+    # Mirrored at each side of the map, the centres have areas that end there.
+    mirrored = [centres]
+    for axis, ends in enumerate(extent(layout)):
+        for end in ends:
+            image = centres.copy()
+            image[:, axis] = 2.0 * end - image[:, axis]
+            mirrored.append(image)
+    found = Voronoi(np.concatenate(mirrored))
+    return [found.vertices[found.regions[found.point_region[s]]] for s in range(len(centres))]
+
+
+def extent(layout: Layout) -> tuple[tuple[float, float], tuple[float, float]]:
+    """(left, right) and (bottom, top) of the map of states that have centres."""
+    centres = np.array(layout.centres)
+    low, high = centres.min(axis=0), centres.max(axis=0)
+    size = float((high - low).max()) or 1.0
+    pad = np.array([0.52, 0.6]) * layout.hexagon if layout.hexagon else np.full(2, 0.08 * size)
+    (left, bottom), (right, top) = (low - pad).tolist(), (high + pad).tolist()
+    return (left, right), (bottom, top)
+
+
+def frame_areas(axes: Axes, layout: Layout) -> None:
+    """The limits of the map, without numbers: its cells have names."""
+    across, up = extent(layout)
+    axes.set(xlim=across, ylim=up, xticks=[], yticks=[], aspect="equal")
+    axes.spines[:].set_visible(False)
 
 
 @styled()
@@ -123,6 +203,8 @@ def draw_colour_bar(
 def cell_scale(axes: Axes, layout: Layout, tables: Sequence[np.ndarray]) -> Scale:
     """Three digits if they can be read in the cells of these axes, two if not."""
     scale = Scale.of(tables)
+    if not layout.is_grid:
+        return Scale.of(tables, digits=2)
     if max(layout.rows, layout.columns) > MOST_NUMBERED:
         return scale
     texts = [scale.number(float(v)) for table in tables for v in np.ravel(layout.grid(table))]
@@ -162,6 +244,11 @@ def text_size(axes: Axes, layout: Layout, texts: list[str]) -> float:
     width, height = figure.get_size_inches() * 72.0
     box = axes.get_position()
     cell = min(width * box.width / layout.columns, height * box.height / layout.rows)
+    return _fitting(cell, texts)
+
+
+def _fitting(cell: float, texts: list[str]) -> float:
+    """Points at which the widest text leaves a margin in a cell of that many points."""
     widest = max(sum(_em(character) for character in text) for text in texts)
     return min(TEXT, 0.86 * cell / widest, 0.5 * cell)
 

@@ -43,12 +43,13 @@ from tacit.show.document import (
     Selector,
     anchor,
 )
-from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, limits_of
+from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, extent, limits_of
 from tacit.show.quantities import NamedRecovery
 from tacit.show.tables import Scale, short
 
 MOST_DRAWN = 64_000  # cells that are drawn, all maps together
 MOST_TOLD = 26_000  # values that can be pointed at, all maps together
+MOST_MAPPED = 12  # actions that have a map each where states lie on no grid
 FEW = 2_500  # cells whose values are told in full
 
 _WIDTH = 3.0  # inches of a map
@@ -76,18 +77,22 @@ class MapGrid:
     def factor(self) -> int:
         """Rows, and columns, that are drawn as one; 1 where every cell is drawn."""
         cells = self.layout.rows * self.layout.columns
+        if not cells:
+            return 1
         return max(1, int(np.ceil(np.sqrt(cells * self.maps / MOST_DRAWN))))
 
     @cached_property
     def drawn(self) -> Layout:
         """The grid as it is drawn."""
+        if not self.layout.is_grid:
+            return self.layout
         rows, columns = (-(-n // self.factor) for n in (self.layout.rows, self.layout.columns))
         return replace(self.layout, rows=rows, columns=columns, state_names=())
 
     @property
     def cells(self) -> int:
         """Number of cells that are drawn."""
-        return self.drawn.rows * self.drawn.columns
+        return self.drawn.rows * self.drawn.columns or len(self.layout.centres)
 
     @property
     def has_values(self) -> bool:
@@ -97,7 +102,7 @@ class MapGrid:
     def pooled(self, values: np.ndarray) -> np.ndarray:
         """[cells] or [cells, A] the means of values [S] or [S, A] over what is drawn as one."""
         layout, factor = self.layout, self.factor
-        table = np.asarray(values, dtype=float)[: layout.rows * layout.columns]
+        table = np.asarray(values, dtype=float)[: layout.rows * layout.columns or len(values)]
         if factor == 1:
             return table
         table = table.reshape(layout.rows, layout.columns, -1)
@@ -168,7 +173,8 @@ def action_maps(named: NamedRecovery) -> Details | None:
     objective = named.recovery.objective
     tables_each = 1 + (objective.reward.ndim == 2) + named.constraints
     grid = MapGrid(named.layout, named.actions * tables_each)
-    if named.actions < 2 or grid.factor > 1 or not grid.has_values:
+    many = not named.layout.is_grid and named.actions > MOST_MAPPED
+    if named.actions < 2 or grid.factor > 1 or not grid.has_values or many:
         return None
     tables: list[tuple[str, np.ndarray, str, tuple[float, float]]] = [
         ("chance", named.policy, VISIT_MAP, (0.0, 1.0))
@@ -275,7 +281,11 @@ def _picture(
     """A map with its title, something below it, and the lattice to point at."""
     layout = grid.drawn
     width = _WIDTH - _LEFT - _RIGHT
-    height = float(np.clip(width * layout.rows / layout.columns, 0.3 * width, 2.2 * width))
+    across, up = (-0.5, layout.columns - 0.5), (layout.rows - 0.5, -0.5)
+    if not layout.is_grid:
+        across, up = extent(layout)
+    shape = abs(up[1] - up[0]) / (across[1] - across[0])
+    height = float(np.clip(width * shape, 0.3 * width, 2.2 * width))
     figure = new_figure(_WIDTH, _TITLE + height + _BELOW)
     axes = axes_at(figure, _LEFT, _TITLE, width, height)
     below = axes_at(figure, _LEFT, _TITLE + height + 0.24, width, 0.09)
@@ -288,10 +298,17 @@ def _picture(
     fit_text(axes.set_title(plain(title)), axes)
     cells = []
     if texts:
-        box = box_of(axes, (-0.5, layout.columns - 0.5), (-0.5, layout.rows - 0.5))
+        box = box_of(axes, across, (up[1], up[0]))
         size = {"rows": layout.rows, "columns": layout.columns}
-        cells.append(Cells(title, box, **size, values=texts, names=grid.names))
+        points = [] if layout.is_grid else _shares(layout)
+        cells.append(Cells(title, box, **size, values=texts, names=grid.names, points=points))
     return Picture(svg(figure), alt, cells=cells, name=anchor(title))
+
+
+def _shares(layout: Layout) -> list[tuple[float, float]]:
+    """Where the middle of each state lies on its map, as shares from the left and from the top."""
+    (left, right), (bottom, top) = extent(layout)
+    return [((x - left) / (right - left), (top - y) / (top - bottom)) for x, y in layout.centres]
 
 
 def _value_words(grid: MapGrid, table: np.ndarray, title: str, unit: str) -> str:

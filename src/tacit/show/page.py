@@ -144,7 +144,7 @@ def _flow_table(named: NamedRecovery, found: TripsRecovery) -> Table:
 
 def _world_section(named: NamedRecovery) -> Section:
     """Maps of a grid; sorted bars of any other world."""
-    if not named.layout.is_grid:
+    if not named.layout.is_map:
         lead = "The states by what a step there earns, costs, and how often it is there."
         return Section("Where", [state_bars(named)], lead)
     blocks: list[Block] = [map_gallery(named)]
@@ -162,7 +162,7 @@ def _world_section(named: NamedRecovery) -> Section:
         )
     if named.constraints > 1:
         lead += " The maps of all costs share one colour scale."
-    off = named.states - layout.rows * layout.columns
+    off = named.states - layout.rows * layout.columns if layout.is_grid else 0
     if off > 0:
         lead += f" {off} {'state lies' if off == 1 else 'states lie'} off the grid; see the table."
     return Section("Maps", blocks, lead)

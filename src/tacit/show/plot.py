@@ -36,7 +36,7 @@ from tacit.show.canvas import (
     styled,
 )
 from tacit.show.curves import Interval, draw_intervals, tidy_values
-from tacit.show.grid import draw_values
+from tacit.show.grid import draw_values, extent
 from tacit.show.quantities import NamedRecovery
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def map(  # noqa: A001
         title = "reward" if what == "reward" else "share of its time, in %"
     else:
         raise InvalidModel(f"what must be 'reward', 'visits' or a constraint; got {what!r}")
-    if named.layout.is_grid:
+    if named.layout.is_map:
         axes = _panel(named, axes)
         draw_values(values, axes, layout=named.layout, colours=colours)
         axes.set_title(plain(title))
@@ -133,7 +133,7 @@ def policy(recovery: Recovery, axes: Axes | None = None, *, layout: Layout | Non
     A ring is a state without a preference; hatching, one where no demonstration was.
     """
     named = _named(recovery, layout)
-    if named.layout.is_grid:
+    if named.layout.is_map:
         axes = _panel(named, axes)
         draw_policy(
             named.policy,
@@ -281,7 +281,7 @@ def overview(recovery: Recovery, *, layout: Layout | None = None) -> Figure:
     if named.constraints:
         drawn.append((lambda axes: prices(recovery, axes), 0.5 + _ROW * max(named.constraints, 2)))
     maps: list[Callable[[Axes], Axes]] = []
-    if named.layout.is_grid:
+    if named.layout.is_map:
         grid = named.layout
         maps = [
             lambda axes: map(recovery, axes=axes, layout=grid),
@@ -370,7 +370,10 @@ def _panel(named: NamedRecovery, axes: Axes | None) -> Axes:
     if axes is not None:
         return axes
     width = WIDTH - 0.4
-    height = float(np.clip(width * named.layout.rows / named.layout.columns, 1.0, 7.0))
+    across, up = (0, named.layout.columns), (0, named.layout.rows)
+    if not named.layout.is_grid:
+        across, up = extent(named.layout)
+    height = float(np.clip(width * (up[1] - up[0]) / (across[1] - across[0]), 1.0, 7.0))
     return axes_at(new_figure(WIDTH, height + 0.6), 0.3, 0.3, width, height)
 
 

@@ -121,11 +121,12 @@ def ingest(
     if action is None:
         found = infer_actions(where, track, names, places)
         track, taken, moves = found.track, found.taken, found.moves
-        layout = replace(layout, action_names=found.names)
+        leads = tuple(map(tuple, moves.tolist())) if layout.centres else ()
+        layout = replace(layout, action_names=found.names, leads=leads)
     else:
         taken = rows.texts("action", track.rows, void=None)
         words = natural_order({word for word in taken if word is not None})
-        layout = replace(layout, action_names=words, directions=())
+        layout = replace(layout, action_names=words, directions=(), leads=())
     frame, alone = _frame(rows, track, [names[s] for s in where.tolist()], taken)
     seen = Demonstrations.from_frame(frame, layout, missing="split")
     notes = [*said, *track.notes, *alone, *seen.notes]

@@ -68,9 +68,15 @@ class Places:
 
     @property
     def layout(self) -> Layout:
-        """The names of states and moves; on a grid of squares also where they lie."""
+        """The names of states and moves, and where they lie."""
         if self.kind != "grid":
-            return Layout(state_names=self.names, action_names=self.moves)
+            return Layout(
+                state_names=self.names,
+                action_names=self.moves,
+                centres=tuple(map(tuple, self.centres.tolist())),
+                hexagon=self.size,
+                leads=tuple(map(tuple, self.neighbours.tolist())) if self.moves else (),
+            )
         steps = tuple(COMPASS.get(move, (0, 0)) for move in self.moves)
         return Layout(self.rows, self.columns, steps, self.names, self.moves)
 

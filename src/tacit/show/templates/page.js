@@ -216,20 +216,43 @@ document.addEventListener("DOMContentLoaded", () => {
     const values = cells.dataset.values.split("\n");
     const names = cells.dataset.names?.split("\n");
     const spot = cells.parentElement.querySelector(".spot");
-    let row = 0, column = 0;
+    // Cells that form no lattice have a middle each; what is nearest to it belongs to it.
+    const points = cells.dataset.points?.split("\n").map((pair) => pair.split(" ").map(Number));
+    let row = 0, column = 0, here = 0;
+    const apart = (from) => {
+      const box = cells.getBoundingClientRect();
+      return points.map(([x, y]) => [(x - from[0]) * box.width, (y - from[1]) * box.height]);
+    };
+    const nearest = (ways, counts = () => true) => {
+      let best = here, least = Infinity;
+      ways.forEach(([x, y], i) => {
+        if (counts(x, y) && Math.hypot(x, y) < least) [best, least] = [i, Math.hypot(x, y)];
+      });
+      return best;
+    };
 
     const show = () => {
-      const at = row * columns + column;
+      const at = points ? here : row * columns + column;
       tip.textContent = `${names ? names[at] : `row ${row}, column ${column}`}: ${cells.dataset.label} ${values[at]}`;
       tip.hidden = false;
       const box = cells.getBoundingClientRect();
-      const x = box.left + (column + 0.5) * box.width / columns - tip.offsetWidth / 2;
-      const y = box.top + row * box.height / rows - tip.offsetHeight - 6;
-      tip.style.left = `${Math.max(4, Math.min(x, innerWidth - tip.offsetWidth - 4))}px`;
-      tip.style.top = `${y > 4 ? y : box.top + (row + 1) * box.height / rows + 6}px`;
       const [left, top, width, height] = ["x", "y", "width", "height"].map((k) => Number(cells.getAttribute(k)));
+      const lay = (x, above, below, frame) => {
+        tip.style.left = `${Math.max(4, Math.min(x - tip.offsetWidth / 2, innerWidth - tip.offsetWidth - 4))}px`;
+        tip.style.top = `${above - tip.offsetHeight - 6 > 4 ? above - tip.offsetHeight - 6 : below + 6}px`;
+        for (const [k, v] of Object.entries(frame)) spot.setAttribute(k, v);
+      };
+      if (points) {
+        const [x, y] = points[at], side = 9; // pixels about the middle
+        const [wide, tall] = [2 * side * width / box.width, 2 * side * height / box.height];
+        const frame = { x: left + x * width - wide / 2, y: top + y * height - tall / 2, width: wide, height: tall };
+        const middle = box.top + y * box.height;
+        lay(box.left + x * box.width, middle - side, middle + side, frame);
+        return;
+      }
+      const x = box.left + (column + 0.5) * box.width / columns;
       const frame = { x: left + column * width / columns, y: top + row * height / rows, width: width / columns, height: height / rows };
-      for (const [k, v] of Object.entries(frame)) spot.setAttribute(k, v);
+      lay(x, box.top + row * box.height / rows, box.top + (row + 1) * box.height / rows, frame);
     };
     const hide = () => {
       tip.hidden = true;
@@ -239,6 +262,11 @@ document.addEventListener("DOMContentLoaded", () => {
     const point = (event) => {
       follow = null;
       const box = cells.getBoundingClientRect();
+      if (points) {
+        here = nearest(apart([(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height]));
+        show();
+        return;
+      }
       column = Math.max(0, Math.min(columns - 1, Math.floor((event.clientX - box.left) / box.width * columns)));
       row = Math.max(0, Math.min(rows - 1, Math.floor((event.clientY - box.top) / box.height * rows)));
       show();
@@ -252,6 +280,13 @@ document.addEventListener("DOMContentLoaded", () => {
       if (event.key === "Escape") hide();
       if (!(event.key in keys)) return;
       event.preventDefault();
+      if (points) { // the nearest one that lies more this way than aside
+        const [down, right] = keys[event.key];
+        here = nearest(apart(points[here]), (x, y) => x * right + y * down > 0.5 * Math.hypot(x, y));
+        follow = show;
+        show();
+        return;
+      }
       row = Math.max(0, Math.min(rows - 1, row + keys[event.key][0]));
       column = Math.max(0, Math.min(columns - 1, column + keys[event.key][1]));
       follow = show;
