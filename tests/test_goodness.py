@@ -304,7 +304,10 @@ def test_strict_ends_with_code_3(tmp_path, capsys):
     assert next(iter(answer)) == "fit"
     assert answer["goodness"]["adequate"] is False
     assert answer["findings"][0]["kind"] == "MISFIT"
-    assert main([*line, "--out", str(tmp_path / "b"), "--strict"]) == 3
+    assert main([*line, "--out", str(tmp_path / "b"), "--strict", "--quiet"]) == 3
+    said = capsys.readouterr().err  # even where nothing but errors is to be said
+    assert said.count("\n") == 1
+    assert "does not fit" in said
 
 
 def test_the_reward_alone_says_its_misfit_first_and_answers_questions():

@@ -354,6 +354,7 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
     page = None if arguments.no_report else arguments.out / "compare.html"
     told = Compare(runs[0], runs[1:], page).run(terminal)
     parts, data = [*told.parts], {**told.data, "runs": [str(run) for run in runs]}
+    wrong = [f"group {name}: {line}" for name, one in answers.items() for line in one.errors]
     if arguments.share != "none":
         from tacit.inverse.joint.tasks import Task
         from tacit.inverse.recover import recover
@@ -367,9 +368,11 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
         joint.save(place)
         parts += [f"With {arguments.share} shared, tasks in the order {', '.join(groups)}:\n"]
         parts += [joint.summary(), f"written: {place}"]
+        wrong += [joint.status.value] if joint.status.name == "NOT_CONVERGED" else []
+        wrong += joint.findings[:1] if arguments.strict and not joint.goodness.adequate else []
         data["shared"] = str(place)
     parts.append(f"written: {', '.join(map(str, runs))}")
-    return Answer(parts, data, max(answer.code for answer in answers.values()))
+    return Answer(parts, data, 3 if wrong else 0, wrong[:1])
 
 
 def prior_of(word: object) -> Ridge | Smooth:

@@ -385,6 +385,6 @@ def _answer(arguments: Recover, run: Run, report: object) -> Answer:
         "notes": run.notes,
         "extras": {name: one for name, one in run.extras.items() if name != "budgets"},
     }
-    unfit = arguments.strict and not goodness.adequate
-    code = NOT_CONVERGED if unfit or recovery.status.name == "NOT_CONVERGED" else 0
-    return Answer(parts, data, code)
+    wrong = [recovery.status.value] if recovery.status.name == "NOT_CONVERGED" else []
+    wrong += [fits] if arguments.strict and not goodness.adequate else []
+    return Answer(parts, data, NOT_CONVERGED if wrong else 0, wrong[:1])
