@@ -55,6 +55,13 @@ def test_one_budget_may_be_a_plain_number():
     assert_array_equal(Objective([0, 0], [[1, 1]], 3).budgets, [3.0])
 
 
+@pytest.mark.parametrize("weights", [1.0, np.float64(1.0), True, "x", {}, [1.0]])
+def test_cost_weights_that_are_no_vectors_are_refused(weights):
+    features = Features(np.ones((2, 1)), [np.ones((2, 2))])
+    with pytest.raises(InvalidModel, match="cost_weights"):
+        features.objective([1.0], weights, [1.0])
+
+
 def test_the_objective_owns_its_arrays_and_they_do_not_change():
     reward, costs, budgets = np.zeros(3), np.ones((1, 3)), np.ones(1)
     objective = Objective(reward, costs, budgets)

@@ -309,6 +309,8 @@ FAULTS = [
     (HEAD.encode() + b"0,0,1,0\n0,1,\xff,0\n", ["line 3", "UTF-8", "0xff"]),
     (b"episode,st\xffp\n", ["line 1", "UTF-8"]),
     (HEAD + '0,0,"1,0\n0,1,1,0\n', ["line 2", "quote"]),
+    (HEAD + '0,0,1,1\n0,1,1,"', ["line 2", "quote"]),
+    (HEAD + '0,0,1,1\n0,1,1,"1', ["line 2", "quote"]),
     (b"\xff\xfe" + HEAD.encode("utf-16-le"), ["UTF-16", "UTF-8"]),
     (b"\x1f\x8b\x08\x00" + b"x" * 40, ["gzip", "unpack"]),
     (b"PAR1" + b"x" * 40, ["text table", "Parquet"]),

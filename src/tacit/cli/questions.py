@@ -359,18 +359,16 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
         from tacit.inverse.joint.tasks import Task
         from tacit.inverse.recover import recover
 
-        tasks = [
-            Task(problem.mdp, problem.features, seen.select(seen.groups == name)) for name in groups
-        ]
+        of_each = [seen.select(seen.groups == name) for name in groups]
+        tasks = [Task(problem.mdp, problem.features, one) for one in of_each]
         joint = recover(tasks, share_reward=arguments.share == "all", throw=False)
         place = arguments.out / "joint" / "shared"
         place.parent.mkdir(parents=True, exist_ok=True)
         joint.save(place)
-        parts += [f"With {arguments.share} shared, tasks in the order {', '.join(groups)}:\n"]
-        parts += [joint.summary(), f"written: {place}"]
-        wrong += [joint.status.value] if joint.status.name == "NOT_CONVERGED" else []
-        wrong += joint.findings[:1] if arguments.strict and not joint.goodness.adequate else []
+        said = f"With {arguments.share} shared, tasks in the order {', '.join(groups)}:\n"
+        parts += [said, joint.summary(), f"written: {place}"]
         data["shared"] = str(place)
+        wrong += joint.findings[:1] if arguments.strict and not joint.goodness.adequate else []
     parts.append(f"written: {', '.join(map(str, runs))}")
     return Answer(parts, data, 3 if wrong else 0, wrong[:1])
 

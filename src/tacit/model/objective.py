@@ -261,7 +261,8 @@ class Features:
             cost_weights: one [D_k] per constraint.
             budgets: [K].
         """
-        given = () if cost_weights is None else cost_weights
+        alone = [] if cost_weights is None else [cost_weights]
+        given = cost_weights if isinstance(cost_weights, Iterable) else alone
         weights = [
             numbers(reward_weights, "reward_weights"),
             *(numbers(w, f"cost_weights[{k}]") for k, w in enumerate(given)),
