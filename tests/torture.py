@@ -6,8 +6,8 @@
 
 Every attack is drawn from a seed and counts its tries and how they ended; one that never met what
 it looks for has failed, too. Needs no root. Prints a table at the end, and writes it, older rows of
-other attacks kept, to benchmarks/results/torture.json and into docs/reliability.md. The exit code
-is 1 where a promise was broken.
+other attacks kept, to benchmarks/results/torture.json and into docs/reliability.md, with the load
+of the machine, which is what seconds mean. The exit code is 1 where a promise was broken.
 """
 
 import argparse
@@ -316,7 +316,8 @@ def tests(*words: str) -> Callable[[bool, Path], Counter]:
     """An attack that is made of ordinary tests, chosen by these words of pytest."""
 
     def attack(quick: bool, place: Path) -> Counter:
-        run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
+        every = "not study" if quick else "study or not study"
+        run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words, "-m", every]
         found = os.environ | {"PYTHONPATH": str(ROOT / "src")}
         done = subprocess.run(run, cwd=ROOT, env=found, capture_output=True, text=True)
         told = Counter(
@@ -332,26 +333,111 @@ def tests(*words: str) -> Callable[[bool, Path], Counter]:
 # --- much of everything ---------------------------------------------------------------------------
 
 
-def memory(quick: bool, place: Path) -> Counter:
-    """`tacit recover` within a limit of memory that it must keep, by the command line."""
-    told: Counter = Counter()
-    size, episodes, steps = (100, 100, 1000) if quick else (316, 10_000, 1000)
-    make_problem(place / "problem", size=size, episodes=episodes, steps=steps)
-    words = [sys.executable, "-m", "tacit", "recover", "problem", "--no-report", "--quiet"]
-    words += ["--estimator", "likelihood", "--out", "run"]
+def make_load(folder: Path, *, side: int, steps: int, constraints: int, features: int) -> None:
+    """A problem on a grid that is walked everywhere, by one whom every constraint holds back.
 
-    def capped() -> None:
-        resource.setrlimit(resource.RLIMIT_DATA, (4 * GIB, 4 * GIB))
+    Args:
+        folder: to write.
+        side: rows and columns of the grid.
+        steps: seen in all, a thousand an episode.
+        constraints: how many.
+        features: of reward and constraints together, shared out evenly: bumps on the grid.
+    """
+    import numpy as np
 
-    found = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(
-        words, cwd=place, env=found, preexec_fn=capped, capture_output=True, text=True
+    rng, (row, column) = np.random.default_rng(0), np.divmod(np.arange(side * side), side)
+
+    def bumps(count: int) -> np.ndarray:
+        middle, width = rng.uniform(0, side, (count, 2)), rng.uniform(0.05, 0.2, count) * side
+        away = (row[:, None] - middle[:, 0]) ** 2 + (column[:, None] - middle[:, 1]) ** 2
+        return np.exp(-away / (2.0 * width**2))
+
+    each = features // (constraints + 1)
+    costs = [bumps(each) for _ in range(constraints)]
+    reward = bumps(features - each * constraints)
+    worth = reward @ rng.uniform(0.0, 1.0, reward.shape[1])
+    worth = worth - sum(cost @ rng.uniform(0.0, 1.0, each) for cost in costs)
+    moves = tacit.worlds.hill_grid(seed=0, size=side).mdp.transitions
+    mdp = tacit.MDP(moves, np.full(side * side, 1.0 / side**2), 0.9)
+    solver = tacit.SoftDual(temperature=0.2)
+    policy = tacit.solve(mdp, tacit.Objective(worth), solver=solver, throw=False).policy
+    seen = tacit.simulate(mdp, policy, trajectories=steps // 1000, steps=1000, seed=0)
+    tacit.runs.Problem(mdp, tacit.Features(reward, costs), seen).save(folder)
+
+
+def start(place: Path, *words: str, gibibytes: float = 4.0) -> subprocess.Popen:
+    """`tacit recover` of a problem within a limit of memory, in a process of its own."""
+    most = int(gibibytes * GIB)
+    return subprocess.Popen(
+        [sys.executable, "-m", "tacit", "recover", "problem", "--no-report", *words],
+        cwd=place,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (most, most)),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
-    if done.returncode not in (0, 3):
-        raise Broken(f"exit code {done.returncode}: {done.stderr[-400:]}")
-    told[f"{size * size} states, {episodes * steps} steps: at most {peak:.1f} GiB"] += 1
-    return told
+
+
+def peak(process: subprocess.Popen) -> tuple[int, float, str]:
+    """(exit code, GiB that were in use at most, standard error) of a process, waited for."""
+    assert process.stderr is not None
+    errors = process.stderr.read()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, used.ru_maxrss / 2**20, errors
+
+
+def memory(quick: bool, place: Path, *, constraints: int, features: int, steps: int = 0) -> Counter:
+    """`tacit recover` of ten million steps in a hundred thousand states within 4 GiB."""
+    side, seen = (60, 10**5) if quick else (317, 10**7)
+    make_load(place / "problem", side=side, steps=seen, constraints=constraints, features=features)
+    few = ["--max-steps", str(steps)] if steps else []
+    began = time.monotonic()
+    code, most, errors = peak(start(place, "--estimator", "likelihood", *few, "--out", "run"))
+    if code not in (0, 3) or "Traceback" in errors:
+        raise Broken(f"exit code {code}: {errors[-400:]}")
+    if most > 4.0:
+        raise Broken(f"{most:.1f} GiB were in use")
+    told = f"{side * side} states, {seen} steps: at most {most:.1f} GiB"
+    told += f", {time.monotonic() - began:.0f} s at a load of {os.getloadavg()[0]:.0f}"
+    return Counter({told + (f", stopped after {steps} steps of every fit" if steps else ""): 1})
+
+
+def interruptions(quick: bool, place: Path) -> Counter:
+    """SIGINT and SIGTERM at random moments of a recovery from ten million steps: within 1 s."""
+    side, seen = (100, 10**6) if quick else (317, 10**7)
+    make_load(place / "problem", side=side, steps=seen, constraints=1, features=6)
+    words = ("--estimator", "likelihood", "--resume", "--out")
+    began = time.monotonic()
+    code, _, errors = peak(start(place, *words, "whole"))
+    longest = time.monotonic() - began
+    shown = [word for word in ("demonstrations read", "fit 1: step") if word in errors]
+    if code not in (0, 3) or (not quick and len(shown) < 2):
+        raise Broken(f"exit code {code}, progress of {shown}: {errors[-400:]}")
+    rng, told, latest = random.Random(0), Counter(), 0.0
+    for one in range(8 if quick else 20):
+        process, number = start(place, *words, "run"), (signal.SIGINT, signal.SIGTERM)[one % 2]
+        time.sleep(rng.uniform(0.3, longest))
+        sent = time.monotonic()
+        process.send_signal(number)
+        code, _, errors = peak(process)
+        if code in (0, 3):
+            told["over before"] += 1
+            shutil.rmtree(place / "run")
+            continue
+        latest = max(latest, time.monotonic() - sent)
+        if code != 128 + number or "Traceback" in errors or list(place.rglob("*.part")):
+            raise Broken(f"{number.name} ended with {code}: {errors[-300:]}")
+        told[number.name] += 1
+    if latest > 1.0 or not told["SIGINT"] or not told["SIGTERM"]:
+        raise Broken(f"{dict(told)}, the slowest after {latest:.2f} s")
+    if peak(start(place, *words, "run"))[0] not in (0, 3):
+        raise Broken("the last resumed run did not end well")
+    check_same(place)
+    return Counter(
+        {f"{name}, answered after {latest:.2f} s at most": n for name, n in told.items()}
+    )
 
 
 ATTACKS: dict[str, Callable[[bool, Path], Counter]] = {
@@ -360,10 +446,16 @@ ATTACKS: dict[str, Callable[[bool, Path], Counter]] = {
     "signals": signals,
     "fuzzers": fuzzers,
     "hostile runs": tests("tests/test_hostile.py"),
-    "hostile names": tests("tests/test_report.py", "tests/test_recovery_page.py", "-k", "hostile"),
+    "hostile names": tests(
+        *("tests/test_hostile.py", "tests/test_report.py", "tests/test_recovery_page.py"),
+        *("-k", "name_acts or becomes_markup or a_terminal_would or a_spreadsheet_would"),
+    ),
     "workers lost": tests("tests/test_cluster.py", "-k", "loses"),
     "partners lost": tests("tests/test_sharding.py", "-k", "loses"),
-    "memory": memory,
+    "interruptions": interruptions,
+    "memory": functools.partial(memory, constraints=1, features=6),
+    "memory, ten constraints": functools.partial(memory, constraints=10, features=22, steps=3),
+    "memory, 200 features": functools.partial(memory, constraints=1, features=200, steps=3),
 }
 
 
@@ -390,10 +482,11 @@ def main() -> int:
                 "outcome": broken or ended,
                 "held": not broken,
                 "seconds": round(time.monotonic() - began),
+                "load": round(os.getloadavg()[0]),
             }
         )
+        write(rows, quick=asked.quick)
         print(f"{name:14} {'held' if not broken else 'BROKEN':6} {broken or ended}", flush=True)
-    write(rows, quick=asked.quick)
     return int(not all(row["held"] for row in rows))
 
 
@@ -408,11 +501,16 @@ def write(rows: list[dict], *, quick: bool) -> None:
     every |= {row["attack"]: row | {"date": page["date"], "quick": quick} for row in rows}
     ordered = [every[name] for name in ATTACKS if name in every]
     RESULTS.write_text(json.dumps(page | {"rows": ordered}, indent=1) + "\n", "utf-8")
-    table = ["", "| attack | date | tries | outcome |", "|---|---|---|---|"]
+    table = [
+        "",
+        "| attack | date | tries | outcome | seconds | load |",
+        "|---|---|---|---|---|---|",
+    ]
     for row in ordered:
         verdict = row["outcome"] if row["held"] else "**broken**: " + row["outcome"][:200]
         day = row["date"] + (", quick" if row["quick"] else "")
-        table.append(f"| {row['attack']} | {day} | {row['tries']} | {verdict} |")
+        took = f"{row['seconds']} | {row.get('load', '')}"
+        table.append(f"| {row['attack']} | {day} | {row['tries']} | {verdict} | {took} |")
     lines = "\n".join([*table, "", ""])
     PAGE.write_text(BETWEEN.sub(lambda m: m[1] + lines + m[2], PAGE.read_text("utf-8")), "utf-8")
 
