@@ -72,4 +72,4 @@ def exact(mdp: MDP, features: Features, visitation: np.ndarray) -> Expectations:
     length = 1.0 / (1.0 - mdp.discount)
     horizon = Horizons(1, length, length**2, length)
     means = pull_back(features, visitation)
-    return Expectations(means, nothing, nothing, spans, horizon, visitation)
+    return Expectations(means, nothing, nothing, spans, horizons=horizon, visitation=visitation)

@@ -795,7 +795,7 @@ def folders_again() -> Any:
     """Problem and run, written and read again, as text and as archives."""
     world = tangle(1)
     walks = noisy_walks(world, 0.05)
-    whole = Problem(world.mdp, world.features, walks, world.truth, world.layout)
+    whole = Problem(world.mdp, world.features, walks, truth=world.truth, layout=world.layout)
     found = recovered(world, walks, tacit.Likelihood())
     kept = []
     with tempfile.TemporaryDirectory() as folder:
@@ -837,6 +837,8 @@ def ran(asked: list[str] | None = None) -> tuple[dict[str, Numbers], dict[str, f
             for path, array in whole.items()
         }
         seconds[key] = time.perf_counter() - began
+        if asked is None or len(asked) > 1:
+            print(f"{key:34} {seconds[key]:6.2f} s", file=sys.stderr, flush=True)
     return found, seconds
 
 

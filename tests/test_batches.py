@@ -144,7 +144,8 @@ def test_resampling_agrees_with_the_standard_errors(world):
             theory, f"{kind}_standard_errors"
         )
         assert np.all((ratio > 0.6) & (ratio < 1.6)), (kind, ratio)
-    assert "300 recoveries of resampled trajectories" in resampled.findings[-1]
+    said = resampled.findings[-1]
+    assert (said.kind, said.about.number) == (tacit.Kind.ERRORS, 300.0)
     np.testing.assert_array_equal(plain.reward_weights, drawn.reward_weights)
 
 

@@ -535,7 +535,7 @@ def test_check_and_recover_say_what_is_not_available(tmp_path, capsys):
     soft = tacit.solve(known.mdp, known.truth, solver=tacit.SoftDual(temperature=1.0))
     seen = tacit.simulate(known.mdp, soft.policy, trajectories=40, steps=20)
     assert seen.ended.all()
-    tacit.runs.Problem(known.mdp, known.features, seen, None, known.layout).save(
+    tacit.runs.Problem(known.mdp, known.features, seen, truth=None, layout=known.layout).save(
         tmp_path / "seen", text=True
     )
     code, out, _ = tell(capsys, "check", tmp_path / "seen", "--json")
@@ -553,6 +553,8 @@ def test_check_and_recover_say_what_is_not_available(tmp_path, capsys):
     assert "4 of 12 pairs" in told["notes"][-2]
     assert ("ASSUMED", 4) in [(f["kind"], f["about"].get("number")) for f in told["findings"]]
     cut = tacit.Demonstrations.from_trajectories([([0], [0]), ([0, 1, 4], [0, 2])])
-    tacit.runs.Problem(known.mdp, known.features, cut, None, known.layout).save(tmp_path / "cut")
+    tacit.runs.Problem(known.mdp, known.features, cut, truth=None, layout=known.layout).save(
+        tmp_path / "cut"
+    )
     _, out, _ = tell(capsys, "check", tmp_path / "cut", "--json")
     assert any("1 of 2 trajectories do not reach an end" in w for w in json.loads(out)["warnings"])

@@ -52,7 +52,11 @@ def test_counts_count_every_step_once(episodes):
 def test_truncation_keeps_the_first_steps_and_the_state_that_followed(episodes, steps):
     full = Demonstrations.from_trajectories(([*columns(e)[0], 3], columns(e)[1]) for e in episodes)
     full = Demonstrations(
-        full.states, full.actions, full.offsets, np.ones(full.episodes, bool), full.final_states
+        full.states,
+        full.actions,
+        full.offsets,
+        ended=np.ones(full.episodes, bool),
+        final_states=full.final_states,
     )
     cut = full.truncate(steps)
     for number, episode in enumerate(episodes):
@@ -108,8 +112,11 @@ def test_the_columns_do_not_change():
         (lambda: Demonstrations([[0]], [0], [0, 1]), ["states", "one column", "(1, 1)"]),
         (lambda: Demonstrations([[0], [0, 1]], [0], [0, 1]), ["states", "ragged"]),
         (lambda: Demonstrations([0, 2**32], [0, 0], [0, 2]), ["states", "row 1", "4294967296"]),
-        (lambda: Demonstrations([0], [0], [0, 1], [True, True]), ["ended", "(1)", "(2,)"]),
-        (lambda: Demonstrations([0], [0], [0, 1], None, [0, 0]), ["final_states", "(1)", "(2,)"]),
+        (lambda: Demonstrations([0], [0], [0, 1], ended=[True, True]), ["ended", "(1)", "(2,)"]),
+        (
+            lambda: Demonstrations([0], [0], [0, 1], ended=None, final_states=[0, 0]),
+            ["final_states", "(1)", "(2,)"],
+        ),
         (lambda: Demonstrations.from_trajectories([]), ["at least one trajectory"]),
         (lambda: Demonstrations.from_trajectories([([], [])]), ["trajectory 0", "no step"]),
         (lambda: Demonstrations.from_trajectories([([0], [0, 1])]), ["trajectory 0", "1 and 2"]),
@@ -119,11 +126,11 @@ def test_the_columns_do_not_change():
         (lambda: Demonstrations([0, -1], [0, 0], [0, 1, 2]).check(MODEL), ["episode 1", "-1"]),
         (lambda: Demonstrations([0, 0], [0, 3], [0, 2]).counts(MODEL), ["action", "step 1", "3"]),
         (
-            lambda: Demonstrations([0], [0], [0, 1], None, [4]).check(MODEL),
+            lambda: Demonstrations([0], [0], [0, 1], ended=None, final_states=[4]).check(MODEL),
             ["final state", "episode 0", "4"],
         ),
         (
-            lambda: Demonstrations([0], [0], [0, 1], None, [-2]).check(MODEL),
+            lambda: Demonstrations([0], [0], [0, 1], ended=None, final_states=[-2]).check(MODEL),
             ["final state", "episode 0", "-2"],
         ),
         (lambda: Demonstrations([0], [0], [0, 1]).truncate(0), ["at least one step", "steps=0"]),

@@ -177,7 +177,7 @@ def test_the_last_state_counts_where_the_next_one_is_not_recorded():
     assert inside.reward == pytest.approx([1.0, 0.5, 0.5], abs=ROUNDING)
     assert (inside.truncation[0] == 0).all()
     # On its way, nothing is known of what comes: 0.5^2 / (1 - 0.5) of the largest feature.
-    on_its_way = expectations(mdp, features, Demonstrations([0, 1], [1, 1], [0, 2], [True]))
+    on_its_way = expectations(mdp, features, Demonstrations([0, 1], [1, 1], [0, 2], ended=[True]))
     assert on_its_way.reward == pytest.approx([1.0, 0.5, 0.0], abs=ROUNDING)
     assert on_its_way.truncation[0] == pytest.approx([0.5] * 3)
 

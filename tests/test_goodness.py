@@ -288,7 +288,9 @@ def test_prices_with_a_standard_error_have_an_interval(seed):
 
 def test_the_landscape_knows_its_own_minimum():
     rows, goal = np.array([[1.0, 0.5], [0.0, 1.0]]), np.array([1.0, 2.0])
-    around = Landscape(rows, goal, np.eye(2), np.zeros(2), 0.0, np.linalg.solve(rows, goal))
+    around = Landscape(
+        rows, goal, np.eye(2), np.zeros(2), least=0.0, best=np.linalg.solve(rows, goal)
+    )
     assert around.rise(np.array([1.0, 0.0]), -float(around.best[0])) == pytest.approx(0, abs=1e-8)
 
 

@@ -149,8 +149,8 @@ def test_expected_counts_give_the_truth_itself():
         coordinates(world.mdp, world.features),
         counts,
         counts.sum(axis=1) - world.mdp.discount * world.mdp.inflow(counts),
-        coordinates(world.mdp, world.features).pull_back(counts),
-        None,
+        target=coordinates(world.mdp, world.features).pull_back(counts),
+        discounted=None,
     )
     fitted = steps.fit(Likelihood())
     assert steps.convex

@@ -59,12 +59,18 @@ def test_names_that_look_like_numbers_survive(text, tmp_path):
     world = tacit.worlds.random(seed=0, states=3, actions=2, by_action=False)
     layout = tacit.worlds.Layout(state_names=("2", "1", "30"), action_names=("1", "0"))
     seen = tacit.Demonstrations(
-        [0, 1, 2, 1], [1, 0, 1, 1], [0, 3, 4], [True, False], [2, -1], [False, True], ["a", "b"]
+        [0, 1, 2, 1],
+        [1, 0, 1, 1],
+        [0, 3, 4],
+        ended=[True, False],
+        final_states=[2, -1],
+        partial=[False, True],
+        groups=["a", "b"],
     )
     notes = ("The transitions were guessed.",)
-    tacit.runs.Problem(world.mdp, world.features, seen, None, layout, notes).save(
-        tmp_path / "p", text=text
-    )
+    tacit.runs.Problem(
+        world.mdp, world.features, seen, truth=None, layout=layout, notes=notes
+    ).save(tmp_path / "p", text=text)
     again = tacit.runs.Problem.load(tmp_path / "p")
     if not text:
         assert again.notes == notes
@@ -88,7 +94,9 @@ def test_what_is_saved_is_loaded(world, text, tmp_path):
     world = WORLDS[world]()
     uniform = uniform_policy(world.mdp)
     seen = tacit.simulate(world.mdp, uniform, trajectories=3, steps=7)
-    problem = tacit.runs.Problem(world.mdp, world.features, seen, world.truth, world.layout)
+    problem = tacit.runs.Problem(
+        world.mdp, world.features, seen, truth=world.truth, layout=world.layout
+    )
     problem.save(tmp_path / "new" / "problem", text=text)
     again = tacit.runs.Problem.load(tmp_path / "new" / "problem")
     same_model(problem, again)

@@ -101,7 +101,7 @@ def test_names_with_spaces_and_letters_of_any_kind(tmp_path):
 
 def test_text_and_parquet_and_arrays_hold_groups(tmp_path):
     seen = Demonstrations(
-        [0, 1, 2, 0], [0, 0, 1, 1], [0, 1, 3, 4], [True, False, True], groups=["b", "ä", "b"]
+        [0, 1, 2, 0], [0, 0, 1, 1], [0, 1, 3, 4], ended=[True, False, True], groups=["b", "ä", "b"]
     )
     for ending in ("csv", "parquet", "npz"):
         path = tmp_path / f"seen.{ending}"

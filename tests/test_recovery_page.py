@@ -84,8 +84,12 @@ def synthetic(states: int, layout: Layout, *, constraints: int = 1, actions: int
     solution = Solution(
         random.dirichlet(np.full(actions, 0.3), states),
         random.random((states, actions)),
-        *(np.zeros(states), np.full(constraints, 0.2), 1.0, np.ones(constraints), 0.1),
-        *(Status.CONVERGED, Certificate(0.0, 0.0, 0.0, 0.0)),
+        *(np.zeros(states), np.full(constraints, 0.2)),
+        value=1.0,
+        spent=np.ones(constraints),
+        temperature=0.1,
+        status=Status.CONVERGED,
+        certificate=Certificate(0.0, 0.0, 0.0, 0.0),
     )
     costs = random.random((constraints, states)) * np.arange(1, constraints + 1)[:, None]
     objective = tacit.Objective(random.random(states), costs, np.ones(constraints))

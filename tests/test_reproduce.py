@@ -192,7 +192,20 @@ def test_optimal_actions_contain_what_the_expert_does(run):
 def test_records_survive_json(run):
     for draw in run.draws:
         assert to_json(draw_of(to_json(draw))) == to_json(draw)
-    odd = Sweep(3, [Point("steps", "noisy", "x", 5, math.nan, math.inf, -math.inf)])
+    odd = Sweep(
+        3,
+        [
+            Point(
+                "steps",
+                "noisy",
+                "x",
+                5,
+                reward_error=math.nan,
+                cost_error=math.inf,
+                visitation_distance=-math.inf,
+            )
+        ],
+    )
     back = sweep_of(to_json(odd)).points[0]
     assert math.isnan(back.reward_error)
     assert (back.cost_error, back.visitation_distance) == (math.inf, -math.inf)
@@ -347,8 +360,9 @@ def test_the_number_of_processes_is_no_part_of_a_run(done):
     assert (done.out / "report.html").read_text() == before
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_ctrl_c_leaves_what_is_done(jobs, tmp_path):
+@pytest.mark.parametrize(("jobs", "everyone"), [(1, False), (2, False), (2, True)])
+def test_ctrl_c_leaves_what_is_done(jobs, everyone, tmp_path):
+    """A shell asks one process; a terminal all of them, workers too."""
     # Many units, each done soon.
     size = "--seeds 200 --size 3 --trajectories 2 --steps 5"
     words = f"reproduce {size} --jobs {jobs} --out {tmp_path}"
@@ -357,16 +371,16 @@ def test_ctrl_c_leaves_what_is_done(jobs, tmp_path):
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
         text=True,
+        start_new_session=True,
     )
     units = tmp_path / "units"
     end = time.monotonic() + 120  # a busy machine
     while not list(units.glob("*.json")) and time.monotonic() < end:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    (os.killpg if everyone else os.kill)(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    # Workers that are ended at once may leave a word of their own after it.
-    assert "tacit: interrupted" in said.splitlines()
+    assert said.splitlines()[-1] == "tacit: interrupted", said
     left = list(units.glob("*.json"))
     assert left
     for path in left:

@@ -30,12 +30,14 @@ def run() -> Run:
     recovery = tacit.recover(mdp, features, walks, estimator=tacit.Likelihood())
     return Run(
         recovery,
-        Layout(5, 5, ((-1, 0), (1, 0), (0, -1), (0, 1)), action_names=("N", "S", "W", "E")),
+        Layout(
+            5, 5, directions=((-1, 0), (1, 0), (0, -1), (0, 1)), action_names=("N", "S", "W", "E")
+        ),
         {"seed": 0, "command": "tacit recover größe"},
         data_summary(mdp, walks),
-        ("The transitions were estimated.",),
-        trajectory_fits(recovery, walks, mdp=mdp).columns,
-        {"holdout": {"sentences": ["So it is."], "score": [1.0, float("nan")]}},
+        notes=("The transitions were estimated.",),
+        trajectories=trajectory_fits(recovery, walks, mdp=mdp).columns,
+        extras={"holdout": {"sentences": ["So it is."], "score": [1.0, float("nan")]}},
         seed=0,
         hashes=data_hashes(mdp, features, walks),
     )

@@ -67,7 +67,7 @@ def panel(inches: float = 2.0):
 
 
 def layout(rows: int, columns: int) -> Layout:
-    return Layout(rows, columns, GRID.directions, action_names=GRID.action_names)
+    return Layout(rows, columns, directions=GRID.directions, action_names=GRID.action_names)
 
 
 def one_hot(actions) -> np.ndarray:
@@ -395,7 +395,7 @@ def test_every_arrow_stays_in_its_cell():
 
 
 def test_staying_is_a_dot():
-    here = Layout(2, 2, ((0, 0), (0, 1)))
+    here = Layout(2, 2, directions=((0, 0), (0, 1)))
     axes = draw_policy(np.eye(2)[[0, 1, 0, 1]], panel(), layout=here)
     dots = [line for line in axes.lines if line.get_marker() == "o"]
     assert [tuple(dot.get_xydata().ravel()) for dot in dots] == [(0, 0, 0, 1)]

@@ -135,7 +135,7 @@ def test_the_first_impossible_move_of_the_whole_is_named():
     walks = Demonstrations.from_trajectories([good, good, bad, late, bad, late])
     walks = dataclasses.replace(walks, partial=np.arange(6) == 5)  # the last was joined later
     found = added([Moves.of(mdp, walks.select([e])) for e in range(6)])
-    assert found == Moves(6, 2, (2, 0, 0, 0, 0), 1, (3, 1))
+    assert found == Moves(episodes=6, impossible=2, move=(2, 0, 0, 0, 0), misplaced=1, start=(3, 1))
 
 
 def test_tallies_of_other_worlds_are_refused():

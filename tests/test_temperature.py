@@ -134,7 +134,9 @@ def test_the_law_of_its_test_is_that_of_fresh_draws(zeros):
     for _ in range(30):
         goal = rows @ truth + rng.standard_normal(size)
         place, missed = _least_squares(rows, goal)
-        around = Landscape(rows, goal, np.eye(size), np.zeros(size), 0.5 * missed**2, place)
+        around = Landscape(
+            rows, goal, np.eye(size), np.zeros(size), least=0.5 * missed**2, best=place
+        )
         chances.append(around.chance(form, 12.0, around.rise(form, -12.0)))
     assert np.mean(np.array(chances) < 0.05) <= 0.14  # 5 % of 30 draws, and two standard errors
 

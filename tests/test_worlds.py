@@ -611,10 +611,11 @@ def test_a_layout_places_and_names():
 
 def test_wrong_numbers_of_names_are_refused():
     world = tacit.worlds.hill_grid()
-    arguments = (world.mdp, world.features, world.truth, world.reward_weights, world.cost_weights)
+    parts = (world.mdp, world.features, world.truth)
+    weights = {"reward_weights": world.reward_weights, "cost_weights": world.cost_weights}
     with pytest.raises(tacit.InvalidModel, match="25 states need 25 names; got 2"):
-        World(*arguments, Layout(state_names=("a", "b")))
-    assert repr(World(*arguments)).startswith("World(MDP(states=25")
+        World(*parts, **weights, layout=Layout(state_names=("a", "b")))
+    assert repr(World(*parts, **weights)).startswith("World(MDP(states=25")
 
 
 # --- bad input ------------------------------------------------------------------------------------

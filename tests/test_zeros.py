@@ -17,7 +17,7 @@ def around(rows: np.ndarray, place: np.ndarray, noise: np.ndarray) -> Landscape:
     goal = rows @ place + noise
     found, missed = _least_squares(rows, goal)
     size = len(place)
-    return Landscape(rows, goal, np.eye(size), np.zeros(size), 0.5 * missed**2, found)
+    return Landscape(rows, goal, np.eye(size), np.zeros(size), least=0.5 * missed**2, best=found)
 
 
 @pytest.mark.parametrize(("zeros", "law"), [(0, (1.2, 2.8)), (18, (2.5, 12.0))])

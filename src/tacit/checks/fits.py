@@ -7,7 +7,7 @@ millions of steps need the memory of one batch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ TIE = 1e-6
 ROUNDING = 1e-18
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TrajectoryFits:
     """The fit of every trajectory to a recovery, one row an episode, the worst first.
 
@@ -195,13 +195,10 @@ def _ordered(noisy: bool, *totals: np.ndarray) -> TrajectoryFits:
     # The longer of two equally bad ones says more.
     order = np.lexsort((-steps, likelihood / steps, z_score) if noisy else (-steps, share))
     nothing = np.full(len(steps), np.nan)
-    columns = [
-        number,
-        steps.astype(np.int64),
-        *((likelihood / steps, mean / steps, z_score, p_value) if noisy else [nothing] * 4),
-        share,
-    ]
-    return TrajectoryFits(*(read_only(column[order]) for column in columns))
+    columns = [number, steps.astype(np.int64)]
+    columns += [likelihood / steps, mean / steps, z_score, p_value] if noisy else [nothing] * 4
+    found = zip(fields(TrajectoryFits), [*columns, share], strict=False)  # no names yet
+    return TrajectoryFits(**{one.name: read_only(column[order]) for one, column in found})
 
 
 def _unusual(

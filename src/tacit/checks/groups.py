@@ -7,7 +7,7 @@ one direction of the parameters with a noise of its own for every group.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -281,13 +281,14 @@ class Deck:
     groups: int
     index: np.ndarray
     lengths: np.ndarray
+    _: KW_ONLY
     shape: tuple[int, int]
 
     @classmethod
     def of(cls, mdp: MDP, seen: Demonstrations, member: np.ndarray, groups: int) -> Deck:
         """The deck of these demonstrations."""
         index = seen.states.astype(np.int64) * mdp.actions + seen.actions
-        return cls(member, groups, index, seen.lengths, (mdp.states, mdp.actions))
+        return cls(member, groups, index, seen.lengths, shape=(mdp.states, mdp.actions))
 
     @property
     def exchangeable(self) -> bool:

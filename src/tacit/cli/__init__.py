@@ -27,7 +27,7 @@ from tacit.cli.ingest import Ingest
 from tacit.cli.problem import Check, Simulate
 from tacit.cli.recover import Recover
 from tacit.cli.run import Figures, Report, Score
-from tacit.cli.signals import CODES, Terminated, end_at_once
+from tacit.cli.signals import CODES, Terminated, end_at_once, hush_helpers
 from tacit.cli.solve import Solve
 from tacit.cli.terminal import Answer, Part, Terminal, error_line, to_json
 from tacit.engine.process import keep_compiled_code
@@ -92,6 +92,7 @@ def main(
         with _open_streams():
             return _run(list(arguments), commands)
     keep_compiled_code()  # a process of our own
+    hush_helpers()
     with _open_streams():
         code = _run(sys.argv[1:], commands)
         if code in CODES.values():

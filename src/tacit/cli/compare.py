@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from errno import ENOENT
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional, Union
@@ -166,6 +166,7 @@ class Number:
     value: float
     low: float = math.nan
     high: float = math.nan
+    _: KW_ONLY
     constraint: int | None = None
     feature: str = ""
 
@@ -252,10 +253,8 @@ def _numbers(found: Recovery) -> dict[str, Number]:
     return numbers | {"noise": Number(found.temperature)}
 
 
-def _number(
-    value: float, ends: np.ndarray, constraint: int | None = None, feature: str = ""
-) -> Number:
-    return Number(float(value), float(ends[0]), float(ends[1]), constraint, feature)
+def _number(value: float, ends: np.ndarray, k: int | None = None, name: str = "") -> Number:
+    return Number(float(value), *map(float, ends), constraint=k, feature=name)
 
 
 def _answer(

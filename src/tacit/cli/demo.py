@@ -68,7 +68,7 @@ class Demo:
         write_folder(problem, write_example)
         checked = Check(problem).run(Terminal(quiet=True))
         terminal.note("2 of 3: recovering what it wants and refuses (the first time compiles code)")
-        Recover(problem, out=folder).run(Terminal(quiet=True))
+        Recover(problem=problem, out=folder).run(Terminal(quiet=True))
         run, page = Run.load(folder), folder / "report.html"
         terminal.note(f"3 of 3: the report is {page}")
         took = time.monotonic() - begin
@@ -139,7 +139,7 @@ def _numbers(run: Run) -> list[tuple[str, str, str]]:
 NUMBERS = ("replacement", "maintenance", "its error", "its error", "log-likelihood")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reproduce(Settings):
     """Reproduce published results: the paper's experiment over many draws, or Rust's bus engines.
 

@@ -141,7 +141,7 @@ OPTIONS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Simulate:
     """Simulate an expert in a built-in world and write a problem folder with the known truth.
 
@@ -216,7 +216,7 @@ class Simulate:
             steps=self.steps,
             seed=self.seed,
         )
-        problem = Problem(world.mdp, world.features, seen, world.truth, world.layout)
+        problem = Problem(world.mdp, world.features, seen, truth=world.truth, layout=world.layout)
         problem.save(self.out, text=self.format == "text")
         sizes = {
             "states": world.mdp.states,

@@ -49,7 +49,7 @@ ELSEWHERE = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Recover:
     """Recover what a demonstrator wants and refuses from a problem folder, into a run folder.
 

@@ -17,6 +17,7 @@ import socket
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -126,6 +127,16 @@ def _received(told: socket.socket) -> bytes:
     with contextlib.suppress(OSError):
         return told.recv(64)
     return b""
+
+
+def hush_helpers() -> None:
+    """Has joblib and the process that watches its workers say nothing about work that was ended.
+
+    They tidy up all the same; what they say of it would come after the last line.
+    """
+    warnings.filterwarnings("ignore", r"\d+ tasks which were still being processed")
+    told = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = f"{told + ',' if told else ''}ignore:resource_tracker"
 
 
 def _give_back() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MOST_FLOWS = 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Solve:
     """Solve a problem whose truth is known: best policy within the budgets, and their prices.
 

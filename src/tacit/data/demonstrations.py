@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,8 +37,7 @@ class Demonstrations:
         final_states: [E] the state after the last action; -1 where it was not recorded.
         partial: [E] bool, whether the episode was joined on its way, so that its first state says
             nothing about where episodes start. Loose (state, action) pairs are partial.
-        groups: [E] str, who was seen (a mouse, a clinician, a site); None where nobody is told
-            apart.
+        groups: [E] str, who was seen (a mouse, a site); None where nobody is told apart.
         notes: sentences on what was assumed when the episodes were read.
         individuals: [E] str, the individual behind each episode, where several episodes are of one
             and not independent; None where nobody is told apart.
@@ -49,14 +48,15 @@ class Demonstrations:
     states: np.ndarray
     actions: np.ndarray
     offsets: np.ndarray
+    _: KW_ONLY
     ended: np.ndarray = None  # type: ignore[assignment]
     final_states: np.ndarray = None  # type: ignore[assignment]
     partial: np.ndarray = None  # type: ignore[assignment]
     groups: np.ndarray | None = None
     notes: tuple[str, ...] = ()
-    individuals: np.ndarray | None = field(default=None, kw_only=True)
-    names: np.ndarray | None = field(default=None, kw_only=True)
-    layout: Layout | None = field(default=None, kw_only=True)
+    individuals: np.ndarray | None = None
+    names: np.ndarray | None = None
+    layout: Layout | None = None
 
     def __post_init__(self) -> None:
         states = integers(self.states, "states")

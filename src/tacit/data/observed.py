@@ -6,7 +6,7 @@ Estimators ask `tally_of` and its kin and nothing else. Each answer is a sum ove
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial, reduce
 from operator import add
 from pathlib import Path
@@ -92,6 +92,7 @@ class PartitionedDemonstrations:
     """
 
     folder: Path
+    _: KW_ONLY
     layout: Layout | None = None
     workers: int | None = None
     largest: int = LARGEST

@@ -323,7 +323,7 @@ def known_rest(mdp: MDP, features: Features) -> np.ndarray:
 AT_ONCE = 1_000_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Moves:
     """What a world cannot have done; `a + b` is that of both, the episodes of `b` numbered on.
 

@@ -10,10 +10,12 @@ Everything that falls into independent pieces goes through `each`. So one line b
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
 import platform
+import signal
 import stat
 import sys
 import threading
@@ -203,6 +205,8 @@ def _worked(caller: tuple[int, str], function: Callable[..., Result], *piece: ob
         )
     if os.getpid() != process:
         keep_compiled_code()
+        with contextlib.suppress(ValueError):  # a thread of a cluster's worker, not ours to tell
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked for this work ends it
     return function(*piece)
 
 

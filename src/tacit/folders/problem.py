@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,7 @@ class Problem:
     mdp: MDP
     features: Features
     demonstrations: Demonstrations | None = None
+    _: KW_ONLY
     truth: Objective | None = None
     layout: Layout = field(default_factory=Layout)
     notes: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ import errno
 import importlib.metadata
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, field, fields, is_dataclass
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
@@ -224,6 +224,7 @@ class Run:
     layout: Layout = field(default_factory=Layout)
     config: Mapping[str, object] = field(default_factory=dict)
     data: Mapping[str, object] = field(default_factory=dict)
+    _: KW_ONLY
     notes: tuple[str, ...] = ()
     trajectories: Mapping[str, np.ndarray] = field(default_factory=dict)
     extras: Mapping[str, Tree] = field(default_factory=dict)

@@ -43,7 +43,7 @@ KEYS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """What `problem.toml` says; every part may be absent.
 
@@ -97,7 +97,7 @@ NESTED = re.compile(r"""(?:(?:[\w-]{1,64}|"[^"\n]{0,64}"|'[^'\n]{0,64}')[ \t]*\.
 def read_settings(folder: Path) -> Settings:
     """The settings of a folder; all absent where it has no `problem.toml`."""
     path = folder / FILE
-    return _Reader(path, read_toml(path)).settings() if path.exists() else Settings(path)
+    return _Reader(path, read_toml(path)).settings() if path.exists() else Settings(path=path)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class ColumnGeneration:
         priced = None
         if len(budgets) == 0:
             column = best_column(mdp, tables, np.ones(1), start=start)
-            priced = Priced(np.zeros(0), [column], np.ones(1), None, 1)
+            priced = Priced(np.zeros(0), [column], np.ones(1), None, iterations=1)
         elif len(budgets) == 1:
             similar = guess is not None and len(guess.multipliers) == objective.constraints
             expected = float(guess.multipliers[bounded][0]) if guess and similar else 0.0
@@ -108,7 +108,7 @@ class ColumnGeneration:
         try:
             if len(budgets) == 0:
                 column = best_column(mdp, tables, np.ones(1), start=start, limit=self.max_steps)
-                priced = Priced(np.zeros(0), [column], np.ones(1), None, 1)
+                priced = Priced(np.zeros(0), [column], np.ones(1), None, iterations=1)
             else:
                 priced = price_many(mdp, tables, budgets, start=start, limit=self.max_steps)
         except Unbounded:
@@ -165,7 +165,7 @@ def _first_column(mdp: MDP, tables: np.ndarray, guess: Solution | None) -> Colum
         return None
     chosen = tables[:, np.arange(mdp.states), policy]
     values = np.stack([deterministic_values(mdp, policy, gain) for gain in chosen])
-    return Column(policy, values, values @ mdp.initial, np.inf, 0)
+    return Column(policy, values, values @ mdp.initial, np.inf, steps=0)
 
 
 # Actions with the same consequences: two moves into walls from a corner lead to the same places and

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -218,6 +218,7 @@ class Column:
     values: np.ndarray
     totals: np.ndarray
     error: float
+    _: KW_ONLY
     steps: int
 
 
@@ -261,7 +262,7 @@ def undiscounted_column(
         error = float(np.abs(best - value).max())
         better = best > worth[every, policy] + margin
         if not better.any() or steps >= limit:
-            return Column(policy, values, values @ mdp.initial, error, steps)
+            return Column(policy, values, values @ mdp.initial, error, steps=steps)
         switched = np.where(better, worth.argmax(axis=1), policy)
         policy = _kept_proper(mdp, reward, policy, switched, margin)
         steps += 1

@@ -6,7 +6,7 @@ Bellman error of the moment deserves (inexact Newton): early policies are about 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class Priced:
     columns: list[Column]
     weights: np.ndarray
     proof: Infeasibility | None
+    _: KW_ONLY
     iterations: int
     best: Column | None = None
 
@@ -82,7 +83,7 @@ def best_column(
         )
     if missed > 0.0:
         return _direct_column(mdp, tables, combination, policy, limit)
-    return Column(policy, values, values @ mdp.initial, error, steps)
+    return Column(policy, values, values @ mdp.initial, error, steps=steps)
 
 
 def first_choices(mdp: MDP, reward: np.ndarray) -> np.ndarray:
@@ -120,7 +121,7 @@ def _direct_column(
         error = float(np.abs(worth.max(axis=1) - combination @ values).max())
         better = worth.max(axis=1) > worth[every, policy] + target
         if error <= target or steps >= limit or not better.any():  # else only rounding is left
-            return Column(policy, values, values @ mdp.initial, error, steps)
+            return Column(policy, values, values @ mdp.initial, error, steps=steps)
         policy = np.where(better, worth.argmax(axis=1), policy).astype(np.int32)
         steps += 1
 
@@ -189,18 +190,22 @@ def price_one(
 
     def column(slot: int) -> Column:
         totals = np.array([lines[slot, 1], lines[slot, 2] + budget])
-        return Column(policies[slot], values[slot], totals, 0.0, 0)
+        return Column(policies[slot], values[slot], totals, 0.0, steps=0)
 
     if lines[0, 2] <= rounding:  # slack: the best policy at price 0 is within the budget
-        return Priced(np.zeros(1), [column(0)], np.ones(1), None, evaluations)
+        return Priced(np.zeros(1), [column(0)], np.ones(1), None, iterations=evaluations)
     if lines[1, 2] > rounding:  # even the least cost is too dear
         proof = Infeasibility(np.ones(1), float(lines[1, 2] + budget), budget)
-        return Priced(np.zeros(1), [column(1)], np.ones(1), proof, evaluations)
+        return Priced(np.zeros(1), [column(1)], np.ones(1), proof, iterations=evaluations)
     share = min(max(lines[1, 2] / (lines[1, 2] - lines[0, 2]), 0.0), 1.0)
     if share == 0.0:
-        return Priced(lines[2, :1], [column(1)], np.ones(1), None, evaluations, column(2))
+        return Priced(
+            lines[2, :1], [column(1)], np.ones(1), None, iterations=evaluations, best=column(2)
+        )
     weights = np.array([share, 1.0 - share])
-    return Priced(lines[2, :1], [column(0), column(1)], weights, None, evaluations, column(2))
+    return Priced(
+        lines[2, :1], [column(0), column(1)], weights, None, iterations=evaluations, best=column(2)
+    )
 
 
 # Differences below this, relative to the numbers compared, are rounding of the linear solves.
@@ -259,7 +264,7 @@ def price_many(
     first = pool.price(1.0, np.zeros(len(budgets)), start)
     pool.columns.append(first)
     if (first.totals[1:] - budgets <= ROUNDING * np.maximum(1.0, np.abs(budgets))).all():
-        return Priced(np.zeros(len(budgets)), [first], np.ones(1), None, 1)
+        return Priced(np.zeros(len(budgets)), [first], np.ones(1), None, iterations=1)
     left, infeasible = _least_violation(pool, budgets)
     if infeasible is not None:
         return infeasible
@@ -305,7 +310,9 @@ def _least_violation(pool: Pool, budgets: np.ndarray) -> tuple[np.ndarray, Price
             columns, shares = pool.mixture(weights[1:])
             proof = Infeasibility(pressure, least, allowed)
             steps = len(pool.columns)
-            return np.zeros(count), Priced(np.zeros(count), columns, shares, proof, steps)
+            return np.zeros(count), Priced(
+                np.zeros(count), columns, shares, proof, iterations=steps
+            )
         if settled:
             return max(violation, 0.0) * scale, None
         pool.columns.append(column)
@@ -353,4 +360,4 @@ def _best_mixture(pool: Pool, budgets: np.ndarray) -> Priced | None:
         else:
             smoothing = 0.0
     columns, shares = pool.mixture(weights)
-    return Priced(best_prices, columns, shares, None, len(pool.columns), best)
+    return Priced(best_prices, columns, shares, None, iterations=len(pool.columns), best=best)

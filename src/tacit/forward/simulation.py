@@ -80,7 +80,9 @@ def simulate(
     kept = np.arange(sum(len(seen) for seen, _ in blocks)) < lengths[:, None]
     states = np.concatenate([seen for seen, _ in blocks]).T[kept]
     actions = np.concatenate([taken for _, taken in blocks]).T[kept]
-    return Demonstrations(states, actions, np.concatenate([[0], np.cumsum(lengths)]), ended, final)
+    return Demonstrations(
+        states, actions, np.concatenate([[0], np.cumsum(lengths)]), ended=ended, final_states=final
+    )
 
 
 def _run(

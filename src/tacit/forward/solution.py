@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 
 import numpy as np
@@ -114,6 +114,7 @@ class Solution:
     visitation: np.ndarray
     values: np.ndarray
     multipliers: np.ndarray
+    _: KW_ONLY
     value: float
     spent: np.ndarray
     temperature: float

@@ -85,7 +85,7 @@ def solve(
     return (solver or ColumnGeneration()).solve(mdp, objective, throw=throw)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ShardedSolution:
     """A noisy expert within budgets; tables stay split, [N] or [N, A] with N = S made even.
 
@@ -173,16 +173,16 @@ def solve_sharded(
     certificate = _certificate(mdp, budgets, point.x, seen)
     status = status_of(certificate, solver.tolerance)
     solution = ShardedSolution(
-        point.policy,
-        point.visits,
-        point.values,
-        point.x,
-        float(seen.value),
-        seen.spent,
-        solver.temperature,
-        status,
-        certificate,
-        int(steps),
+        policy=point.policy,
+        visits=point.visits,
+        values=point.values,
+        multipliers=point.x,
+        value=float(seen.value),
+        spent=seen.spent,
+        temperature=solver.temperature,
+        status=status,
+        certificate=certificate,
+        iterations=int(steps),
     )
     if throw and status is not Status.CONVERGED:
         raise NotConverged(

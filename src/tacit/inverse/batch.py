@@ -29,7 +29,7 @@ from tacit.model.objective import Features
 from tacit.model.transitions import read_only
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Batch:
     """N recoveries as arrays; entry n is problem n. The gauge is that of `Recovery`.
 

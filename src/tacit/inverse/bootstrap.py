@@ -197,7 +197,7 @@ def _widened(recovery: Recovery, batch: Batch, episodes: int, level: float) -> R
         cost_standard_errors=tuple(errors(part) for part in batch.cost_weights),
         multiplier_standard_errors=errors(batch.multipliers),
         budget_standard_errors=errors(batch.budgets),
-        findings=(*known.findings, said),
+        findings=(*known.findings, Finding(said, Kind.ERRORS, number=float(len(batch)))),
     )
     return replace(recovery, identification=known)
 

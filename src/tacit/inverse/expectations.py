@@ -7,7 +7,7 @@ to one number a feature. "Blocks" are one array for the reward, then one per con
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,6 +46,7 @@ class Expectations:
     deviations: Blocks
     truncation: Blocks
     spans: Blocks
+    _: KW_ONLY
     horizons: Horizons
     visitation: np.ndarray
 

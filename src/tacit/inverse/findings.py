@@ -39,7 +39,7 @@ class Kind(Enum):
     NOTE = auto()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class About:
     """What a finding is about, where it is about one thing.
 

@@ -13,7 +13,7 @@ found only if it is no chance either where any one other candidate, its rival, i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -239,6 +239,7 @@ class Forbidden:
     temperature: float | None = None
     candidates: Sequence[str] = ("states", "actions", "features")
     groups: Mapping[str, Sequence[int] | Sequence[tuple[int, int]]] = field(default_factory=dict)
+    _: KW_ONLY
     level: float = 0.05
     tolerance: float = 1e-9
     max_steps: int = 300

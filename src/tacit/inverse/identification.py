@@ -114,6 +114,8 @@ class Identification:
             object.__setattr__(self, name, tuple(read_only(part) for part in parts))
         object.__setattr__(self, "active", read_only(np.array(self.active, dtype=bool)))
         object.__setattr__(self, "findings", tuple(self.findings))
+        # Whoever adds a sentence says its kind: logic asks for that.
+        assert all(hasattr(one, "kind") for one in self.findings), self.findings
         for name in ("p_values", "unadjusted"):
             tested = np.array(getattr(self, name), dtype=np.float64)
             tested = tested if len(tested) else np.full(len(self.active), np.nan)

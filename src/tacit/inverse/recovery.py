@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -111,6 +111,7 @@ class RecoveryCertificate:
     feature_gap: float = np.nan
     sampling_noise: float = np.nan
     truncation: float = np.nan
+    _: KW_ONLY
     projected_gradient: float = np.nan
     weight_change: float = np.nan
     objective_gap: float = np.nan

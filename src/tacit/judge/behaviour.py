@@ -236,7 +236,7 @@ class Behaviours:
         return np.concatenate([at, mixed])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FeasibleAgreement:
     """How far two objectives allow the same behaviours.
 

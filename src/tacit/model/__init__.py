@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,7 @@ class Layout:
 
     rows: int = 0
     columns: int = 0
+    _: KW_ONLY
     directions: tuple[tuple[int, int], ...] = ()
     state_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ millions of rows need little more memory than the distinct transitions among the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
@@ -44,6 +44,7 @@ class TransitionCounts:
 
     states: int
     actions: int
+    _: KW_ONLY
     rows: np.ndarray
     next_states: np.ndarray
     counts: np.ndarray
@@ -118,8 +119,7 @@ def count_transitions(
     n_actions = _size(n_actions, largest["actions"] + 1, "n_actions")
     for name, column in columns.items():
         _check_range(column, n_actions if name == "actions" else n_states, name)
-    empty = np.zeros(0, np.int64)
-    total = TransitionCounts(n_states, n_actions, empty, empty, np.zeros(0))
+    total = _gathered(np.zeros(0, np.int64), None, n_states, n_actions)
     for first in range(0, lengths["states"], CHUNK):
         s, a, following = (column[first : first + CHUNK] for column in columns.values())
         keys = (s.astype(np.int64) * n_actions + a) * n_states + following
@@ -200,8 +200,8 @@ def _gathered(
     """Counts with each distinct key once."""
     distinct, place = np.unique(keys, return_inverse=True)
     counts = np.bincount(place, weights=weights, minlength=len(distinct)).astype(np.float64)
-    rows, following = np.divmod(distinct, states)
-    return TransitionCounts(states, actions, *(read_only(c) for c in (rows, following, counts)))
+    rows, following, counts = map(read_only, (*np.divmod(distinct, states), counts))
+    return TransitionCounts(states, actions, rows=rows, next_states=following, counts=counts)
 
 
 def _size(given: int | None, seen: int, name: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, cast
 
@@ -56,6 +56,7 @@ class Evidence:
     visits: np.ndarray
     concentration: np.ndarray
     prior: Prior = field(default_factory=Prior)
+    _: KW_ONLY
     unvisited: Unvisited = Unvisited.PRIOR
     uncounted: int = 0
     episodes: int = 0
@@ -161,10 +162,10 @@ class Evidence:
             arrays["visits"],
             arrays["concentration"],
             Prior(float(arrays["prior_strength"]), str(arrays["prior_over"])),
-            unvisited_rule(str(arrays["unvisited"])),
-            uncounted,
-            episodes,
-            bool(deterministic),
+            unvisited=unvisited_rule(str(arrays["unvisited"])),
+            uncounted=uncounted,
+            episodes=episodes,
+            deterministic=bool(deterministic),
         )
 
     def sentences(
@@ -295,7 +296,15 @@ def estimated(
     visits = counts.visits
     ways = np.bincount(counts.rows, minlength=visits.size).reshape(visits.shape)
     sure = bool((visits >= 2).any() and (ways[visits >= 2] == 1).all())
-    evidence = Evidence(visits, behind, prior, rule, uncounted, counted, sure)
+    evidence = Evidence(
+        visits,
+        behind,
+        prior,
+        unvisited=rule,
+        uncounted=uncounted,
+        episodes=counted,
+        deterministic=sure,
+    )
     return transitions, _start(initial, starts, counts.states), evidence, choices
 
 

@@ -242,7 +242,7 @@ def _backend(
         split_rows(mesh, (states, actions, width), chances),
         mesh,
         states,
-        border,
+        border=border,
         gathered=False,
     )
 

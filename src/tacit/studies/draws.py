@@ -303,7 +303,7 @@ def _rounded(numbers: np.ndarray) -> list[float]:
 
 def run_sweep(settings: Settings, seed: int) -> Sweep:
     """The `Sweep` of one seed: every length and every number of trajectories, with each expert."""
-    world = world_of(settings, Block(BINDING, "", "", 1.0, HALFWAY), seed)
+    world = world_of(settings, Block(BINDING, "", "", 1.0, tightness=HALFWAY), seed)
     points: list[Point] = []
     for expert, names in EXPERTS.items():
         policy = _policy(world, expert)
@@ -318,7 +318,8 @@ def run_sweep(settings: Settings, seed: int) -> Sweep:
             )
             for name in names:
                 found = _recover(world, ESTIMATORS[name](seed, settings.rules), shown, steps)
-                points.append(Point(study, expert, name, position, *_errors(world, policy, *found)))
+                errors = _errors(world, policy, *found)
+                points.append(Point(study, expert, name, position, **errors))
         points.append(_null(world, expert, policy, seed))
     return Sweep(seed, points)
 
@@ -353,12 +354,14 @@ def _errors(
     reward_weights: np.ndarray,
     cost_weights: np.ndarray,
     visits: np.ndarray,
-) -> tuple[float, float, float]:
-    return (
-        weight_error(world.reward_weights, reward_weights),
-        weight_error(world.cost_weights[0], cost_weights),
-        visitation_distance(world.mdp, visitation(world.mdp, policy), visits),
-    )
+) -> dict[str, float]:
+    return {
+        "reward_error": weight_error(world.reward_weights, reward_weights),
+        "cost_error": weight_error(world.cost_weights[0], cost_weights),
+        "visitation_distance": visitation_distance(
+            world.mdp, visitation(world.mdp, policy), visits
+        ),
+    }
 
 
 def _null(world: World, expert: str, policy: np.ndarray, seed: int) -> Point:
@@ -373,5 +376,5 @@ def _null(world: World, expert: str, policy: np.ndarray, seed: int) -> Point:
         rows.append(
             _errors(world, policy, guess.reward_weights, guess.cost_weights[0], solution.visitation)
         )
-    medians = np.median(np.array(rows), axis=0)
-    return Point("both", expert, RANDOM, 0, *(float(median) for median in medians))
+    medians = {name: float(np.median([row[name] for row in rows])) for name in rows[0]}
+    return Point("both", expert, RANDOM, 0, **medians)

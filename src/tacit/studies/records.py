@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -29,7 +29,7 @@ LENGTHS = (20, 50, 100, 200, 500, 1000, 2000)
 COUNTS = (5, 10, 20, 50, 100, 200)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """What to reproduce, and the folder to write."""
 
@@ -80,16 +80,22 @@ class Settings:
     def blocks(self) -> tuple[Block, ...]:
         """The budgets to run, the published one first."""
         halfway = Block(
-            BINDING, "budget halfway, binding", "where it lies halfway and binds", 1.0, HALFWAY
+            BINDING,
+            "budget halfway, binding",
+            "where it lies halfway and binds",
+            1.0,
+            tightness=HALFWAY,
         )
         if self.budget == "both":
-            return Block(PUBLISHED, "budget 1, as published", "at budget 1", 1.0, None), halfway
+            return Block(
+                PUBLISHED, "budget 1, as published", "at budget 1", 1.0, tightness=None
+            ), halfway
         if isinstance(self.budget, str):
             return (halfway,)
         amount = float(self.budget)
         name = PUBLISHED if amount == 1.0 else f"budget-{amount:g}"
         title = "budget 1, as published" if amount == 1.0 else f"budget {amount:g}"
-        return (Block(name, title, f"at budget {amount:g}", amount, None),)
+        return (Block(name, title, f"at budget {amount:g}", amount, tightness=None),)
 
     def block(self, name: str) -> Block:
         """The block of that name."""
@@ -134,6 +140,7 @@ class Block:
     title: str
     phrase: str
     budget: float
+    _: KW_ONLY
     tightness: float | None
 
 
@@ -251,6 +258,7 @@ class Point:
     expert: str
     estimator: str
     position: int
+    _: KW_ONLY
     reward_error: float
     cost_error: float
     visitation_distance: float

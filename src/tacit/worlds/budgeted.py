@@ -68,7 +68,13 @@ def six_by_six(seed: int | None = None, *, budget: float = 0.02, noise: float = 
         truth=truth,
         reward_weights=weights,
         cost_weights=[np.ones(1), np.ones(1)],
-        layout=Layout(6, 6, ((0, 1), (1, 0), (0, -1), (-1, 0)), (), MOVE_NAMES[:4]),
+        layout=Layout(
+            6,
+            6,
+            directions=((0, 1), (1, 0), (0, -1), (-1, 0)),
+            state_names=(),
+            action_names=MOVE_NAMES[:4],
+        ),
         recipe=recipe("six_by_six", asked, six_by_six.__kwdefaults__),
     )
 
@@ -119,7 +125,11 @@ def three_by_three(seed: int = 0, *, random_actions: float = 0.0) -> World:
         reward_weights=goals,
         cost_weights=costs,
         layout=Layout(
-            3, 3, tuple((y, x) for x, y in THREE), (), ("left", "right", "up", "down", "stay")
+            3,
+            3,
+            directions=tuple((y, x) for x, y in THREE),
+            state_names=(),
+            action_names=("left", "right", "up", "down", "stay"),
         ),
         recipe=recipe("three_by_three", asked, three_by_three.__kwdefaults__),
     )

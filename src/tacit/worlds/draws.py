@@ -103,7 +103,7 @@ def hill_grid(
         truth=truth,
         reward_weights=w_r,
         cost_weights=[w_c],
-        layout=Layout(size, size, DIRECTIONS, action_names=ACTIONS),
+        layout=Layout(size, size, directions=DIRECTIONS, action_names=ACTIONS),
         recipe=recipe("hill_grid", asked, hill_grid.__kwdefaults__),
     )
 
@@ -187,7 +187,7 @@ _RECOVERED_REWARD_WEIGHTS = (0.97, 0.03)
 _DOWN, _RIGHT = 1, 3
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PublishedFigure:
     """What the published figure shows, truth and recovery, two digits as printed.
 

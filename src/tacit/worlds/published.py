@@ -139,8 +139,21 @@ def _object_world(worth: np.ndarray, start: np.ndarray, wind: float, discount: f
         raise InvalidModel(f"discount must be above 0; got {discount}")
     features = Features(eye_array(size * size))
     weights = worth / mdp.discount
-    layout = Layout(size, size, ((0, 1), (1, 0), (0, -1), (-1, 0), (0, 0)), (), MOVE_NAMES)
-    return World(mdp, features, features.objective(weights), weights, [], layout)
+    layout = Layout(
+        size,
+        size,
+        directions=((0, 1), (1, 0), (0, -1), (-1, 0), (0, 0)),
+        state_names=(),
+        action_names=MOVE_NAMES,
+    )
+    return World(
+        mdp,
+        features,
+        features.objective(weights),
+        reward_weights=weights,
+        cost_weights=[],
+        layout=layout,
+    )
 
 
 def windy_moves(size: int, moves: Sequence[tuple[int, int]], wind: float) -> Successors:
@@ -216,8 +229,16 @@ def walls(number: int | None = None, *, seed: int = 0) -> World:
     unsafe[[r * 7 + c for r, c in cells]] = 1.0
     features = Features(at_goal[:, None], [np.eye(49)], ["goal"])
     truth = features.objective([1.0], [unsafe], [0.0])
-    layout = Layout(7, 7, EIGHT, (), EIGHT_NAMES)
-    return World(mdp, features, truth, np.ones(1), [unsafe], layout, recipe("walls", asked))
+    layout = Layout(7, 7, directions=EIGHT, state_names=(), action_names=EIGHT_NAMES)
+    return World(
+        mdp,
+        features,
+        truth,
+        reward_weights=np.ones(1),
+        cost_weights=[unsafe],
+        layout=layout,
+        recipe=recipe("walls", asked),
+    )
 
 
 def _drawn_walls(draw: np.random.Generator) -> tuple[tuple[int, int], list[tuple[int, int]]]:
@@ -296,10 +317,18 @@ def nine_by_nine(seed: int | None = None) -> World:
     weights = np.isin(names, [f"state {s}" for s in states] + [f"action {a}" for a in actions])
     weights = (weights | np.isin(names, list(colours))).astype(float)
     wanted = np.array([-4.0, 10.0])
-    layout = Layout(9, 9, EIGHT, (), EIGHT_NAMES)
+    layout = Layout(9, 9, directions=EIGHT, state_names=(), action_names=EIGHT_NAMES)
     truth = features.objective(wanted, [weights], [0.0])
     called = recipe("nine_by_nine", {} if seed is None else {"seed": seed})
-    return World(mdp, features, truth, wanted, [weights], layout, called)
+    return World(
+        mdp,
+        features,
+        truth,
+        reward_weights=wanted,
+        cost_weights=[weights],
+        layout=layout,
+        recipe=called,
+    )
 
 
 def recorded_nine_by_nine(*, folder: str | Path | None = None) -> Recorded:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -40,6 +40,7 @@ class World:
     mdp: MDP
     features: Features
     truth: Objective
+    _: KW_ONLY
     reward_weights: np.ndarray
     cost_weights: Sequence[np.ndarray]
     layout: Layout = field(default_factory=Layout)
@@ -314,4 +315,10 @@ def _layout(source: Any, states: int, actions: int, twins: np.ndarray) -> Layout
     if rows:
         state_names = tuple(f"({s // columns}, {s % columns})" for s in range(states))
     state_names += tuple(f"the end of {state_names[s]}" for s in twins)
-    return Layout(rows, columns, directions if rows else (), state_names, names)
+    return Layout(
+        rows,
+        columns,
+        directions=directions if rows else (),
+        state_names=state_names,
+        action_names=names,
+    )

@@ -78,7 +78,13 @@ class Places:
                 leads=tuple(map(tuple, self.neighbours.tolist())) if self.moves else (),
             )
         steps = tuple(COMPASS.get(move, (0, 0)) for move in self.moves)
-        return Layout(self.rows, self.columns, steps, self.names, self.moves)
+        return Layout(
+            self.rows,
+            self.columns,
+            directions=steps,
+            state_names=self.names,
+            action_names=self.moves,
+        )
 
     def __call__(self, points: npt.ArrayLike) -> np.ndarray:
         """[N] the states of positions [N, 2]; -1 where one lies outside all cells."""

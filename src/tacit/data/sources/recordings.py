@@ -129,8 +129,8 @@ def rollouts(
         np.array(seen),
         np.array(taken),
         np.array(offsets),
-        np.array(ended),
-        np.array(final),
+        ended=np.array(ended),
+        final_states=np.array(final),
         layout=_layout(discretiser, action_discretiser),
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
 import jax
@@ -149,6 +149,7 @@ class Sharded(Lists):
     probabilities: Array
     mesh: Mesh = field(metadata={"static": True})
     count: int = field(metadata={"static": True})
+    _: KW_ONLY
     border: int = field(metadata={"static": True})
     gathered: bool = field(default=True, metadata={"static": True})
     missing: Array = field(default=None, kw_only=True)
@@ -303,7 +304,7 @@ def sharded_backend(mdp: MDP, mesh: Mesh) -> Sharded:
         ),
         mesh,
         mdp.states,
-        border,
+        border=border,
         missing=missing if missing is None else _split(mesh, missing, bool),
         walk=walk if walk is None else _split(mesh, walk, np.float64),
         length=length,

@@ -7,7 +7,7 @@ joint, reward-only and constraint-only recovery can be compared on the same demo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -116,6 +116,7 @@ class ConstraintOnly:
 
     reward_weights: Sequence[float]
     temperature: float | None = None
+    _: KW_ONLY
     level: float = 0.05
     tolerance: float = 1e-9
     max_steps: int = 300

@@ -28,7 +28,7 @@ class Tie(Enum):
     SAME = "everything"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Link:
     """The map from the joint parameters z [n] to the parameters of every task.
 
@@ -191,13 +191,13 @@ def link(
                 what = "reward" if b == 0 else f"constraint {b - 1}"
                 sizes[e][block] = add(1, 0.0, LARGEST_SIZE, [f"size of the {what} (task {e})"])
     return Link(
-        tuple(rows),
-        tuple(sizes),
-        tuple(factors),
-        np.array(lower),
-        np.array(upper),
-        tuple(ties),
-        tuple(leaders),
-        tuple(space.blocks for space in spaces),
-        tuple(names),
+        rows=tuple(rows),
+        sizes=tuple(sizes),
+        factors=tuple(factors),
+        lower=np.array(lower),
+        upper=np.array(upper),
+        ties=tuple(ties),
+        leaders=tuple(leaders),
+        blocks=tuple(space.blocks for space in spaces),
+        names=tuple(names),
     )

@@ -294,7 +294,7 @@ class Worlds:
         if not np.isfinite(point.loss):
             return _nothing(len(x), np.inf)
         fitted = Fit(problem, point, 1, self._tolerance)
-        scores = advantages(world, Coordinates(problem.tables, *([None] * 4)), fitted)  # type: ignore
+        scores = advantages(world, Coordinates(problem.tables, *([None] * 3), names=None), fitted)  # type: ignore
         rows = np.arange(j.steps[i], j.steps[i + 1])
         # The world starts where the trips do.
         reached = visitation(world, outside_policy(world, point.policy))

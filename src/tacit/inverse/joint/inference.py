@@ -14,7 +14,7 @@ parameter sits on its bound, and simulated otherwise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 
@@ -82,6 +82,7 @@ class Pooled:
     errors: Errors
     moving: np.ndarray
     limits: np.ndarray
+    _: KW_ONLY
     outer: np.ndarray
     clusters: Scatter | None
 
@@ -100,9 +101,9 @@ def pooled(stack: Stack, fitted: StackFit, seen: Sequence[Demonstrations]) -> Po
         if many >= CLUSTERS * max(int(moving.sum()), 1):
             scatter = clusters.products * (many / (many - 1.0))
             inverse = inverse @ scatter @ inverse
-    found = Errors(inverse, blind, scatter is not None, scatter, clusters)
+    found = Errors(inverse, blind, scatter is not None, scatter, clusters=clusters)
     outer = here.information(_outer(stack, fitted))
-    return Pooled(fisher, found, moving, limits, outer, clusters)
+    return Pooled(fisher, found, moving, limits, outer=outer, clusters=clusters)
 
 
 def together(parts: Sequence[Parameters]) -> Parameters:

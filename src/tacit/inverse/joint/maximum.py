@@ -320,7 +320,7 @@ def evidence_of(likelihoods: Likelihoods, kept: Found, *, robust: bool = False) 
         asked=kept.fitted,
         fitted=fitted,
         gauge=split(journeys.space, fitted.point.x, spent, reaction, forbidden=shut),
-        found=Errors(covariance, blind, clustered, scatter, clusters),
+        found=Errors(covariance, blind, clustered, scatter, clusters=clusters),
         fisher=bread,
         outer=sums.scores.T @ sums.scores,
         free=free,

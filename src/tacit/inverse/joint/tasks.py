@@ -138,7 +138,7 @@ Where = tuple[int, tuple[int, ...]]
 STARTS = 3
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Search:
     """What was fitted, and what the tests between the fits say.
 
@@ -234,7 +234,16 @@ def _together(
         if tie is not Tie.OWN and told > 1:
             apart = [Tie.OWN if other == b else own for other, own in enumerate(ties)]
             agreement[b] = _p_agreement(stack, joint, shaped(apart), likelihood.seed)
-    return Search(stack, alone, joint, boundless, restrained, activity, sizes, agreement)
+    return Search(
+        stack=stack,
+        alone=alone,
+        joint=joint,
+        boundless=boundless,
+        restrained=restrained,
+        activity=activity,
+        sizes=sizes,
+        agreement=agreement,
+    )
 
 
 def _pruned(

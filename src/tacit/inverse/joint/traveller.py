@@ -335,7 +335,7 @@ def _report(
     np.add.at(counts, (found.states, found.actions), 1.0)
     # As the steps of one world, of which nobody asks for values.
     nowhere, target = np.zeros(trips.mdp.states), found.targets.sum(axis=0)
-    steps = Steps(trips.mdp, space, counts, nowhere, target, None)
+    steps = Steps(trips.mdp, space, counts, nowhere, target=target, discounted=None)
     numbers = numbers_of(steps, wide).reported(gauge)
     weights, clustered = numbers.ends[: space.size], wide.found.clustered
     findings += [*goodness.findings(), *constraint_findings(evidence, verdict)]

@@ -8,7 +8,7 @@ tolerances and ridges mean the same for all; a cost enters with a minus sign.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,7 @@ class Coordinates:
     signs: np.ndarray
     scales: np.ndarray
     blocks: tuple[slice, ...]
+    _: KW_ONLY
     names: tuple[str, ...]
     ending: bool = False
 
@@ -90,8 +91,8 @@ def coordinates(mdp: MDP, features: Features) -> Coordinates:
         np.concatenate(signs),
         np.concatenate(scales),
         tuple(blocks),
-        names,
-        bool(mdp.ends.any()),
+        names=names,
+        ending=bool(mdp.ends.any()),
     )
 
 
@@ -124,7 +125,7 @@ class Ratios:
     sizes: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Split:
     """One parameter vector in the gauge.
 
@@ -183,13 +184,13 @@ def split(
         budget_rows[k] = expectations[block] @ rows[block] + weights[block] @ reactions[block]
     norm = float(parts.bottoms[0] @ x)
     return Split(
-        weights[space.blocks[0]],
-        tuple(weights[block] for block in space.blocks[1:]),
-        np.maximum(numbers[size:], 0.0),
-        np.array(budgets),
-        1.0 / norm if norm > 0 else 1.0,
-        np.concatenate([rows, budget_rows]),
-        parts,
+        reward_weights=weights[space.blocks[0]],
+        cost_weights=tuple(weights[block] for block in space.blocks[1:]),
+        multipliers=np.maximum(numbers[size:], 0.0),
+        budgets=np.array(budgets),
+        temperature=1.0 / norm if norm > 0 else 1.0,
+        jacobian=np.concatenate([rows, budget_rows]),
+        ratios=parts,
     )
 
 
@@ -211,13 +212,15 @@ def points(space: Design, x: np.ndarray, spent: np.ndarray) -> Split:
         budgets.append(spending if total > 0 else np.inf)
     empty = np.zeros((0, len(x)))
     return Split(
-        temperature * theta[reward] if norm > 0 else np.full(len(theta[reward]), np.nan),
-        tuple(weights),
-        np.array(prices),
-        np.array(budgets),
-        temperature,
-        empty,
-        Ratios(empty, empty, np.zeros(0), np.zeros(0)),
+        reward_weights=temperature * theta[reward]
+        if norm > 0
+        else np.full(len(theta[reward]), np.nan),
+        cost_weights=tuple(weights),
+        multipliers=np.array(prices),
+        budgets=np.array(budgets),
+        temperature=temperature,
+        jacobian=empty,
+        ratios=Ratios(empty, empty, np.zeros(0), np.zeros(0)),
     )
 
 

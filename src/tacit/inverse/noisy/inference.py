@@ -7,7 +7,7 @@ states.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Protocol, TypedDict, cast
 
 import numpy as np
@@ -226,6 +226,7 @@ class Errors:
     blind: np.ndarray
     clustered: bool
     scatter: np.ndarray | None = None
+    _: KW_ONLY
     clusters: Scatter | None = None
     unit: str = STEPS
 
@@ -275,10 +276,10 @@ def errors(
     least = CLUSTERS * max(int(free.sum()), 1)
     found, unit = clusters_of(scores, demonstrations, least)
     if found is None or found.episodes < least:
-        return Errors(inverse, blind, False, None, found)
+        return Errors(inverse, blind, False, None, clusters=found)
     scatter = found.products * (found.episodes / (found.episodes - 1.0))
     scatter = _at_least(fisher, scatter)
-    return Errors(inverse @ scatter @ inverse, blind, True, scatter, found, unit)
+    return Errors(inverse @ scatter @ inverse, blind, True, scatter, clusters=found, unit=unit)
 
 
 def _at_least(fisher: np.ndarray, scatter: np.ndarray) -> np.ndarray:
@@ -331,7 +332,9 @@ def robust_errors(
     """
     inverse, blind = inverse_information(bread, free)
     found, scatter, unit = score_scatter(scores, counts, int(free.sum()), demonstrations)
-    return Errors(inverse @ scatter @ inverse, blind, found is not None, scatter, found, unit)
+    return Errors(
+        inverse @ scatter @ inverse, blind, found is not None, scatter, clusters=found, unit=unit
+    )
 
 
 def score_scatter(

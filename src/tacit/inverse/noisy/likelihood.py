@@ -7,7 +7,7 @@ from the convex fit, and the recovery says so.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 
@@ -265,6 +265,7 @@ class Likelihood:
 
     free_reward: bool = False
     level: float = 0.05
+    _: KW_ONLY
     tolerance: float = 1e-9
     max_steps: int = 300
     seed: int = 0

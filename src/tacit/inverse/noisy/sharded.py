@@ -33,7 +33,7 @@ from tacit.model.sharded import Rows, ShardedMDP
 CONVERGED, NOT_CONVERGED = RecoveryStatus.CONVERGED, RecoveryStatus.NOT_CONVERGED
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ShardedRecovery:
     """What a demonstrator wants and refuses; tables stay split, N being S made even.
 
@@ -173,17 +173,17 @@ def _recovery(
     if likely and status in (CONVERGED, RecoveryStatus.LOCAL_OPTIMUM):
         errors = gauge_errors(gauge, Errors(*inverse_information(found.fisher, fitted.free), False))
     return ShardedRecovery(
-        gauge.reward_weights,
-        gauge.cost_weights,
-        gauge.multipliers,
-        gauge.budgets,
-        gauge.temperature,
-        errors,
-        status,
-        fitted.projected_gradient,
-        point.policy,
-        point.values,
-        fitted.steps,
+        reward_weights=gauge.reward_weights,
+        cost_weights=gauge.cost_weights,
+        multipliers=gauge.multipliers,
+        budgets=gauge.budgets,
+        temperature=gauge.temperature,
+        standard_errors=errors,
+        status=status,
+        projected_gradient=fitted.projected_gradient,
+        policy=point.policy,
+        values=point.values,
+        evaluations=fitted.steps,
     )
 
 
@@ -206,7 +206,7 @@ def _coordinates(mdp: ShardedMDP, features: Rows[Features]) -> Coordinates:
     scaled = rescaled(mdp.backend, mdp.table(rows, int(ends[-1])), signs)
     blocks = tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
     names = (*one.reward_names, *(name for group in one.cost_names for name in group))
-    return Coordinates(scaled.tables, signs, scaled.scales, blocks, names)
+    return Coordinates(scaled.tables, signs, scaled.scales, blocks, names=names)
 
 
 class Scaled(NamedTuple):

@@ -8,7 +8,7 @@ episodes end V is what the end pays, linear in theta, and b is minus the expecte
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -59,6 +59,7 @@ class Steps:
     space: Coordinates
     counts: np.ndarray
     start: np.ndarray
+    _: KW_ONLY
     target: np.ndarray
     discounted: np.ndarray | None
     tally: Tally | None = None
@@ -74,12 +75,27 @@ class Steps:
         if tally.trajectories:
             alike = (np.ptp(space.tables, axis=2) == 0).all(axis=0)
             visits = tally.visitation(mdp.absorbing & ~mdp.ends & alike)
-        return cls(mdp, space, counts, start, space.pull_back(counts), visits, tally)
+        return cls(
+            mdp,
+            space,
+            counts,
+            start,
+            target=space.pull_back(counts),
+            discounted=visits,
+            tally=tally,
+        )
 
     def reweighted(self, counts: np.ndarray) -> Steps:
         """The coefficients of some of the steps, or of a share of each, given as counts [S, A]."""
         start = counts.sum(axis=1) - self.mdp.discount * self.mdp.inflow(counts)
-        return Steps(self.mdp, self.space, counts, start, self.space.pull_back(counts), None)
+        return Steps(
+            self.mdp,
+            self.space,
+            counts,
+            start,
+            target=self.space.pull_back(counts),
+            discounted=None,
+        )
 
     @property
     def visits(self) -> np.ndarray:
@@ -213,6 +229,7 @@ class Landscape:
     goal: np.ndarray
     basis: np.ndarray
     origin: np.ndarray
+    _: KW_ONLY
     least: float
     best: np.ndarray
 
@@ -330,7 +347,7 @@ def landscape(
         goal = np.append(goal, STIFF * ((upper - lower)[between] * units[between]))
         basis = np.concatenate([basis, np.zeros((len(x), len(between)))], axis=1)
     place, missed = _least_squares(rows, goal)
-    return Landscape(rows, goal, basis, origin, 0.5 * missed**2, origin + basis @ place)
+    return Landscape(rows, goal, basis, origin, least=0.5 * missed**2, best=origin + basis @ place)
 
 
 def _least_squares(rows: np.ndarray, goal: np.ndarray) -> tuple[np.ndarray, float]:

@@ -26,7 +26,7 @@ an offset has no effect. Divided by its root mean square each column is of order
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ MANY = 250
 INERT = 1e-10
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Columns:
     """Columns whose non-negative combinations are all Lagrangian rewards that can be told apart.
 
@@ -186,6 +186,7 @@ class Cone:
     mdp: MDP
     tables: np.ndarray
     observed: np.ndarray
+    _: KW_ONLY
     visited: np.ndarray
     frontier: np.ndarray
     free: np.ndarray
@@ -236,10 +237,12 @@ def cone(mdp: MDP, tables: np.ndarray, counts: np.ndarray) -> Cone:
         free, second = frontier, observed.copy()
         second[np.arange(mdp.states), chosen] = False
         forms = _forms(mdp, tables, moves, chosen, np.flatnonzero(visited), frontier)
-    limits = None, _ceilings(mdp, tables, forms, frontier)
+    states = {"visited": visited, "frontier": frontier, "free": free, "rest": rest}
+    limits = {"equalities": None, "ceilings": _ceilings(mdp, tables, forms, frontier)}
     stopped = _stopped(mdp, rest) if len(rest) else None
-    states = visited, frontier, free, rest
-    found = Cone(mdp, tables, observed, *states, forms, *limits, stopped, moves)
+    found = Cone(
+        mdp, tables, observed, forms=forms, stopped=stopped, moves=moves, **states, **limits
+    )
     return replace(found, equalities=rows(found, forms, *np.nonzero(second)))
 
 

@@ -47,7 +47,7 @@ CLOSE = 1e-7
 NAMED = 5
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Point:
     """An explanation.
 
@@ -170,7 +170,14 @@ def _judged(questions: Questions, x: np.ndarray, margin: float, ties: np.ndarray
     best = _best(cone, x).values[0]
     departure = float(slack(cone, x, best)[cone.observed].max(initial=0.0))
     violation = max(seen, float(-short.min()))
-    return Point(x[: cone.width], best, margin, ties, violation, departure)
+    return Point(
+        amounts=x[: cone.width],
+        values=best,
+        margin=margin,
+        ties=ties,
+        violation=violation,
+        departure=departure,
+    )
 
 
 @dataclass(frozen=True, eq=False)

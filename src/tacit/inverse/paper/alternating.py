@@ -5,7 +5,7 @@ The recovery at the best round says what the loop could not tell.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,7 @@ class Alternating:
     """
 
     solver: Solver = field(default_factory=ColumnGeneration)
+    _: KW_ONLY
     budget: Budget | str = Budget.CALIBRATED
     bound: Bound | str = Bound.POLICY
     step: Step | str = Step.DECAYING

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Round:
     """One pass through lines 4 to 11, in the gauge: weights of L1 norm 1.
 
@@ -110,6 +110,7 @@ class NextRound:
     log_weights: Blocks
     before: np.ndarray | None
     later: Blocks
+    _: KW_ONLY
     guess: Solution
 
 
@@ -133,7 +134,7 @@ def rounds(
     preferred = favourites(mdp, features, seen.visitation)
     if ahead is None:
         logs = first_weights(seen, seed=rules.seed, start=start)  # line 1
-        ahead = NextRound(0, logs, None, later_of(mdp, features, rules, guess), guess)
+        ahead = NextRound(0, logs, None, later_of(mdp, features, rules, guess), guess=guess)
     for number in range(ahead.number, rules.max_steps):
         logs, before, later, guess = ahead.log_weights, ahead.before, ahead.later, ahead.guess
         weights = tuple(np.exp(part) for part in logs)
@@ -190,7 +191,7 @@ def rounds(
             taken.log_weights,
             travelled,
             later_of(mdp, features, rules, solution),
-            replace(solution, policy=policy),
+            guess=replace(solution, policy=policy),
         )
         yield made, ahead
         if made.converged(rules.tolerance):
