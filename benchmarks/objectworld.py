@@ -2,9 +2,14 @@
 
     TACIT_DATA=folder python benchmarks/objectworld.py
     TACIT_DATA=folder python benchmarks/objectworld.py ridge 128 512
+    TACIT_DATA=folder python benchmarks/objectworld.py distances 4 32 128 512
+    TACIT_DATA=folder python benchmarks/objectworld.py fresh 4 32 128
 
 Writes benchmarks/results/objectworld.json; with a prior and numbers of trajectories, these rows
-alone, beside those that are there. The recorded trajectories of the world of 32 x 32 cells
+alone, beside those that are there; "distances" are the four distances to objects with a smooth
+prior, "fresh" new draws from the softmax of the true action values, and how often each wins.
+
+The recorded trajectories of the world of 32 x 32 cells
 (Kalweit et al. 2020), 4 to 512 of them. For each method: seconds, the mean over states of V* - V,
 where V is the value of the optimum of the found reward (rewards paid by states), and the source's
 own "EVD", the mean squared difference of the value of the found noisy policy from that of the
@@ -37,6 +42,7 @@ class Args:
 
     side: int = 100
     trajectories: int = 2_000
+    draws: int = 5
     out: Path = Path(__file__).parent / "results" / "objectworld.json"
 
 
@@ -50,7 +56,8 @@ class Judge:
         self.best = self.value(self.optimum(self.worth))
         arrival = (self.moves @ worth) + self.mdp.discount * (self.moves @ self._arrival(worth))
         soft = np.exp(arrival - arrival.max(axis=1, keepdims=True))
-        self.soft = self.value(soft / soft.sum(axis=1, keepdims=True))
+        self.expert = soft / soft.sum(axis=1, keepdims=True)
+        self.soft = self.value(self.expert)
 
     def _arrival(self, worth: np.ndarray) -> np.ndarray:
         return (self.best - worth) / self.mdp.discount
@@ -93,14 +100,18 @@ def recorded(number: int, asked: list[str]) -> dict[str, Any]:
     rows["truth"] = judge.row(judge.worth, judge.optimum(judge.worth))
     rows["random actions"] = judge.row(None, uniform)
     priors = {"ridge": tacit.features.Ridge(), "smooth": tacit.features.Smooth()}
+    priors["distances"] = tacit.features.Smooth()
     for name, prior in ((name, priors[name]) for name in asked):
+        features = world.features
+        if name == "distances":
+            features = tacit.Features(world.tables["distances"].astype(float))
         estimator = tacit.Likelihood(free_reward=True, prior=prior)
-        found, seconds = timed(lambda e=estimator: e.fit(world.mdp, world.features, seen))
+        found, seconds = timed(lambda e=estimator, f=features: e.fit(world.mdp, f, seen))
         strength = float(found.history["strength"][-1])
         row = judge.row(found.objective.reward, found.solution.policy) | seconds
         row |= {"strength": strength, "held_out": float(found.history["held_out"][:-1].max())}
         given = tacit.Likelihood(free_reward=True, prior=type(prior)(strength))
-        again, one = timed(lambda e=given: e.fit(world.mdp, world.features, seen))
+        again, one = timed(lambda e=given, f=features: e.fit(world.mdp, f, seen))
         row |= {"one_fit_seconds": one["seconds"], "one_fit_processor": one["processor"]}
         row["projected_gradient"] = again.certificate.projected_gradient
         row["status"] = again.status.name
@@ -117,6 +128,38 @@ def recorded(number: int, asked: list[str]) -> dict[str, Any]:
     for name, row in rows.items():
         print(number, name, {k: round(v, 3) for k, v in row.items() if isinstance(v, float)})
     return rows
+
+
+def fresh(number: int, draws: int) -> dict[str, Any]:
+    """New trajectories of the recorded world: V* - V of each method, and the share of draws won.
+
+    Ours is the optimum of the found reward: of the distances with a smooth prior from 4
+    trajectories, of one feature a cell with a ridge from more. It must be better than IAVI's policy
+    and than the optimum of IAVI's reward.
+    """
+    world = tacit.worlds.recorded_objectworld(512)
+    judge, losses = Judge(world), {"ours": [], "iavi policy": [], "iavi reward": []}
+    features, prior = world.features, tacit.features.Ridge()
+    if number < 32:
+        features = tacit.Features(world.tables["distances"].astype(float))
+        prior = tacit.features.Smooth()
+    for seed in range(draws):
+        mdp = world.mdp
+        seen = tacit.simulate(mdp, judge.expert, trajectories=number, steps=8, seed=seed)
+        found = tacit.Likelihood(free_reward=True, prior=prior).fit(
+            mdp, features, seen, throw=False
+        )
+        losses["ours"].append(judge.row(found.objective.reward, judge.expert)["loss"])
+        iavi = tacit.families.InverseActionValues().fit(mdp, world.features, seen)
+        clone = tacit.families.Cloning().fit(mdp, world.features, seen).solution.policy
+        row = judge.row(iavi.objective.reward, clone)
+        losses["iavi policy"].append(row["policy_loss"])
+        losses["iavi reward"].append(row["loss"])
+        print(number, seed, {name: round(values[-1], 3) for name, values in losses.items()})
+    ours, *others = (np.array(values) for values in losses.values())
+    won = float(np.mean(ours < np.minimum(*others)))
+    means = {name: float(np.mean(values)) for name, values in losses.items()}
+    return {"draws": draws, "mean_loss": means, "losses": losses, "share_won": won}
 
 
 def large(args: Args) -> dict[str, Any]:
@@ -153,6 +196,11 @@ def main(args: Args) -> None:
     asked = [word for word in words if not word.isdigit()] or ["ridge", "smooth"]
     if not words:
         result = {"large": large(args) | head}
+    if asked == ["fresh"]:
+        for number in [int(word) for word in words if word.isdigit()] or NUMBERS:
+            result.setdefault("fresh", {})[str(number)] = fresh(number, args.draws) | head
+            args.out.write_text(json.dumps(result, indent=1) + "\n")
+        return
     for number in [int(word) for word in words if word.isdigit()] or NUMBERS:
         known = result.setdefault("recorded", {}).setdefault(str(number), {})
         known |= recorded(number, asked) | {f"made with {' and '.join(asked)}": head}

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.sparse as sp
 
 import tacit
 from tacit.cli.recover import Recover
 from tacit.data.observed import tally_of
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy import Bounds, adjoint
+from tacit.inverse.noisy import Bounds, adjoint, verdicts
 from tacit.inverse.noisy.adjoint import Loss, curvature
 from tacit.inverse.noisy.boltzmann import fit
 from tacit.inverse.noisy.coordinates import coordinates
@@ -369,3 +370,76 @@ def test_a_prior_by_the_command_line():
             Recover(prior=word, **asked).make_estimator()
     with pytest.raises(tacit.InvalidModel, match="--prior is an option of likelihood"):
         Recover(problem=Path("somewhere"), prior="ridge").make_estimator()
+
+
+# What is tested -----------------------------------------------------------------------------------
+
+
+def crowd(price: float, *, seed: int = 0, size: int = 40):
+    """A random world of 30 states, `size` reward features and as many of each of two costs."""
+    random = np.random.default_rng(seed)
+    moves = np.zeros((30, 3, 30))
+    for s in range(30):
+        for a in range(3):
+            moves[s, a, random.choice(30, 4, replace=False)] = random.dirichlet(np.ones(4))
+    mdp = tacit.MDP(moves, np.full(30, 1 / 30), 0.9)
+    reward = random.uniform(size=(30, 3, size))
+    costs = [random.uniform(size=(30, 3, size)) for _ in range(2)]
+    wanted, refused = random.dirichlet(np.full(size, 0.1), 2)
+    table = reward @ (4 * wanted) - price * (costs[0] @ refused)
+    policy = tacit.solve(mdp, tacit.Objective(table), solver=tacit.SoftDual(temperature=1.0)).policy
+    seen = tacit.simulate(mdp, policy, trajectories=100, steps=40, seed=seed)
+    return mdp, tacit.Features(reward, costs), seen
+
+
+def fitted_as_many(monkeypatch, mdp, features, seen):
+    """The recovery in the mode of many features, which begins at 200."""
+    monkeypatch.setattr(adjoint, "MANY", 20)
+    return tacit.Likelihood().fit(mdp, features, seen, throw=False)
+
+
+def test_a_real_price_among_many_features_is_found(monkeypatch):
+    found = fitted_as_many(monkeypatch, *crowd(5.0))
+    assert found.identification.active.tolist() == [True, False]
+    assert found.identification.p_values[0] <= 0.05
+    assert found.goodness.adequate
+    assert found.goodness.parts[0].draws > 0
+    assert {one.kind for one in found.identification.findings} >= {Kind.ACTIVE, Kind.INACTIVE}
+
+
+def test_the_bound_of_a_chance_is_never_below_the_simulated_one(monkeypatch):
+    mdp, features, seen = crowd(2.0, seed=1)
+    ours = fitted_as_many(monkeypatch, mdp, features, seen).identification.p_values
+    monkeypatch.setattr(verdicts, "can_write_out", lambda design: False)
+    theirs = fitted_as_many(monkeypatch, mdp, features, seen)
+    # The simulated law has 199 draws: its smallest chance is 1 in 200.
+    assert (theirs.identification.p_values >= ours - 0.01).all()
+    assert np.isnan(theirs.goodness.p_value)
+
+
+def test_one_step_gains_what_least_squares_does():
+    random = np.random.default_rng(2)
+    rows = random.standard_normal((12, 8))
+    matrix, scores = rows.T @ rows, random.standard_normal((5, 8)) * 3
+    allowed = np.arange(8) != 3
+    found = verdicts._gain(matrix, scores, allowed)
+    root = np.linalg.cholesky(matrix[np.ix_(allowed, allowed)]).T
+    for score, gain in zip(scores[:, allowed], found, strict=True):
+        goal = np.linalg.solve(root.T, score)
+        _, missed = scipy.optimize.nnls(root, goal)
+        assert gain == pytest.approx(goal @ goal - missed**2, rel=1e-5)
+
+
+def test_a_model_of_many_features_that_does_not_fit_is_said_so(monkeypatch):
+    mdp, features, seen = crowd(0.0, seed=3, size=15)
+    random = np.random.default_rng(0)
+    actions = np.where(random.random(seen.steps) < 0.5, seen.states % 3, seen.actions)
+    odd = replace(seen, actions=actions)
+    plain = fitted_as_many(monkeypatch, mdp, features, seen)
+    found = fitted_as_many(monkeypatch, mdp, features, odd)
+    assert plain.goodness.adequate
+    assert not found.goodness.adequate
+    assert found.identification.findings[0].kind is Kind.MISFIT
+    monkeypatch.undo()
+    smooth = tacit.Likelihood(prior=tacit.features.Ridge(1.0)).fit(mdp, features, odd, throw=False)
+    assert not smooth.goodness.adequate

@@ -18,14 +18,14 @@ from tacit.errors import InvalidModel
 from tacit.forward.policies import visitation
 from tacit.inverse.expectations import expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, chance, data_findings, guarantee_findings, listed
-from tacit.inverse.goodness import action_log_likelihoods, random_loss, untested
+from tacit.inverse.goodness import Goodness, action_log_likelihoods, random_loss
 from tacit.inverse.identification import tabled
-from tacit.inverse.noisy import Bounds, priced
+from tacit.inverse.noisy import Bounds
 from tacit.inverse.noisy.adjoint import Loss, Place, begin, curvature, descend
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_solution
 from tacit.inverse.noisy.coordinates import points
 from tacit.inverse.noisy.posterior import Ended, Posterior, coefficients, minimised
-from tacit.inverse.noisy.steps import prune
+from tacit.inverse.noisy.verdicts import active_constraints, goodness_of_many
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, status_of
 from tacit.model.ends import outside_policy, uniform_policy
 from tacit.model.features import Design, Ridge, Smooth
@@ -114,35 +114,6 @@ def choose_strength(
     )
 
 
-def active_constraints(full: Ended, options: Likelihood) -> tuple[Ended, np.ndarray]:
-    """The fit with only the constraints shown to be active, and [K] p-values; NaN if not tested.
-
-    The likelihood ratio against the chi-square law with all tested parameters and all that are on a
-    bound: an upper limit of its true law, so that the test errs on the side of "not shown".
-    """
-    design = full.loss.design
-    given = priced(design.blocks, full.loss.lower)
-    constraints = [k for k in range(design.constraints) if k not in given]
-    p_values = np.full(design.constraints, np.nan)
-    if full.loss.penalty is not None or not full.fit(options.tolerance).converged:
-        return full, p_values
-    from scipy.special import chdtrc
-
-    def test(fitted: Ended, k: int) -> tuple[float, Ended]:
-        block, upper = design.blocks[1 + k], fitted.loss.upper.copy()
-        upper[block] = 0.0
-        less = _minimised(replace(fitted.loss, upper=upper), options, fitted.descent.place)
-        point = less.descent.place
-        ratio = 2.0 * (point.loss - fitted.descent.place.loss)
-        bound = (point.x <= less.loss.lower) & (less.loss.upper > less.loss.lower)
-        degrees = block.stop - block.start + int(bound.sum())
-        return float(chdtrc(degrees, max(ratio, 0.0))), less
-
-    kept, _, found = prune(full, constraints, test, options.level)
-    p_values[list(found)] = list(found.values())
-    return kept, p_values
-
-
 def maximise_many(
     options: Likelihood, mdp: MDP, features: Features, demonstrations: Observed
 ) -> Recovery:
@@ -174,8 +145,15 @@ def maximise_many(
     near = None
     if bounds.start is not None:
         near = loss.at(bounds.start, np.zeros(mdp.states), options.tolerance)
-    kept, p_values = active_constraints(_minimised(loss, options, near), options)
-    return _recovery(options, features, demonstrations, kept, choice, p_values)
+
+    def within(fitted: Ended, upper: np.ndarray) -> Ended:
+        return _minimised(replace(fitted.loss, upper=upper), options, fitted.descent.place)
+
+    full = _minimised(loss, options, near)
+    goodness = goodness_of_many(demonstrations, full, options)
+    kept, p_values, bounds_only = active_constraints(full, options, within)
+    told = _constraint_findings(kept, p_values, at_most=bounds_only)
+    return _recovery(options, features, demonstrations, kept, choice, p_values, told, goodness)
 
 
 def _minimised(loss: Loss, options: Likelihood, near: Place | None = None) -> Ended:
@@ -189,8 +167,10 @@ def _recovery(
     ended: Ended,
     choice: Choice,
     p_values: np.ndarray,
+    told: list[Finding],
+    goodness: Goodness,
 ) -> Recovery:
-    """The `Recovery` of a fit."""
+    """The `Recovery` of a fit; what is `told` of its constraints is among the findings."""
     loss, fitted = ended.loss, ended.fit(options.tolerance)
     mdp, design, place = loss.mdp, loss.design, ended.descent.place
     reached = visitation(mdp, outside_policy(mdp, place.policy))
@@ -211,7 +191,8 @@ def _recovery(
     nothing = np.full((design.size + 2 * design.constraints, 2), np.nan)
     bounds = Bounds.of(design, options)
     findings = (
-        *_constraint_findings(gauge.multipliers, p_values),
+        *goodness.findings(),
+        *told,
         *bounds.findings(design, place.x),
         *_prior_findings(options.prior, choice),
         *_silent_findings(loss, known),
@@ -255,15 +236,17 @@ def _recovery(
         log_likelihood=likely,
         null_log_likelihood=null,
         observed_steps=int(loss.seen.sum()),
-        goodness=untested(f"the law of a fit of {design.size} features, or under a prior, is open"),
+        goodness=goodness,
     )
 
 
-def _constraint_findings(prices: np.ndarray, p_values: np.ndarray) -> list[Finding]:
-    """Which constraints were shown to restrain the demonstrator."""
-    findings = []
-    for k, (price, p) in enumerate(zip(prices.tolist(), p_values.tolist(), strict=True)):
-        kind, said = Kind.ACTIVE, f"Constraint {k} is active (at most {chance(p)} if it were not)."
+def _constraint_findings(ended: Ended, p_values: np.ndarray, *, at_most: bool) -> list[Finding]:
+    """Which constraints were shown to restrain the demonstrator; chances may be upper limits."""
+    findings, design, x = [], ended.loss.design, ended.descent.place.x
+    prices = [float(x[block].max(initial=0.0)) for block in design.blocks[1:]]
+    most = "at most " if at_most else ""
+    for k, (price, p) in enumerate(zip(prices, p_values.tolist(), strict=True)):
+        kind, said = Kind.ACTIVE, f"Constraint {k} is active ({most}{chance(p)} if it were not)."
         if np.isnan(p):
             kind = Kind.NOTE
             said = (
@@ -274,8 +257,8 @@ def _constraint_findings(prices: np.ndarray, p_values: np.ndarray) -> list[Findi
             kind = Kind.INACTIVE
             said = (
                 f"Constraint {k} is not identified: the demonstrations do not show that it "
-                f"restrains the expert (at most {chance(p)} if it does not; with so many features "
-                "the test is cautious)."
+                f"restrains the expert ({most}{chance(p)} if it does not"
+                f"{'; with so many features the test is cautious' if at_most else ''})."
             )
         findings.append(Finding(said, kind, constraint=k, number=p))
     return findings
@@ -374,5 +357,5 @@ def _method_findings(
         )
     if ended.loss.mdp.evidence is not None:
         said += ". They take the estimated transitions for known"
-    said += ". The fit was not tested, and AIC and BIC count every feature."
+    said += ". AIC and BIC count every feature."
     return [*findings, Finding(said, Kind.ERRORS)]
