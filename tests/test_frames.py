@@ -76,6 +76,19 @@ def test_whole_numbers_that_missing_ones_made_floats_are_whole_numbers():
         Demonstrations.from_frame({**frame, "state": [0.5, 2.0, 1.0]}, step=None)
 
 
+def test_pandas_frames_of_every_kind_of_column():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(ROWS)
+    wanted = Demonstrations.from_frame(ROWS, **COLUMNS)
+    for one in (frame, frame.convert_dtypes(), frame.astype({"sex": "category"})):
+        assert same(Demonstrations.from_frame(one, **COLUMNS), wanted)
+    with pytest.raises(InvalidDemonstrations, match=r"it is the index, reset_index\(\)"):
+        Demonstrations.from_frame(frame.set_index("who"), **COLUMNS)
+    twice = pandas.concat([frame, frame["move"]], axis=1)
+    with pytest.raises(InvalidDemonstrations, match="'move' once; it has several"):
+        Demonstrations.from_frame(twice, **COLUMNS)
+
+
 def test_a_column_that_is_not_there_is_named_with_a_near_one():
     with pytest.raises(InvalidDemonstrations, match=r"'cells', its state.*did you mean 'cell'"):
         Demonstrations.from_frame(ROWS, **{**COLUMNS, "state": "cells"})

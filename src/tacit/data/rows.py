@@ -41,10 +41,14 @@ class FrameTable(Table):
         for name, column in columns.items():
             if column not in have:
                 shown = ", ".join(have[:12]) + (", ..." if len(have) > 12 else "")
+                index = column in getattr(getattr(frame, "index", None), "names", ())  # pandas
+                hint = ": it is the index, reset_index() makes a column of it" if index else ""
                 raise error(
                     f"{what} must have the column {column!r}, its {name}; it has {shown}"
-                    f"{did_you_mean(column, have)}"
+                    f"{hint or did_you_mean(column, have)}"
                 )
+            if have.count(column) > 1:
+                raise error(f"{what} must have the column {column!r} once; it has several")
         super().__init__(what, error, tuple(columns))
         self.columns, self._frame, self._as_texts = dict(columns), frame, as_texts
 

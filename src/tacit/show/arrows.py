@@ -75,7 +75,7 @@ def draw_policy(
     cells = layout.rows * layout.columns if layout.is_grid else len(layout.centres)
     policy = np.asarray(policy, dtype=float)[:cells]
     taken = policy > LEAST_SHARE
-    if not layout.is_grid:
+    if layout.centres and not layout.is_grid:
         seen = None if unseen is None else np.asarray(unseen, bool)[:cells]
         return _draw_leads(policy, axes, layout, seen, assumed)
     if has_arrows(layout):

@@ -72,7 +72,7 @@ def draw_values(
         colours: name of a sequential colour map.
         missing: what is said where the table holds no number at all.
     """
-    if not layout.is_grid:
+    if layout.centres and not layout.is_grid:
         numbers = np.asarray(values, dtype=float)[: len(layout.centres)]
         return _draw_areas(numbers, axes, layout, limits, scale, colours, missing)
     table = np.ma.masked_invalid(layout.grid(np.asarray(values, dtype=float)))
