@@ -251,6 +251,63 @@ def test_a_recovery_with_hard_constraints_comes_back_from_its_folder(tmp_path):
     assert loaded.undecided == saved.undecided
     np.testing.assert_array_equal(loaded.available, saved.available)
     assert "forbidden" in loaded.summary()
+    assert {one.states for one in loaded.forbidden} >= {(7,), (11, 12)}
+
+
+def test_what_is_forbidden_leaves_with_every_export(tmp_path):
+    gymnasium = pytest.importorskip("gymnasium")
+    mdp, features, weights, seen = forbidding()
+    found = tacit.Forbidden(reward=weights, temperature=1.0).fit(mdp, features, seen)
+    world = tacit.export.environment(mdp, found)
+    assert isinstance(world, gymnasium.Env)
+    state, info = world.reset(seed=0)
+    assert info["action_mask"].tolist() == found.available[0].tolist()
+    assert found.available[0].sum() < mdp.available[0].sum() or found.available[6].sum() < 8
+    # Whoever keeps to the mask enters nothing that is forbidden.
+    draw = np.random.default_rng(0)
+    for _ in range(300):
+        action = draw.choice(np.flatnonzero(info["action_mask"]))
+        state, _, over, _, info = world.step(action)
+        assert state not in (7, 11, 12)
+        assert "refused" not in info
+        if over:
+            state, info = world.reset()
+    shut = np.argwhere(mdp.available & ~found.available)[0]
+    world.unwrapped._state = int(shut[0])
+    assert world.step(int(shut[1]))[4]["refused"]
+    with pytest.raises(InvalidModel, match="must be of"):
+        tacit.export.environment(grid(2, 3), found)
+    tacit.export.tables(found, tmp_path / "found.npz")
+    with np.load(tmp_path / "found.npz") as arrays:
+        np.testing.assert_array_equal(arrays["available"], found.available)
+    tacit.export.tables(found, tmp_path / "found.csv")
+    head, first = (tmp_path / "found.csv").read_text().splitlines()[:2]
+    assert dict(zip(head.split(","), first.split(","), strict=True))["available"] in ("0", "false")
+
+
+def test_the_report_has_a_map_and_a_table_of_what_is_forbidden(tmp_path):
+    from tacit.folders.runs import Run
+    from tacit.show.page import recovery_document
+    from tacit.show.report import render
+
+    mdp, features, weights, seen = forbidding()
+    found = tacit.Forbidden(reward=weights, temperature=1.0).fit(mdp, features, seen.select([0]))
+    found.save(tmp_path / "run")
+    run = replace(Run.load(tmp_path / "run"), layout=tacit.worlds.Layout(5, 5))
+    document = recovery_document(run)
+    (section,) = [one for one in document.sections if one.title == "What is forbidden"]
+    _, table = section.blocks
+    verdicts = [row.cells[2] for row in table.rows]
+    assert verdicts.count("forbidden") == len(found.forbidden)
+    assert verdicts.count("undecided") == len(found.undecided)
+    assert "forbidden" in render(document)
+    hidden = recovery_document(run, private=True)
+    assert "What is forbidden" not in [one.title for one in hidden.sections]
+    # Likelihood's separation is in the same table; nothing forbidden makes no section.
+    plain = tacit.Likelihood(free_reward=True).fit(mdp, walking(mdp, 24), seen, throw=False)
+    plain.save(tmp_path / "plain")
+    told = recovery_document(Run.load(tmp_path / "plain"))
+    assert "What is forbidden" not in [one.title for one in told.sections]
 
 
 def test_likelihood_fills_the_same_fields_by_its_separation():

@@ -21,6 +21,7 @@ from tacit.errors import InvalidModel
 from tacit.files.arrays import write_arrays
 from tacit.files.tables import write_columns
 from tacit.inverse.recovery import Recovery
+from tacit.judge.transfers import limited
 from tacit.model import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
@@ -53,9 +54,9 @@ def environment(
     the discount: it is due one step later, when nobody asks any more. An episode is truncated after
     `max_steps`; one that starts at an end is over after one step, whatever is done.
 
-    `info["action_mask"]` [A] holds 1 for each action that is available in the new state, else 0. An
-    action that is not available changes nothing, pays the worst that there is (and not more than
-    0), charges the most, and sets `info["refused"]`.
+    `info["action_mask"]` [A] holds 1 for each action that is available in the new state, else 0;
+    what a recovery forbids is not. An action that is not available changes nothing, pays the worst
+    that there is (and not more than 0), charges the most, and sets `info["refused"]`.
 
     Args:
         mdp: the world.
@@ -70,6 +71,8 @@ def environment(
         )
     if max_steps is not None and (isinstance(max_steps, bool) or not max_steps >= 1):
         raise InvalidModel(f"max_steps must be a positive integer; got {max_steps!r}")
+    if (mask := getattr(objective, "available", None)) is not None:
+        mdp = limited(mdp, mask)
     return _environment_class()(mdp, objective_of(objective), layout, max_steps)
 
 
@@ -314,10 +317,9 @@ def tables(given: Objective | Recovery, path: str | Path, layout: Layout | None 
     """Writes what is wanted and refused as a table, by the ending of the name.
 
     .csv and .parquet hold one row for each state and action: `state`, `state_name`, `action`,
-    `action_name`, `reward`, `cost_0` and so on; of a recovery also `policy` and `visitation`. Where
-    nothing tells the number of actions there is one row a state. .npz holds the arrays `reward`,
-    `costs`, `budgets`; of a recovery also `multipliers`, `temperature`, `policy`, `visitation` and
-    the weights.
+    `action_name`, `reward`, `cost_0`, ...; of a recovery also `policy`, `visitation`, and where
+    it forbids something, `available`. Without a number of actions there is one row a state. .npz
+    holds `reward`, `costs`, `budgets`; of a recovery the same, its weights and its noise.
 
     Args:
         given: an objective, or a recovery of it.
@@ -358,18 +360,18 @@ def _columns(
         action = np.tile(np.arange(actions), states)
         called = np.array([shown(layout.action_name(a)) for a in range(actions)])
         found |= {"action": action, "action_name": called[action]}
-    found["reward"] = _spread(objective.reward, width)
-    for k, table in enumerate(objective.costs):
-        found[f"cost_{k}"] = _spread(table, width)
+    reward, costs = objective.tables_of(states, width)
+    found |= {"reward": reward.ravel()} | {f"cost_{k}": c.ravel() for k, c in enumerate(costs)}
     if recovery is not None:
-        found["policy"] = recovery.solution.policy.ravel()
-        found["visitation"] = recovery.solution.visitation.ravel()
+        found |= {name: table.ravel() for name, table in _learnt(recovery).items()}
     return found
 
 
-def _spread(table: np.ndarray, actions: int) -> np.ndarray:
-    """[S * A] the table [S] or [S, A], one entry a row."""
-    return np.repeat(table, actions) if table.ndim == 1 else table.ravel()
+def _learnt(recovery: Recovery) -> dict[str, np.ndarray]:
+    """What a recovery has for each state and action, [S, A] each."""
+    solution, mask = recovery.solution, recovery.available
+    found = {"policy": solution.policy, "visitation": solution.visitation}
+    return found if mask is None else found | {"available": mask}
 
 
 def _arrays(objective: Objective, recovery: Recovery | None) -> dict[str, np.ndarray]:
@@ -381,8 +383,7 @@ def _arrays(objective: Objective, recovery: Recovery | None) -> dict[str, np.nda
             "reward_names": recovery.reward_names,
             "multipliers": recovery.multipliers,
             "temperature": recovery.temperature,
-            "policy": recovery.solution.policy,
-            "visitation": recovery.solution.visitation,
+            **_learnt(recovery),
         }
         for k, weights in enumerate(recovery.cost_weights):
             found |= {f"cost_weights_{k}": weights, f"cost_names_{k}": recovery.cost_names[k]}

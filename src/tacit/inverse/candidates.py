@@ -19,6 +19,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.simulation import Avoiding, Seen, fewest, simulate
+from tacit.inverse.recovery import HardConstraint
 from tacit.model.ends import Closure, close
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -57,6 +58,11 @@ class Candidate:
     name: str
     pairs: np.ndarray
     states: np.ndarray
+
+    def record(self) -> HardConstraint:
+        """The record of it in a recovery."""
+        held = tuple(self.states.tolist())
+        return HardConstraint(kind=self.kind, index=self.index, name=self.name, states=held)
 
     @property
     def key(self) -> tuple[bytes, bytes]:

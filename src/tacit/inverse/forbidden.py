@@ -123,8 +123,8 @@ class Selection:
     ) -> tuple[Rival, Rival]:
         """The rivals in whose place candidate k looks most like chance, the others forbidden.
 
-        First of those that are no finding themselves, which leave nothing to be said of k; then of
-        those that are, with which one of the two is forbidden for sure. Where one that was dropped
+        First of those that are likely avoided anyway, which leave nothing to be said of k; then of
+        those that are not, with which one of the two is forbidden. Where one that was dropped
         may be forbidden as well, rivals are sought there, too.
         """
         worst, seen = [Rival(), Rival()], self.seen
@@ -139,12 +139,12 @@ class Selection:
             if self.exact:
                 least = min(least, world.logs[k] - np.log(EXCUSED * self.level))
             possible = ~world.broken & ~world.idle & (world.logs <= least)
-            tested = world.tested(self.level)
+            found = world.logs <= np.log(self.level)
             for j in np.flatnonzero(possible).tolist():
                 if j == k or (avoiding := self.alone(k, (*given, j))) is None:
                     continue
                 log = float(avoiding.total(seen.starts, seen.lengths, seen.many)[0])
-                if log > worst[which := int(tested[j])].log:
+                if log > worst[which := int(found[j])].log:
                     worst[which] = Rival(log, j, (*given, j))
         return worst[0], worst[1]
 
@@ -351,9 +351,7 @@ def _reported(
 
     def record(k: int, p: float, more: float, rival: int | None) -> HardConstraint:
         one, name = search.candidates[k], "" if rival is None else search.candidates[rival].name
-        return HardConstraint(
-            kind=one.kind, index=one.index, name=one.name, p_value=p, more=more, rival=name
-        )
+        return replace(one.record(), p_value=p, more=more, rival=name)
 
     found = zip(chosen, search.p_values(chosen), outcome.rivals, strict=True)
     forbidden = [record(k, p, 0.0, rival) for k, p, rival in found]

@@ -179,6 +179,7 @@ class HardConstraint:
         p_value: of "it is allowed"; NaN where that was not tested.
         more: demonstrations that would decide it; 0 where it is decided, infinite where none would.
         rival: name of what may be forbidden in its place; "" for nothing.
+        states: those that it forbids to be in; empty where it is about actions.
     """
 
     kind: str
@@ -187,6 +188,7 @@ class HardConstraint:
     p_value: float = np.nan
     more: float = np.nan
     rival: str = ""
+    states: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -307,9 +309,8 @@ class Recovery:
         if self.lapses is None:
             return policy
         there = policy > 0  # an action that is not available has chance 0 and is no lapse either
-        return (1.0 - self.lapses.share) * policy + self.lapses.share * there / there.sum(
-            axis=1, keepdims=True
-        ).clip(1)
+        share, spread = self.lapses.share, there / there.sum(axis=1, keepdims=True).clip(1)
+        return (1.0 - share) * policy + share * spread
 
     def cautious(self, mdp: MDP | None = None, *, confidence: float = CONFIDENCE) -> Caution:
         """The `Objective` that allows only what every objective the data leave possible allows.

@@ -152,5 +152,8 @@ def _looser(objective: Objective) -> Objective:
 
 def limited(mdp: MDP, allowed: np.ndarray) -> MDP:
     """The world with these pairs [S, A] only; states that would be left without any keep theirs."""
+    if allowed.shape != mdp.available.shape:
+        known = f"{mdp.available.shape} states and actions, as the world has"
+        raise InvalidModel(f"what is available must be of {known}; it is of {allowed.shape}")
     left = mdp.available & allowed
     return replace(mdp, available=np.where(left.any(axis=1, keepdims=True), left, mdp.available))

@@ -45,11 +45,12 @@ from tacit.show.document import (
 )
 from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, extent, limits_of
 from tacit.show.quantities import NamedRecovery
-from tacit.show.tables import Scale, short
+from tacit.show.tables import Column, Row, Scale, Table, short
 
 MOST_DRAWN = 64_000  # cells that are drawn, all maps together
 MOST_TOLD = 26_000  # values that can be pointed at, all maps together
 MOST_MAPPED = 12  # actions that have a map each where states lie on no grid
+MOST_LISTED = 200  # hard constraints
 FEW = 2_500  # cells whose values are told in full
 
 _WIDTH = 3.0  # inches of a map
@@ -166,6 +167,49 @@ def map_gallery(named: NamedRecovery) -> Gallery:
         ),
     ]
     return Gallery(pictures)
+
+
+def forbidden_blocks(named: NamedRecovery) -> list[Block]:
+    """What is forbidden and what is undecided: a map of the states, and a table of all."""
+    found = [(one, "forbidden") for one in named.recovery.forbidden]
+    found += [(one, "undecided") for one in named.recovery.undecided]
+    if not found:
+        return []
+    blocks: list[Block] = []
+    suspicion = np.full(named.states, np.nan)
+    for one, verdict in reversed(found):  # the least suspicious first: others overwrite it
+        p = one.p_value if np.isfinite(one.p_value) else 0.5
+        suspicion[list(one.states)] = 1.0 if verdict == "forbidden" else min(1.0 - p, 0.99)
+    if named.layout.is_map and np.isfinite(suspicion).any():
+        bar = "1 where forbidden, else 1 - p-value"
+        grid = MapGrid.of(named)
+        picture = value_map(
+            grid, suspicion, "forbidden", colours=COST_MAP, limits=(0.0, 1.0), bar=bar
+        )
+        blocks.append(Gallery([picture]))
+    rows = []
+    for one, verdict in found[:MOST_LISTED]:
+        name = one.name
+        if one.kind == "state" and isinstance(one.index, int):
+            name = named.state(one.index)
+        elif one.kind == "action" and isinstance(one.index, int):
+            name = named.action(one.index)
+        elif isinstance(one.index, tuple):
+            name = f"{named.action(one.index[1])} in {named.state(one.index[0])}"
+        wait = "–" if np.isnan(one.more) else short(one.more) if one.more < np.inf else "never"
+        p = short(one.p_value) if np.isfinite(one.p_value) else "–"
+        rows.append(Row([name, one.kind, verdict, p, wait, one.rival or "–"]))
+    columns = [
+        Column("What"),
+        Column("Kind"),
+        Column("Verdict"),
+        Column("p-value", "of: it is allowed"),
+        Column("More", "demonstrations that would tell"),
+        Column("Rival", "may be forbidden in its place"),
+    ]
+    note = f"The {MOST_LISTED} first of {len(found)}." if len(found) > MOST_LISTED else ""
+    caption = "Forbidden and undecided"
+    return [*blocks, Table(caption, columns, rows, note, searchable=True, sortable=True)]
 
 
 def action_maps(named: NamedRecovery) -> Details | None:

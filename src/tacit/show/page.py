@@ -31,7 +31,7 @@ from tacit.show.document import (
     Selector,
 )
 from tacit.show.headlines import NAMED, capital, headlines
-from tacit.show.maps import MapGrid, action_maps, forest, map_gallery
+from tacit.show.maps import MapGrid, action_maps, forbidden_blocks, forest, map_gallery
 from tacit.show.quantities import (
     NamedRecovery,
     state_bars,
@@ -74,6 +74,8 @@ def recovery_document(run: Run, *, private: bool = False) -> Document:
     run = _without_names(run) if private else run
     named = NamedRecovery(run.recovery, run.layout, bool(run.data.get("moves_estimated")))
     where = [*_trip_sections(named), _world_section(named), _state_section(named)]
+    if shut := forbidden_blocks(named):
+        where.insert(-2, Section("What is forbidden", shut))
     sections = [
         *([] if private else where),
         Section("Weights, budgets and prices", [*forest(named), *weight_tables(named)], WEIGHTS),

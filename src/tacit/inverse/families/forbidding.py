@@ -19,7 +19,7 @@ from tacit.inverse.candidates import Candidate, candidates_of
 from tacit.inverse.doubts import about
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind, listed
-from tacit.inverse.recovery import HardConstraint, History, Recovery, delivered
+from tacit.inverse.recovery import History, Recovery, delivered
 from tacit.model.ends import close
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
@@ -95,7 +95,7 @@ class LikeliestConstraints:
         recovery = options.expert(search.world(chosen).mdp, alone, demonstrations)
         final = -recovery.log_likelihood / demonstrations.episodes - trip_entropy(demonstrations)
         tail = np.cumsum([0.0, *drops[::-1]])[::-1]
-        records = [_record(found[k]) for k in chosen]
+        records = [found[k].record() for k in chosen]
         said = [
             Finding(
                 f"{one.name[0].upper()}{one.name[1:]} was forbidden: the divergence drops by "
@@ -203,7 +203,7 @@ class PosteriorConstraints:
                 + ("" if k in hard else ", although it was done; it stays available")
                 + ".",
                 Kind.FORBIDDEN,
-                **about(_record(found[k])),
+                **about(found[k].record()),
                 number=float(shares[k]),
             )
             for k in chosen
@@ -229,8 +229,8 @@ class PosteriorConstraints:
         recovery = replace(
             _told(self, recovery, said),
             history=History({"loss": losses}),
-            forbidden=tuple(_record(found[k]) for k in hard),
-            undecided=tuple(_record(found[k]) for k in open_to.tolist()),
+            forbidden=tuple(found[k].record() for k in hard),
+            undecided=tuple(found[k].record() for k in open_to.tolist()),
             available=read_only(world.available),
         )
         return delivered(recovery, throw)
@@ -331,10 +331,6 @@ def _prepared(
         method.reward_weights, method.temperature, method.candidates, dict(method.groups)
     )
     return options, Features(features.reward, reward_names=features.reward_names), found
-
-
-def _record(one: Candidate) -> HardConstraint:
-    return HardConstraint(kind=one.kind, index=one.index, name=one.name)
 
 
 def _told(method: object, recovery: Recovery, said: Sequence[Finding]) -> Recovery:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from tacit.inverse.joint.stack import task_goodness
 from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import RESCUE, expert_solution
 from tacit.inverse.noisy.intervals import Numbers
+from tacit.inverse.noisy.likelihood import never_incurred
 from tacit.inverse.parameters import Parameters
 from tacit.inverse.recovery import (
     History,
@@ -251,6 +252,7 @@ def _recovery(
         observed_steps=int(steps[e].counts.sum()),
         goodness=goodness,
         spending=Spending.of_data(task.features, seen),
+        **never_incurred(steps[e].space, told.limits[found.joint.link.rows[e]]),
     )
 
 
@@ -323,8 +325,7 @@ def _findings(found: Search, told: Pooled, first: Task) -> list[Finding]:
             "there, so the demonstrations set a lower limit on its weight and no upper one."
         )
         findings.append(Finding(said, Kind.FORBIDDEN, feature=names[j]))
-    space = replace(found.stack.steps[0].space, names=names)
-    findings += blind_findings(space.names, told.errors.blind)
+    findings += blind_findings(names, told.errors.blind)
     findings += feature_findings(first.features, first.mdp)
     if not found.joint.link.linear:
         said = (

@@ -37,6 +37,7 @@ from tacit.inverse.noisy.inference import square_roots
 from tacit.inverse.noisy.likelihood import (
     Likelihood,
     constraint_findings,
+    never_incurred,
     numbers_of,
 )
 from tacit.inverse.noisy.steps import Steps
@@ -378,6 +379,7 @@ def _report(
         null_log_likelihood=-float(np.log(found.choices.sum(axis=1)).sum()),
         observed_steps=len(found.states),
         goodness=goodness,
+        **never_incurred(space, evidence.limits),
         network=trips.mdp,
         features=features,
         discount=found.discount,

@@ -24,7 +24,7 @@ from tacit.inverse.findings import (
 )
 from tacit.inverse.goodness import Goodness, action_log_likelihoods, untested
 from tacit.inverse.identification import Ends
-from tacit.inverse.noisy import Bounds, Label, Range, coefficients_of
+from tacit.inverse.noisy import Bounds, Label, Range, Space, coefficients_of
 from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
 from tacit.inverse.noisy.adjoint import many_features
 from tacit.inverse.noisy.boltzmann import Fit, expert_solution, refit
@@ -149,19 +149,30 @@ def report(
         null_log_likelihood=null,
         observed_steps=int(steps.counts.sum()),
         goodness=goodness,
-        forbidden=_never_incurred(steps, evidence, pulled=True),
-        undecided=_never_incurred(steps, evidence, pulled=False),
+        **never_incurred(space, evidence.limits),
         spending=wide.spending(space, features, seen),
     )
 
 
-def _never_incurred(
-    steps: Steps, evidence: Evidence, *, pulled: bool
-) -> tuple[HardConstraint, ...]:
-    """Costs without an upper limit: those where the reward pulls there, or the others."""
-    names, limits = steps.space.names, evidence.limits
-    chosen = np.flatnonzero(np.isfinite(limits) & ((limits > 0) == pulled))
-    return tuple(HardConstraint(kind="feature", index=int(j), name=names[j]) for j in chosen)
+def never_incurred(space: Space, limits: np.ndarray) -> dict[str, tuple[HardConstraint, ...]]:
+    """`forbidden` and `undecided` of a recovery: costs without an upper limit.
+
+    Those where the reward pulls there, and the others.
+
+    Args:
+        space: of the coefficients.
+        limits: [n] lower limits of those without an upper one, else NaN.
+    """
+
+    def records(chosen: np.ndarray) -> tuple[HardConstraint, ...]:
+        return tuple(
+            HardConstraint(kind="feature", index=int(j), name=space.names[j])
+            for j in np.flatnonzero(chosen)
+        )
+
+    endless = (space.signs < 0) & np.isfinite(limits)
+    pulled = endless & (limits > 0)
+    return {"forbidden": records(pulled), "undecided": records(endless & ~pulled)}
 
 
 def _goodness(
