@@ -126,8 +126,30 @@ def test_what_cannot_be_met_is_met_in_part_and_said(noisy):
     caution = found.cautious(mdp)
     assert 0.0 < caution.share < 1.0
     assert told(caution.findings, Kind.UNATTAINABLE)[0].about.number == caution.share
+    assert caution.excess == 0.0
+
+
+def test_budgets_that_no_policy_keeps_are_raised_no_more_than_need_be(noisy):
+    _, found = noisy
+    mdp = other_world(0.7)
     with pytest.raises(tacit.Infeasible):  # not even without any doubt
-        found.cautious(other_world(0.7))
+        tacit.solve(mdp, found.objective)
+    caution = found.cautious(mdp)
+    assert caution.share == 0.0
+    _, costs = found.objective.tables(mdp)
+    least = -tacit.solve(mdp, tacit.Objective(-costs[0])).value  # an unconstrained problem
+    assert caution.budgets[0] == pytest.approx(least, rel=1e-6)
+    assert caution.excess == pytest.approx(least / found.budgets[0] - 1.0, rel=1e-5)
+    assert caution.excess > 0.01
+    assert told(caution.findings, Kind.UNATTAINABLE)[0].about.number == caution.excess
+    assert tacit.solve(mdp, caution).value == pytest.approx(caution.value)
+    assert np.isnan(caution.plain_value)
+
+
+def test_made_for_any_world_it_says_so(noisy):
+    _, found = noisy
+    assert told(found.cautious().findings, Kind.ASSUMED)
+    assert not told(found.cautious(other_world(0.1)).findings, Kind.ASSUMED)
 
 
 def test_a_constraint_that_may_be_idle_allows_what_was_spent(noisy):
@@ -168,6 +190,8 @@ def test_bad_requests_are_one_line(noisy):
         found.cautious(confidence=1.0)
     with pytest.raises(tacit.InvalidModel, match="spends"):
         replace(found, spending=None).cautious()
+    with pytest.raises(tacit.InvalidModel, match="trips of one goal"):
+        replace(found, solution=None).cautious()  # as a recovery from trips has none
 
 
 def test_the_commands_deploy_it(tmp_path, capsys):

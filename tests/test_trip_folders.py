@@ -176,9 +176,27 @@ def test_settings_of_trips_are_checked(problem, tmp_path, line, words):
         Problem.load(tmp_path / "trips")
 
 
+def test_a_belief_about_trips_is_weighed(problem, tmp_path, capsys):
+    folder, believed = tmp_path / "trips", tmp_path / "belief.toml"
+    problem.save(folder)
+    plain = tacit.recover(problem.trips).parameters
+    name, sure = plain.names[0], 1e-4 * plain.standard_errors[0]
+    believed.write_text(f'"{name}" = [{plain.estimates[0] + 1000 * sure}, {sure}]')
+    asked = ["recover", str(folder), "--out", str(tmp_path / "run"), "--no-report", "--json"]
+    assert main([*asked, "--belief", str(believed)]) == 0
+    told = json.loads(capsys.readouterr().out)["extras"]["posterior"]
+    assert told["means"][0] == pytest.approx(plain.estimates[0] + 1000 * sure, rel=1e-3)
+
+
 def test_what_trips_do_not_answer_is_refused(problem, tmp_path, capsys):
     problem.save(tmp_path / "trips", text=True)
-    for option in (["--discount-grid", "0.9"], ["--estimator", "convex"], ["--diagnose"]):
+    for option in (
+        ["--discount-grid", "0.9"],
+        ["--estimator", "convex"],
+        ["--diagnose"],
+        ["--cautious"],
+        ["--sampler", "nuts", "--belief", str(tmp_path / "belief.toml")],
+    ):
         code = main(["recover", str(tmp_path / "trips"), "--out", str(tmp_path / "r"), *option])
         assert code == 2
         assert f"{option[0]} is not for trips" in capsys.readouterr().err

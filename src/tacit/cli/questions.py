@@ -66,7 +66,8 @@ def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations)
     if arguments.belief is not None:
         from tacit.inverse.bootstrap import check_sampler
 
-        _check_noisy(arguments, problem, seen, "--belief needs the likelihood")
+        if problem.trips is None:
+            _check_noisy(arguments, problem, seen, "--belief needs the likelihood")
         read_belief(arguments, problem)
         if arguments.sampler == "nuts":
             check_sampler(problem.mdp)
@@ -89,21 +90,21 @@ def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations)
 
 def _check_trips(arguments: Recover, problem: Problem) -> None:
     """Raises where something is asked that trips do not answer."""
+    ends = "a trip ends at its goal; give another discount in problem.toml"
     asked = {
-        "--estimator": arguments.estimator not in ("auto", "likelihood"),
-        "--discount-grid": bool(arguments.discount_grid),
-        "--diagnose": arguments.diagnose,
-        "--belief": arguments.belief is not None,
+        "--estimator": (
+            arguments.estimator not in ("auto", "likelihood"),
+            "likelihood is the one estimator of trips",
+        ),
+        "--discount-grid": (arguments.discount_grid, ends),
+        "--diagnose": (arguments.diagnose, "the goodness of fit names what the trips contradict"),
+        "--sampler": (arguments.sampler != "laplace", "laplace is the one sampler of trips"),
+        "--cautious": (arguments.cautious, "a goal has its own budget; recover one goal's trips"),
     }
-    reasons = {
-        "--estimator": "likelihood is the one estimator of trips",
-        "--discount-grid": "a trip ends at its goal; give another discount in problem.toml",
-        "--diagnose": "the goodness of fit names what the trips contradict",
-    }
-    if option := next((name for name, given in asked.items() if given), ""):
-        raise InvalidModel(
-            f'{arguments.problem}: {option} is not for trips (goal = "last"): {reasons[option]}'
-        )
+    for option, (given, reason) in asked.items():
+        if given:
+            told = f'{option} is not for trips (goal = "last"): {reason}'
+            raise InvalidModel(f"{arguments.problem}: {told}")
 
 
 def _check_noisy(arguments: Recover, problem: Problem, seen: Demonstrations, wanted: str) -> None:
@@ -228,13 +229,12 @@ def further_results(
         asked["diagnose"] = lambda: checks.diagnose(*task, recovery, estimator=chosen, seed=seed)
     if arguments.belief is not None:
         belief = read_belief(arguments, problem)
-        given = dict(zip(("mdp", "features", "demonstrations"), task, strict=True))
+        given = {"mdp": problem.mdp, "features": problem.features, "demonstrations": seen}
         asked["posterior"] = lambda: checks.posterior(
             recovery, belief, seed=seed, sampler=arguments.sampler, **given
         )
     if arguments.cautious:
         asked["cautious"] = lambda: _caution(recovery, problem)
-
     if swept := swept_budgets(problem, recovery):
         asked["budgets"] = lambda: budget_sweeps(problem, recovery, swept)
 
@@ -285,6 +285,7 @@ def _caution(recovery: Recovery, problem: Problem) -> dict[str, object]:
         "columns": columns,
         "confidence": found.confidence,
         "share": found.share,
+        "excess": found.excess,
         "value": found.value,
         "plain_value": found.plain_value,
         "reward_lost": found.reward_lost,

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 HALVINGS = 7
 # Rows added in a known world at most, and what may be left of a violation, relative to the budget.
 CUTS, BROKEN = 100, 1e-7
+# What a raised budget leaves above the least that can be spent: rounding.
+SPARE = 1e-7
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -50,6 +52,8 @@ class Caution(Objective):
         constraint: [R] number of the constraint that each row belongs to.
         confidence: with which what is feasible is feasible for the truth.
         share: of the doubt that is met: 1, or less where the world given allows no more.
+        excess: by what share of itself a budget was raised at most, beyond the recovered ones,
+            because no policy of the world given keeps even those; 0 where one does.
         value: expected discounted recovered reward of the best policy within it, in the world
             given; NaN without one.
         plain_value: the same without caution.
@@ -60,6 +64,7 @@ class Caution(Objective):
     constraint: np.ndarray = None  # pyright: ignore[reportAssignmentType]
     confidence: float = CONFIDENCE
     share: float = 1.0
+    excess: float = 0.0
     value: float = np.nan
     plain_value: float = np.nan
     findings: tuple[Finding, ...] = ()
@@ -76,12 +81,19 @@ def cautious(recovery: Recovery, mdp: MDP | None, *, confidence: float = CONFIDE
     Args:
         recovery: with what the demonstrator spends.
         mdp: where it is to be used, if that is known: then what caution costs is measured there,
-            and where no policy can be as cautious, as much of the doubt is met as can be.
+            and where no policy can be as cautious, as much of the doubt is met as can be; where
+            none keeps even the recovered budgets, they are raised as little as can be.
         confidence: with which what is feasible is to be feasible for the truth.
     """
     if not 0.0 < confidence < 1.0:
         raise InvalidModel(f"confidence must be in (0, 1); got {confidence}")
     spending = recovery.spending
+    if recovery.solution is None:
+        raise InvalidModel(
+            "caution is about one budget, and every goal of trips has its own: recover the trips "
+            "of one goal as Demonstrations with Likelihood(), in a world that ends there, and ask "
+            "that recovery; prices with their intervals are in identification.multiplier_intervals"
+        )
     if spending is None or len(spending.maps) != len(recovery.multipliers):
         raise InvalidModel(
             "caution needs to know what the demonstrator spends of each cost feature; this "
@@ -96,6 +108,11 @@ def cautious(recovery: Recovery, mdp: MDP | None, *, confidence: float = CONFIDE
     if mdp is not None:
         return _in_world(recovery, doubts, findings, mdp, confidence)
     rows = tuple(doubt.corners() for doubt in doubts)
+    said = (
+        "Made for any world: whether some policy keeps within it depends on the world. "
+        "cautious(mdp) asks no more than a policy there can keep, and says how much that is."
+    )
+    findings.append(Finding(said, Kind.ASSUMED))
     return _objective(recovery, rows, findings=findings, confidence=confidence)
 
 
@@ -145,12 +162,14 @@ def _in_world(
         plain = solve(mdp, recovery.objective).value
     except Infeasible:
         plain = np.nan
-    share, best = 1.0, _cut(recovery, doubts, mdp, 1.0)
+    share, excess, best = 1.0, 0.0, _cut(recovery, doubts, mdp, 1.0)
     if best is None:
         share, high = 0.0, 1.0
         best = _cut(recovery, doubts, mdp, 0.0)
-        assert best is not None
-        for _ in range(HALVINGS):
+        if best is None:
+            *raised, excess = _raised(recovery, doubts, mdp)
+            best = raised[0], raised[1]
+        for _ in range(0 if excess else HALVINGS):
             middle = 0.5 * (share + high)
             found = _cut(recovery, doubts, mdp, middle)
             if found is None:
@@ -161,7 +180,13 @@ def _in_world(
             f"No policy of this world is as cautious as that: {share:.0%} of the doubt about "
             "weights and spending is met, and the confidence is less than asked for."
         )
-        findings = [Finding(said, Kind.UNATTAINABLE, number=share), *findings]
+        if excess:
+            said = (
+                "No policy of this world keeps even the recovered budgets: they were raised as "
+                f"little as can be, by {excess:.1%} at most. Nothing of the doubt is met, and the "
+                "true budgets are probably broken."
+            )
+        findings = [Finding(said, Kind.UNATTAINABLE, number=excess or share), *findings]
     rows, solution = best
     lost = float(plain - solution.value)
     if np.isfinite(lost):
@@ -177,6 +202,7 @@ def _in_world(
         findings=findings,
         confidence=confidence,
         share=share,
+        excess=excess,
         value=solution.value,
         plain_value=plain,
     )
@@ -185,17 +211,12 @@ def _in_world(
 def _cut(
     recovery: Recovery, doubts: Sequence[Doubt], mdp: MDP, share: float
 ) -> tuple[tuple[np.ndarray, ...], Solution] | None:
-    """Rows that meet a share of the doubts, and the best policy within them; None without one.
-
-    Without any doubt, `Infeasible` with its proof.
-    """
+    """Rows that meet a share of the doubts, and the best policy within them; None without one."""
     blocks, solution = tuple(doubt.centre() for doubt in doubts), None
     for _ in range(CUTS):
         try:
             solution = solve(mdp, _objective(recovery, blocks))
         except Infeasible:
-            if share == 0.0:
-                raise
             return None
         broken, found = False, []
         for doubt, table, rows in zip(doubts, _maps(recovery), blocks, strict=True):
@@ -211,6 +232,33 @@ def _cut(
             break
     assert solution is not None
     return blocks, solution
+
+
+def _raised(
+    recovery: Recovery, doubts: Sequence[Doubt], mdp: MDP
+) -> tuple[tuple[np.ndarray, ...], Solution, float]:
+    """The estimated rows with budgets raised to what the policy of least violation spends.
+
+    With the best policy within them, and the largest raise as a share of its budget.
+    """
+    blocks = tuple(doubt.centre() for doubt in doubts)
+    plain = _objective(recovery, blocks)
+    try:
+        return blocks, solve(mdp, plain), 0.0
+    except Infeasible as error:
+        spent = np.asarray(error.cost, dtype=np.float64)
+    more = np.maximum(spent - plain.budgets, 0.0)  # none of an infinite budget
+    more += SPARE * np.abs(spent) * (more > 0)
+    sizes = np.concatenate([np.abs(rows[:, :-1]).sum(axis=1) for rows in blocks])
+    ends = np.cumsum([len(rows) for rows in blocks])[:-1]
+    found = []
+    for rows, raised in zip(
+        blocks, np.split(more * np.where(sizes > 0, sizes, 1.0), ends), strict=True
+    ):
+        found.append(np.column_stack([rows[:, :-1], rows[:, -1] + raised]))
+    solution = solve(mdp, _objective(recovery, found))
+    scale = np.maximum(np.abs(plain.budgets), 1e-300)
+    return tuple(found), solution, float((more / scale)[more > 0].max())
 
 
 def _doubt(
