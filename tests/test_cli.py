@@ -250,7 +250,8 @@ def test_parse_errors_are_one_line_and_exit_2(
         (cli.Terminated(), 143),
         (ZeroDivisionError("division by zero"), 1),
         (ValueError("not one of ours"), 1),
-        (MemoryError(), 1),
+        (MemoryError(), 4),
+        (MemoryError("Unable to allocate 613. MiB"), 4),
     ],
 )
 def test_every_failure_has_its_exit_code_and_one_line(error, code, capsys, verb):

@@ -12,7 +12,7 @@ import tacit
 from tacit.cli.recover import Recover
 from tacit.data.observed import tally_of
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy import Bounds, adjoint, verdicts
+from tacit.inverse.noisy import Bounds, adjoint, likelihood, verdicts
 from tacit.inverse.noisy.adjoint import Loss, curvature
 from tacit.inverse.noisy.boltzmann import fit
 from tacit.inverse.noisy.coordinates import coordinates
@@ -443,3 +443,19 @@ def test_a_model_of_many_features_that_does_not_fit_is_said_so(monkeypatch):
     monkeypatch.undo()
     smooth = tacit.Likelihood(prior=tacit.features.Ridge(1.0)).fit(mdp, features, odd, throw=False)
     assert not smooth.goodness.adequate
+
+
+def test_few_features_of_a_large_world_are_not_written_out(world, monkeypatch):
+    mdp, reward, seen = world
+    features = tacit.Features(np.c_[reward, np.arange(36) % 5])
+    rules = tacit.Likelihood(free_reward=True)
+    table = rules.fit(mdp, features, seen)
+    monkeypatch.setattr(likelihood, "TABLES", 2 * 36 * 4 - 1)
+    monkeypatch.setattr(likelihood, "maximise", None)
+    product = rules.fit(mdp, features, seen)
+    # Both stop at a gradient of 1e-9 of all that is collected.
+    np.testing.assert_allclose(product.reward_weights, table.reward_weights, rtol=1e-6)
+    assert product.temperature == pytest.approx(table.temperature, rel=1e-6)
+    monkeypatch.setattr(likelihood, "TABLES", 2 * 36 * 4)
+    with pytest.raises(TypeError):
+        rules.fit(mdp, features, seen)

@@ -47,7 +47,7 @@ tacit COMMAND --help describes a command, tacit --version prints the version, an
 tacit --completion bash|zsh|fish prints a completion script.
 
 exit codes: 0 done, 1 a bug in tacit, 2 bad input, 3 infeasible or not converged,
-            4 cannot read or write, 130 interrupted, 143 terminated"""
+            4 cannot read, write or get memory, 130 interrupted, 143 terminated"""
 
 
 class Command(Protocol):
@@ -294,6 +294,8 @@ def _verdict(error: BaseException) -> tuple[int, str]:
         case OSError():
             where = f": {error.filename}" if error.filename is not None else ""
             return NO_FILE, f"{error.strerror or said}{where}"
+        case MemoryError():
+            return NO_FILE, f"not enough memory: {said or 'none is left'}"
         case KeyboardInterrupt():
             return INTERRUPTED, "interrupted"
         case Terminated():

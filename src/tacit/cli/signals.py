@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TextIO
 
 from tacit.files.atomic import remove_unfinished
 
@@ -152,6 +153,14 @@ def _give_back() -> None:
     thread.join(0.2)
 
 
+def _descriptor(stream: TextIO | None, usual: int) -> int:
+    """Where a stream ends; the usual place where it ends within this process, which is over."""
+    try:
+        return usual if stream is None else stream.fileno()
+    except (OSError, ValueError, AttributeError):
+        return usual
+
+
 def end_at_once(code: int, lines: list[str], answer: str = "") -> None:
     """Ends this process and those that it started, half-written files removed; never comes back.
 
@@ -160,12 +169,13 @@ def end_at_once(code: int, lines: list[str], answer: str = "") -> None:
         lines: for standard error; none where all is said.
         answer: for standard output.
     """
-    with contextlib.suppress(OSError, ValueError, AttributeError):
+    with contextlib.suppress(OSError):
         # A bar that is being drawn has hidden the cursor.
-        cursor = "\x1b[?25h\n" if lines and sys.stderr.isatty() else ""
+        cursor = "\x1b[?25h\n" if lines and os.isatty(_descriptor(sys.stderr, 2)) else ""
         if answer:
-            os.write(sys.stdout.fileno(), f"{answer}\n".encode())
-        os.write(sys.stderr.fileno(), (cursor + "".join(f"{one}\n" for one in lines)).encode())
+            os.write(_descriptor(sys.stdout, 1), f"{answer}\n".encode())
+        said = cursor + "".join(f"{one}\n" for one in lines)
+        os.write(_descriptor(sys.stderr, 2), said.encode())
     if "multiprocessing.process" in sys.modules:
         from multiprocessing import active_children
 

@@ -32,7 +32,7 @@ from tacit.inverse.noisy.boltzmann import FAR, NOWHERE, over_an_episode
 from tacit.inverse.noisy.inference import information
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features, is_sparse
+from tacit.model.objective import is_sparse
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -49,11 +49,6 @@ WRITTEN_OUT, STATES, PARAMETERS = 16_000_000, 3000, 2000
 DENSE = 2_000_000
 # A step shortened to less than this share gains nothing more.
 SHORTEST = 1e-10
-
-
-def many_features(features: Features) -> bool:
-    """Whether there are more features than are fitted with their curvature [D, D]."""
-    return sum(features.sizes) > MANY
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -24,9 +24,8 @@ from tacit.inverse.findings import (
 )
 from tacit.inverse.goodness import Goodness, action_log_likelihoods, untested
 from tacit.inverse.identification import Ends
-from tacit.inverse.noisy import Bounds, Label, Range, Space, coefficients_of
+from tacit.inverse.noisy import Bounds, Label, Range, Space, adjoint, coefficients_of
 from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
-from tacit.inverse.noisy.adjoint import many_features
 from tacit.inverse.noisy.boltzmann import Fit, expert_solution, refit
 from tacit.inverse.noisy.coordinates import DeltaMethod, coordinates
 from tacit.inverse.noisy.evidence import (
@@ -323,8 +322,20 @@ class Likelihood:
         """The recovery under which the observed actions are most likely."""
         self.check()
         check_task(mdp, features, demonstrations)
-        chosen = maximise_many if self.prior is not None or many_features(features) else maximise
+        many = self.prior is not None or _are_many(mdp, features)
+        chosen = maximise_many if many else maximise
         return delivered(chosen(self, mdp, features, demonstrations), throw)
+
+
+# Features as tables [D, S, A] are at most this many numbers, 320 MB: a search by D solves a step
+# holds half a dozen of them.
+TABLES = 40_000_000
+
+
+def _are_many(mdp: MDP, features: Features) -> bool:
+    """Whether there are more features than are fitted with their curvature [D, D]."""
+    count = sum(features.sizes)
+    return count > adjoint.MANY or count * mdp.states * mdp.actions > TABLES
 
 
 def maximise(

@@ -127,8 +127,8 @@ def maximise_many(
     """
     if options.lapses is not False:
         raise InvalidModel(
-            "a fit with a prior, or of more than 200 features, does not allow for lapses: leave "
-            f"lapses out; got lapses={options.lapses}"
+            "a fit with a prior, or of more than 200 features (fewer in very many states), knows "
+            f"no lapses: leave lapses out; got lapses={options.lapses}"
         )
     design, counts = Design.of(mdp, features), tally_of(mdp, demonstrations).counts
     prior, penalty, bounds = options.prior, None, Bounds.of(design, options)
