@@ -166,6 +166,39 @@ def test_the_assumption_that_is_wrong_is_named(alternative, policies, groups):
     assert alternative in found.text
 
 
+def test_the_likeliest_culprit_leads_and_the_others_follow():
+    def row(name: str, bic: float) -> checks.Alternative:
+        return checks.Alternative(
+            assumption=f"no {name}", alternative=name, extra=1, gain=-bic, p_value=0.0, aic=bic,
+            bic=bic, estimate="", remedy="",
+        )  # fmt: skip
+
+    rows = (row("lapses", -300.0), row("another discount", -70.0), row("two types", 30.0))
+    found = checks.Diagnosis(rows=rows, log_likelihood=0.0, observed_steps=9)
+    assert [one.alternative for one in found.contradicted] == ["lapses", "another discount"]
+    first, second = found.sentences
+    assert first.kind is Kind.MISFIT
+    assert "lapses" in first
+    assert "another discount" in second
+    assert second.about.number == 1
+    alone = replace(found, rows=(rows[0], rows[2]))
+    assert len(alone.sentences) == 1
+
+
+@pytest.mark.study
+def test_labels_at_random_on_the_paper_s_grid_are_lapses():
+    place = tacit.worlds.hill_grid(0, tightness=0.5)
+    expert = tacit.solve(place.mdp, place.truth).policy
+    walks = tacit.simulate(place.mdp, expert, trajectories=60, steps=50, seed=0)
+    rng = np.random.default_rng(0)
+    actions, hit = walks.actions.copy(), rng.random(walks.steps) < 0.3
+    actions[hit] = rng.integers(0, 4, hit.sum())
+    labelled = tacit.Demonstrations(walks.states, actions, walks.offsets)
+    found = checks.diagnose(place.mdp, place.features, labelled)
+    assert found.contradicted[0].alternative == "lapses"
+    assert found.contradicted[0].bic < -200  # measured -331; the next, another discount, -70
+
+
 def test_trajectories_of_one_type_scatter_by_chance_only():
     place = world()
     space = coordinates(place.mdp, place.features)

@@ -1,8 +1,7 @@
 """Which assumption do the demonstrations contradict? Each is given up in turn, and what that gains.
 
 Every alternative is compared with the plain noisy expert by its likelihood on the same actions:
-lapses, another discount, a noise by group or by trajectory, groups or types that want different
-things.
+lapses, another discount, a noise by group or trajectory, groups or types that want other things.
 """
 
 from __future__ import annotations
@@ -85,14 +84,13 @@ class Diagnosis:
         return tuple(
             row
             for row in self.rows
-            if row.bic < 0
-            and row.aic < 0
+            if max(row.bic, row.aic) < 0
             and not row.p_value > LEVEL / len(self.rows)  # NaN: the criteria alone
         )
 
     @property
     def sentences(self) -> tuple[Finding, ...]:
-        """The conclusion, as a finding."""
+        """The conclusion, as a finding: the likeliest culprit first, then what else speaks up."""
         found = self.contradicted
         if not found:
             names = listed([row.assumption for row in self.rows])
@@ -104,7 +102,12 @@ class Diagnosis:
             f"{worst.estimate} (log-likelihood up by {worst.gain:.4g} with {worst.extra} more "
             f"parameter{'s' if worst.extra != 1 else ''}{_tested(worst.p_value)}). {worst.remedy}"
         )
-        return (Finding(said, Kind.MISFIT, number=worst.p_value),)
+        first = Finding(said, Kind.MISFIT, number=worst.p_value)
+        if len(found) == 1:
+            return (first,)
+        others = listed([f"that {row.assumption} ({row.alternative})" for row in found[1:]])
+        said = f"Contradicted less, perhaps by the same: {others}. Diagnose again after the first."
+        return first, Finding(said, number=float(len(found) - 1))
 
     @property
     def text(self) -> str:

@@ -15,7 +15,7 @@ ACTIONS, TRAJECTORIES, TIME, STEPS = "actions", "trajectories", "time", "steps"
 
 MENDS = {
     ACTIONS: (
-        "a feature may be missing, some steps may be lapses, or it plans with another discount"
+        "some steps may be lapses, it may plan with another discount, or a feature may be missing"
     ),
     TRAJECTORIES: (
         "there may be several kinds of demonstrators, in what they want or in their noise: fit "
