@@ -9,6 +9,7 @@ from scipy.stats import binom, chi2
 
 import tacit
 from experts import drawn, grid, hill_expert, pairs, policy_of, spread_visits, tangle
+from kinds import told
 from strategies import examples
 from tacit import Features
 from tacit.inverse.findings import Kind
@@ -272,3 +273,18 @@ def test_the_criterion_counts_what_is_needed():
     assert (chosen.count, chosen.members) == (1, (0,))
     assert chosen.log_likelihoods.tolist() == [-60.0, -1.0, 0.0]
     assert chosen.criteria == pytest.approx([120.0, 2.0 + np.log(100), 2 * np.log(100)])
+
+
+def test_what_was_not_tested_is_not_said_to_be_active():
+    """Five steps whose likelihood has no maximum: a ridge gives a point, and no test was made."""
+    world = tacit.worlds.random(1, states=12, actions=3, constraints=1, features=3, tightness=0.5)
+    soft = tacit.SoftDual(temperature=0.3)
+    expert = tacit.solve(world.mdp, tacit.Objective(world.truth.reward), solver=soft)
+    seen = tacit.simulate(world.mdp, expert.policy, trajectories=1, steps=5, seed=1001)
+    found = Likelihood().fit(world.mdp, world.features, seen)
+    known = found.identification
+    assert found.status is tacit.RecoveryStatus.EXPERT_DETERMINISTIC
+    assert np.isnan(known.p_values).all()
+    assert not known.active.any()
+    assert not told(known.findings, Kind.ACTIVE)
+    assert told(known.findings, Kind.NOT_CONVERGED)

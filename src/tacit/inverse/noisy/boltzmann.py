@@ -225,7 +225,8 @@ def looks_deterministic(mdp: MDP, fitted: Fit, threshold: float) -> bool:
     x, moving = fitted.point.x, fitted.problem.upper > fitted.problem.lower
     if not np.abs(x[moving]).max(initial=0.0) > 1.0:  # a parameter that is given runs nowhere
         return False
-    twice = np.clip(np.where(moving, 2.0, 1.0) * x, fitted.problem.lower, fitted.problem.upper)
+    upper = np.where(fitted.problem.upper < LARGEST, fitted.problem.upper, np.inf)
+    twice = np.clip(np.where(moving, 2.0, 1.0) * x, fitted.problem.lower, upper)
     if not np.abs(twice - x).max(initial=0.0) > 1.0:  # its bounds keep it here
         return False
     return loss_of(mdp, fitted, twice) - loss_of(mdp, fitted, x) < threshold

@@ -93,7 +93,7 @@ class Numbers:
             answer: a field of it.
             dynamics_draws: a field of it.
         """
-        active = self.gauge.multipliers > 0
+        active = (self.gauge.multipliers > 0) & (verdict is not None)
         if verdict is not None and verdict.active is not None:
             active = active & verdict.active
         prices = slice(space.size, space.size + space.constraints)

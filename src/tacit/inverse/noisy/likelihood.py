@@ -238,9 +238,9 @@ def _edges(blocks: Sequence[slice]) -> list[int]:
 def constraint_findings(evidence: Evidence, verdict: Verdict) -> list[Finding]:
     """Which constraints were shown to restrain the demonstrator."""
     prices = evidence.gauge.multipliers
-    findings = verdict_findings(
-        verdict, prices, converged=evidence.fitted.converged, robust=evidence.robust
-    )
+    # A search that found no maximum has tested nothing, even where a ridge then gave a point.
+    tested = evidence.fitted.converged and evidence.asked.converged
+    findings = verdict_findings(verdict, prices, converged=tested, robust=evidence.robust)
     if np.isnan(evidence.gauge.reward_weights).any():
         said = (
             "The reward is not identified: the demonstrations need none. Multipliers are in units "
