@@ -20,7 +20,7 @@ from tacit.inverse.identification import ConstraintSet, Selection
 from tacit.inverse.noisy import priced
 from tacit.inverse.noisy.boltzmann import Fit, refit
 from tacit.inverse.noisy.inference import advantages, information, informed
-from tacit.inverse.noisy.steps import Steps, curvature
+from tacit.inverse.noisy.steps import Steps, curvature, small_sample
 from tacit.inverse.parameters import BLIND, inverse_information
 
 # Draws of the simulated law of a likelihood ratio.
@@ -233,7 +233,7 @@ def active_constraints(
             fisher = informed(less, curvature(steps, less, scores) if robust else fisher)
             meat = None if scatter is None else scatter(less, scores)
             held = (upper > lower) & ~less.free
-            ratio = 2.0 * (less.point.loss - full.point.loss)
+            ratio = 2.0 * (less.point.loss - full.point.loss) * small_sample(steps, full)
             return activity_p_value(ratio, fisher, tested, less.free, held, seed=seed, scatter=meat)
 
         return Trial(less, float(less.point.loss), int(less.free.sum()), p_value)

@@ -27,6 +27,8 @@ from tacit.model.mdp import MDP
 ROUGH = 1e-4
 # Share of the information below which the loss is too flat to divide by.
 BENT = 0.05
+# Steps a parameter below which likelihood ratios are those of a small sample.
+FEW = 10
 # Weight of an equality in the least-squares problem, relative to one standard error.
 STIFF = 1e5
 # A sum of at least this many parameters that may be 0, their values without a bound being less than
@@ -167,6 +169,17 @@ class Steps:
 def choices(mdp: MDP) -> np.ndarray:
     """[S] how many actions can be taken in each state."""
     return np.asarray(mdp.available.sum(axis=1))
+
+
+def small_sample(steps: Steps, fitted: Fit) -> float:
+    """By what a likelihood ratio is multiplied where there are few steps for its parameters.
+
+    Of n steps and q free parameters it is about n / (n - q) times what its law says, as in a test
+    of means; where there are more parameters than steps it says nothing. From `FEW` steps a
+    parameter on that is less than chance does, and 1.
+    """
+    many, free = float(steps.counts.sum()), float(fitted.free.sum())
+    return max(1.0 - free / max(many, 1.0), 0.0) if many < FEW * free else 1.0
 
 
 def curvature(steps: Steps, fitted: Fit, scores: np.ndarray) -> np.ndarray:
