@@ -32,7 +32,12 @@ DOCS = ROOT / "docs"
 ELSEWHERE = {"cluster.md", "reproducing.md", "scale.md", "performance.md"}
 ALL = sorted(DOCS.rglob("*.md"))
 PAGES = [page for page in ALL if page.name not in ELSEWHERE]
-NEEDS = {"sepsis.md": "icu_sepsis", "robots.md": "gymnasium", "gallery.md": "gymnasium"}
+NEEDS = {
+    "sepsis.md": "icu_sepsis",
+    "robots.md": "gymnasium",
+    "gallery.md": "gymnasium",
+    "robot.md": "gymnasium",
+}
 PICTURE, SCRIPT = DOCS / "choosing.svg", DOCS / "figures" / "choosing.py"
 
 # A fenced block, and the text block that holds its output if one follows at once.

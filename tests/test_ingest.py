@@ -222,6 +222,12 @@ def test_what_is_wrong_with_a_log_is_said_with_what_to_type(log, change, words):
         ingest(log[0], **{**COLUMNS, "every": "30min", "cell": 10, **change})
 
 
+def test_a_log_that_is_not_there_is_said_before_its_columns(tmp_path, capsys):
+    (tmp_path / "foxes.csv").write_text("fox,x\n")
+    assert main(["ingest", str(tmp_path / "foxs.csv"), "--out", str(tmp_path / "out")]) == 4
+    assert "no such log (did you mean 'foxes.csv'?)" in capsys.readouterr().err
+
+
 def test_decimal_commas_are_asked_about(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("id;x;y\na;0,5;0,5\na;1,5;0,5\n")

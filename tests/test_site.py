@@ -139,6 +139,19 @@ def test_pages_fit_phone_and_desktop_and_can_be_searched_from_a_folder(site):
                 shown.close()
         home = opened.open((site / "index.html").as_uri(), width=1280)
         assert home.faults(contrast=True) == []
+        for asked, page in (
+            ("I have trips", "trips"),
+            ("a simulator", "robot"),
+            ("patients", "sep"),
+        ):
+            left = home.evaluate(
+                f"(f => {{ f.value = {asked!r}; f.dispatchEvent(new Event('input')); return "
+                "[...document.querySelectorAll('.md-typeset tbody tr:not([hidden]) a')]"
+                ".map(a => a.getAttribute('href')); })(document.getElementById('tasks'))"
+            )
+            assert left
+            assert any(page in address for address in left)
+            assert len(left) <= 4
         home.evaluate("document.querySelector('[data-md-component=search-query]').focus()")
         for letter in "budget":
             home.press(letter, code=ord(letter.upper()), text=letter)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from errno import ENOENT
 from pathlib import Path
 
 import numpy as np
@@ -86,8 +87,13 @@ def ingest(
         decimal_comma: whether 3,5 means three and a half.
         seed: of the clusters.
     """
+    if isinstance(log, str | Path) and not Path(log).is_file():
+        near = did_you_mean(Path(log).name, [one.name for one in Path(log).parent.glob("*.*")])
+        raise FileNotFoundError(ENOENT, f"there is no such log{near}", str(log))
     if (state is None) == (x is None or y is None):
-        raise InvalidDemonstrations("a log needs a column of states, or two of x and y; not both")
+        raise InvalidDemonstrations(
+            "a log needs a column of states (--state), or two of positions (--x and --y); not both"
+        )
     asked = {"episode": episode, "time": time, "state": state, "x": x, "y": y, "action": action}
     asked |= {"group": group, "individual": individual, "weight": weight}
     asked |= {f"columns {c}": c for c in columns}
