@@ -35,7 +35,7 @@ class Mutant:
     Attributes:
         name: room and behaviour.
         tests: names of the files of tests that should notice, without `test_` and `.py`, and
-            after a colon what to pick of them.
+            after a colon what pytest's `-k` picks of them.
         changes: (text, other text), the first that is found.
     """
 
@@ -245,7 +245,10 @@ MUTANTS = (
     mutant(
         "gauge: constant features move something",
         "gauge likelihood convex",
-        ("np.where(varies, sign / scale, 0.0)", "np.where(varies, sign / scale, sign)"),
+        (
+            "tables.append(np.where(varies, sign / scale, 0.0)",
+            "tables.append(np.where(varies, sign / scale, sign)",
+        ),
     ),
     # Intervals and tests
     mutant(
@@ -254,20 +257,16 @@ MUTANTS = (
         ("TWO_SIDED = 1.959963984540054", "TWO_SIDED = 1.5"),
     ),
     mutant(
-        "intervals: upper ends of weights on a bound",
-        "inference likelihood",
-        ("np.sqrt(slope**2 + 2.0 * rise * left)", "np.sqrt(slope**2 + 0.5 * rise * left)"),
+        "intervals: weights on a bound have two sides",
+        "inference:bound",
+        ("(ONE_SIDED if edge else TWO_SIDED)", "(TWO_SIDED if edge else TWO_SIDED)"),
     ),
     mutant(
         "intervals: no sandwich",
         "inference likelihood",
         (
-            "Errors(inverse @ scatter @ inverse, blind, True, scatter, found)",
-            "Errors(inverse, blind, True, scatter, found)",
-        ),
-        (
-            "Errors(inverse @ scatter @ inverse, blind, True, scatter)",
-            "Errors(inverse, blind, True, scatter)",
+            "Errors(inverse @ scatter @ inverse, blind, True, scatter, clusters=found",
+            "Errors(inverse, blind, True, scatter, clusters=found",
         ),
     ),
     mutant(
@@ -294,13 +293,16 @@ MUTANTS = (
     mutant(
         "activity: bounds of nuisance parameters forgotten",
         "activity",
-        ("cone = np.flatnonzero(tested | held)", "cone = np.flatnonzero(tested)"),
+        (
+            "cone = np.flatnonzero(tested | held)\n    left = fisher - fisher",
+            "cone = np.flatnonzero(tested)\n    left = fisher - fisher",
+        ),
     ),
     mutant(
         "noise: a deterministic expert is not seen",
         "likelihood convex",
         (
-            "return loss_of(mdp, fitted, 2.0 * x) - loss_of(mdp, fitted, x) < threshold",
+            "return loss_of(mdp, fitted, twice) - loss_of(mdp, fitted, x) < threshold",
             "return False",
         ),
     ),
@@ -340,7 +342,10 @@ MUTANTS = (
     mutant(
         "projection: the face of least cost has a price",
         "projections",
-        ("return Projection(face, np.inf, least == 0.0)", "return Projection(face, np.inf, True)"),
+        (
+            "logs, -np.inf))\n    if least >= 0.0:\n        return Projection(face, np.inf, least",
+            "logs, -np.inf))\n    if least >= 0.0:\n        return Projection(face, np.inf, 0.0",
+        ),
     ),
     mutant(
         "projection: Newton away from the root",
@@ -412,8 +417,8 @@ MUTANTS = (
     ),
     mutant(
         "files: half a file under its name",
-        "files faults",
-        ('temporary = path.with_name(f".{path.name}.{os.getpid()}{PART}")', "temporary = path"),
+        "files",
+        ("temporary, ours = beside_for_now(path), False", "temporary, ours = path, False"),
     ),
     mutant(
         "files: what a failed write leaves",
@@ -487,7 +492,7 @@ MUTANTS = (
     mutant(
         "export: the policy is the visitation",
         "export",
-        ("recovery.solution.policy.ravel()", "recovery.solution.visitation.ravel()"),
+        ('found = {"policy": solution.policy, ', 'found = {"policy": solution.visitation, '),
     ),
     mutant(
         "export: costs of the state arrived in",
@@ -553,9 +558,111 @@ MUTANTS = (
         "groups: chi-square of twice the ratio",
         "groups",
         (
-            "float(chi2.sf(ratio, degrees)) if degrees > 0",
-            "float(chi2.sf(2 * ratio, degrees)) if degrees > 0",
+            "own_noise=own_noise)\n        p_value = float(chdtrc(degrees, ratio))",
+            "own_noise=own_noise)\n        p_value = float(chdtrc(degrees, 2 * ratio))",
         ),
+    ),
+    # Fit, types, ends, caution, priors, logs
+    mutant(
+        "goodness: nothing speaks against a model",
+        "goodness:misfit or said or strict",
+        ("if part.adjusted <= self.level]", "if part.adjusted <= 0.0]"),
+        ("if part.adjusted <= self.level", "if part.adjusted <= 0.0"),
+    ),
+    mutant(
+        "goodness: the lower tail of the law",
+        "goodness",
+        ("(law >= statistic * (1.0 - 1e-12))", "(law <= statistic * (1.0 - 1e-12))"),
+    ),
+    mutant(
+        "goodness: the worst state is the least visited",
+        "goodness",
+        ("state = int(lost.sum(axis=1).argmax())", "state = int(lost.sum(axis=1).argmin())"),
+    ),
+    mutant(
+        "sandwich: units scatter less than their steps",
+        "inference",
+        ("np.sqrt(np.maximum(values, 1.0))", "np.sqrt(np.maximum(values, 0.0))"),
+    ),
+    mutant(
+        "mixture: shares of the types stay as they began",
+        "mixture",
+        ("        shares = chances.mean(axis=0)\n        parts", "        parts"),
+    ),
+    mutant(
+        "mixture: all types are as frequent",
+        "mixture",
+        (
+            "seen.sums(log_policies(fits)) + np.log(np.maximum(shares, tiny))",
+            "seen.sums(log_policies(fits))",
+        ),
+    ),
+    mutant(
+        "ends: something is done there",
+        "ends",
+        ("np.where(mdp.ends[:, None], 0.0, policy) if mdp.ends.any()", "policy if mdp.ends.any()"),
+    ),
+    mutant(
+        "ends: visits are counted once for every action",
+        "ends",
+        (
+            ".sum(axis=1, keepdims=True) / mdp.actions\n    return spread",
+            ".sum(axis=1, keepdims=True)\n    return spread",
+        ),
+    ),
+    mutant(
+        "discount 1: who goes round for ever is let go",
+        "ends goals trips",
+        ("led[lost, mdp.walk[0][lost]] += 1.0", "led[lost, mdp.walk[0][lost]] += 0.0"),
+    ),
+    mutant(
+        "trips: ways that may miss the goal stay",
+        "trips goals",
+        (
+            "kept = there & (sure[moves] | ~positive).all(axis=2) & sure[:, None]",
+            "kept = there & sure[:, None]",
+        ),
+    ),
+    mutant(
+        "caution: budgets in other units than weights",
+        "caution",
+        ("budgets.append(float(row[-1]) / size)", "budgets.append(float(row[-1]))"),
+    ),
+    mutant(
+        "caution: the least share instead of the most",
+        "caution",
+        ("share, best = middle, found", "share, best = share, best"),
+    ),
+    mutant(
+        "prior: the strength that predicts worst",
+        "many_features",
+        (
+            "strength=float(STRENGTHS[int(np.argmax(found))])",
+            "strength=float(STRENGTHS[int(np.argmin(found))])",
+        ),
+    ),
+    mutant(
+        "forbidden: every candidate at the level of one",
+        "forbidden",
+        ("np.cumsum(np.exp(self.logs[order])) <= level", "np.exp(self.logs[order]) <= level"),
+    ),
+    mutant(
+        "ingest: gaps in time are no gaps",
+        "ingest sources",
+        ("(owner[1:] != owner[:-1]) | (tick[1:] != tick[:-1] + 1)", "owner[1:] != owner[:-1]"),
+    ),
+    mutant(
+        "manifest: any file may be named",
+        "hostile:names",
+        (
+            "        if name not in known:\n            raise BadFile(",
+            "        if False:\n            raise BadFile(",
+        ),
+    ),
+    mutant(
+        "bootstrap: a sentence without a kind",
+        "batches:resampling",
+        ("Finding(said, Kind.ERRORS, number=float(len(batch)))", "said"),
     ),
 )
 
@@ -612,8 +719,10 @@ def main() -> None:
             path, old, new = found
             text, began = path.read_text(encoding="utf-8"), time.monotonic()
             path.write_text(text.replace(old, new), encoding="utf-8")
-            files = [f"tests/test_{name}.py" for name in one.tests.split()]
-            killed, by = run(copy, [name for name in files if (copy / name).exists()])
+            names, _, pick = one.tests.partition(":")
+            files = [f"tests/test_{name}.py" for name in names.split()]
+            chosen_tests = [name for name in files if (copy / name).exists()]
+            killed, by = run(copy, [*chosen_tests, *(["-k", pick] if pick else [])])
             path.write_text(text, encoding="utf-8")
             results[one.name] = "killed" if killed else "survived"
             killers |= {by} - {""} if killed else set()
