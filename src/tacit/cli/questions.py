@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tacit.inverse.joint.trips import Trips
     from tacit.inverse.recover import Estimator
     from tacit.inverse.recovery import Recovery
-    from tacit.model.features import Ridge, Smooth
+    from tacit.model.features import Ridge, Smooth, Sparse
 
 # Estimators by their words; those of `tacit.families` are their names, in small letters.
 Method = Literal[
@@ -374,15 +374,16 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
     return Answer(parts, data, 3 if wrong else 0, wrong[:1])
 
 
-def prior_of(word: object) -> Ridge | Smooth:
-    """The prior on weights that "ridge" or "smooth" names, its strength after a colon."""
-    from tacit.model.features import Ridge, Smooth
+def prior_of(word: object) -> Ridge | Smooth | Sparse:
+    """The prior on weights that "ridge", "smooth" or "sparse" names, its strength after a colon."""
+    from tacit.model.features import Ridge, Smooth, Sparse
 
     name, _, strength = str(word).partition(":")
-    kinds = {"ridge": Ridge, "smooth": Smooth}
+    kinds = {"ridge": Ridge, "smooth": Smooth, "sparse": Sparse}
     try:
         return kinds[name](float(strength) if strength else None)
     except (KeyError, ValueError):
         raise InvalidModel(
-            f"prior must be ridge or smooth, with a strength as in ridge:0.3; got {str(word)!r:.60}"
+            "prior must be ridge, smooth or sparse, with a strength as in ridge:0.3; got "
+            f"{str(word)!r:.60}"
         ) from None

@@ -106,7 +106,7 @@ class Recover:
     ridge: Annotated[Optional[float], shown_default("0.0")] = None
     """convex: strength of the penalty on the squared parameters"""
     prior: Annotated[Optional[str], shown_default("none")] = None
-    """likelihood: ridge or smooth, a prior on many weights; ridge:0.3 gives its strength, too"""
+    """likelihood: ridge, smooth or sparse, a prior on weights; ridge:0.3 gives its strength, too"""
     tolerance: Annotated[Optional[float], shown_default("1e-09; alternating: 0.0001")] = None
     """the estimator has converged when its residual is below this"""
     max_steps: Annotated[Optional[int], shown_default("300; alternating: 150")] = None

@@ -24,7 +24,7 @@ from tacit.inverse.findings import (
 )
 from tacit.inverse.goodness import Goodness, action_log_likelihoods, untested
 from tacit.inverse.identification import Ends
-from tacit.inverse.noisy import Bounds, Label, Range, Space, adjoint, coefficients_of
+from tacit.inverse.noisy import Bounds, Label, Range, Space, coefficients_of
 from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
 from tacit.inverse.noisy.boltzmann import Fit, expert_solution, refit
 from tacit.inverse.noisy.coordinates import DeltaMethod, coordinates
@@ -51,6 +51,7 @@ from tacit.inverse.noisy.intervals import Numbers, intervals, temperature_findin
 from tacit.inverse.noisy.lapses import maximise_with_lapses
 from tacit.inverse.noisy.penalised import maximise_many
 from tacit.inverse.noisy.steps import Steps, choices
+from tacit.inverse.noisy.verdicts import are_many, check_sparse, select
 from tacit.inverse.recovery import (
     HardConstraint,
     History,
@@ -59,7 +60,7 @@ from tacit.inverse.recovery import (
     delivered,
     status_of,
 )
-from tacit.model.features import Ridge, Smooth
+from tacit.model.features import Ridge, Smooth, Sparse
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -263,7 +264,8 @@ class Likelihood:
         lapses: let a share of the steps be random: True to estimate it, or the share itself.
         dynamics_draws: of estimated dynamics, which errors, intervals and tests then count; 0 takes
             the dynamics for known.
-        prior: `tacit.features.Ridge` or `Smooth`, where features are very many; None for none.
+        prior: `tacit.features.Ridge` or `Smooth`, where features are very many; `Sparse`, where few
+            of them matter; None for none.
         temperature: the expert's noise where it is known, in units of reward weights that sum to 1:
             those over the temperature then sum to 1 / temperature. How the reward is shared among
             its features, prices and budgets are estimated; None estimates the noise as well.
@@ -281,7 +283,7 @@ class Likelihood:
     seed: int = 0
     lapses: bool | float = field(default=False, repr=False, kw_only=True)
     dynamics_draws: int = field(default=20, repr=False, kw_only=True)
-    prior: Ridge | Smooth | None = field(default=None, repr=False, kw_only=True)
+    prior: Ridge | Smooth | Sparse | None = field(default=None, repr=False, kw_only=True)
     temperature: float | None = field(default=None, repr=False, kw_only=True)
     bounds: Mapping[Label, Range] = field(
         default_factory=dict, repr=False, hash=False, kw_only=True
@@ -322,20 +324,13 @@ class Likelihood:
         """The recovery under which the observed actions are most likely."""
         self.check()
         check_task(mdp, features, demonstrations)
-        many = self.prior is not None or _are_many(mdp, features)
+        many = are_many(mdp, features)
+        if isinstance(self.prior, Sparse):
+            check_sparse(self, features, many)
+        elif self.prior is not None:
+            many = True
         chosen = maximise_many if many else maximise
         return delivered(chosen(self, mdp, features, demonstrations), throw)
-
-
-# Features as tables [D, S, A] are at most this many numbers, 320 MB: a search by D solves a step
-# holds half a dozen of them.
-TABLES = 40_000_000
-
-
-def _are_many(mdp: MDP, features: Features) -> bool:
-    """Whether there are more features than are fitted with their curvature [D, D]."""
-    count = sum(features.sizes)
-    return count > adjoint.MANY or count * mdp.states * mdp.actions > TABLES
 
 
 def maximise(
@@ -386,4 +381,8 @@ def maximise(
         robust=robust,
     )
     asked = (options, features, demonstrations, steps)
-    return report(*asked, wide=wide, kept=kept, verdict=verdict, goodness=goodness)
+    if not isinstance(options.prior, Sparse) or not full.converged:
+        return report(*asked, wide=wide, kept=kept, verdict=verdict, goodness=goodness)
+    chosen = select(steps, kept, options.prior, options.max_steps)
+    found = report(*asked, wide=wide, kept=chosen.fitted, verdict=verdict, goodness=goodness)
+    return chosen.told(found, steps, options.prior)

@@ -133,7 +133,7 @@ def maximise_many(
     design, counts = Design.of(mdp, features), tally_of(mdp, demonstrations).counts
     prior, penalty, bounds = options.prior, None, Bounds.of(design, options)
     choice = Choice(np.nan, np.zeros(0), np.zeros(0), np.nan)
-    if prior is not None:
+    if isinstance(prior, Ridge | Smooth):
         unit = penalty_of(prior, mdp, design)
         choice = (
             choose_strength(options, mdp, design, demonstrations, unit)

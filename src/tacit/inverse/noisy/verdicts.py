@@ -1,37 +1,55 @@
-"""Tests of fits with very many features: whether constraints are active, whether the model fits.
+"""Tests of fits with many features: whether constraints are active, whether the model fits.
 
 Laws are simulated: actions are drawn again at the visited states, and a refit is one Newton step
 within the bounds from the fit that drew them. That needs the scores of all features written out;
 where they are too many for it, a test is a bound on its chance, or is not made, and says so.
+
+Which features have a weight at all is found by an L1 penalty and BIC. The penalty is linear within
+the signs, so that every strength is one more fit. It only proposes sets of features: each is fitted
+again without it. Errors, intervals and tests stay those of the fit with every feature: what was
+left out was chosen by the same data, and must not make the rest look surer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, tally_of
-from tacit.inverse.findings import LEVEL
+from tacit.errors import InvalidModel
+from tacit.inverse.findings import LEVEL, NAMED, Finding, Kind, listed
 from tacit.inverse.goodness import ACTIONS, Goodness, Part, combined, untested
-from tacit.inverse.noisy import priced
+from tacit.inverse.noisy import adjoint, priced
 from tacit.inverse.noisy.adjoint import Place, can_write_out, written_scores
+from tacit.inverse.noisy.boltzmann import Fit, refit
 from tacit.inverse.noisy.goodness import drawn_part, noisy_goodness
 from tacit.inverse.noisy.inference import information
 from tacit.inverse.noisy.posterior import Ended
-from tacit.inverse.noisy.steps import prune
+from tacit.inverse.noisy.steps import Steps, prune
 from tacit.inverse.parameters import BLIND, inverse_information
+from tacit.model.features import Sparse
 
 if TYPE_CHECKING:
     from tacit.inverse.noisy.likelihood import Likelihood
+    from tacit.inverse.recovery import Recovery
+    from tacit.model.mdp import MDP
+    from tacit.model.objective import Features
 
 # Draws of a law, and steps by which each is fitted again.
 DRAWS, STEPS = 199, 400
 # Directions, drawn at random, in which trajectories are compared with each other.
 DIRECTIONS = 12
+# Features as tables [D, S, A] are at most this many numbers, 320 MB: a search by D solves a step
+# holds half a dozen of them.
+TABLES = 40_000_000
+# Strengths of a sparse prior that are tried, as shares of one that leaves nothing.
+SHARES = np.geomspace(1e-3, 1.0, 24)
+# Most changes of sign on the way to one penalised fit.
+FLIPS = 20
 
 Minimise = Callable[[Ended, np.ndarray], Ended]
 
@@ -211,3 +229,154 @@ def _actions_part(
     law = (left**2 / safe.ravel()).sum(axis=1)
     statistic = float(((loss.seen[at] - expected) ** 2 / safe).sum())
     return replace(drawn_part(ACTIONS, statistic, law), method="bootstrap")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Selected:
+    """The features that a sparse prior keeps.
+
+    Attributes:
+        fitted: the fit with these features alone, without the penalty.
+        strength: of the penalty that proposed them; 0 where it leaves nothing out.
+        tried: how many sets of features were compared.
+        criterion: their BIC.
+        every: BIC of all features.
+    """
+
+    fitted: Fit
+    strength: float
+    tried: int
+    criterion: float
+    every: float
+
+    def finding(self, steps: Steps, prior: Sparse) -> Finding:
+        """What was done, in words."""
+        kept = np.flatnonzero(self.fitted.point.x != 0.0)
+        names = [steps.space.names[j] for j in kept]
+        how = (
+            f"of {self.tried} sets of features along the L1 path they have the least BIC, "
+            f"{self.criterion:.6g} against {self.every:.6g} of all"
+            if prior.strength is None
+            else "those left by an L1 penalty of the strength given"
+        )
+        said = (
+            f"A sparse prior of strength {self.strength:.3g} leaves {len(names)} of "
+            f"{steps.space.size} features a weight ({listed(names, NAMED) if names else 'none'}): "
+            f"{how}. They were estimated again without it. All intervals and tests are of the fit "
+            "with every feature, so that they hold whatever was left out."
+        )
+        return Finding(said, Kind.ASSUMED, number=self.strength)
+
+    def told(self, found: Recovery, steps: Steps, prior: Sparse) -> Recovery:
+        """The recovery of these features, which says so right after a misfit."""
+        known, first = found.identification, found.goodness.findings()
+        said = (*first, self.finding(steps, prior), *known.findings[len(first) :])
+        return replace(
+            found,
+            identification=replace(known, findings=said),
+            estimator=f"{found.estimator[:-1]}, prior={prior!r})",
+        )
+
+
+def are_many(mdp: MDP, features: Features) -> bool:
+    """Whether there are more features than are fitted with their curvature [D, D]."""
+    count = sum(features.sizes)
+    return count > adjoint.MANY or count * mdp.states * mdp.actions > TABLES
+
+
+def check_sparse(options: Likelihood, features: Features, many: bool) -> None:
+    """Raises `InvalidModel` where a sparse prior cannot be had."""
+    if options.lapses is not False or many:
+        raise InvalidModel(
+            "a sparse prior must be without lapses and for up to 200 features; got "
+            f"{sum(features.sizes)} features, lapses={options.lapses}"
+        )
+
+
+def select(steps: Steps, kept: Fit, prior: Sparse, max_steps: int) -> Selected:
+    """The features that the prior keeps among those of a fit; none of its constraints is lost.
+
+    Args:
+        steps: what was seen.
+        kept: the fit with all features that are asked about, not penalised.
+        prior: with a strength, or None to choose by BIC.
+        max_steps: most evaluations of the loss, each fit.
+    """
+    price = float(np.log(max(steps.counts.sum(), 2.0)))
+
+    def criterion(one: Fit) -> float:
+        return 2.0 * float(one.point.loss) + price * float(one.free.sum())
+
+    every = criterion(kept)
+    best = Selected(fitted=kept, strength=0.0, tried=1, criterion=every, every=every)
+    moving = kept.problem.upper > kept.problem.lower
+    blocks = [block for block in steps.space.blocks if (kept.point.x[block] != 0.0).any()]
+    strengths = [prior.strength] if prior.strength is not None else _strengths(kept, moving)
+    tried, near = {_key(kept.point.x != 0.0)}, kept
+    for strength in strengths:
+        near = penalised(steps, near, kept, float(strength), max_steps)
+        chosen = (near.point.x != 0.0) | ~moving
+        if not all((near.point.x[block] != 0.0).any() for block in blocks):
+            if prior.strength is not None:
+                raise InvalidModel(
+                    "a sparse prior must leave the reward, and every constraint that is active, a "
+                    f"weight; got strength {strength:g}: give a smaller one, or none"
+                )
+            break  # stronger ones leave no more
+        if _key(chosen) in tried:
+            continue
+        tried.add(_key(chosen))
+        # What is left out is at 0, which is within the bounds of all that can be.
+        lower = np.where(chosen, kept.problem.lower, 0.0)
+        upper = np.where(chosen, kept.problem.upper, 0.0)
+        less = refit(steps.mdp, kept, max_steps=max_steps, lower=lower, upper=upper)
+        here = criterion(less) if less.converged else np.inf
+        if here < best.criterion or prior.strength is not None:
+            best = Selected(fitted=less, strength=float(strength), tried=0, criterion=here, every=0)
+    return Selected(
+        fitted=best.fitted,
+        strength=best.strength,
+        tried=len(tried),
+        criterion=best.criterion,
+        every=every,
+    )
+
+
+def penalised(steps: Steps, near: Fit, kept: Fit, strength: float, max_steps: int) -> Fit:
+    """The minimum of the loss of `kept` plus strength * sum of |x|, sought from a fit nearby."""
+    problem = kept.problem
+    moving = (problem.upper > problem.lower) & (problem.lower <= 0) & (problem.upper >= 0)
+    either = moving & (problem.lower < 0) & (problem.upper > 0)
+    signs = np.where(problem.lower >= 0, 1.0, np.where(problem.upper <= 0, -1.0, 0.0))
+    signs = np.where(either, np.where(near.point.x < 0, -1.0, 1.0), signs)
+    for _ in range(FLIPS):
+        pull = np.where(moving, strength * signs, 0.0)
+        near = refit(
+            steps.mdp,
+            near,
+            max_steps=max_steps,
+            target=problem.target - pull,
+            lower=np.where(either & (signs > 0), 0.0, problem.lower),
+            upper=np.where(either & (signs < 0), 0.0, problem.upper),
+        )
+        # At 0 the loss may fall on the other side by more than the penalty rises there.
+        slope = near.point.gradient - pull
+        turned = either & (near.point.x == 0.0) & (signs * slope > strength * (1.0 + 1e-6))
+        if not turned.any():
+            break
+        signs = np.where(turned, -signs, signs)
+    return near
+
+
+def _strengths(kept: Fit, moving: np.ndarray) -> np.ndarray:
+    """The strengths to try, from weak to such that leave nothing.
+
+    With parameters x a penalty stronger than twice the loss gained per unit of x cannot pay: the
+    slope of the loss, which is convex, is nowhere larger between 0 and x than what is collected.
+    """
+    most = float(np.abs(kept.point.curvature[np.ix_(moving, moving)] @ kept.point.x[moving]).max())
+    return 2.0 * max(most, 1e-9) * SHARES
+
+
+def _key(chosen: np.ndarray) -> bytes:
+    return np.packbits(chosen).tobytes()

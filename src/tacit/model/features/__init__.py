@@ -2,13 +2,13 @@
 
 Every builder gives a `Map`; `+` puts maps side by side, and `combine` makes the `Features` that
 estimators take. `columns` reads them from a table with one row a state: a CSV or Parquet file, or
-columns in memory. `Ridge` and `Smooth` are priors on the weights of features, where these are many.
+columns in memory. `Ridge`, `Smooth` and `Sparse` are priors on the weights of features.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -33,14 +33,15 @@ from tacit.model.features.maps import (
     product,
     scaled,
 )
+from tacit.model.features.priors import Ridge, Smooth, Sparse
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse
-from tacit.model.transitions import numbers
 
 __all__ = [
     "Map",
     "Ridge",
     "Smooth",
+    "Sparse",
     "action_one_hot",
     "bumps",
     "columns",
@@ -53,8 +54,6 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
     from tacit.model.objective import FeatureTable
 
 Frame = Any  # of pandas or Polars: columns by name
@@ -183,95 +182,6 @@ def _states(table: Table, column: Column, count: int, layout: Layout) -> np.ndar
 def _whole(text: str) -> int:
     """The number of a state, or -1 where the text spells none."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
-
-
-@dataclass(frozen=True)
-class Ridge:
-    """A prior on weights that pulls each of them towards 0: strength / 2 times their squares.
-
-    Weights of features scaled to range one, in units of the demonstrator's noise.
-
-    Attributes:
-        strength: 1 / variance of a weight before anything is seen; None chooses it by trajectories
-            that are held out.
-    """
-
-    strength: float | None = None
-
-    def __post_init__(self) -> None:
-        check_strength(self.strength)
-
-    def __str__(self) -> str:
-        return "ridge"
-
-
-@dataclass(frozen=True)
-class Smooth:
-    """A prior by which neighbouring states are worth alike.
-
-    Strength / 2 times the squared differences of the reward, and of each cost, between neighbours,
-    in units of the demonstrator's noise; what actions pay is averaged.
-
-    Attributes:
-        strength: 1 / variance of such a difference before anything is seen; None chooses it by
-            trajectories that are held out.
-        over: pairs of neighbours [E, 2]; the `Layout` of a grid, for its cells side by side; or
-            None, for all states between which a single step can lead.
-    """
-
-    strength: float | None = None
-    over: Layout | npt.ArrayLike | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        check_strength(self.strength)
-        if self.over is not None and not isinstance(self.over, Layout):
-            pairs = numbers(self.over, "neighbours", None)
-            if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-                raise InvalidModel(
-                    f"neighbours must be pairs of states [E, 2]; got {pairs.dtype} {pairs.shape}"
-                )
-            object.__setattr__(self, "over", pairs)
-
-    def __str__(self) -> str:
-        return "smooth"
-
-    def roughness(self, mdp: MDP) -> csr_array:
-        """[S, S] the graph Laplacian of the neighbours: u . L u = sum of squared differences."""
-        from scipy.sparse import csr_array, diags_array
-
-        size = mdp.states
-        one, other = self._pairs(mdp)
-        for state in (*one[(one < 0) | (one >= size)], *other[(other < 0) | (other >= size)]):
-            raise InvalidModel(f"neighbours must be states in 0..{size - 1}; got {state}")
-        low, high = np.minimum(one, other), np.maximum(one, other)
-        pairs = np.unique(low[low < high].astype(np.int64) * size + high[low < high])
-        low, high = np.divmod(pairs, size)
-        joined = csr_array((np.ones(len(low)), (low, high)), shape=(size, size))
-        joined = joined + joined.T
-        return csr_array(diags_array(np.asarray(joined.sum(axis=1)).ravel()) - joined)
-
-    def _pairs(self, mdp: MDP) -> tuple[np.ndarray, np.ndarray]:
-        if self.over is None:
-            s, a, b = np.nonzero(mdp.transitions.probabilities > 0)
-            return s, mdp.transitions.states[s, a, b]
-        if not isinstance(self.over, Layout):
-            return tuple(np.asarray(self.over).T)
-        if not self.over.is_grid:
-            raise InvalidModel("this layout is no grid: give the pairs of neighbours [E, 2]")
-        cells = np.arange(self.over.rows * self.over.columns).reshape(self.over.rows, -1)
-        beside = (cells[:, :-1].ravel(), cells[:, 1:].ravel())
-        below = (cells[:-1].ravel(), cells[1:].ravel())
-        return np.append(beside[0], below[0]), np.append(beside[1], below[1])
-
-
-def check_strength(strength: float | None) -> None:
-    """Raises `InvalidModel` unless the strength is a positive number or None."""
-    number = isinstance(strength, int | float | np.number) and not isinstance(strength, bool)
-    if strength is not None and not (number and 0.0 < strength < np.inf):
-        raise InvalidModel(
-            "a prior's strength on weights must be a positive number, or None to choose it by "
-            f"trajectories held out; got {strength!r:.60}"
-        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
