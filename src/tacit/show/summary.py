@@ -245,7 +245,7 @@ def _ends(ends: np.ndarray) -> str:
 def _certificate(recovery: Recovery) -> list[str]:
     c = recovery.certificate
     lines = []
-    if recovery.goodness.adequate and not recovery.goodness.absence:
+    if recovery.goodness.adequate:  # or not tested, which is said as well
         lines.append(f"  {recovery.goodness.sentence()[:-1]}")
     if not np.isnan(c.feature_gap):
         line = f"  predicted behaviour differs from the data by {_share(c.feature_gap)}"
