@@ -124,3 +124,18 @@ def test_a_world_whose_data_are_not_there_is_a_row_that_says_so(tmp_path, monkey
 def known_of(*names):
     known = known_methods()
     return {name: known[name] for name in names}
+
+
+def test_the_grid_of_hard_constraints_counts_what_is_found_and_what_is_wrong():
+    contest = PLACES["nine-by-nine"].make(0)
+    assert len(contest.forbidden) == 9
+    told = {r["method"]: r["metrics"] for r in played(contest, known_of("Cloning"))}
+    assert told["Cloning"]["recall"] == 0.0
+    # Nothing is discounted there: regret is on the scale of random actions, which lose all of it.
+    assert told[RANDOM]["regret"] == pytest.approx(1.0, abs=0.05)
+    assert abs(told[OPTIMUM]["regret"]) < 1e-6
+
+
+def test_a_method_that_must_know_a_budget_is_told_it(contest):
+    (row, *_) = played(contest, known_of("SoftConstraint"))
+    assert row["metrics"]["violation"] < 0.01

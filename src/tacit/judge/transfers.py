@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit.errors import InvalidModel
+from tacit.forward.policies import visitation
 from tacit.forward.solve import solve
 from tacit.inverse.recovery import Recovery
+from tacit.model.ends import uniform_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
 
@@ -26,7 +28,8 @@ class Scales:
     """What a truth can give and take at most, so that worlds can be compared.
 
     Attributes:
-        width: what policies can earn at most less at least, with no budget.
+        width: what policies can earn at most less at least, with no budget; where nothing is
+            discounted and that has no end, less what random actions earn.
         beyond: [K] what the unconstrained optimum spends beyond each budget.
     """
 
@@ -38,10 +41,14 @@ class Scales:
         """The scales of a truth in its world."""
         free = np.full(len(truth.budgets), np.inf)
         highest = solve(mdp, Objective(truth.reward, truth.costs, free), throw=False)
-        lowest = solve(mdp, Objective(-truth.reward, truth.costs, free), throw=False)
+        if mdp.discount < 1:
+            turned = Objective(-truth.reward, truth.costs, free)
+            least = -float(solve(mdp, turned, throw=False).value)
+        else:
+            least = float((visitation(mdp, uniform_policy(mdp)) * truth.tables(mdp)[0]).sum())
         spent = spending(mdp, truth, highest.visitation)
         return cls(
-            width=max(float(highest.value + lowest.value), 1e-12),
+            width=max(float(highest.value) - least, 1e-12),
             beyond=np.maximum(spent - truth.budgets, 1e-3 * np.maximum(np.abs(spent), 1e-12)),
         )
 

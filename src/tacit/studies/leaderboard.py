@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,11 +35,13 @@ from tacit.show.tables import Column, Row, RowKind, Table, short
 from tacit.studies.contests import (
     OPTIMUM,
     RANDOM,
+    TOLD,
+    estimators,
     known_methods,
     known_places,
+    needed,
     played,
     resolved,
-    told_more,
 )
 from tacit.studies.records import Board
 from tacit.studies.reproduce import claim, single_threads
@@ -163,6 +165,16 @@ def _summary(tried: list[dict]) -> dict[str, object]:
         "statuses": list(dict.fromkeys(row["status"] for row in tried if row["status"])),
         "misfits": sum(not row["fits"] for row in tried),
     }
+
+
+def told_more(name: str) -> str:
+    """What a method is told beside model, features and demonstrations; "" for nothing."""
+    words = {"reward_weights": "reward", "reward": "reward", "temperature": "noise"}
+    words |= {"cost_weights": "costs", "costs": "costs", "budgets": "budgets", "budget": "budgets"}
+    kind = estimators().get(name)
+    asked = [one.name for one in (fields(kind) if kind else ()) if needed(one) or one.name in TOLD]
+    found = [words[name] for name in asked if name in words]
+    return ", ".join(dict.fromkeys(found))
 
 
 # --- the page -------------------------------------------------------------------------------------
