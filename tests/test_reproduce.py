@@ -36,7 +36,7 @@ from tacit.studies.records import (
     sweep_of,
     to_json,
 )
-from tacit.studies.tally import Run, published_correlations, recovered, tally, values
+from tacit.studies.tally import Run, command, published_correlations, recovered, tally, values
 
 # Half a dozen runs of the whole study: too long for every test of a change.
 pytestmark = pytest.mark.study
@@ -128,6 +128,8 @@ def test_the_rules_chosen_are_those_of_algorithm_1_and_name_the_run():
     # Folders written before the choice existed can be continued, with the usual rules only.
     assert chosen.identity() == {**Settings().identity(), **chosen.rules}
     assert not set(chosen.rules) & set(Settings().identity())
+    asked = "tacit reproduce --multiplier at-least-one --update projected"
+    assert command(chosen) == asked  # what the report tells to type
 
 
 # Units ------------------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ def to_text(results: Page) -> str:
 def command(settings: Settings) -> str:
     """What to type for these results."""
     usual = Settings().identity()
-    words = [f"--{k} {v}" for k, v in settings.identity().items() if v != usual[k]]
+    words = [f"--{k} {v}" for k, v in settings.identity().items() if v != usual.get(k)]
     return " ".join(["tacit reproduce", *words])
 
 
