@@ -3,8 +3,8 @@
 python tests/wheel.py     (`make wheel-test`; it needs the package index, and a minute or two)
 
 It ends with exit code 1 where a file is missing in the wheel, the demo fails, or all of it after
-the build takes longer than two minutes. Times are printed, processor time beside the clock: on a
-busy machine the clock says little.
+the build takes longer than two minutes: by the clock, or, on a machine that was busy with other
+things for more than half of that time, by the processor, as the clock says little there.
 """
 
 import argparse
@@ -74,9 +74,11 @@ def main() -> None:
             sys.exit("tacit demo must leave demo/run/report.html; it did not")
     for step, (clock, busy) in told.items():
         print(f"{step:12} {clock:6.1f} s, processor {busy:6.1f} s")
-    total = sum(clock for step, (clock, _) in told.items() if step != "build")
-    print(f"from the wheel to the report: {total:.1f} s (limit {limit:g} s)")
-    sys.exit(total > limit)
+    clock, busy = (sum(told[step][k] for step in told if step != "build") for k in (0, 1))
+    quiet = busy > 0.5 * clock
+    judged = "" if quiet else f"; the machine was busy: its {busy:.1f} s of processor are judged"
+    print(f"from the wheel to the report: {clock:.1f} s (limit {limit:g} s){judged}")
+    sys.exit((clock if quiet else busy) > limit)
 
 
 if __name__ == "__main__":

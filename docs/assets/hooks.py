@@ -17,6 +17,7 @@ INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.S)
 BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.S)
 LONG = 40  # characters of LaTeX: more may be wider than a phone
 CODE = re.compile(r"(<pre[^>]*>(?:<span></span>)?)<code>")
+IMAGE = re.compile(r'<img([^>]*) src="([^"]+)\.png"([^>]*?)/?>')
 OUTSIDE = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+)([^)\s#]+)[^)]*\)")
 
 
@@ -32,7 +33,8 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """The page with every formula as MathML."""
+    """The page with every formula as MathML, and pictures of the dark where there are any."""
+    content = IMAGE.sub(_both, content)
     content = INLINE.sub(lambda found: _inline(found[1]), content)
     return BLOCK.sub(
         lambda found: f'<div class="formula">{_formula(found[1], "block")}</div>', content
@@ -48,6 +50,15 @@ def on_post_page(output: str, **_: Any) -> str:
 def on_post_build(config: Any, **_: Any) -> None:
     """Removes the page for addresses that do not exist: only a server would show it."""
     (Path(config["site_dir"]) / "404.html").unlink(missing_ok=True)
+
+
+def _both(found: re.Match[str]) -> str:
+    """The picture for the light and that for the dark, of which the style sheet shows one."""
+    before, name, after = found.groups()
+    if not (Path(__file__).parents[1] / f"{Path(name).name}-dark.png").exists():
+        return found[0]
+    pair = ((name, "light"), (f"{name}-dark", "dark"))
+    return "".join(f'<img{before} src="{one}.png#only-{when}"{after}>' for one, when in pair)
 
 
 def _inline(source: str) -> str:

@@ -1,12 +1,10 @@
-"""Takes docs/report-top.png and docs/report-map.png: the report of the quick start, as it looks.
+"""Takes docs/report-top.png and docs/report-map.png, light and dark: the report of `tacit demo`.
 
 python docs/figures/report.py     (needs chromium and Pillow)
 """
 
 import base64
-import contextlib
 import io
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -16,8 +14,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from PIL import Image  # noqa: E402
 
-import test_docs  # noqa: E402
 from browser import Page, browser  # noqa: E402
+from tacit.cli import main  # noqa: E402
 
 WIDTH = 900
 TOP = "document.querySelector(%r).getBoundingClientRect().top + scrollY"
@@ -27,20 +25,6 @@ PICTURES = {
     "report-top.png": (None, "#maps", 224),
     "report-map.png": ("#maps", "#state-by-state", 0),
 }
-
-
-def make_run(folder: Path) -> None:
-    """The run of the quick start, by the blocks of that page up to `tacit recover`."""
-    with contextlib.chdir(folder):
-        for block in test_docs.blocks(ROOT / "docs" / "quickstart.md"):
-            if block.title is not None:
-                Path(block.title).parent.mkdir(parents=True, exist_ok=True)
-                Path(block.title).write_text(block.code, encoding="utf-8")
-            elif block.language == "sh":
-                for line in block.code.splitlines():
-                    test_docs.shell(line)
-            if "tacit recover" in block.code:
-                return
 
 
 def take(view: Page, picture: Path, first: str | None, second: str, colours: int) -> None:
@@ -55,9 +39,11 @@ def take(view: Page, picture: Path, first: str | None, second: str, colours: int
 
 
 if __name__ == "__main__":
-    os.environ["COLUMNS"] = str(test_docs.WIDTH)
     with tempfile.TemporaryDirectory() as place, browser() as opened:
-        make_run(Path(place))
-        shown = opened.open((Path(place) / "mouse-run" / "report.html").as_uri(), width=WIDTH)
-        for name, (begin, end, enough) in PICTURES.items():
-            take(shown, ROOT / "docs" / name, begin, end, enough)
+        main(["demo", "--out", f"{place}/demo", "--quiet"])
+        report = (Path(place) / "demo" / "run" / "report.html").as_uri()
+        for dark in (False, True):
+            shown = opened.open(report, width=WIDTH, dark=dark)
+            for name, (begin, end, enough) in PICTURES.items():
+                named = name.replace(".png", "-dark.png") if dark else name
+                take(shown, ROOT / "docs" / named, begin, end, enough)
