@@ -174,3 +174,9 @@ def test_what_knows_no_temperature_says_so(world, seen):
     for estimator in (tacit.Likelihood(temperature=0.5), tacit.Convex(temperature=0.5)):
         with pytest.raises(tacit.InvalidModel, match="temperature"):
             tacit.many.recover_many(world.mdp, world.features, [seen], estimator=estimator)
+
+
+def test_prices_over_the_noise_are_said(found):
+    html = found._repr_html_()
+    assert "price over the noise" in html
+    assert f"{found.noise_prices.estimates[0]:.4g}" in html

@@ -41,7 +41,7 @@ OPTIONS = (
     "band", "multiplier", "update", "reward_weights", "temperature", "errors",
 )  # fmt: skip
 # What is said of each coefficient.
-ESTIMATED = ("names", "estimates", "standard_errors")
+ESTIMATED = ("names", "estimates", "standard_errors", "intervals", "p_values", "errors")
 # Arguments that the result does not depend on.
 ELSEWHERE = (
     "problem", "out", "resume", "overwrite", "break_lock", "allow_impossible", "strict",
@@ -363,9 +363,9 @@ def _answer(arguments: Recover, run: Run, report: object) -> Answer:
             finding_data(one)
             for one in (*known.findings, *(note for note in run.notes if hasattr(note, "kind")))
         ],
-        "parameters": {
-            name: getattr(recovery.parameters, name)
-            for name in (*ESTIMATED, "intervals", "p_values", "errors", "confidence")
+        **{
+            name: {f: getattr(getattr(recovery, name), f) for f in (*ESTIMATED, "confidence")}
+            for name in ("parameters", "noise_prices")
         },
         "log_likelihood": recovery.log_likelihood,
         "null_log_likelihood": recovery.null_log_likelihood,

@@ -113,11 +113,13 @@ def recovery_html(recovery: Recovery) -> str:
     weights = recovery.reward_weights
     rows = _rows(recovery.reward_names, weights, known.reward_intervals)
     tables = [("It wants", rows if np.isfinite(weights).all() else [])]
+    stable = recovery.noise_prices
     for k, weights in enumerate(recovery.cost_weights):
         rows = _rows(recovery.cost_names[k], weights, known.cost_intervals[k])
         for name, numbers, ends in (
             ("budget", recovery.budgets, known.budget_intervals),
             ("price of the budget", recovery.multipliers, known.multiplier_intervals),
+            ("price over the noise", stable.estimates, stable.intervals),
         ):
             rows.append((name, f"{numbers[k]:.4g}", _ends(ends[k])))
         shown = rows if np.isfinite(weights).all() else []
