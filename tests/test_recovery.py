@@ -15,7 +15,7 @@ from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solve import solve
-from tacit.inverse.findings import Kind
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import Identification, unidentified
 from tacit.inverse.paper.alternating import Alternating
 from tacit.inverse.recover import DETERMINISTIC, choose, recover
@@ -36,7 +36,7 @@ def example(*, solver=None, constraints: int = 2, budgets=None) -> Recovery:
         world.reward_weights,
         world.cost_weights,
         active=np.arange(constraints) == 0,
-        findings=["Constraint 1 is not identified: it never mattered — «so be it»."],
+        findings=[Finding("Constraint 1 is not identified: it never mattered — «so be it».")],
     )
     known = replace(known, reward_intervals=[[0.0, 1.0], [0.25, np.inf], [np.nan, np.nan]])
     return Recovery(
