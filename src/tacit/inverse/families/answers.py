@@ -290,7 +290,7 @@ def cloned_policy(mdp: MDP, counts: np.ndarray, pseudo_count: float = 0.0) -> np
 
 @dataclass(frozen=True)
 class SafeSet:
-    """Safety from demonstrators of unknown rewards (Lindner et al. 2024, theorem 1, algorithm 1).
+    """Safety from demonstrators of unknown rewards (Lindner et al. 2024).
 
     A policy whose cost expectations lie in the convex hull of the demonstrated ones, one a group of
     the demonstrations, keeps every budget that all of them kept, for any costs linear in the cost

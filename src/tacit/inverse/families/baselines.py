@@ -254,11 +254,11 @@ def _kept_reward(
 
 @dataclass(frozen=True)
 class SoftConstraint:
-    """A soft constraint with a given budget (Gaurav et al. 2023, eqs. 4 to 7, algorithm 1).
+    """A soft constraint with a given budget (Gaurav et al. 2023).
 
     The reward is known. In turn: the cost, of weights in [0, 1], that makes the cheapest policy met
-    so far dearest while the demonstrations stay within the budget (eq. 7, a linear program), and
-    the best policy within the budget at it (eq. 6), until that does no better than they do.
+    so far dearest while the demonstrations stay within the budget (a linear program), and
+    the best policy within the budget at it, until that does no better than they do.
 
     Known weakness: the budget, and with it the scale of the cost, must be known, and so must the
     demonstrations' returns: an expert's luck looks like a reason to forbid too little.

@@ -96,11 +96,11 @@ class Cloning:
 
 @dataclass(frozen=True)
 class InverseActionValues:
-    """Inverse action-value iteration (Kalweit et al. 2020, eqs. 5 to 9, algorithm 1).
+    """Inverse action-value iteration (Kalweit et al. 2020).
 
     The expert is Boltzmann at temperature 1 over the OPTIMAL action values: its log-chances differ
-    as these do (eq. 4). With eta(s, a) = log policy(a|s) - discount E max Q(next) (eq. 6) the
-    reward solves r(s, a) - mean_b r(s, b) = eta(s, a) - mean_b eta(s, b) (eqs. 7 to 9); least
+    as these do. With eta(s, a) = log policy(a|s) - discount E max Q(next) the
+    reward solves r(s, a) - mean_b r(s, b) = eta(s, a) - mean_b eta(s, b); least
     squares makes the mean 0. Then Q = log policy + c(s), and the maxima V of Q solve ONE linear
     system of the uniform policy, V = max_a log policy - mean_a log policy + discount P_uniform V:
     a closed form, where the published code sweeps over all states until nothing moves.
@@ -196,10 +196,10 @@ def _check_number(number: float, name: str) -> None:
 
 @dataclass(frozen=True)
 class CausalEntropy:
-    """Maximum causal entropy (Ziebart, Bagnell and Dey 2010, theorem 3 and algorithm 1).
+    """Maximum causal entropy (Ziebart, Bagnell and Dey 2010).
 
     Of all policies with the demonstrations' discounted feature expectations the one that is most
-    random given what it knows at each step: Boltzmann over SOFT action values (their eqs. 5 and 6).
+    random given what it knows at each step: Boltzmann over SOFT action values.
     The dual, p0 . V_soft(weights) - weights . expectations, is convex. `RewardOnly` with its steps
     is the same expert by a likelihood that uses every step.
 
@@ -243,13 +243,13 @@ class Trips:
 
 @dataclass(frozen=True)
 class MaximumEntropy:
-    """Maximum entropy over trajectories (Ziebart, Maas, Bagnell and Dey 2008, eqs. 3 to 6).
+    """Maximum entropy over trajectories (Ziebart, Maas, Bagnell and Dey 2008).
 
     A trajectory of T steps has chance exp(weights . its feature sum) times the chances of its
-    moves, over Z (eq. 4), given where it starts. Undiscounted; one that came to an end competes
+    moves, over Z, given where it starts. Undiscounted; one that came to an end competes
     with all of at most as many steps as the longest, one that was cut off with those as long as
-    itself. The log-likelihood is concave (eq. 5), its gradient observed less expected feature sums
-    (eq. 6), by one backward and one forward pass (algorithm 1; forward by the chances of eq. 4,
+    itself. The log-likelihood is concave, its gradient observed less expected feature sums
+    by one backward and one forward pass (their algorithm; forward by the chances of paths,
     where the paper's algorithm takes those of the world: the same where moves are sure).
 
     Known weakness: it takes chance for choice. Where moves are random, Z adds up the luck of good

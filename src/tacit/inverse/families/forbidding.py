@@ -33,12 +33,12 @@ Groups = Mapping[str, Sequence[int] | Sequence[tuple[int, int]]]
 
 @dataclass(frozen=True)
 class LikeliestConstraints:
-    """Maximum-likelihood constraint inference (Scobee and Sastry 2020, algorithms 1 and 2).
+    """Maximum-likelihood constraint inference (Scobee and Sastry 2020).
 
     Trajectories have chance exp(reward / temperature) / Z among those that avoid what is forbidden
-    (their eqs. 3 to 5). Forbidding C takes the mass of the trajectories that touch it: with q the
+    (maximum entropy). Forbidding C takes the mass of the trajectories that touch it: with q the
     chance that the present expert avoids C, the divergence from the demonstrations,
-    KL = log Z - mean reward - entropy of the demonstrated trips, drops by -log q (their theorem 1).
+    KL = log Z - mean reward - entropy of the demonstrated trips, drops by -log q.
     The candidate with the largest drop is added, until the largest is at most `stop`.
 
     Known weakness: no error rate. A drop per demonstration of .1 is chance where there are few of
@@ -134,12 +134,12 @@ def trip_entropy(demonstrations: Demonstrations) -> float:
 
 @dataclass(frozen=True)
 class PosteriorConstraints:
-    """Bayesian inverse constrained learning (Papadimitriou, Anwar and Brown 2021, algorithm 1).
+    """Bayesian inverse constrained learning (Papadimitriou, Anwar and Brown 2021).
 
     The posterior over SETS of constraints and their penalty, by Metropolis-Hastings: a proposal
     flips one random candidate, or moves the penalty; both are symmetric. The likelihood is that of
     the demonstrated steps under the noisy expert whose reward is reduced by the penalty wherever a
-    candidate of the set is touched (their eqs. 2 to 4), so that an imperfect demonstration speaks
+    candidate of the set is touched, so that an imperfect demonstration speaks
     against a constraint without excluding it.
 
     Known weakness: the chain flips one candidate at a time and mixes slowly where two stand in for

@@ -31,7 +31,7 @@ from tacit.model.transitions import numbers
 
 @dataclass(frozen=True)
 class ConstraintAsReward:
-    """Constraint inference as reward inference (Hugessen, Wiltzer and Berseth 2024, eqs. 5 to 8).
+    """Constraint inference as reward inference (Hugessen, Wiltzer and Berseth 2024).
 
     Several published constrained methods solve, at their saddle point, the problem of plain inverse
     reinforcement learning for r - c: the multiplier is absorbed by the cost. So the cost is learnt
@@ -70,13 +70,13 @@ class ConstraintAsReward:
 
 @dataclass(frozen=True)
 class PenaltyConstraints:
-    """Inverse constrained reinforcement learning (Malik et al. 2021, eqs. 5 to 10), on tables.
+    """Inverse constrained reinforcement learning (Malik et al. 2021), on tables.
 
     zeta(s, a) in (0, 1) is how far an action is allowed, here the product of one zeta a cost
-    feature to the power of the feature. Trajectories have chance exp(r / temperature) zeta / Z
-    (eq. 5), so that log zeta is a penalty beside the reward, and the likelihood's gradient is the
-    demonstrations' expected log-gradient less the policy's (eq. 8). The regulariser
-    `regularisation` * sum(1 - zeta) (eq. 10, every feature once) keeps what need not be forbidden
+    feature to the power of the feature. Trajectories have chance exp(r / temperature) zeta / Z,
+    so that log zeta is a penalty beside the reward, and the likelihood's gradient is the
+    demonstrations' expected log-gradient less the policy's. The regulariser
+    `regularisation` * sum(1 - zeta) (every feature once) keeps what need not be forbidden
     allowed. Features that no demonstration has and whose zeta is below 1/2 are listed as forbidden.
 
     Known weakness: the regulariser decides what is forbidden where the data do not, and the
@@ -273,15 +273,15 @@ def _check_not_negative(features: Features) -> None:
 
 @dataclass(frozen=True)
 class KnownConstraints:
-    """Rewards under known constraints (Schlaginhaufen and Kamgarpour 2023, eqs. 3 to 7).
+    """Rewards under known constraints (Schlaginhaufen and Kamgarpour 2023).
 
     The expert solves the entropy-regularised problem within known budgets on known costs. The
     reward minimises, over weights and prices >= 0 jointly,
     p0 . V_soft(r - prices . costs) + prices . budgets - weights . expectations: the saddle point of
-    their eq. 6, convex, whose optimum has the demonstrations' expectations and keeps the budgets.
+    their problem, convex, whose optimum has the demonstrations' expectations and keeps the budgets.
 
     Known weakness: a reward is identified up to potentials AND up to what the prices of the known
-    costs can stand in for (their theorem 3.2); it carries over to other dynamics or budgets only
+    costs can stand in for; it carries over to other dynamics or budgets only
     where the demonstrations leave no more than that. Wrong costs or budgets are not noticed.
 
     Attributes:
