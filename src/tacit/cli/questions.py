@@ -235,8 +235,9 @@ def further_results(
         )
     if arguments.cautious:
         asked["cautious"] = lambda: _caution(recovery, problem)
-    if swept := swept_budgets(problem, recovery):
-        asked["budgets"] = lambda: budget_sweeps(problem, recovery, swept)
+    if problem.trips is None and any(price > 0 for price in recovery.multipliers):
+        swept = swept_budgets(problem, recovery)
+        asked |= {"budgets": lambda: budget_sweeps(problem, recovery, swept)} if swept else {}
 
     def compute(name: str) -> object:
         with unwatched():

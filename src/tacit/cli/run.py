@@ -345,8 +345,6 @@ def swept_budgets(problem: Problem, recovery: Recovery) -> dict[int, int]:
     import numpy as np
 
     mdp = problem.mdp
-    if problem.trips is not None:  # every goal has budgets of its own
-        return {}
     known = [
         k
         for k, weights in enumerate(recovery.cost_weights)
