@@ -13,6 +13,7 @@ import pytest
 import tacit
 from tacit.cli import main, parse
 from tacit.cli.recover import OPTIONS
+from tacit.cli.terminal import Answer
 from tacit.folders.resume import claimed
 from tacit.folders.runs import Run
 from walks import problem, seen_by
@@ -271,3 +272,26 @@ def test_a_belief_is_weighed_against_the_data(folder, tmp_path, capsys):
         assert complaint in shown
         assert shown.count("\n") == 1
     assert main(["recover", str(folder), *words, "--sampler", "nuts"]) == 2
+
+
+def test_the_answer_is_told_before_anything_is_drawn(folder, tmp_path, capsys, monkeypatch):
+    from tacit.cli.run import Report
+
+    told = []
+
+    def drawn(self, terminal):
+        told.append(capsys.readouterr().out)
+        return Answer(["page"], {"report": "page"})
+
+    monkeypatch.setattr(Report, "run", drawn)
+    run = str(tmp_path / "run")
+    assert main(["recover", str(folder), "--out", run]) == 0
+    rest = capsys.readouterr().out
+    assert "Status:" in told[0]
+    assert rest == f"written: {run}, page\n"
+    assert main(["recover", str(folder), "--out", run, "--overwrite", "--json"]) == 0
+    assert told[1] == ""  # for machines all is one answer, at the end
+    json.loads(capsys.readouterr().out)
+    assert main(["recover", str(folder), "--out", run, "--resume"]) == 0
+    assert told[2] == ""
+    assert "Status:" in capsys.readouterr().out

@@ -107,7 +107,8 @@ def main(
 def _run(words: list[str], commands: Mapping[str, type[Command]]) -> int:
     """The exit code, after doing what is asked and printing what came out."""
     # Known before parsing: a refusal is told in the same way.
-    machine, terminal = "--json" in words, Terminal(quiet="--quiet" in words)
+    machine, quiet = "--json" in words, "--quiet" in words
+    terminal = Terminal(quiet=quiet, show=None if machine or quiet else _show)
 
     def end(number: int) -> None:
         code, word = _verdict(Terminated() if CODES[number] == TERMINATED else KeyboardInterrupt())

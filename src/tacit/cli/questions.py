@@ -204,7 +204,6 @@ def further_results(
 ) -> dict[str, object]:
     """Further results by name, each a stage of its own."""
     from tacit import checks
-    from tacit.cli.run import budget_sweeps, swept_budgets
     from tacit.engine.progress import once, unwatched
     from tacit.folders.runs import plain
     from tacit.inverse.noisy.likelihood import Likelihood
@@ -235,9 +234,6 @@ def further_results(
         )
     if arguments.cautious:
         asked["cautious"] = lambda: _caution(recovery, problem)
-    if problem.trips is None and any(price > 0 for price in recovery.multipliers):
-        swept = swept_budgets(problem, recovery)
-        asked |= {"budgets": lambda: budget_sweeps(problem, recovery, swept)} if swept else {}
 
     def compute(name: str) -> object:
         with unwatched():
@@ -351,7 +347,7 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
     for name, folder in folders.items():
         terminal.note(f"group {name}: {int((seen.groups == name).sum())} episodes")
         alone = replace(arguments, by=None, share="none", only=name, out=arguments.out / folder)
-        answers[name] = alone.run(terminal)
+        answers[name] = alone.run(replace(terminal, show=None))
     runs = tuple(arguments.out / folder for folder in folders.values())
     page = None if arguments.no_report else arguments.out / "compare.html"
     told = Compare(runs[0], runs[1:], page).run(terminal)

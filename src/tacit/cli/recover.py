@@ -24,7 +24,7 @@ from tacit.cli.questions import (
     widen_intervals,
     with_coefficients,
 )
-from tacit.cli.terminal import Answer, Part, Terminal, finding_data, shown_default
+from tacit.cli.terminal import Answer, Terminal, finding_data, parts_of, shown_default
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
@@ -161,6 +161,7 @@ class Recover:
 
         Exit code 3 where it did not converge or, if that is asked, where the model does not fit.
         """
+        from tacit.cli.run import Report, budgets_to_play
         from tacit.engine.progress import watching
         from tacit.files.arrays import digest
         from tacit.folders.resume import claimed, identity
@@ -189,9 +190,15 @@ class Recover:
                 progress = terminal.progress()
                 with _resumable(self, terminal), progress as tell, watching([tell], claim.journal):
                     run = _fit(self, problem, seen, estimator, hashes)
+                    if terminal.show is not None:  # the answer first: pages and their figures wait
+                        terminal.show(parts_of(run))
+                    played = budgets_to_play(problem, run.recovery)
+                    run = replace(run, extras={**run.extras, **played})
                 claim.finish(run)
-            report = None if self.no_report else _write_report(self.out, terminal)
-        return _answer(self, run, report)
+            report = None if self.no_report else Report(self.out).run(terminal).data["report"]
+        answer = _answer(self, run, report)
+        told = terminal.show is not None and not claim.done
+        return replace(answer, parts=answer.parts[-1:]) if told else answer
 
     def make_estimator(self) -> Estimator | None:
         """The estimator that was asked for, with the options given; None to pick by evidence."""
@@ -318,24 +325,11 @@ def _fit(
     )
 
 
-def _write_report(folder: Path, terminal: Terminal) -> object:
-    """Where the report of a run is, after writing it."""
-    from tacit.cli.run import Report
-
-    return Report(folder).run(terminal).data["report"]
-
-
 def _answer(arguments: Recover, run: Run, report: object) -> Answer:
-    from tacit.show.summary import summarise
-
     recovery, known = run.recovery, run.recovery.identification
     goodness, layout = recovery.goodness, run.layout
     fits = goodness.sentence(layout.state_names, layout.action_names)
-    parts: list[Part] = [summarise(recovery, layout), *(f"Note: {note}" for note in run.notes)]
-    for result in run.extras.values():
-        parts += [f"{result['text']}\n"] if "text" in result else []
-        parts += list(result.get("sentences", ()))
-    parts.append(f"written: {arguments.out}" + (f", {report}" if report else ""))
+    parts = [*parts_of(run), f"written: {arguments.out}" + (f", {report}" if report else "")]
     data = {
         "fit": fits,
         "run": str(arguments.out),

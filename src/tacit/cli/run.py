@@ -356,6 +356,20 @@ def swept_budgets(problem: Problem, recovery: Recovery) -> dict[int, int]:
     return dict.fromkeys(known, points) if points and small else {}
 
 
+def budgets_to_play(problem: Problem, recovery: Recovery) -> dict[str, object]:
+    """What is done as budgets move, for a page to play with; nothing where there is nothing."""
+    from tacit.engine.progress import once, unwatched
+    from tacit.folders.runs import plain
+
+    swept = swept_budgets(problem, recovery)
+
+    def compute() -> object:
+        with unwatched():
+            return plain(budget_sweeps(problem, recovery, swept), arrays=True)
+
+    return {"budgets": once("budgets", compute)} if swept else {}
+
+
 def budget_sweeps(problem: Problem, recovery: Recovery, swept: dict[int, int]) -> dict[str, object]:
     """Constraint, as text -> what is done as its budget moves."""
     from tacit.checks import budget_sweep

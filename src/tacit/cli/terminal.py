@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
     from tacit.folders.problem import Problem
+    from tacit.folders.runs import Run
 
 # What a cell of a table may hold, and what a command may show: text, or a table.
 Cell: TypeAlias = "str | float | None"
@@ -147,6 +148,18 @@ def finding_data(sentence: str) -> dict[str, object]:
     return {"sentence": str(found), "kind": found.kind.name, "about": about}
 
 
+def parts_of(run: Run) -> list[Part]:
+    """What a run says to people."""
+    from tacit.show.summary import summarise
+
+    parts: list[Part] = [summarise(run.recovery, run.layout)]
+    parts += [f"Note: {note}" for note in run.notes]
+    for result in run.extras.values():
+        parts += [f"{result['text']}\n"] if "text" in result else []
+        parts += list(result.get("sentences", ()))
+    return parts
+
+
 @dataclass(frozen=True)
 class Terminal:
     """Where a command tells how far it is: standard error.
@@ -154,10 +167,12 @@ class Terminal:
     Attributes:
         quiet: whether `--quiet` was given, so that nothing is told.
         signals: what this process was asked meanwhile.
+        show: prints what a command found before it is done; None where all is told at the end.
     """
 
     quiet: bool = False
     signals: Signals = field(default_factory=Signals)
+    show: Callable[[Sequence[Part]], None] | None = None
 
     @contextmanager
     def progress(self) -> Iterator[Callback]:

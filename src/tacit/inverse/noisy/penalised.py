@@ -245,8 +245,12 @@ def _constraint_findings(ended: Ended, p_values: np.ndarray, *, at_most: bool) -
     findings, design, x = [], ended.loss.design, ended.descent.place.x
     prices = [float(x[block].max(initial=0.0)) for block in design.blocks[1:]]
     most = "at most " if at_most else ""
+    family = f", by Holm's method over {len(prices)} constraints" if len(prices) > 1 else ""
     for k, (price, p) in enumerate(zip(prices, p_values.tolist(), strict=True)):
-        kind, said = Kind.ACTIVE, f"Constraint {k} is active ({most}{chance(p)} if it were not)."
+        kind, said = (
+            Kind.ACTIVE,
+            f"Constraint {k} is active ({most}{chance(p)} if it were not{family}).",
+        )
         if np.isnan(p):
             kind = Kind.NOTE
             said = (
@@ -257,7 +261,7 @@ def _constraint_findings(ended: Ended, p_values: np.ndarray, *, at_most: bool) -
             kind = Kind.INACTIVE
             said = (
                 f"Constraint {k} is not identified: the demonstrations do not show that it "
-                f"restrains the expert ({most}{chance(p)} if it does not"
+                f"restrains the expert ({most}{chance(p)} if it does not{family}"
                 f"{'; with so many features the test is cautious' if at_most else ''})."
             )
         findings.append(Finding(said, kind, constraint=k, number=p))

@@ -22,7 +22,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, tally_of
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import LEVEL, NAMED, Finding, Kind, listed
-from tacit.inverse.goodness import ACTIONS, Goodness, Part, combined, untested
+from tacit.inverse.goodness import ACTIONS, Goodness, Part, combined, holm, untested
 from tacit.inverse.noisy import adjoint, priced
 from tacit.inverse.noisy.adjoint import Place, can_write_out, written_scores
 from tacit.inverse.noisy.boltzmann import Fit, refit
@@ -84,8 +84,15 @@ def active_constraints(
         chance = _simulated if simulated else _bound
         return chance(max(ratio, 0.0), less, tested, options.seed), less
 
-    kept, _, found = prune(full, constraints, test, options.level)
-    p_values[list(found)] = list(found.values())
+    kept, left, found = prune(full, constraints, test, options.level)
+    if found:  # by Holm's method: any wrong finding at all is as rare as the level says
+        p_values[list(found)] = holm(list(found.values()))
+    lost = [k for k in left if p_values[k] > options.level]
+    if lost:
+        upper = kept.loss.upper.copy()
+        for k in lost:
+            upper[design.blocks[1 + k]] = 0.0
+        kept = minimise(kept, upper)
     return kept, p_values, not simulated
 
 
