@@ -6,9 +6,11 @@
 Every answer is the first of a new process with empty caches (HOME, XDG_CACHE_HOME and
 NUMBA_CACHE_DIR name an empty folder), its imports included: an exact solve with no constraint, one
 and two, a noisy solve, a recovery by `Likelihood`, and `tacit recover` on a text folder: until it
-prints its answer, and until its report is written. The worlds are the paper's grid of 5 x 5, 10 x 10 and 14 x 14 states and a model
-of 200 states in which every state leads to every other. `compiled`, on the smallest, is the same
-process when told to compile at once, as beyond 200 states and after 1.5 seconds of such work.
+prints its answer, and until its report is written.
+
+The worlds are the paper's grid of 5 x 5, 10 x 10 and 14 x 14 states and a model of 200 states in
+which every state leads to every other. `compiled`, on the smallest, is the same process when told
+to compile at once, as beyond 200 states and after 1.5 seconds of such work.
 
 Seconds are of the clock, the least of the repeats, and of the processor; on a machine that others
 use, the latter is what the work takes. Says which of JAX and numba were loaded. Writes
