@@ -186,6 +186,7 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path, asked, capsys):
 
 def test_a_run_is_not_lost_by_mistake_and_not_mixed_up(tmp_path, asked, capsys):
     assert main([*asked, "--quiet"]) == 3
+    capsys.readouterr()  # why it ends so
     page = (tmp_path / "run" / "run.json").read_bytes()
 
     def refused(*words: str, code: int = 2) -> str:
