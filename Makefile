@@ -44,7 +44,7 @@ test: .venv/installed
 wheel-test: .venv/installed
 	$(BIN)/python tests/wheel.py
 
-# Every test with all its examples, then half an hour of faults, kills, signals and hostile files;
+# Every test with all its examples, then an hour of faults, kills, signals and hostile files;
 # TORTURE=quick takes minutes.
 torture: .venv/installed
 	TACIT_EXAMPLES=1 $(BIN)/pytest -q -n $(WORKERS) -m "study or not study"
