@@ -180,6 +180,12 @@ def test_a_misspelt_name_is_told_by_its_line_or_as_a_warning(tmp_path, capsys):
     assert (
         "demonstrations.csv, line 3: state must be one of the 3 names of features.csv" in shown[0]
     )
+    wrong = ROOMS["demonstrations.csv"].replace("go on", "run", 1)
+    place = folder(tmp_path / "listed", demonstrations__csv=wrong)
+    assert "one of the 2 names of transitions.csv; got 'run'" in check(capsys, place)[2][0]
+    named = ROOMS["problem.toml"] + '\n[names]\nactions = ["go on", "wait"]\n'
+    place = folder(tmp_path / "named", demonstrations__csv=wrong, problem__toml=named)
+    assert "one of the 2 names of problem.toml; got 'run'" in check(capsys, place)[2][0]
     rows = "".join(f"{e},{t},hall,go on\n" for e in range(2, 22) for t in range(5))
     seen = ROOMS["demonstrations.csv"] + rows  # 'go on' 103 times, 'wait' twice
     assert "typing error" not in warned(

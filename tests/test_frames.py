@@ -115,6 +115,13 @@ def test_a_missing_action_splits_or_is_refused_and_is_no_action(tmp_path, void):
     assert len(seen.notes) == 2
 
 
+def test_pieces_keep_names_of_their_own_where_the_log_has_such_names_already():
+    frame = {"episode": ["a"] * 5 + ["a (2)"] * 3, "step": [0, 1, 2, 3, 4, 0, 1, 2]}
+    frame |= {"state": ["x"] * 8, "action": ["go", None, "go", None, "go", "go", None, "go"]}
+    seen = Demonstrations.from_frame(frame, missing="split")
+    assert seen.names.tolist() == ["a", "a (3)", "a (4)", "a (2)", "a (2) (2)"]
+
+
 def test_a_missing_name_is_a_name_where_it_is_listed():
     frame = {"episode": ["a"] * 2, "state": [0, 1], "action": ["-", "go"]}
     layout = Layout(action_names=("go", "-"))

@@ -32,6 +32,7 @@ class Reading:
         state_names: names of the states, in order; empty where they are unknown.
         action_names: names of the actions, in order; empty where they are unknown.
         source: where the names come from, for messages.
+        action_source: where those of the actions come from; "" where from the same.
         find: "state", "action": whose names are collected from the table where none are given.
         states: number of states; 0 where it is unknown.
         actions: number of actions; 0 where it is unknown.
@@ -44,6 +45,7 @@ class Reading:
     state_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
     source: str = "the layout"
+    action_source: str = ""
     find: tuple[str, ...] = ()
     states: int = 0
     actions: int = 0
@@ -131,15 +133,13 @@ def _read_arrays(path: Path, reading: Reading) -> dict[str, np.ndarray]:
 
 def read_table(table: Table, reading: Reading) -> Episodes:
     """The episodes of a table, one row a step in any order."""
-    known = (*ORDINARY, *OPTIONAL)
     notes = _check_names(table)
     states = _Names(reading.state_names, "state" in reading.find, reading.states, reading.source)
-    actions = _Names(
-        reading.action_names, "action" in reading.find, reading.actions, reading.source
-    )
+    source = reading.action_source or reading.source
+    actions = _Names(reading.action_names, "action" in reading.find, reading.actions, source)
     texts = ["group", "individual", *(["state", "final_state"] if states.only else [])]
     columns = table.read(
-        [name for name in known if name in table.names],
+        [name for name in (*ORDINARY, *OPTIONAL) if name in table.names],
         texts=[*texts, *(["action"] if actions.only else [])],
         plain=["episode"],
         progress=reading.progress,

@@ -286,8 +286,13 @@ def _without_missing(
     rows = np.concatenate([np.arange(piece[1], piece[2]) for piece in pieces])
     names = arguments["names"]
     names = np.arange(count).astype(str) if names is None else names
-    parts = np.arange(len(episode)) - np.searchsorted(episode, episode)
-    names = [f"{names[e]} ({n + 1})" if n else str(names[e]) for e, n in zip(episode, parts)]  # noqa: B905
+    taken, called = {str(name) for name in names}, list[str]()
+    for e, part in zip(episode, np.arange(len(episode)) - np.searchsorted(episode, episode)):  # noqa: B905
+        name = str(names[e])
+        while part and name in taken:  # a log may have called another episode so already
+            part, name = part + 1, f"{names[e]} ({part + 1})"
+        called.append(name)
+        taken.add(name)
     changed = {
         "states": states[rows],
         "actions": actions[rows],
@@ -295,7 +300,7 @@ def _without_missing(
         "final_states": np.array([piece[3] for piece in pieces]),
         "partial": np.array([piece[4] for piece in pieces]),
         "ended": np.array([piece[5] for piece in pieces]),
-        "names": np.array(names),
+        "names": np.array(called),
     }
     others = {name: arguments[name][episode] for name in arguments if name not in changed}
     notes = []

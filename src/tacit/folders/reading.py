@@ -159,7 +159,9 @@ def _from_text(
             "a problem needs transitions.csv, or demonstrations to estimate them from",
             str(vocabulary.parent),
         )
-    source = FILE if table is None else vocabulary.name
+    source = FILE if table is None or settings.states else vocabulary.name
+    acts = (vocabulary if table and table.actions else moves or vocabulary).name
+    acts = FILE if settings.actions else acts
     names = Names(
         ordered(settings.states or (table.states if table else ())),
         ordered(settings.actions or (table.actions if table else ())),
@@ -176,7 +178,7 @@ def _from_text(
     demonstrations = None
     if seen is not None:
         demonstrations, actions = read_demonstrations(
-            seen, names, source=source, available=there, progress=progress
+            seen, names, source=(source, acts), available=there, progress=progress
         )
         if table and not names.actions:  # what a state alone says needs no names of actions
             names = replace(names, actions=actions)
@@ -213,7 +215,7 @@ def read_demonstrations(
     path: Path,
     names: Names,
     *,
-    source: str,
+    source: str | tuple[str, str],
     available: np.ndarray | None = None,
     places: bool = False,
     progress: Progress | None = None,
@@ -223,7 +225,7 @@ def read_demonstrations(
     Args:
         path: of the file.
         names: of states and actions; actions may not be known yet, then they are taken from here.
-        source: where the names of the states come from, for messages.
+        source: where names come from, for messages; two where actions have another source.
         available: [S, A] bool, which actions there are; None where all are, or nobody knows.
         places: whether numbers are always places, 0 the first; else numbers may be names where
             states or actions are called 1, 2, 3 or 10, 20, 30.
@@ -240,7 +242,8 @@ def read_demonstrations(
         Reading(
             state_names=to_look_up(names.states),
             action_names=to_look_up(names.actions),
-            source=source,
+            source=source if isinstance(source, str) else source[0],
+            action_source=source if isinstance(source, str) else source[1],
             find=() if names.actions else ("action",),
             states=len(names.states),
             actions=len(names.actions),
