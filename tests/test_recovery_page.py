@@ -178,6 +178,12 @@ def test_agreement_is_judged_by_chance_and_by_what_was_cut_off(
         f for f in headlines(NamedRecovery(recovery, rooms.layout)) if f.label == "How sure"
     )
     assert finding.verdict == verdict
+    if verdict == "behaviour matched":  # sums may agree where steps do not
+        goodness = dataclasses.replace(recovery.goodness, adequate=False, p_value=0.01, absence="")
+        poor = dataclasses.replace(recovery, goodness=goodness)
+        told = [one.verdict for one in headlines(NamedRecovery(poor, rooms.layout))]
+        assert "matched on average only" in told
+        assert verdict not in told
 
 
 def test_a_weight_that_cannot_be_told_is_not_called_nothing(rooms):

@@ -1,5 +1,6 @@
 """The page a person reads first, on days when little is known."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -67,6 +68,24 @@ def test_the_table_of_coefficients_holds_the_numbers_of_the_parameters():
         assert cells[1] == ("-" if np.isnan(error) else f"{error:.4g}")
         assert cells[-1] == f"{ends[1]:.4g}]"
     assert f"AIC {recovery.aic:.6g}" in lines[-1]
+
+
+def test_what_was_left_out_and_what_does_not_fit_is_said_beside_the_numbers():
+    world = tacit.worlds.hill_grid(4, tightness=0.5)
+    plain = tacit.recover(world.mdp, world.features, tacit.Demonstrations.from_pairs([0], [0]))
+    found, line = plain.parameters, "errors, z and P are of the fit with every constraint"
+    same = dataclasses.replace(found, estimates=np.ones(len(found)), unrestricted=None)
+    other = dataclasses.replace(same, unrestricted=np.full(len(found), 2.0))
+    assert line not in dataclasses.replace(plain, parameters=same).summary()
+    assert (
+        f"{line}, which has row 2, column 2"
+        in dataclasses.replace(plain, parameters=other).summary()
+    )
+    poor = dataclasses.replace(plain.goodness, adequate=False, p_value=0.01, absence="")
+    known = dataclasses.replace(plain.identification, findings=tuple(poor.findings()))
+    text = dataclasses.replace(plain, goodness=poor, identification=known).summary()
+    assert text.count("does not fit") == 1
+    assert text.startswith("The model does not fit")
 
 
 def test_an_estimator_without_a_noise_has_no_table_of_coefficients():

@@ -300,7 +300,8 @@ def _finding(
     prices = np.asarray(known.multiplier_standard_errors, float)
     wider = _add(prices, moved_prices) / np.where(prices > 0, prices, np.nan)
     if np.isfinite(wider).any():
-        text += f", and those of the prices up to {np.nanmax(wider):.2g} times"
+        whose = "those" if sure.any() else "make the standard errors"
+        text += f", and {whose} of the prices up to {np.nanmax(wider):.2g} times"
     for k, share in enumerate(active):
         if bool(known.active[k]) and share < 1:
             text += f"; constraint {k} is active in {share:.0%} of the draws"

@@ -199,6 +199,8 @@ def _sure(named: NamedRecovery) -> Headline:
     text += f"; chance alone gives {share(noise)}."
     if status is RecoveryStatus.NOT_CONVERGED:
         return Headline(text, label, "stopped early", Tone.CAUTION, detail=detail)
+    if gap <= max(NOISY * noise, 1e-9) and not goodness.adequate:  # the sums do, the steps do not
+        return Headline(text, label, "matched on average only", Tone.CAUTION, detail=detail)
     if gap <= max(NOISY * noise, 1e-9):
         return Headline(text, label, "behaviour matched", Tone.GOOD, detail=detail)
     if gap <= NOISY * noise + certificate.truncation:

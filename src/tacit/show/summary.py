@@ -47,7 +47,10 @@ def summarise(recovery: Recovery, layout: Layout | None = None) -> str:
     coefficients = coefficient_table(recovery)
     parts += ["", *coefficients] if coefficients else []
     parts += ["", "How sure", *_certificate(recovery)]
+    # The misfit stands at the top already, there by name.
+    said = [(one.kind, one.about) for one in recovery.goodness.findings()]
     findings = worst_first(recovery.identification.findings)
+    findings = [one for one in findings if (one.kind, one.about) not in said]
     parts += ["", "Findings", *findings] if findings else []
     return "\n".join(_wrapped(part) for part in parts) + "\n"
 
@@ -164,6 +167,10 @@ def coefficient_table(recovery: Recovery | JointRecovery) -> list[str]:
         aligned = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
         lines.append(f"  {name:<{widths[0]}}  {'  '.join(aligned)}")
     lines.insert(2, "  " + "-" * (len(lines[1]) - 2))
+    whole = found.estimates if found.unrestricted is None else found.unrestricted
+    if not np.allclose(whole, found.estimates, rtol=0.05, equal_nan=True):
+        told = ", ".join(f"{found.names[j]} {_number(whole[j])}" for j in map(int, shown))
+        lines.append(f"  errors, z and P are of the fit with every constraint, which has {told}")
     if len(found) > SHOWN:
         lines.append(f"  and {len(found) - SHOWN} more in `recovery.parameters.frame()`")
     if np.isfinite(recovery.log_likelihood):

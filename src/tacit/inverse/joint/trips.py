@@ -138,7 +138,7 @@ class Trips:
             over = np.ones(seen.episodes, bool)
             said = (
                 "No trajectory is marked as ended: each is taken to have reached its goal in its "
-                "last state."
+                "last state. (A column `ended` in the demonstrations says which did.)"
             )
             findings.append(Finding(said, Kind.ASSUMED, number=seen.episodes))
         if not over.all() and self.unended == "refuse":

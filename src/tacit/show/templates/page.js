@@ -216,7 +216,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const values = cells.dataset.values.split("\n");
     const names = cells.dataset.names?.split("\n");
     const spot = cells.parentElement.querySelector(".spot");
-    // Cells that form no lattice have a middle each; what is nearest to it belongs to it.
+    // Cells off any grid have a middle each; what is nearest to it belongs to it.
     const points = cells.dataset.points?.split("\n").map((pair) => pair.split(" ").map(Number));
     let row = 0, column = 0, here = 0;
     const apart = (from) => {
