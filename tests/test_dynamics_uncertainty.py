@@ -203,7 +203,7 @@ def test_the_fit_is_tested_with_the_doubt_about_the_dynamics():
         wrong.append(not found.goodness.adequate)
     assert sum(said) <= 1  # 5 % of 8, and two standard errors
     assert sum(naive) >= 3  # as if the counted dynamics were the true ones
-    assert sum(wrong) >= 4  # three of the four worlds can tell
+    assert sum(wrong) >= 4  # measured: 4; with 300 steps of dynamics doubt costs much power
 
 
 def test_mixtures_of_draws_scatter_as_the_draws_do():
