@@ -212,7 +212,7 @@ def test_maps_are_read_and_averaged_over_cells(tmp_path):
         ({"every": "30"}, "needs a unit, such as 15min"),
         ({"every": "half"}, "s, min, h or d"),
         ({"cell": None}, "one of cell, hexagon and clusters"),
-        ({"state": "x"}, "states, or two of x and y"),
+        ({"state": "x"}, "states .--state., or two of positions .--x and --y.; not both"),
         ({"time": "sex"}, "line 2: sex must be a time stamp.*2024-05-31 18:30"),
         ({"x": "sex"}, "line 2: sex must be a number"),
     ],

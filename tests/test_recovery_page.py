@@ -827,6 +827,13 @@ def test_what_may_be_played_with_are_the_numbers_of_the_sweep(grid):
     assert np.array(point["visits"]) == pytest.approx(10_000 * sweep["visits"][2], abs=0.5)
 
 
+def test_the_page_of_one_group_says_which(rooms):
+    config = {**rooms.config, "problem": "here/foxes", "only": "town"}
+    run = dataclasses.replace(rooms, config=config)
+    assert recovery_document(run).title == "What was recovered from foxes, town"
+    assert recovery_document(run, private=True).title == "What was recovered"
+
+
 def test_a_private_page_tells_no_state_no_episode_and_no_path(rooms):
     whole = render(recovery_document(rooms))
     shared = render(recovery_document(rooms, private=True))

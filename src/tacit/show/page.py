@@ -175,8 +175,8 @@ def _state_section(named: NamedRecovery) -> Section:
 
 
 def _title(config: Mapping[str, object]) -> str:
-    name = str(config.get("problem") or "").rstrip("/").rpartition("/")[2]
-    return f"What was recovered from {name}" if name else "What was recovered"
+    name, only = str(config.get("problem") or "").rstrip("/").rpartition("/")[2], config.get("only")
+    return f"What was recovered from {name}{f', {only}' if only else ''}".removesuffix(" from ")
 
 
 def _facts(run: Run, named: NamedRecovery) -> dict[str, Cell]:
