@@ -190,6 +190,7 @@ def test_many_features_know_bounds_too(world):
         ({"bounds": {9: (0, 1)}}, "gain, pain, toll"),
         ({"bounds": {"gain": (1, 0)}}, "least first"),
         ({"bounds": {"gain": 1}}, "(least, largest)"),
+        ({"bounds": {"gain": (1e7, None)}}, "a least below"),
         ({"bounds": {"toll": (-1, 1)}}, "a cost"),
         ({"fixed": {"toll": -1}}, "a cost"),
         ({"fixed": {"gain": float("nan")}}, "finite"),

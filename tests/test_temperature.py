@@ -118,6 +118,17 @@ def test_one_reward_feature_is_the_reward_that_is_known(world, seen):
     assert given.bic == pytest.approx(same.bic)
 
 
+def test_no_coefficient_can_be_more_than_all_of_the_reward(world, seen):
+    for noise in (NOISE, 3.0):  # at 3 one feature has all of it
+        given = tacit.Likelihood(temperature=noise).fit(
+            world.mdp, world.features, seen, throw=False
+        )
+        for kind in ("fisher", "clustered"):
+            ends = given.parameters.with_errors(kind).intervals[:3]
+            assert (ends[:, 1] <= (1 + 1e-9) / noise).all()
+            assert (ends[:, 0] < ends[:, 1]).all()
+
+
 def test_demonstrations_can_speak_against_it(world, seen):
     wrong = tacit.Likelihood(temperature=NOISE / 2).fit(
         world.mdp, world.features, seen, throw=False
@@ -159,6 +170,7 @@ def test_convex_keeps_to_it_as_well(world, seen):
         (tacit.Likelihood(temperature=0.0), "positive"),
         (tacit.Convex(temperature=-1.0), "positive"),
         (tacit.Likelihood(temperature=True), "positive"),
+        (tacit.Likelihood(temperature="0.3"), "positive"),
         (tacit.Likelihood(temperature=1.0, lapses=True), "lapses"),
         (tacit.Likelihood(temperature=1.0, prior=tacit.features.Ridge(1.0)), "prior"),
         (tacit.Convex(temperature=1.0, ridge=0.1), "ridge"),

@@ -111,6 +111,9 @@ class Bounds:
         )
         for j, (name, pair) in bounds.items():
             low, high = _ends(space, j, name, pair)
+            most = LARGEST / space.scales[j]
+            if not low < most:
+                raise InvalidModel(f"bounds: {name} must have a least below {most:.3g}; got {low}")
             known.asked[j] = True
             lower[j] = low * space.scales[j]
             known.upper[j] = min(high * space.scales[j], LARGEST)
@@ -232,6 +235,9 @@ def coefficients_of(
     nothing, norm = np.full(evidence.fisher.shape, np.nan), fitted.norm
     parts = (evidence.fisher, evidence.outer)
     fisher, outer = parts if norm is None else (one + norm.information(one) for one in parts)
+    if norm is not None:
+        # None is more than all of the reward; a hair above, where one is all of it, is no bound.
+        upper = np.where(norm.form != 0, norm.value * (1.0 + 1e-12), np.inf)
     return Parameters(
         names=names,
         estimates=points,

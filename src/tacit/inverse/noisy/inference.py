@@ -158,7 +158,8 @@ def check_temperature(options: Noisy) -> None:
     given = options.temperature
     if given is None:
         return
-    if isinstance(given, bool) or not 0.0 < given < np.inf:
+    number = isinstance(given, int | float | np.number) and not isinstance(given, bool)
+    if not number or not 0.0 < given < np.inf:
         raise InvalidModel(f"temperature must be positive and finite; got {given!r:.60}")
     for name in ("lapses", "prior", "ridge", "bounds", "fixed", "start"):
         if other := getattr(options, name, None):
