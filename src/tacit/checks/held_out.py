@@ -159,12 +159,14 @@ def holdout(
     """
     if not 0.0 < share < 1.0:
         raise InvalidModel(f"share must be between 0 and 1; got {share}")
-    trips = kept_trips(mdp) if isinstance(mdp, Trips) else None
-    if trips is not None:
-        mdp, features, demonstrations = trips.mdp, trips.features, trips.demonstrations
+    if isinstance(mdp, Trips):
+        trips = kept_trips(mdp)
+        world, features, demonstrations = trips.mdp, trips.features, trips.demonstrations
+    else:
+        trips, world = None, mdp
     assert features is not None
     assert demonstrations is not None
-    check_task(mdp, features, demonstrations, in_memory=True)
+    check_task(world, features, demonstrations, in_memory=True)
     count = demonstrations.episodes
     if count < 2:
         raise InvalidDemonstrations("holding out needs at least 2 episodes; got 1")
@@ -180,7 +182,7 @@ def holdout(
             part = replace(trips, demonstrations=seen)
             return recover(part, estimator=likely, throw=False)
         return recover(
-            mdp,
+            world,
             features,
             seen,
             estimator=estimator,
@@ -196,10 +198,10 @@ def holdout(
         baseline = recover(replace(trips, features=alone, demonstrations=rest), throw=False)
     elif features.constraints:
         plain = RewardOnly(free_reward=getattr(estimator, "free_reward", False))
-        baseline = plain.fit(mdp, features, rest, throw=False)
+        baseline = plain.fit(world, features, rest, throw=False)
     whole = fit(demonstrations) if recovery is None else recovery
     ours, reward_only, everything = (
-        _by_episode(mdp, one, new) for one in (fitted, baseline, whole)
+        _by_episode(world, one, new) for one in (fitted, baseline, whole)
     )
     lengths = new.lengths.astype(np.float64)
     return Holdout(
@@ -208,7 +210,7 @@ def holdout(
         steps=new.steps,
         recovered=_score("recovery", ours, ours, lengths),
         reward_only=_score("reward only", reward_only, ours, lengths),
-        uniform=_score("random actions", _random(mdp, fitted, new), ours, lengths),
+        uniform=_score("random actions", _random(world, fitted, new), ours, lengths),
         in_sample=_score("recovery from all episodes", everything, ours, lengths),
         recovery=fitted,
     )

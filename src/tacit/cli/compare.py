@@ -57,10 +57,10 @@ class Compare:
             return _against_truth(one, terminal.load_problem(folders[1]), _Pair(*folders))
         if len(folders) < 2:
             raise InvalidModel(f"runs to compare must be two or more; {self.first} is one")
-        loaded = [Run.load(folder) for folder in folders]  # the same folder twice has one name
-        found = {_short(folder, folders): run for folder, run in zip(folders, loaded, strict=True)}
+        runs = [Run.load(folder) for folder in folders]  # the same folder twice has one name
+        found = {_short(folder, folders): run for folder, run in zip(folders, runs, strict=True)}
         pair = len(folders) == 2
-        answer = _against_run(*loaded, _Pair(*folders)) if pair else _side_by_side(found)
+        answer = _against_run(runs[0], runs[1], _Pair(*folders)) if pair else _side_by_side(found)
         return _with_differences(answer, found, self.out)
 
 
@@ -200,7 +200,7 @@ def _against_run(one: Run, other: Run, arguments: _Pair) -> Answer:
     # Files may name the same states and actions in another order.
     order = np.ix_(*_orders(one.layout, other.layout, mine.shape, arguments))
     visitations = [visited, gone[order]]
-    visits = sum(visitation.sum(axis=1) for visitation in visitations)
+    visits = visitations[0].sum(axis=1) + visitations[1].sum(axis=1)
     shares = [visitation / visitation.sum() for visitation in visitations]
     distances = {
         "policy_distance": policy_distance(mine, its[order], visits=visits),

@@ -208,9 +208,10 @@ def further_results(
     from tacit.folders.runs import plain
     from tacit.inverse.noisy.likelihood import Likelihood
 
-    task, seed = (problem.mdp, problem.features, seen), arguments.seed
-    if problem.trips is not None:
-        task = (replace(problem.trips, demonstrations=seen),)
+    world, seed = (problem.mdp, problem.features, seen), arguments.seed
+    task = world
+    if problem.trips is not None:  # `check_answerable` refuses what is asked of a world
+        task = (replace(problem.trips, demonstrations=seen), None, None)
     asked = {}
     if (share := arguments.holdout) > 0:
         asked["holdout"] = lambda: checks.holdout(
@@ -218,14 +219,14 @@ def further_results(
         )
     if grid := arguments.discount_grid:
         asked["discount_profile"] = lambda: checks.discount_profile(
-            *task, grid, estimator=estimator
+            *world, grid, estimator=estimator
         )
     if arguments.groups:
         chosen = estimator if isinstance(estimator, Likelihood) else None
         asked["groups"] = lambda: checks.equal_weights_test(*task, estimator=chosen, seed=seed)
     if arguments.diagnose:
         chosen = estimator if isinstance(estimator, Likelihood) else None
-        asked["diagnose"] = lambda: checks.diagnose(*task, recovery, estimator=chosen, seed=seed)
+        asked["diagnose"] = lambda: checks.diagnose(*world, recovery, estimator=chosen, seed=seed)
     if arguments.belief is not None:
         belief = read_belief(arguments, problem)
         given = {"mdp": problem.mdp, "features": problem.features, "demonstrations": seen}

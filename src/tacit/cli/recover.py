@@ -283,8 +283,13 @@ def _fit(
     trips = None if problem.trips is None else replace(problem.trips, demonstrations=seen)
     if trips is not None:
         of_trips = cast("Likelihood | None", estimator)  # `recover` refuses any other
-        drawn = {"bootstrap": arguments.bootstrap, "seed": arguments.seed}
-        recovery = recover(trips, estimator=of_trips, **drawn, throw=False)
+        recovery = recover(
+            trips,
+            estimator=of_trips,
+            bootstrap=arguments.bootstrap,
+            seed=arguments.seed,
+            throw=False,
+        )
     else:
         recovery = recover(
             problem.mdp,

@@ -11,6 +11,7 @@ The code is the same for every backend: `backend.arrays` is `jax.numpy` or `nump
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
@@ -313,10 +314,10 @@ def sampled(
         draws: kept of each chain; as many before them tune the steps.
         seed: of everything random.
     """
-    import blackjax
     import jax
     import jax.numpy as jnp
 
+    blackjax = import_module("blackjax")  # an extra, which need not be installed
     centre, spread = around
     means, precisions = prior
     bounded = np.isfinite(dual.lower)

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,7 @@ class Problem:
             )
         object.__setattr__(self, "notes", tuple(self.notes))
         if self.coefficients:
-            known = Likelihood(free_reward=True, **self.coefficients)
+            known = replace(Likelihood(free_reward=True), **self.coefficients)
             Bounds.of(Design.of(self.mdp, self.features), known)
         if self.discount is None:
             object.__setattr__(self, "discount", self.mdp.discount)
@@ -145,6 +145,7 @@ class Problem:
 
             path = one_of(Path(folder), *SEEN)
             assert path is not None
+            assert parts["demonstrations"] is not None  # one of them is the trip
             raise bad_line(path, error, parts["layout"], parts["demonstrations"]) from None
         except (InvalidModel, InvalidDemonstrations) as error:
             raise type(error)(f"{folder}: {error}") from None

@@ -167,8 +167,8 @@ def _in_world(
         share, high = 0.0, 1.0
         best = _cut(recovery, doubts, mdp, 0.0)
         if best is None:
-            *raised, excess = _raised(recovery, doubts, mdp)
-            best = raised[0], raised[1]
+            rows, solution, excess = _raised(recovery, doubts, mdp)
+            best = rows, solution
         for _ in range(0 if excess else HALVINGS):
             middle = 0.5 * (share + high)
             found = _cut(recovery, doubts, mdp, middle)

@@ -323,7 +323,7 @@ def blind_findings(names_of: Sequence[str], blind: np.ndarray) -> list[Finding]:
     findings = []
     for direction in _echelon(blind):
         heavy = np.abs(direction) > 1e-3 * np.abs(direction).max()
-        names = [names_of[d] for d in np.flatnonzero(heavy)]
+        names = [names_of[d] for d in np.flatnonzero(heavy).tolist()]
         said = (
             f"{names[0]} cannot be told from these demonstrations: no weight on it changes what "
             "the demonstrator would do."

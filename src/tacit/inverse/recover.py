@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tacit.inverse.noisy.sharded import ShardedRecovery
     from tacit.model.sharded import Rows, ShardedMDP
 
-Result = TypeVar("Result", "Recovery", "JointRecovery", "MixtureRecovery")
+Result = TypeVar("Result", "TripsRecovery", "Recovery", "JointRecovery", "MixtureRecovery")
 # Above this share of steps in states where the expert always does the same, noise is not seen.
 DETERMINISTIC = 0.9
 

@@ -132,10 +132,10 @@ def _draw_leads(
         axes.scatter(*centres[state[still]].T, s=size, color=INK, lw=0, zorder=3, label="stay")
     units = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "units": "xy", "color": INK}
     width = 1.2 * _WIDTH * float(np.median(_room(centres, layout)))
-    shape = {"width": width, "headwidth": _HEAD, "headlength": _HEAD, "minlength": 0.0}
     moving = ~still
-    axes.quiver(*centres[state[moving]].T, *step[moving].T, **units, **shape, zorder=3,
-                headaxislength=0.85 * _HEAD, minshaft=1.0, label="taken")  # fmt: skip
+    axes.quiver(*centres[state[moving]].T, *step[moving].T, **units, zorder=3, width=width,
+                headwidth=_HEAD, headlength=_HEAD, headaxislength=0.85 * _HEAD, minlength=0.0,
+                minshaft=1.0, label="taken")  # fmt: skip
     ring = {"ls": "", "marker": "o", "ms": 4, "mfc": "none", "mec": MUTED}
     if alike.any():
         axes.plot(*centres[alike].T, label=NO_PREFERENCE, **ring)

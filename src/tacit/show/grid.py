@@ -117,8 +117,8 @@ def _draw_areas(
     axes.add_collection(drawn, autolim=False)
     frame_areas(axes, layout)
     if not np.isfinite(values).any():
-        look = {"ha": "center", "va": "center", "color": MUTED, "style": "italic"}
-        axes.text(0.5, 0.5, missing, transform=axes.transAxes, **look)
+        axes.text(0.5, 0.5, missing, transform=axes.transAxes, ha="center", va="center",
+                  color=MUTED, style="italic")  # fmt: skip
         return axes
     if not layout.hexagon:  # places of many sizes have no room for numbers of one
         return axes

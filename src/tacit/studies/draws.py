@@ -47,6 +47,7 @@ from tacit.studies.records import (
     Block,
     Draw,
     Point,
+    Rules,
     Score,
     Settings,
     Sweep,
@@ -66,7 +67,7 @@ TEMPERATURE, PRICE = 0.0025, 0.05
 LONG = 200  # steps after which a discounted sum at 0.9 is complete to nine digits
 
 # Name -> the estimator, from the seed of the draw and the rules chosen for Algorithm 1.
-ESTIMATORS: dict[str, Callable[[int, dict[str, str]], Estimator]] = {
+ESTIMATORS: dict[str, Callable[[int, Rules], Estimator]] = {
     RULES: lambda seed, rules: Alternating.published(seed=seed, **rules),
     SLIDES: lambda seed, rules: Alternating.published(seed=seed, bound="demonstrations", **rules),
     CALIBRATED: lambda seed, rules: Alternating(seed=seed, **rules),

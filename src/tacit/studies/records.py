@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 
 from tacit.errors import InvalidModel
 
@@ -27,6 +27,13 @@ RULE_CHOICES = {
 HALFWAY = 0.5  # tightness of the block that binds
 LENGTHS = (20, 50, 100, 200, 500, 1000, 2000)
 COUNTS = (5, 10, 20, 50, 100, 200)
+
+
+class Rules(TypedDict):
+    """Words chosen for the options in `RULE_CHOICES`."""
+
+    multiplier: str
+    update: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,9 +126,9 @@ class Settings:
         return {k: v for k, v in given.items() if k not in usual or usual[k] != v}
 
     @property
-    def rules(self) -> dict[str, str]:
+    def rules(self) -> Rules:
         """The options of `Alternating` that were chosen."""
-        return {name: getattr(self, name) for name in RULE_CHOICES}
+        return {"multiplier": self.multiplier, "update": self.update}
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Generic, ParamSpec, TypeVar
+from typing import Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -60,7 +60,7 @@ class Loop(Generic[Given, Found]):
     """
 
     def __init__(
-        self, function: Callable[Given, Found], twin: Callable[Given, Found] | None = None
+        self, function: Callable[Given, Found], twin: Callable[Given, object] | None = None
     ) -> None:
         functools.update_wrapper(self, function)
         self.written = function
@@ -77,7 +77,7 @@ class Loop(Generic[Given, Found]):
         if self.twin is not None:
             found = self.twin(*arguments, **keywords)
             if found is not NotImplemented:
-                return found
+                return cast("Found", found)
         return self.written(*arguments, **keywords)
 
     @property
@@ -120,7 +120,9 @@ def compiled(function: Callable[Given, Found]) -> Loop[Given, Found]:
     return Loop(function)
 
 
-def compiled_or(twin: Callable[..., object]) -> Callable[[Callable[Given, Found]], Loop]:
+def compiled_or(
+    twin: Callable[..., object],
+) -> Callable[[Callable[Given, Found]], Loop[Given, Found]]:
     """Makes a function a `Loop` for which `twin` stands where nothing is compiled."""
     return lambda function: Loop(function, twin)
 

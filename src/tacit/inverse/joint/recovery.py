@@ -25,10 +25,10 @@ from tacit.inverse.goodness import Goodness, action_log_likelihoods
 from tacit.inverse.identification import Identification, akaike, schwarz
 from tacit.inverse.joint.inference import Pooled, numbers_of, parameters_of, pooled, together
 from tacit.inverse.joint.stack import task_goodness
+from tacit.inverse.noisy import never_incurred
 from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import RESCUE, expert_solution
 from tacit.inverse.noisy.intervals import Numbers
-from tacit.inverse.noisy.likelihood import never_incurred
 from tacit.inverse.parameters import Parameters
 from tacit.inverse.recovery import (
     History,

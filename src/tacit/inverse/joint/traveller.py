@@ -29,7 +29,7 @@ from tacit.inverse.goodness import (
 )
 from tacit.inverse.joint.maximum import Likelihoods, evidence_of, method_findings
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, goal_world, network_ending, trimmed
-from tacit.inverse.noisy import Bounds, coefficients_of
+from tacit.inverse.noisy import Bounds, coefficients_of, never_incurred
 from tacit.inverse.noisy.coordinates import DeltaMethod
 from tacit.inverse.noisy.evidence import parameter_findings
 from tacit.inverse.noisy.goodness import DRAWS, MOST_CELLS, noisy_goodness
@@ -37,7 +37,6 @@ from tacit.inverse.noisy.inference import square_roots
 from tacit.inverse.noisy.likelihood import (
     Likelihood,
     constraint_findings,
-    never_incurred,
     numbers_of,
 )
 from tacit.inverse.noisy.steps import Steps

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from tacit.files.formats import did_you_mean
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import unmeasured
 from tacit.inverse.parameters import Parameters
+from tacit.inverse.recovery import HardConstraint
 from tacit.model import coefficient_names
 from tacit.model.objective import Features
 
@@ -255,3 +256,31 @@ def coefficients_of(
         conditions=int(fitted.norm is not None),
         upper=upper,
     )
+
+
+class NeverIncurred(TypedDict):
+    """Costs without an upper limit, as the fields of a recovery that name them."""
+
+    forbidden: tuple[HardConstraint, ...]
+    undecided: tuple[HardConstraint, ...]
+
+
+def never_incurred(space: Space, limits: np.ndarray) -> NeverIncurred:
+    """`forbidden` and `undecided` of a recovery: costs without an upper limit.
+
+    Those where the reward pulls there, and the others.
+
+    Args:
+        space: of the coefficients.
+        limits: [n] lower limits of those without an upper one, else NaN.
+    """
+
+    def records(chosen: np.ndarray) -> tuple[HardConstraint, ...]:
+        return tuple(
+            HardConstraint(kind="feature", index=int(j), name=space.names[j])
+            for j in np.flatnonzero(chosen)
+        )
+
+    endless = (space.signs < 0) & np.isfinite(limits)
+    pulled = endless & (limits > 0)
+    return {"forbidden": records(pulled), "undecided": records(endless & ~pulled)}

@@ -24,7 +24,7 @@ from tacit.inverse.findings import (
 )
 from tacit.inverse.goodness import Goodness, action_log_likelihoods, untested
 from tacit.inverse.identification import Ends
-from tacit.inverse.noisy import Bounds, Label, Range, Space, coefficients_of
+from tacit.inverse.noisy import Bounds, Label, Range, coefficients_of, never_incurred
 from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
 from tacit.inverse.noisy.boltzmann import Fit, expert_solution, refit
 from tacit.inverse.noisy.coordinates import DeltaMethod, coordinates
@@ -53,7 +53,6 @@ from tacit.inverse.noisy.penalised import maximise_many
 from tacit.inverse.noisy.steps import Steps, choices
 from tacit.inverse.noisy.verdicts import are_many, check_sparse, select
 from tacit.inverse.recovery import (
-    HardConstraint,
     History,
     Recovery,
     RecoveryCertificate,
@@ -152,27 +151,6 @@ def report(
         **never_incurred(space, evidence.limits),
         spending=wide.spending(space, features, seen),
     )
-
-
-def never_incurred(space: Space, limits: np.ndarray) -> dict[str, tuple[HardConstraint, ...]]:
-    """`forbidden` and `undecided` of a recovery: costs without an upper limit.
-
-    Those where the reward pulls there, and the others.
-
-    Args:
-        space: of the coefficients.
-        limits: [n] lower limits of those without an upper one, else NaN.
-    """
-
-    def records(chosen: np.ndarray) -> tuple[HardConstraint, ...]:
-        return tuple(
-            HardConstraint(kind="feature", index=int(j), name=space.names[j])
-            for j in np.flatnonzero(chosen)
-        )
-
-    endless = (space.signs < 0) & np.isfinite(limits)
-    pulled = endless & (limits > 0)
-    return {"forbidden": records(pulled), "undecided": records(endless & ~pulled)}
 
 
 def _goodness(

@@ -28,7 +28,7 @@ from tacit.inverse.noisy.posterior import Ended, Posterior, coefficients, minimi
 from tacit.inverse.noisy.verdicts import active_constraints, goodness_of_many
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, status_of
 from tacit.model.ends import outside_policy, uniform_policy
-from tacit.model.features import Design, Ridge, Smooth
+from tacit.model.features import Design, Ridge, Smooth, Sparse
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -268,9 +268,9 @@ def _constraint_findings(ended: Ended, p_values: np.ndarray, *, at_most: bool) -
     return findings
 
 
-def _prior_findings(prior: Ridge | Smooth | None, choice: Choice) -> list[Finding]:
+def _prior_findings(prior: Ridge | Smooth | Sparse | None, choice: Choice) -> list[Finding]:
     """That the estimates are penalised, how strongly, and what chose the strength."""
-    if prior is None:
+    if not isinstance(prior, Ridge | Smooth):  # a sparse one is never of many features
         return []
     what = (
         "pulls every weight towards 0"
