@@ -476,8 +476,8 @@ def test_a_summary_a_folder_and_other_estimators(town, tmp_path):
         tacit.recover(town, estimator=tacit.Convex())
     with pytest.raises(InvalidModel, match="their own features"):
         tacit.recover(town, town.features)
-    with pytest.raises(InvalidModel, match="without share_reward and bootstrap"):
-        tacit.recover(town, bootstrap=100)
+    with pytest.raises(InvalidModel, match="share_reward"):
+        tacit.recover(town, share_reward=True)
 
 
 def test_a_search_can_be_watched_and_stopped(town):

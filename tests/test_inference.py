@@ -18,8 +18,8 @@ from tacit.inverse.noisy.boltzmann import fit, loss_of, refit
 from tacit.inverse.noisy.coordinates import coordinates, ratios, split
 from tacit.inverse.noisy.inference import (
     Errors,
-    _at_least,
     advantages,
+    at_least,
     errors,
     gauge_errors,
     information,
@@ -148,13 +148,13 @@ def test_units_never_scatter_less_than_their_steps(plenty):
     rng = np.random.default_rng(0)
     for units in (4, 60):  # fewer than parameters leave directions in which they do not scatter
         draws = rng.standard_normal((units, 6)) @ np.linalg.cholesky(fisher).T
-        scatter = _at_least(fisher, draws.T @ draws / units)
+        scatter = at_least(fisher, draws.T @ draws / units)
         extra = np.linalg.eigvalsh(scatter - fisher)
         assert extra.min() >= -1e-9 * extra.max()
         more = np.linalg.eigvalsh(scatter - draws.T @ draws / units)
         assert more.min() >= -1e-9 * more.max()
     # Where they all scatter more, nothing changes.
-    np.testing.assert_allclose(_at_least(fisher, 3.0 * fisher), 3.0 * fisher, rtol=1e-9)
+    np.testing.assert_allclose(at_least(fisher, 3.0 * fisher), 3.0 * fisher, rtol=1e-9)
 
 
 def test_clustered_errors_agree_with_those_of_steps_for_a_markov_expert():
@@ -179,6 +179,7 @@ def test_steps_that_repeat_their_trajectory_tell_nothing_new(plenty):
     twice = tacit.Demonstrations.from_trajectories(
         [(np.tile(states, 2), np.tile(actions, 2)) for states, actions in halves]
     )
+    fisher = 1e-6 * fisher  # so little that no scatter is raised to it
     once = errors(fisher, found.free, scores, seen).covariance
     assert np.diagonal(once)[found.free].min() > 0
     assert_allclose(errors(2 * fisher, found.free, scores, twice).covariance, once, rtol=1e-9)

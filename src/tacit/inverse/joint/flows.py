@@ -24,7 +24,7 @@ from tacit.inverse.joint.trips import Journeys, Trips, at_ends, between, goal_wo
 from tacit.inverse.noisy import by_number, number_of
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit
 from tacit.inverse.noisy.coordinates import Coordinates
-from tacit.inverse.noisy.inference import CLUSTERS, advantages, information
+from tacit.inverse.noisy.inference import CLUSTERS, advantages, at_least, information
 from tacit.model.ends import outside_policy
 from tacit.model.features import Map
 from tacit.model.mdp import MDP
@@ -84,7 +84,8 @@ def scatter_of(
     whole = np.stack([np.bincount(own, weights=score) for score in sums.scores.T])
     many, clusters = len(trips), Scatter(len(trips), whole @ whole.T)
     if many >= (2 * size + 2 if robust else CLUSTERS * max(size, 1)):
-        return clusters, clusters.products * (many / (many - 1.0)), True
+        scatter = clusters.products * (many / (many - 1.0))
+        return clusters, scatter if robust else at_least(sums.fisher, scatter), True
     return clusters, sums.scores.T @ sums.scores if robust else None, False
 
 

@@ -279,11 +279,11 @@ def errors(
     if found is None or found.episodes < least:
         return Errors(inverse, blind, False, None, clusters=found)
     scatter = found.products * (found.episodes / (found.episodes - 1.0))
-    scatter = _at_least(fisher, scatter)
+    scatter = at_least(fisher, scatter)
     return Errors(inverse @ scatter @ inverse, blind, True, scatter, clusters=found, unit=unit)
 
 
-def _at_least(fisher: np.ndarray, scatter: np.ndarray) -> np.ndarray:
+def at_least(fisher: np.ndarray, scatter: np.ndarray) -> np.ndarray:
     """[D, D] the scatter of units, made no less than the information in any direction.
 
     Units can only scatter more than their steps do. That they seem to scatter less is chance, which
