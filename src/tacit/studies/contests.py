@@ -2,15 +2,14 @@
 
 A method is told the model, the features and the demonstrations. What else its paper takes for known
 (the reward, the noise, the budgets) it is given, too, and the table says so. Policies are judged in
-the true world by exact visitations; recovered objectives are also solved again there, and in worlds
-that have changed.
+the true world by exact visitations; recovered objectives are solved again, there and elsewhere.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from runpy import run_path
@@ -52,6 +51,7 @@ class Contest:
         truth: what the demonstrator wants and refuses; judges alone know it.
         known: what some methods take for known, by the name of their argument.
         forbidden: names of what is truly forbidden; empty where budgets are soft.
+        implied: names of other things that are forbidden with it.
     """
 
     mdp: MDP
@@ -61,6 +61,7 @@ class Contest:
     truth: Objective
     known: Mapping[str, object]
     forbidden: frozenset[str] = frozenset()
+    implied: frozenset[str] = frozenset()
 
 
 Method = Callable[[Contest], Estimator]
@@ -145,10 +146,13 @@ def _nine(seed: int) -> Contest:
     groups = {n: np.flatnonzero(marks[..., j].any(axis=1)) for j, n in enumerate(names) if j > 88}
     sets = [(name, tuple(cells.tolist())) for name, cells in groups.items()]
     listed = candidates_of(mdp, world.features, ("states", "actions"), sets)
-    shut = close(mdp, [[one for one in listed if one.name in true]]).removed
-    policy = _without(world, ~shut.reshape(mdp.available.shape), 1.0)
+    base = [one for one in listed if one.name in true]
+    shut, wider = close(mdp, [base]), close(mdp, [[*base, one] for one in listed])
+    implied = [one.name for one, same in zip(listed, wider.within(shut), strict=True) if same]
+    policy = _without(world, ~shut.removed.reshape(mdp.available.shape), 1.0)
     known = {"temperature": 1.0, "candidates": ("states", "actions"), "groups": groups}
-    return _contest(world, policy, known, size=(20, 500), seed=seed, forbidden=true)
+    told = _contest(world, policy, known, size=(20, 500), seed=seed, forbidden=true)
+    return replace(told, implied=frozenset(implied))
 
 
 def _objects(seed: int) -> Contest:
@@ -201,7 +205,8 @@ PLACES: dict[str, Place] = {
         _strips,
         said="Published, their code, 1000 x 100 steps and the noise given: occupancy L1 .049, "
         "prices (35.3, 4.9) where (31.114, 5.033) are true (Schlaginhaufen and Kamgarpour 2023). "
-        "Here 200 x 100 steps; seed 0 is the published grid, the others are fresh.",
+        "Here 200 x 100 steps; seed 0 is the published grid, others are fresh. In seed 2 the best "
+        "for the reward alone hardly breaks a budget, so that violations there are thousands.",
     ),
     **{
         f"walls-{k}": Place(f"Walls {k}: a noisy demonstrator that enters no wall", _walls(k),
@@ -294,15 +299,11 @@ def resolved(name: str, known: Mapping[str, object], what: str) -> object:
     if path.endswith(".py"):
         if not Path(path).is_file():
             raise InvalidModel(f"a {what} of one's own must be FILE.py:NAME; no file {path}")
-        held = run_path(path)
-        if own not in held:
+        if own not in (held := run_path(path)):
             raise InvalidModel(f"{path} must hold the {what} {own!r}; it does not")
         return held[own]
     hint = did_you_mean(name, known)
     raise InvalidModel(f"no {what} is called {name!r}{hint}; known are {', '.join(known)}")
-
-
-# --- judging ----------------------------------------------------------------------------------
 
 
 def played(contest: Contest, methods: Mapping[str, Method]) -> list[dict[str, object]]:
@@ -382,9 +383,8 @@ class Judge:
 
     def forbidden(self, found: Recovery) -> dict[str, float]:
         """Share of what was called forbidden and is not, and of what is and was called so."""
-        true = self.contest.forbidden
-        if not true:
+        if not (true := self.contest.forbidden):
             return {}
         names = {one.name for one in found.forbidden}
-        wrong = len(names - true) / len(names) if names else 0.0
+        wrong = len(names - true - self.contest.implied) / len(names) if names else 0.0
         return {"wrong": wrong, "recall": len(names & true) / len(true)}
