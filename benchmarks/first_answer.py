@@ -43,8 +43,8 @@ task, size, folder, compiled = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.a
 import numpy as np
 import tacit
 if compiled:
-    from tacit.engine.kernels import loops
-    loops.ALLOWANCE = 0.0
+    from tacit.engine import kernels
+    kernels.ALLOWANCE = 0.0
     from tacit.engine import backends
     whole = backends._build
     backends._build = lambda mdp, mesh, _: whole(mdp, mesh, True)

@@ -76,7 +76,7 @@ def test_a_question_about_one_weight_is_its_interval(watched):
 
 def test_a_question_of_the_wrong_length_is_refused(watched):
     *_, recovery = watched
-    with pytest.raises(tacit.InvalidModel, match="one entry a feature"):
+    with pytest.raises(tacit.InvalidModel, match="must hold 2 finite numbers"):
         recovery.identification.interval([1.0])
 
 

@@ -394,7 +394,7 @@ def crowd(price: float, *, seed: int = 0, size: int = 40):
 
 def fitted_as_many(monkeypatch, mdp, features, seen):
     """The recovery in the mode of many features, which begins at 200."""
-    monkeypatch.setattr(adjoint, "MANY", 20)
+    monkeypatch.setattr("tacit.inverse.noisy.coordinates.MANY", 20)
     return tacit.Likelihood().fit(mdp, features, seen, throw=False)
 
 
@@ -450,12 +450,12 @@ def test_few_features_of_a_large_world_are_not_written_out(world, monkeypatch):
     features = tacit.Features(np.c_[reward, np.arange(36) % 5])
     rules = tacit.Likelihood(free_reward=True)
     table = rules.fit(mdp, features, seen)
-    monkeypatch.setattr(verdicts, "TABLES", 2 * 36 * 4 - 1)
+    monkeypatch.setattr("tacit.inverse.noisy.coordinates.TABLES", 2 * 36 * 4 - 1)
     monkeypatch.setattr(likelihood, "maximise", None)
     product = rules.fit(mdp, features, seen)
     # Both stop at a gradient of 1e-9 of all that is collected.
     np.testing.assert_allclose(product.reward_weights, table.reward_weights, rtol=1e-6)
     assert product.temperature == pytest.approx(table.temperature, rel=1e-6)
-    monkeypatch.setattr(verdicts, "TABLES", 2 * 36 * 4)
+    monkeypatch.setattr("tacit.inverse.noisy.coordinates.TABLES", 2 * 36 * 4)
     with pytest.raises(TypeError):
         rules.fit(mdp, features, seen)

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
-
-# What a terminal would obey instead of showing: controls, and marks that turn the writing round.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-def harmless(text: str) -> str:
-    """The text with all that a terminal or a page would obey written as an escape."""
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class TacitError(Exception):

@@ -31,7 +31,8 @@ from tacit.cli.signals import CODES, Terminated, end_at_once, hush_helpers
 from tacit.cli.solve import Solve
 from tacit.cli.terminal import Answer, Part, Terminal, error_line, to_json
 from tacit.engine.process import keep_compiled_code
-from tacit.errors import Infeasible, NotConverged, TacitError, harmless
+from tacit.errors import Infeasible, NotConverged, TacitError
+from tacit.files.formats import harmless
 
 DONE, OUR_BUG, BAD_INPUT, NOT_SOLVED, NO_FILE, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
 SHELLS = ("bash", "zsh", "fish")

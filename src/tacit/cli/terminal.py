@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from tacit.cli.signals import Signals
 from tacit.engine.progress import Callback, Event
-from tacit.errors import harmless
+from tacit.files.formats import harmless
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -28,6 +28,8 @@ from tacit.files.atomic import BadFile, write_atomically
 if TYPE_CHECKING:
     import polars
 
+# What a terminal would obey instead of showing: controls, and marks that turn the writing round.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 # Names the variable of the environment that says how many bytes a file may take in memory.
 LIMIT = "TACIT_LARGEST"
 # Times its own size that a file may unpack to, where that is more than so many bytes: honest
@@ -259,3 +261,8 @@ def readable(path: Path) -> Iterator[None]:
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise OSError(f"{path} is no table that can be read: {lines[0]:.160}") from None
+
+
+def harmless(text: str) -> str:
+    """The text with all that a terminal or a page would obey written as an escape."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

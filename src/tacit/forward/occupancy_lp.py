@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 # HiGHS meets rows to 1e-10 at best, and calls budgets at the least cost infeasible.
 ROUNDING = 1e-9
-# Below and beyond these reaches of a reward or a cost problems are solved in other units: 1e-10 is
-# too loose for the small, and finer than the rounding of the large.
+# Below this reach of a reward or a cost, and beyond this much a step, problems are solved in other
+# units: 1e-10 is too loose for the small, and finer than the rounding of the large.
 SMALL, LARGE = 2.0**-10, 2.0**14
 
 Solve = TypeVar("Solve", bound=Callable[..., Solution])
@@ -70,12 +70,15 @@ def in_sound_units(method: Solve) -> Solve:
 
 def _units(mdp: MDP, objective: Objective, temperature: float) -> np.ndarray:
     """[1 + K] powers of two in which the reward and each cost are of order one; 1 if they are."""
-    reward = np.abs(objective.reward).max(initial=0.0) + temperature
-    axes = tuple(range(1, objective.costs.ndim))
-    costs = np.abs(objective.costs).max(axis=axes, initial=0.0)
-    sizes = mdp.horizon * np.concatenate([[reward], costs])
-    odd = (sizes > 0) & ((sizes < SMALL) | (sizes > LARGE))
-    return np.where(odd, np.exp2(np.round(np.log2(np.where(odd, sizes, 1.0)))), 1.0)
+    there = mdp.available | mdp.ends[:, None]  # what is not there pays nothing
+    paid, spent = objective.tables(mdp)
+    reward = np.abs(paid).max(initial=0.0, where=there) + temperature
+    costs = np.abs(spent).max(axis=(1, 2), initial=0.0, where=there)
+    steps = np.concatenate([[reward], costs])
+    reach = mdp.horizon * steps
+    large = np.isfinite(steps) & (steps > LARGE)
+    sizes = np.where((reach > 0) & (reach < SMALL), reach, np.where(large, steps, 1.0))
+    return np.exp2(np.round(np.log2(sizes)))
 
 
 def _in_units(solution: Solution, gain: float, costs: np.ndarray) -> Solution:

@@ -15,7 +15,7 @@ from itertools import count
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from tacit.errors import harmless
+from tacit.files.formats import harmless
 from tacit.show.canvas import CELL, EMPTY, FAINT, INK, MARKED, MUTED, PAPER, SERIES, readable
 from tacit.show.document import (
     Block,

@@ -37,8 +37,6 @@ from tacit.model.objective import is_sparse
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-# More parameters than this have no curvature [D, D] made of D solves on every step.
-MANY = 200
 # Products with the curvature for one step of Newton's, at most.
 PRODUCTS = 250
 # Residual of the linear systems inside a product, relative to their right sides.

@@ -19,6 +19,12 @@ from tacit.model.features import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
+# More parameters than this have no curvature [D, D] made of D solves on every step.
+MANY = 200
+# Features as tables [D, S, A] are at most this many numbers, 320 MB: a search by D solves a step
+# holds half a dozen of them.
+TABLES = 40_000_000
+
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
@@ -367,3 +373,9 @@ class DeltaMethod:
             row = len(direction) + k - 1
         low, high = sorted((factor * self.ends[row]).tolist())
         return low, high
+
+
+def are_many(mdp: MDP, features: Features) -> bool:
+    """Whether there are more features than are fitted with their curvature [D, D]."""
+    count = sum(features.sizes)
+    return count > MANY or count * mdp.states * mdp.actions > TABLES

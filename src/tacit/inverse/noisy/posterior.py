@@ -16,7 +16,6 @@ from tacit.engine.smooth_dual import Dual, Point
 from tacit.inverse.identification import unmeasured
 from tacit.inverse.noisy import adjoint, bounds_of
 from tacit.inverse.noisy.adjoint import (
-    MANY,
     Descent,
     Information,
     Loss,
@@ -27,7 +26,7 @@ from tacit.inverse.noisy.adjoint import (
     written_scores,
 )
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit
-from tacit.inverse.noisy.coordinates import DeltaMethod, Split, points, split
+from tacit.inverse.noisy.coordinates import MANY, DeltaMethod, Split, points, split
 from tacit.inverse.noisy.inference import information
 from tacit.inverse.parameters import (
     BLIND,

@@ -23,7 +23,7 @@ from tacit.data.observed import Observed, tally_of
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import LEVEL, NAMED, Finding, Kind, listed
 from tacit.inverse.goodness import ACTIONS, Goodness, Part, combined, holm, untested
-from tacit.inverse.noisy import adjoint, priced
+from tacit.inverse.noisy import priced
 from tacit.inverse.noisy.adjoint import Place, can_write_out, written_scores
 from tacit.inverse.noisy.boltzmann import Fit, refit
 from tacit.inverse.noisy.goodness import drawn_part, noisy_goodness
@@ -36,16 +36,12 @@ from tacit.model.features import Sparse
 if TYPE_CHECKING:
     from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.recovery import Recovery
-    from tacit.model.mdp import MDP
     from tacit.model.objective import Features
 
 # Draws of a law, and steps by which each is fitted again.
 DRAWS, STEPS = 199, 400
 # Directions, drawn at random, in which trajectories are compared with each other.
 DIRECTIONS = 12
-# Features as tables [D, S, A] are at most this many numbers, 320 MB: a search by D solves a step
-# holds half a dozen of them.
-TABLES = 40_000_000
 # Strengths of a sparse prior that are tried, as shares of one that leaves nothing.
 SHARES = np.geomspace(1e-3, 1.0, 24)
 # Most changes of sign on the way to one penalised fit.
@@ -283,12 +279,6 @@ class Selected:
             identification=replace(known, findings=said),
             estimator=f"{found.estimator[:-1]}, prior={prior!r})",
         )
-
-
-def are_many(mdp: MDP, features: Features) -> bool:
-    """Whether there are more features than are fitted with their curvature [D, D]."""
-    count = sum(features.sizes)
-    return count > adjoint.MANY or count * mdp.states * mdp.actions > TABLES
 
 
 def check_sparse(options: Likelihood, features: Features, many: bool) -> None:
