@@ -26,7 +26,14 @@ from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit
 from tacit.inverse.noisy.coordinates import split
 from tacit.inverse.noisy.evidence import FLAT, SUSPICIOUS, bisected
-from tacit.inverse.noisy.inference import CLUSTERS, Errors, advantages, information, undecided
+from tacit.inverse.noisy.inference import (
+    CLUSTERS,
+    Errors,
+    advantages,
+    at_least,
+    information,
+    undecided,
+)
 from tacit.inverse.noisy.intervals import Numbers, intervals
 from tacit.inverse.parameters import BLIND, ONE_SIDED, Parameters, inverse_information
 from tacit.model.ends import outside_policy
@@ -99,7 +106,7 @@ def pooled(stack: Stack, fitted: StackFit, seen: Sequence[Demonstrations]) -> Po
     if many < sum(one.steps for one in seen):
         clusters = Scatter(many, _scatter(stack, fitted, seen, here.jacobians))
         if many >= CLUSTERS * max(int(moving.sum()), 1):
-            scatter = clusters.products * (many / (many - 1.0))
+            scatter = at_least(fisher, clusters.products * (many / (many - 1.0)))
             inverse = inverse @ scatter @ inverse
     found = Errors(inverse, blind, scatter is not None, scatter, clusters=clusters)
     outer = here.information(_outer(stack, fitted))
