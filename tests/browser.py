@@ -85,15 +85,21 @@ class Page:
 
     def point(self, query: str, across: float = 0.5, down: float = 0.5) -> None:
         """Moves the mouse over the first element of a query, to these shares of its size."""
-        box = self.evaluate(
-            f"(e => {{ e.scrollIntoView({{block: 'center', behavior: 'instant'}});"
-            " const b = e.getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; })"
-            f"(document.querySelector({query!r}))"
-        )
+        element = f"document.querySelector({query!r})"
+        self.evaluate(f"{element}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
         self.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 50)))")
-        x, y = box[0] + across * box[2], box[1] + down * box[3]
-        event = {"type": "mouseMoved", "x": x, "y": y}
+        box = self.evaluate(
+            f"(b => [b.x, b.y, b.width, b.height])({element}.getBoundingClientRect())"
+        )
+        # A busy machine delivers a move some frames later: wait until the page has heard of it.
+        self.evaluate(
+            "(window.pointed = new Promise(done => {"
+            " addEventListener('pointermove', () => done(true), {once: true});"
+            " setTimeout(() => done(false), 5000); }), 0)"
+        )
+        event = {"type": "mouseMoved", "x": box[0] + across * box[2], "y": box[1] + down * box[3]}
         self.browser.send("Input.dispatchMouseEvent", event, self)
+        assert self.evaluate("window.pointed"), f"the page heard of no move over {query}"
 
     def faults(self, *, contrast: bool = False) -> list[list[str]]:
         """What axe finds serious or critical: its rule, the complaint and the first element.

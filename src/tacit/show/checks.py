@@ -379,5 +379,6 @@ def _point(sweep: Mapping, p: int) -> dict[str, list]:
     told = {name: values.tolist() for name, values in found.items()}
     for name in ("worth", "burden"):
         values = np.nan_to_num(np.asarray(sweep[name][p], dtype=float)).ravel()
+        values[np.abs(values) < 1e-9 * np.abs(values).max(initial=0.0)] = 0.0  # left by rounding
         told[name] = [float(f"{value:.2g}") for value in values.tolist()]
     return told

@@ -54,7 +54,7 @@ document.addEventListener("DOMContentLoaded", () => {
       return made;
     };
     const percent = (share) => share >= 0.1 ? `${Math.round(100 * share)} %` : `${(100 * share).toFixed(1)} %`;
-    const signed = (x) => `${x < 0 ? "\u2212" : "+"}${Math.abs(x).toPrecision(2)}`;
+    const signed = (x) => x ? `${x < 0 ? "\u2212" : "+"}${Math.abs(x).toPrecision(2)}` : "0";
     let moved = 0, cursor = data.order[0];
     const point = () => data.sweeps[moved].points[Number(sliders[moved].value)];
 
@@ -64,7 +64,7 @@ document.addEventListener("DOMContentLoaded", () => {
         .filter(([share]) => share > 0.01).sort((x, y) => y[0] - x[0]);
       const words = taken.slice(0, 4).map(([share, a, name]) => {
         const [worth, burden] = [now.worth[from + a], now.burden[from + a]];
-        const cost = Math.abs(burden) < 1e-9 ? "" : `, costs ${signed(burden)} at its price`;
+        const cost = burden === 0 ? "" : `, costs ${signed(burden)} at its price`;
         return `${name} ${percent(share)} (earns ${signed(worth)}${cost})`;
       });
       why.textContent = `${data.states[cursor]}, ${percent(now.visits[cursor] / 10000)} of its time: `
