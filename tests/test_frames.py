@@ -103,7 +103,7 @@ def test_a_missing_action_splits_or_is_refused_and_is_no_action(tmp_path, void):
     path = tmp_path / "log.csv"
     rows = ["a,0,x,go", "a,1,y,go", f"a,2,x,{void}", "a,3,y,go", "a,4,y,go", f"b,0,{void},{void}"]
     path.write_text("\n".join(["episode,step,state,action", *rows, ""]))
-    with pytest.raises(InvalidDemonstrations, match=r"line 4: action must be there.*missing split"):
+    with pytest.raises(InvalidDemonstrations, match=r"line 4: action must be there.*ingest LOG"):
         Demonstrations.load_named(path)
     frame = pl.read_csv(path, infer_schema=False)
     seen = Demonstrations.from_frame(frame.with_columns(pl.col("step").cast(int)), missing="split")

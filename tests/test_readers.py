@@ -266,7 +266,7 @@ FAULTS = [
     (HEAD + "0,0,1,0\n0,1,,0\n", ["line 3", "state", "missing"]),
     (HEAD + "0,0,1,0\n0,1,1\n", ["line 3", "4 fields", "got 3"]),
     (HEAD + "0,0,1,0\n0,1,1,0,9\n", ["line 3", "4 fields", "got 5"]),
-    (HEAD + "0,0,1,0\n\n0,1,nan,0\n", ["line 4", "state", "missing", "--missing split"]),
+    (HEAD + "0,0,1,0\n\n0,1,nan,0\n", ["line 4", "state", "missing", "ingest LOG"]),
     (HEAD + "0,0,1,inf\n", ["line 2", "action", "integers", "'inf'"]),
     (HEAD + "0,0,1,0\n0,1,1.0,0\n", ["line 3", "state", "integers", "'1.0'"]),
     (HEAD + "0,0,True,0\n", ["line 2", "state", "integers", "'True'"]),

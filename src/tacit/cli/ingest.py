@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional, Union
 
-from tacit.cli.terminal import Answer, Part, Table, Terminal, finding_data, shown_default
+from tacit.cli.terminal import (
+    LONGEST,
+    Answer,
+    Part,
+    Table,
+    Terminal,
+    finding_data,
+    shown_default,
+)
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
     import numpy as np
-    from matplotlib.figure import Figure
 
     from tacit.checks import ResolutionCheck
     from tacit.data.sources import Log
@@ -23,8 +32,9 @@ PICTURE = "cells.png"
 FEW = 40
 # How much coarser and finer cells are tried.
 FACTOR = 1.5
-# Most cells whose names fit into the picture, and most positions that are drawn.
-NAMED, DRAWN = 150, 20_000
+NO_TABLES = (".json", ".geojson", ".gpx", ".kml", ".xml", ".yaml", ".shp")
+# Most columns of a log that are shown where it was not said what they are.
+SHOWN = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +108,8 @@ class Ingest:
         from tacit.folders.problem import Problem, refuse_taken, write_folder
 
         refuse_taken(self.out)
+        if (proposal := self.proposal()) is not None:
+            return proposal
         log = self.read()
         features = self.features(log)
         write_folder(self.out, lambda folder: write_problem(folder, log, features, self.discount))
@@ -124,6 +136,56 @@ class Ingest:
         picture = f", {self.out / PICTURE} shows the states" if log.places else ""
         parts.append(f"problem: {self.out} (next: tacit check {self.out}){picture}")
         return Answer(parts, data)
+
+    def proposal(self) -> Answer | None:
+        """The columns of the log and what to type, where too little was given; None otherwise."""
+        if not self.log.is_file():
+            return None
+        from tacit.data.sources import guess_columns
+        from tacit.errors import InvalidDemonstrations
+        from tacit.files.tables import open_table
+
+        if self.log.suffix.lower() in NO_TABLES:
+            raise InvalidDemonstrations(
+                f"{self.log} must be a table of columns: write it as CSV, one row a moment"
+            )
+        names = open_table(self.log, InvalidDemonstrations).names
+        sizes = (self.cell, self.hexagon, self.clusters)
+        has_place = self.state is not None or (self.x is not None and self.y is not None)
+        lacks = [
+            *(["--episode"] if self.episode == "episode" and "episode" not in names else []),
+            *([] if has_place else ["--state (or --x and --y)"]),
+            *([] if self.state or any(sizes) or not has_place else ["--cell WIDTH"]),
+        ]
+        if not lacks:
+            return None
+        guess = guess_columns(self.log)
+        typed = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "log"}
+        given = {name: v for name, v in typed.items() if v != getattr(Ingest, name)}
+        given.pop("out", None)
+        command = self.command({**guess.options(given), **given, "out": str(self.out)})
+        role = {name: option for option, found in guess.roles.items() for name in found}
+        rows = [
+            (name, guess.holds[name], guess.first[name][:40], role.get(name, ""))
+            for name in names[:SHOWN]
+        ]
+        more = [f"{len(names) - SHOWN} more columns are not shown"] if len(names) > SHOWN else []
+        parts: list[Part] = [Table(["column", "holds", "first", "seems to be"], rows), *more]
+        said = f"{self.log} needs {' and '.join(lacks)}; "
+        line = f"{said}try: {command}"
+        if len(line) > LONGEST - len("tacit: "):  # what is typed must be whole
+            parts.append(command)
+            line = f"{said}try the line above, a guess by its columns"
+        data = {"columns": names, "guess": guess.roles, "try": command}
+        return Answer(parts, data, code=2, errors=[line])
+
+    def command(self, options: Mapping[str, object]) -> str:
+        """These options as one types them."""
+        words = ["tacit", "ingest", str(self.log)]
+        for name, value in options.items():
+            several = [*value] if isinstance(value, list | tuple) else [value]
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else map(str, several))]
+        return " ".join(shlex.quote(word) for word in words)
 
     def read(self, *, scale: float = 1.0) -> Log:
         """The log, in cells of that many times their width."""
@@ -238,50 +300,6 @@ def write_problem(folder: Path, log: Log, features: Features, discount: float) -
     write_columns(folder / "demonstrations.csv", seen.columns(states, actions))
     if log.places is not None:
         from tacit.show.canvas import png
+        from tacit.show.grid import places_figure
 
         write_bytes(folder / PICTURE, png(places_figure(log), dots_per_inch=150))
-
-
-def places_figure(log: Log) -> Figure:
-    """A figure of the cells, darker where more steps were taken, and of the positions in them."""
-    import numpy as np
-
-    from tacit.show.canvas import FAINT, INK, MUTED, PAGE_WIDTH, VERMILLION, axes_at, new_figure
-    from tacit.show.canvas import styled as in_style
-    from tacit.show.grid import outlines
-
-    places = log.places
-    assert places is not None
-    visits = np.bincount(log.demonstrations.states, minlength=places.states)
-    half = places.size / 2
-    low, high = places.centres.min(axis=0) - half, places.centres.max(axis=0) + half
-    width = PAGE_WIDTH - 1.0
-    height = float(np.clip(width * (high - low)[1] / max((high - low)[0], 1e-12), 1.5, 9.0))
-    figure = new_figure(PAGE_WIDTH, height + 1.0)
-    axes = axes_at(figure, 0.8, 0.4, width, height)
-    with in_style():
-        shade = 0.08 + 0.62 * np.sqrt(visits / max(1, visits.max()))
-        areas = places.corners() or outlines(log.layout)
-        for corner, count, strength in zip(areas, visits, shade, strict=True):
-            fill = (*(1 - strength * (1 - np.array([0.0, 0.447, 0.698]))), 1.0)
-            axes.fill(*corner.T, facecolor=fill if count else "white", edgecolor=FAINT, lw=0.6)
-        chosen = np.random.default_rng(0).permutation(len(log.points))[:DRAWN]
-        axes.plot(*log.points[chosen].T, ".", color=VERMILLION, ms=2.4, alpha=0.7, mew=0)
-        if places.kind == "clusters":
-            axes.plot(*places.centres.T, "o", color=INK, ms=4)
-        if places.states <= NAMED:
-            for name, centre in zip(places.names, places.centres, strict=True):
-                up = 8 if places.kind == "clusters" else 0  # above its dot
-                look = {"ha": "center", "va": "center", "size": 6, "color": INK}
-                axes.annotate(name, centre, (0, up), textcoords="offset points", **look)
-        axes.set_aspect("equal")
-        axes.margins(0.01)
-        axes.ticklabel_format(style="plain", useOffset=False)
-        axes.set_xlabel("to the east")
-        axes.set_ylabel("to the north")
-        seen, what = log.demonstrations, "clusters" if places.kind == "clusters" else "cells"
-        axes.set_title(f"{places.states} {what}, {seen.steps} steps of {seen.episodes} episodes")
-        middles = "   black: middles" if places.kind == "clusters" else ""
-        told = f"blue: steps taken   orange: positions{middles}"
-        axes.set_title(told, loc="right", size=6, color=MUTED, weight="normal")
-    return figure

@@ -269,7 +269,8 @@ def _without_missing(
             raise wrong(
                 int(holes[0]),
                 f"{kind} must be there, but for the action of an episode's last row; it is missing:"
-                " fill it in, or split the episode there (tacit ingest does: --missing split)",
+                " fill it in, or split the episode there: tacit ingest LOG --time step --state "
+                "state --action action",
             )
         gaps, torn = gaps + len(holes), torn + bool(len(holes))
         before = len(pieces)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidDemonstrations, TacitError
-from tacit.files.formats import did_you_mean
+from tacit.files.formats import did_you_mean, nearest
 
 if TYPE_CHECKING:
     import polars
@@ -92,7 +92,9 @@ class Column:
             if others := strange[1:]:
                 shown = [f"{text!r}{did_you_mean(text, known)}" for text in others[:SHOWN]]
                 rest = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
-                hint += f"; so are {len(others)} others: {', '.join(shown)}{rest}"
+                are = "so is one other" if len(others) == 1 else f"so are {len(others)} others"
+                hint += f"; {are}: {', '.join(shown)}{rest}"
+            hint += _instead(strange[0], known)
             self.refuse(odd, wanted, hint)
 
     def spelled(self) -> Column:
@@ -344,3 +346,13 @@ def texts(values: npt.ArrayLike, name: str) -> np.ndarray:
         if odd is not None:
             raise InvalidDemonstrations(f"{name} must be names; entry {odd} is {listed[odd]!r:.40}")
     return array.astype(str)
+
+
+def _instead(text: str, known: Collection[str]) -> str:
+    """What to type in the place of a name that nobody knows, to end a message with."""
+    if re.fullmatch(r"[+-]?[0-9]+\.[0-9]+", text):
+        return ": positions become states by tacit ingest LOG --x COLUMN --y COLUMN --cell WIDTH"
+    names = [*known]
+    if nearest(text, names) or not names:
+        return ""
+    return f": take one of {', '.join(names[:SHOWN])}{', ...' if len(names) > SHOWN else ''}"

@@ -14,14 +14,18 @@ import contextlib
 import difflib
 import hashlib
 import io
+import math
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tacit.files.atomic import BadFile, write_atomically
 
@@ -146,6 +150,38 @@ def natural_order(names: Iterable[str]) -> tuple[str, ...]:
         ], name
 
     return tuple(sorted(names, key=key))
+
+
+def time_stamps(texts: Sequence[str]) -> tuple[np.ndarray, str]:
+    """([N] seconds since 1970 of time stamps, NaN where a text is none; the order of their parts).
+
+    The order is "" for ISO 8601. Otherwise it is one that all dates allow: with points the day
+    comes first, with strokes a number above 12 must tell. Without a zone they are those of
+    Greenwich.
+    """
+    parts = [re.fullmatch(r"(\d{1,2})([./])(\d{1,2})[./](\d{4})(.*)", text) for text in texts]
+    dates, order = [part for part in parts if part is not None], ""
+    if dates:
+        late = [max(int(date[place]) for date in dates) > 12 for place in (1, 3)]
+        if late == [False, True]:
+            order = "month, day and year"
+        elif late[0] or all(date[2] == "." for date in dates):
+            order = "day, month and year"
+    month, day = (1, 3) if order.startswith("month") else (3, 1)
+    found = []
+    for text, date in zip(texts, parts, strict=True):
+        if date is not None and order:
+            text = f"{date[4]}-{int(date[month]):02d}-{int(date[day]):02d}{date[5]}"
+        found.append(_stamp(text.replace("/", "-")))
+    return np.array(found), order
+
+
+def _stamp(text: str) -> float:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return math.nan
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 SEAL = "tacit.sha256"

@@ -46,6 +46,7 @@ from tacit.model.transitions import Successors
 
 # Most states that one sentence names.
 NAMED = 5
+OTHERS = (".xlsx", ".xls", ".ods", ".tsv")  # tables that people keep, and no part of a problem
 SEEN = ("demonstrations.parquet", "demonstrations.csv", "demonstrations.npz")
 
 
@@ -54,9 +55,8 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
     if not folder.exists():
         raise FileNotFoundError(errno.ENOENT, "there is no such problem folder", str(folder))
     if not folder.is_dir():
-        raise NotADirectoryError(
-            errno.ENOTDIR, "a problem must be a folder; this is a file", str(folder)
-        )
+        said = "a problem must be a folder (tacit ingest makes one of a log); this is a file"
+        raise NotADirectoryError(errno.ENOTDIR, said, str(folder))
     settings = read_settings(folder)
     archive = one_of(folder, "mdp.npz", "transitions.csv")
     vocabulary = one_of(folder, "features.npz", "features.csv")
@@ -64,9 +64,8 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
     if vocabulary is None and (folder / "run.json").exists():
         raise FileNotFoundError(errno.ENOENT, "this is a run, not a problem", str(folder))
     if vocabulary is None:
-        raise FileNotFoundError(
-            errno.ENOENT, "a problem needs features.csv or features.npz", str(folder)
-        )
+        said = "a problem needs features.csv or features.npz"
+        raise FileNotFoundError(errno.ENOENT, said, str(folder))
     table = read_feature_table(vocabulary) if vocabulary.suffix == ".csv" else None
     if table is None and settings.reward is not None:
         raise InvalidModel(
@@ -79,9 +78,8 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
         parts = _from_text(settings, archive, table, vocabulary, seen, progress)
     mdp, layout = parts["mdp"], parts["layout"]
     if (folder / "places.csv").exists():
-        layout = read_places(
-            folder / "places.csv", layout, layout.state_names or numbers(mdp.states)
-        )
+        places = layout.state_names or numbers(mdp.states)
+        layout = read_places(folder / "places.csv", layout, places)
     if table is None:
         features = read_features(vocabulary)
     else:
@@ -110,6 +108,9 @@ def one_of(folder: Path, *names: str) -> Path | None:
     if len(found) > 1:
         both = " and ".join(path.name for path in found)
         raise InvalidModel(f"{folder} must give each part once; it holds {both}")
+    for stray in (folder / f"{Path(name).stem}{end}" for name in names for end in OTHERS):
+        if not found and stray.exists():
+            raise InvalidModel(f"{stray} must be {' or '.join(names)}: save the table as CSV")
     return found[0] if found else None
 
 

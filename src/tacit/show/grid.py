@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib import colormaps
@@ -17,19 +18,32 @@ from tacit.model import Layout
 from tacit.show.canvas import (
     COST_MAP,
     EMPTY,
+    FAINT,
+    INK,
     MUTED,
+    PAGE_WIDTH,
     PAPER,
     SMALL,
     TEXT,
     TINY,
+    VERMILLION,
+    axes_at,
     figure_of,
     fit_text,
     ink_on,
+    new_figure,
     styled,
 )
 from tacit.show.tables import Scale
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tacit.data.sources import Log
+
 MOST_NUMBERED = 9  # rows or columns; beyond it numbers in the cells are too small for print
+# Most cells whose names fit into the picture of a log, and most positions that are drawn.
+NAMED, DRAWN = 150, 20_000
 MOST_PARTED = 20  # beyond it lines between the cells would cover them
 SMALLEST_TEXT, CLEAR_TEXT = 4.5, 5.5  # points: below the first nothing is printed
 
@@ -255,3 +269,42 @@ def _fitting(cell: float, texts: list[str]) -> float:
 
 def _em(character: str) -> float:
     return _NARROW if character == "." else _DIGIT if character.isdigit() else _WIDE
+
+
+@styled()
+def places_figure(log: Log) -> Figure:
+    """A figure of the cells, darker where more steps were taken, and of the positions in them."""
+    places = log.places
+    assert places is not None
+    visits = np.bincount(log.demonstrations.states, minlength=places.states)
+    half = places.size / 2
+    low, high = places.centres.min(axis=0) - half, places.centres.max(axis=0) + half
+    width = PAGE_WIDTH - 1.0
+    height = float(np.clip(width * (high - low)[1] / max((high - low)[0], 1e-12), 1.5, 9.0))
+    figure = new_figure(PAGE_WIDTH, height + 1.0)
+    axes = axes_at(figure, 0.8, 0.4, width, height)
+    shade = 0.08 + 0.62 * np.sqrt(visits / max(1, visits.max()))
+    areas = places.corners() or outlines(log.layout)
+    for corner, count, strength in zip(areas, visits, shade, strict=True):
+        fill = (*(1 - strength * (1 - np.array([0.0, 0.447, 0.698]))), 1.0)
+        axes.fill(*corner.T, facecolor=fill if count else "white", edgecolor=FAINT, lw=0.6)
+    chosen = np.random.default_rng(0).permutation(len(log.points))[:DRAWN]
+    axes.plot(*log.points[chosen].T, ".", color=VERMILLION, ms=2.4, alpha=0.7, mew=0)
+    if places.kind == "clusters":
+        axes.plot(*places.centres.T, "o", color=INK, ms=4)
+    if places.states <= NAMED:
+        for name, centre in zip(places.names, places.centres, strict=True):
+            up = 8 if places.kind == "clusters" else 0  # above its dot
+            look = {"ha": "center", "va": "center", "size": 6, "color": INK}
+            axes.annotate(name, centre, (0, up), textcoords="offset points", **look)
+    axes.set_aspect("equal")
+    axes.margins(0.01)
+    axes.ticklabel_format(style="plain", useOffset=False)
+    axes.set_xlabel("to the east")
+    axes.set_ylabel("to the north")
+    seen, what = log.demonstrations, "clusters" if places.kind == "clusters" else "cells"
+    axes.set_title(f"{places.states} {what}, {seen.steps} steps of {seen.episodes} episodes")
+    middles = "   black: middles" if places.kind == "clusters" else ""
+    told = f"blue: steps taken   orange: positions{middles}"
+    axes.set_title(told, loc="right", size=6, color=MUTED, weight="normal")
+    return figure

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from errno import ENOENT
 from pathlib import Path
 
@@ -27,12 +26,21 @@ from tacit.data.sources.tracks import (
 )
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.columns import Column
-from tacit.files.formats import check_parquet, did_you_mean, natural_order, readable
+from tacit.files.formats import (
+    check_parquet,
+    did_you_mean,
+    natural_order,
+    readable,
+    time_stamps,
+)
 from tacit.files.tables import PARQUET, Table, open_table
 from tacit.model import Layout
 
 # Most values of a column of words that become features.
 MOST_WORDS = 24
+# Farther than any position, in any unit.
+FARTHEST = 1e12
+ISO = "ISO 8601"
 
 
 def ingest(
@@ -93,6 +101,7 @@ def ingest(
     if (state is None) == (x is None or y is None):
         raise InvalidDemonstrations(
             "a log needs a column of states (--state), or two of positions (--x and --y); not both"
+            + ("" if isinstance(log, str | Path) else f"; it has {_some([*log])}")
         )
     asked = {"episode": episode, "time": time, "state": state, "x": x, "y": y, "action": action}
     asked |= {"group": group, "individual": individual, "weight": weight}
@@ -106,6 +115,10 @@ def ingest(
     said: list[str] = []
     if state is None:
         points = np.stack([reals(rows["x"]), reals(rows["y"])], axis=1)
+        for axis, name in enumerate(("x", "y")):
+            far = np.abs(points[:, axis]) > FARTHEST
+            if far.any():
+                raise rows[name].wrong(int(np.argmax(far)), "a position", ": write NA if unknown")
         frame_of, said = Degrees.found(points, (str(x), str(y)), origin)
         points = frame_of.metres(points)
         known = np.all(np.isfinite(points), axis=1)
@@ -173,7 +186,9 @@ class _Rows:
         found = table.read([*dict.fromkeys(names.values())], texts=[*names.values()])
         rows = cls(str(table.path), {role: found[name] for role, name in names.items()})
         if not len(rows.who):
-            raise InvalidDemonstrations(f"{table.path} must hold at least one row; got none")
+            raise InvalidDemonstrations(
+                f"{table.path} must hold at least one row below its header; got none"
+            )
         return rows
 
     def __getitem__(self, role: str) -> Column:
@@ -212,12 +227,16 @@ def _opened(log: Frame | str | Path, asked: Mapping[str, str]) -> tuple[Table, d
     table = open_table(Path(log), InvalidDemonstrations, expected=[*asked.values()])
     for role, name in asked.items():
         if name not in table.names:
-            shown = ", ".join(table.names[:12]) + (", ..." if len(table.names) > 12 else "")
             raise InvalidDemonstrations(
                 f"{log} must have the column {name!r}, given for {role.split()[0]}; it has "
-                f"{shown}{did_you_mean(name, table.names)}"
+                f"{_some(table.names)}{did_you_mean(name, table.names)}: give one of them to "
+                f"--{role.split()[0]}"
             )
     return table, dict(asked)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
 
 
 def _opened_frame(
@@ -263,43 +282,36 @@ class _Reals:
             return math.nan
 
 
-def _moments(column: Column, reals: _Reals) -> tuple[np.ndarray, bool]:
-    """[N] the times of a column, in seconds where they are time stamps, and whether they are."""
+def _moments(column: Column, reals: _Reals) -> tuple[np.ndarray, str]:
+    """([N] the times of a column, in seconds where they are time stamps; how those are written)."""
     texts = column.texts or ()
     column.refuse(_voids(column), "a time")
     numbers = np.array([reals.number(text) for text in texts])
     if np.isfinite(numbers).all():
-        return numbers[column.values], False
-    stamps = np.array([_stamp(text) for text in texts])
+        return numbers[column.values], ""
+    found, order = time_stamps(texts)
     hint = ": write it as 2024-05-31 18:30:00"
-    column.refuse(~np.isfinite(stamps), "a time stamp, or a number in all rows", hint)
-    return stamps[column.values], True
-
-
-def _stamp(text: str) -> float:
-    """Seconds since 1970 of a time stamp as ISO 8601 writes it; without a zone, as in Greenwich."""
-    try:
-        found = datetime.fromisoformat(text.replace("/", "-"))
-    except ValueError:
-        return math.nan
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    column.refuse(~np.isfinite(found), "a time stamp, or a number in all rows", hint)
+    return found[column.values], order or ISO
 
 
 def _track(rows: _Rows, known: np.ndarray, every: str | float | None, reals: _Reals) -> Track:
     """The rows in order, cut at gaps."""
     if "time" not in rows.columns:
         return cut_track(rows.who, known, time=None, every=None, unit="")
-    time, stamps = _moments(rows["time"], reals)
+    time, written = _moments(rows["time"], reals)
     if isinstance(every, str):
         plain = reals.number(every)
-        if stamps and math.isfinite(plain):
+        if written and math.isfinite(plain):
             raise InvalidModel(
                 f"a time step between time stamps needs a unit, such as 15min; got {every!r}"
             )
         every = plain if math.isfinite(plain) else seconds(every)
     if every is not None and not (math.isfinite(every) and every > 0):
         raise InvalidModel(f"a time step must be above 0; got {every}")
-    return cut_track(rows.who, known, time=time, every=every, unit="s" if stamps else "")
+    track = cut_track(rows.who, known, time=time, every=every, unit="s" if written else "")
+    notes = () if written in ("", ISO) else (f"dates were read as {written}",)
+    return replace(track, notes=(*notes, *track.notes))
 
 
 def _frame(

@@ -143,7 +143,7 @@ def square_cells(
     seen, size = points_of(points), _width(size)
     left, bottom = np.floor((seen.min(axis=0) - origin) / size) * size + origin
     columns, rows = (int(n) for n in np.floor((seen.max(axis=0) - (left, bottom)) / size) + 1)
-    _refuse_many(rows * columns, size)
+    _refuse_many(rows * columns, size, seen)
     row, column = np.divmod(np.arange(rows * columns), columns)
     x = left + (column + 0.5) * size
     y = bottom + (rows - row - 0.5) * size
@@ -167,7 +167,7 @@ def hexagons(points: npt.ArrayLike, size: float) -> Places:
     left, bottom = seen.min(axis=0)
     columns = math.ceil((seen[:, 0].max() - left) / size) + 1
     rows = math.ceil((seen[:, 1].max() - bottom) / height) + 1
-    _refuse_many(rows * columns, size)
+    _refuse_many(rows * columns, size, seen)
     row, column = np.divmod(np.arange(rows * columns), columns)
     x = left + (column - 0.5 * (row % 2 == 0)) * size + 0.25 * size
     y = bottom + (rows - 1 - row) * height
@@ -209,12 +209,16 @@ def _width(size: float) -> float:
     return float(size)
 
 
-def _refuse_many(count: int, size: float) -> None:
+def _refuse_many(count: int, size: float, seen: np.ndarray) -> None:
     if count > MOST:
+        off = np.abs(seen - np.median(seen, axis=0)).max(axis=1)
+        x, y = seen[np.argmax(off)]
+        stray = off.max() > 10 * np.quantile(off, 0.9)
+        said = f", or write NA in the place of ({x:.9g}, {y:.9g}), far from the others"
         wider = size * math.sqrt(count / MOST)
         raise InvalidModel(
             f"cells must be at most {MOST}; a width of {size:g} makes {count}: take at least "
-            f"{wider:.2g}, or leave out positions far away"
+            f"{wider:.2g}{said if stray else ''}"
         )
 
 
