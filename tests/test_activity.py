@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
-from scipy.stats import binom, chi2
+from scipy.stats import binom, chi2, norm
 
 import tacit
 from experts import drawn, grid, hill_expert, pairs, policy_of, spread_visits, tangle
@@ -13,6 +13,7 @@ from kinds import told
 from strategies import examples
 from tacit import Features
 from tacit.inverse.findings import Kind
+from tacit.inverse.identification import FARTHEST, Chosen
 from tacit.inverse.noisy.activity import DRAWS, Trial, _gain, activity_p_value, judge
 from tacit.inverse.noisy.likelihood import Likelihood
 
@@ -300,3 +301,51 @@ def test_a_few_steps_seldom_make_a_constraint_active():
         found = Likelihood().fit(world.mdp, world.features, seen)
         wrong.append(bool(found.identification.active.any()))
     assert sum(wrong) <= binom.ppf(0.99, len(wrong), 0.05)
+
+
+@pytest.mark.parametrize("true", [0.0, 1.0, 2.0, 3.0, 3.6])
+def test_prices_left_out_are_within_reach_among_those_left_out(true):
+    # A normal estimate is left out below its quantile: over all that are, its reach holds 95 %.
+    least = norm.ppf(0.95)
+    shares = (np.arange(400) + 0.5) / 400 * norm.cdf(least - true)
+    estimates = true + norm.ppf(shares)  # as likely as each other, given that it is left out
+    chances = np.where(estimates > 0, norm.sf(estimates), 1.0)  # below 0 the estimate is 0
+    reach = [Chosen.of(np.array([p]), np.zeros(1), 0.05).reach(0) for p in chances.tolist()]
+    held = np.mean(np.maximum(estimates, 0.0) + reach >= true)
+    assert held >= 0.945  # the grids of reaches and of estimates are worth half a hundredth
+    assert held <= 0.965 or true < 2.2
+    assert max(reach) <= FARTHEST
+
+
+def test_constraints_kept_or_not_chosen_have_no_farther_reach():
+    assert Chosen.of(np.array([0.2]), np.zeros(1), 1.0).reach(0) == 0.0
+    assert Chosen.of(np.array([0.02]), np.ones(1), 0.05).reach(0) == 0.0
+    assert Chosen.of(np.array([np.nan]), np.zeros(1), 0.05).reach(0) == 0.0
+    assert Chosen.of(np.ones(1), np.zeros(1), 0.05).reach(0) == pytest.approx(2.17, abs=0.01)
+    asked = {p: Chosen.of(np.array([p]), np.ones(1), 0.05) for p in (0.001, 0.01, 0.05, 0.3)}
+    assert [one.barely_found(0) for one in asked.values()] == [False, True, True, False]
+    assert not Chosen.of(np.array([0.01]), np.ones(1), 1.0).barely_found(0)
+    assert not Chosen.of(np.array([0.01]), np.zeros(1), 0.05).barely_found(0)
+
+
+def test_weights_of_a_constraint_found_barely_may_be_anything():
+    # The same few steps, at a level that finds the constraint barely, clearly, or keeps it anyhow.
+    world = tacit.worlds.random(0, states=6, actions=3, constraints=1, features=2, tightness=0.5)
+    mdp, features = world.mdp, world.features
+    theta = [6.0 * world.reward_weights, 2.0 * world.cost_weights[0]]
+    seen = tacit.simulate(mdp, policy_of(mdp, features, theta), trajectories=8, steps=15, seed=4)
+    kept = Likelihood(level=1.0).fit(mdp, features, seen)
+    p = float(kept.identification.p_values[0])
+    assert 0.0005 < p < 0.5
+    barely = Likelihood(level=min(2.0 * p, 0.9)).fit(mdp, features, seen)
+    left_out = Likelihood(level=0.9 * p).fit(mdp, features, seen)
+    (said,) = told(barely.identification.findings, Kind.NOTE, constraint=0)
+    assert said.about.number == p
+    assert barely.identification.cost_intervals[0].tolist() == [[0.0, 1.0]] * 2
+    assert not (kept.identification.cost_intervals[0] == [0.0, 1.0]).all()
+    np.testing.assert_array_equal(
+        barely.identification.multiplier_intervals, kept.identification.multiplier_intervals
+    )
+    top = [one.identification.multiplier_intervals[0, 1] for one in (kept, left_out)]
+    assert top[1] > top[0] > 0
+    assert not told(kept.identification.findings, Kind.NOTE, constraint=0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from tacit.errors import InvalidDemonstrations
 from tacit.inverse.expectations import Blocks, Expectations
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+
+if TYPE_CHECKING:
+    from tacit.inverse.identification import Chosen
 
 
 class Kind(Enum):
@@ -348,3 +351,17 @@ def _echelon(rows: np.ndarray) -> np.ndarray:
         others = np.arange(len(rows)) != done
         rows[others] -= np.outer(rows[others, pivot], rows[done])
     return rows
+
+
+def found_findings(chosen: Chosen) -> list[Finding]:
+    """Which constraints were found so barely that chance finds some as sure, and what that does."""
+    findings = []
+    for k in np.flatnonzero([chosen.barely_found(k) for k in range(len(chosen.kept))]).tolist():
+        p = float(chosen.p_values[k])
+        said = (
+            f"Constraint {k} was found barely ({chance(p)}, the level is {chosen.level:g}): some "
+            "that have no price at all look as sure where they are found, so that its weights may "
+            "be anything, and its price is more likely too high than too low."
+        )
+        findings.append(Finding(said, Kind.NOTE, constraint=k, number=p))
+    return findings

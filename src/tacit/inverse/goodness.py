@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,6 +25,9 @@ MENDS = {
     TIME: "what it wants may change on the way, as in learning or tiring: fit early and late apart",
     STEPS: "it errs: `Likelihood` is the estimator for an expert with noise",
 }
+
+Fitted = TypeVar("Fitted")
+Piece = TypeVar("Piece", bound=Hashable)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,6 +271,35 @@ def holm(p_values: Sequence[float]) -> np.ndarray:
     result = np.empty(len(p))
     result[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
     return result
+
+
+def prune(
+    full: Fitted,
+    parts: Sequence[Piece],
+    test: Callable[[Fitted, Piece], tuple[float, Fitted]],
+    level: float,
+) -> tuple[Fitted, list[Piece], dict[Piece, float]]:
+    """The fit without the parts that were not shown to be needed, the others, and all p-values.
+
+    One at a time, the least needed first: of two constraints that can stand in for each other
+    neither is needed beside the other, but one of them is.
+
+    Args:
+        full: the fit with every part. A search cut short has shown nothing: give no parts then.
+        parts: what may be dropped.
+        test: (fit, part) -> p-value of "the part is not needed", and the fit without it.
+        level: of the tests.
+    """
+    left, p_values, fitted = list(parts), dict.fromkeys(parts, 1.0), full
+    while left:
+        tests = [test(fitted, part) for part in left]
+        p_values.update(zip(left, (p for p, _ in tests), strict=True))
+        least = int(np.argmax([p for p, _ in tests]))
+        if tests[least][0] <= level:
+            break
+        fitted = tests[least][1]
+        left.pop(least)
+    return fitted, left, p_values
 
 
 def _percent(share: float) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tacit.inverse.parameters import CONFIDENCE, Parameters
+from tacit.inverse.parameters import CONFIDENCE, ONE_SIDED, Parameters
 from tacit.model import coefficient_names
 from tacit.model.transitions import read_only
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 # Coefficients up to which matrices over them are kept, even empty ones.
 KEPT = 500
+# A constraint is barely found where more than this share of those found by chance look as sure.
+BARELY = 0.05
+# Standard errors that no interval of a price that was left out goes beyond: 1 in 2000 of all data.
+FARTHEST = 3.29
 # (reward_direction, cost_directions) -> the ends of an interval.
 Answer = Callable[[npt.ArrayLike, Iterable[npt.ArrayLike]], tuple[float, float]]
 
@@ -56,6 +60,53 @@ class Selection:
     members: tuple[int, ...]
     criteria: np.ndarray
     log_likelihoods: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Chosen:
+    """Which constraints were kept, by tests of the data that the intervals are of.
+
+    An interval that holds in 95 % of all data does not in 95 % of those in which a weak constraint
+    is found, or a strong one is missed.
+
+    Attributes:
+        p_values: [K] of "this constraint is not active", for all of them together.
+        kept: [K] bool.
+        level: of the tests; 1 where nothing was chosen.
+    """
+
+    p_values: np.ndarray
+    kept: np.ndarray
+    level: float
+
+    @classmethod
+    def of(cls, p_values: np.ndarray, multipliers: np.ndarray, level: float) -> Chosen:
+        """Those that have a price, [K] multipliers, in what is reported."""
+        return cls(p_values=p_values, kept=multipliers > 0, level=level)
+
+    def barely_found(self, k: int) -> bool:
+        """Whether a price of 0 is not excluded, given that it was found.
+
+        Its weights may then be anything: without a price they do nothing, though they look sure.
+        """
+        return bool(self.kept[k] and BARELY * self.level < self.p_values[k] <= self.level < 1)
+
+    def reach(self, k: int) -> float:
+        """Standard errors up to which a price that was left out may be above its estimate.
+
+        Where it is left out, it is within reach with the confidence, unless nearly no data allow
+        that. With z of the estimate and c of the least that is found, a price d standard errors
+        above has the chance normal(-d) / normal(c - z - d).
+        """
+        from scipy.special import ndtr, ndtri
+
+        if self.kept[k] or self.level >= 1 or np.isnan(self.p_values[k]):
+            return 0.0
+        # An estimate on its bound, 0, is no farther from what is found than 0 is.
+        short = float(ndtri(1.0 - self.level) - ndtri(1.0 - min(self.p_values[k], 0.5)))
+        far = np.arange(ONE_SIDED, FARTHEST, 0.005)
+        beyond = ndtr(-far) <= (1.0 - CONFIDENCE) * ndtr(max(short, 0.0) - far)
+        return float(far[beyond][0]) if beyond.any() else FARTHEST
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -16,6 +16,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.engine.smooth_dual import Point
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inverse.expectations import check_task
+from tacit.inverse.goodness import prune
 from tacit.inverse.joint import Link, Tie, link
 from tacit.inverse.joint.inference import Directions, agreement_p_value, directions
 from tacit.inverse.joint.recovery import JointRecovery, report
@@ -25,7 +26,7 @@ from tacit.inverse.noisy.boltzmann import rescued
 from tacit.inverse.noisy.coordinates import Coordinates, coordinates
 from tacit.inverse.noisy.evidence import VISIBLE
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Steps, prune
+from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.model.mdp import MDP

@@ -27,6 +27,7 @@ from tacit.inverse.goodness import (
     untested,
     worst_action,
 )
+from tacit.inverse.identification import Chosen
 from tacit.inverse.joint.maximum import Likelihoods, evidence_of, method_findings
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, goal_world, network_ending, trimmed
 from tacit.inverse.noisy import Bounds, coefficients_of, never_incurred
@@ -34,11 +35,7 @@ from tacit.inverse.noisy.coordinates import DeltaMethod
 from tacit.inverse.noisy.evidence import parameter_findings
 from tacit.inverse.noisy.goodness import DRAWS, MOST_CELLS, noisy_goodness
 from tacit.inverse.noisy.inference import square_roots
-from tacit.inverse.noisy.likelihood import (
-    Likelihood,
-    constraint_findings,
-    numbers_of,
-)
+from tacit.inverse.noisy.likelihood import Likelihood, constraint_findings, numbers_of
 from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
 from tacit.model.mdp import MDP
@@ -336,9 +333,10 @@ def _report(
     # As the steps of one world, of which nobody asks for values.
     nowhere, target = np.zeros(trips.mdp.states), found.targets.sum(axis=0)
     steps = Steps(trips.mdp, space, counts, nowhere, target=target, discounted=None)
-    numbers = numbers_of(steps, wide).reported(gauge)
+    selected = Chosen.of(verdict.p_values, gauge.multipliers, options.level)
+    numbers = numbers_of(steps, wide, chosen=selected).reported(gauge)
     weights, clustered = numbers.ends[: space.size], wide.found.clustered
-    findings += [*goodness.findings(), *constraint_findings(evidence, verdict)]
+    findings += [*goodness.findings(), *constraint_findings(evidence, verdict, selected)]
     bounds = Bounds.of(space, options)
     findings += bounds.findings(space, fitted.point.x)
     findings += parameter_findings(steps, evidence)

@@ -9,12 +9,12 @@ bound and the denominator far from 0, this is the delta method; elsewhere it sta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.inverse.findings import LEVEL, Finding, Kind, chance
-from tacit.inverse.identification import Answer, Identification
+from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.identification import Answer, Chosen, Identification
 from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import Coordinates, Split
@@ -126,6 +126,8 @@ def intervals(
     found: Errors,
     fisher: np.ndarray,
     limits: np.ndarray,
+    *,
+    chosen: Chosen | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """[D + K + K, 2] intervals of weights, multipliers and budgets, and [D + K + K] their errors.
 
@@ -136,6 +138,7 @@ def intervals(
         found: errors of its parameters.
         fisher: [D, D] information of all steps.
         limits: [D] lower limits of forbidden costs, NaN elsewhere.
+        chosen: which constraints are reported, where that was decided by the same data.
     """
     size, count = space.size, space.constraints
     spread = gauge_errors(gauge, found)
@@ -160,9 +163,14 @@ def intervals(
             least = float(set_by @ np.nan_to_num(limits)) / gauge.ratios.sizes[block.start]
             ends[size + k] = (least * gauge.multipliers[k], np.inf)
         else:
-            ends[size + k] = (0.0, np.inf) if mute[block].all() else _price_ends(around, gauge, k)
+            reach = 0.0 if chosen is None else chosen.reach(k)
+            ends[size + k] = (0.0, np.inf)
+            if not mute[block].all():
+                ends[size + k] = _price_ends(around, gauge, k, reach)
         if np.isfinite(gauge.budgets[k]):
             ends[size + count + k] = _budget_ends(around, gauge, fitted, space, k)
+        if chosen is not None and chosen.barely_found(k) and block.stop - block.start > 1:
+            ends[block] = np.where(np.isnan(ends[block]), np.nan, [0.0, 1.0])
     shut = np.isfinite(limits)
     units = 1.0 / space.scales / gauge.ratios.sizes[:size]
     far = np.where(limits < 0, -np.inf, np.inf)
@@ -200,8 +208,11 @@ def _ratio(
     return float(top @ around.best) / below if below > 0 else otherwise
 
 
-def _price_ends(around: Landscape, gauge: Split, k: int) -> tuple[float, float]:
-    """Searched over a share u: price = unit * u / (1 - u), so that infinity is within reach."""
+def _price_ends(around: Landscape, gauge: Split, k: int, reach: float) -> tuple[float, float]:
+    """Searched over a share u: price = unit * u / (1 - u), so that infinity is within reach.
+
+    The upper end is at least `reach` standard errors away.
+    """
     parts = gauge.ratios
     row = len(parts.sizes) - len(gauge.multipliers) + k
     price = float(gauge.multipliers[k])
@@ -216,6 +227,9 @@ def _price_ends(around: Landscape, gauge: Split, k: int) -> tuple[float, float]:
     rest = unit * (float(parts.bottoms[row] @ around.best) + float(parts.constants[row]))
     best = own / (own + rest) if own + rest > 0 else here
     low, high = _reach(rise, here, best, (0.0, 1.0), cut)
+    far = 0.5 * reach**2
+    if far > cut:
+        high = max(high, _reach(rise, here, best, (0.0, 1.0), far)[1])
     zeros = around.zeros(parts.bottoms[row])
     for _ in range(REFINED if price > 0 and zeros.sum() >= MANY else 0):
         # The ratio has another law then, at each price its own.
@@ -223,7 +237,7 @@ def _price_ends(around: Landscape, gauge: Split, k: int) -> tuple[float, float]:
             around.cut(parts.tops[row], parts.bottoms[row], u, unit, zeros) for u in (low, high)
         ]
         low = _reach(rise, here, best, (0.0, 1.0), max(cut, cuts[0]))[0]
-        high = _reach(rise, here, best, (0.0, 1.0), max(cut, cuts[1]))[1]
+        high = _reach(rise, here, best, (0.0, 1.0), max(cut, far, cuts[1]))[1]
     return unit * low / (1.0 - low), unit * high / (1.0 - high) if high < 1.0 else np.inf
 
 
@@ -327,40 +341,4 @@ def zero_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
             f"depend on it: {stable:.4g}, standard error {error:.2g}."
         )
         findings.append(Finding(said, Kind.NOTE, constraint=k, number=stable))
-    return findings
-
-
-def norm_findings(fitted: Fit) -> list[Finding]:
-    """That the temperature was given, if it was."""
-    if (norm := fitted.norm) is None:
-        return []
-    said = (
-        f"The temperature was given, {1.0 / norm.value:.6g}: reward weights over it sum to "
-        f"{norm.value:.6g}. How that is shared, prices and budgets were estimated."
-    )
-    return [Finding(said, Kind.ASSUMED, number=1.0 / norm.value)]
-
-
-def temperature_findings(evidence: Evidence) -> list[Finding]:
-    """That the temperature was given, and whether the steps speak against it."""
-    fitted = evidence.fitted
-    norm, findings = fitted.norm, norm_findings(fitted)
-    if norm is None or evidence.absence:
-        return findings
-    slope = fitted.point.gradient - norm.pull * norm.form
-    plain = replace(fitted, point=fitted.point._replace(gradient=slope), norm=None)
-    moving = np.isnan(evidence.limits)
-    around = landscape(plain, evidence.fisher, evidence.found.scatter, moving)
-    # Where steps are not the units, so much of the likelihood ratio is chance.
-    rise = float(fitted.point.loss) - norm.free_loss
-    if evidence.found.scatter is not None:
-        rise = around.rise(norm.form, -norm.value)
-    p = around.chance(norm.form, norm.value, rise)
-    if p < LEVEL:
-        other = f"{1.0 / norm.free_value:.4g}" if norm.free_value > 0 else "without a limit"
-        said = (
-            f"The demonstrations speak against the given temperature ({chance(p)} if it were "
-            f"right): without it the estimate is {other}."
-        )
-        findings.append(Finding(said, Kind.MISFIT, number=p))
     return findings

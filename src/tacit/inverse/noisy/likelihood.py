@@ -19,14 +19,16 @@ from tacit.inverse.findings import (
     Kind,
     data_findings,
     feature_findings,
+    found_findings,
     guarantee_findings,
     more_data_findings,
 )
 from tacit.inverse.goodness import Goodness, action_log_likelihoods, untested
-from tacit.inverse.identification import Ends
+from tacit.inverse.identification import Chosen, Ends
 from tacit.inverse.noisy import Bounds, Label, Range, coefficients_of, never_incurred
 from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
 from tacit.inverse.noisy.boltzmann import Fit, expert_solution, refit
+from tacit.inverse.noisy.convex import temperature_findings
 from tacit.inverse.noisy.coordinates import DeltaMethod, are_many, coordinates
 from tacit.inverse.noisy.evidence import (
     Doubt,
@@ -47,7 +49,7 @@ from tacit.inverse.noisy.inference import (
     with_temperature,
     within_norm,
 )
-from tacit.inverse.noisy.intervals import Numbers, intervals, temperature_findings, zero_findings
+from tacit.inverse.noisy.intervals import Numbers, intervals, zero_findings
 from tacit.inverse.noisy.lapses import maximise_with_lapses
 from tacit.inverse.noisy.penalised import maximise_many
 from tacit.inverse.noisy.steps import Steps, choices
@@ -84,14 +86,15 @@ def report(
     if kept is not wide.asked:
         evidence = evidence_of(demonstrations, steps, kept, estimator.max_steps, robust=wide.robust)
     gauge, fitted = evidence.gauge, evidence.fitted
-    numbers = numbers_of(steps, wide, features).reported(gauge)
+    chosen = Chosen.of(verdict.p_values, gauge.multipliers, estimator.level)
+    numbers = numbers_of(steps, wide, features, chosen=chosen).reported(gauge)
     seen = expectations_from_start(mdp, features, demonstrations, steps.tally)
     reached = pull_back(features, evidence.reached)
     weights, clustered = numbers.ends[: space.size], wide.found.clustered
     bounds = Bounds.of(space, estimator)
     findings = (
         *goodness.findings(),
-        *constraint_findings(evidence, verdict),
+        *constraint_findings(evidence, verdict, chosen),
         *bounds.findings(space, fitted.point.x),
         *parameter_findings(steps, evidence),
         *feature_findings(features, mdp),
@@ -176,13 +179,20 @@ def _goodness(
     )
 
 
-def numbers_of(steps: Steps, evidence: Evidence, features: Features | None = None) -> Numbers:
+def numbers_of(
+    steps: Steps,
+    evidence: Evidence,
+    features: Features | None = None,
+    *,
+    chosen: Chosen | None = None,
+) -> Numbers:
     """The expert in the gauge, with its intervals where the evidence has any.
 
-    Of the features is asked what a constant costs: the coordinates do not know.
+    Of the features is asked what a constant costs: the coordinates do not know. `chosen` are the
+    constraints that are reported.
     """
     e, space = evidence, steps.space
-    ends, spread = intervals(space, e.fitted, e.gauge, e.found, e.fisher, e.limits)
+    ends, spread = intervals(space, e.fitted, e.gauge, e.found, e.fisher, e.limits, chosen=chosen)
     mute = silent(e.fisher, e.fitted.problem.information.sum())
     mute &= e.fitted.problem.upper > e.fitted.problem.lower
     if mute.any():
@@ -214,12 +224,15 @@ def _edges(blocks: Sequence[slice]) -> list[int]:
     return [block.stop for block in blocks[:-1]]
 
 
-def constraint_findings(evidence: Evidence, verdict: Verdict) -> list[Finding]:
-    """Which constraints were shown to restrain the demonstrator."""
+def constraint_findings(
+    evidence: Evidence, verdict: Verdict, chosen: Chosen | None = None
+) -> list[Finding]:
+    """Which constraints were shown to restrain the demonstrator, and which of them barely."""
     prices = evidence.gauge.multipliers
     # A search that found no maximum has tested nothing, even where a ridge then gave a point.
     tested = evidence.fitted.converged and evidence.asked.converged
     findings = verdict_findings(verdict, prices, converged=tested, robust=evidence.robust)
+    findings += found_findings(chosen) if tested and chosen is not None else []
     if np.isnan(evidence.gauge.reward_weights).any():
         said = (
             "The reward is not identified: the demonstrations need none. Multipliers are in units "

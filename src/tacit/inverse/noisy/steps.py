@@ -7,9 +7,7 @@ episodes end V is what the end pays, linear in theta, and b is minus the expecte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TypeVar
 
 import numpy as np
 
@@ -34,9 +32,6 @@ STIFF = 1e5
 # A sum of at least this many parameters that may be 0, their values without a bound being less than
 # so many standard errors, has a law of its own: simulated by draws, the ends refined so often.
 MANY, CLEAR, DRAWS, REFINED = 4, 2.5, 200, 2
-
-Fitted = TypeVar("Fitted")
-Part = TypeVar("Part", bound=Hashable)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,35 +188,6 @@ def curvature(steps: Steps, fitted: Fit, scores: np.ndarray) -> np.ndarray:
     inverse = square_roots(fisher)[1]
     least = np.linalg.eigvalsh(inverse @ own @ inverse.T).min(initial=1.0)
     return own if least > BENT else fisher
-
-
-def prune(
-    full: Fitted,
-    parts: Sequence[Part],
-    test: Callable[[Fitted, Part], tuple[float, Fitted]],
-    level: float,
-) -> tuple[Fitted, list[Part], dict[Part, float]]:
-    """The fit without the parts that were not shown to be needed, the others, and all p-values.
-
-    One at a time, the least needed first: of two constraints that can stand in for each other
-    neither is needed beside the other, but one of them is.
-
-    Args:
-        full: the fit with every part. A search cut short has shown nothing: give no parts then.
-        parts: what may be dropped.
-        test: (fit, part) -> p-value of "the part is not needed", and the fit without it.
-        level: of the tests.
-    """
-    left, p_values, fitted = list(parts), dict.fromkeys(parts, 1.0), full
-    while left:
-        tests = [test(fitted, part) for part in left]
-        p_values.update(zip(left, (p for p, _ in tests), strict=True))
-        least = int(np.argmax([p for p, _ in tests]))
-        if tests[least][0] <= level:
-            break
-        fitted = tests[least][1]
-        left.pop(least)
-    return fitted, left, p_values
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.goodness import prune
 from tacit.inverse.noisy.activity import activity_p_value
 from tacit.inverse.noisy.em import Search, Trajectories, Types, climb
 from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.steps import prune
 from tacit.inverse.parameters import TWO_SIDED, inverse_information
 
 # Gain (nats) still to come that ends a search where likelihoods are only compared.

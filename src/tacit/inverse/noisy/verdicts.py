@@ -22,14 +22,14 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, tally_of
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import LEVEL, NAMED, Finding, Kind, listed
-from tacit.inverse.goodness import ACTIONS, Goodness, Part, combined, holm, untested
+from tacit.inverse.goodness import ACTIONS, Goodness, Part, combined, holm, prune, untested
 from tacit.inverse.noisy import priced
 from tacit.inverse.noisy.adjoint import Place, can_write_out, written_scores
 from tacit.inverse.noisy.boltzmann import Fit, refit
 from tacit.inverse.noisy.goodness import drawn_part, noisy_goodness
 from tacit.inverse.noisy.inference import information
 from tacit.inverse.noisy.posterior import Ended
-from tacit.inverse.noisy.steps import Steps, prune
+from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.parameters import BLIND, inverse_information
 from tacit.model.features import Sparse
 
