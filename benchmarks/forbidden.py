@@ -27,9 +27,7 @@ import numpy as np
 
 import tacit
 from provenance import about
-from tacit.forward.simulation import Seen
 from tacit.inverse.candidates import candidates_of
-from tacit.inverse.forbidden import Selection
 from tacit.model.ends import close
 
 RESULTS = Path(__file__).parent / "results" / "forbidden.json"
@@ -97,27 +95,16 @@ def fresh(seed: int, episodes: int) -> dict[str, int]:
     seen = tacit.simulate(mdp, policy, trajectories=episodes, steps=2000, seed=seed)
     estimator = tacit.Forbidden(weights, 1.0, candidates=KINDS, groups=groups)
     recovery = estimator.fit(mdp, features, seen)
-    search = Selection(
-        mdp=mdp,
-        candidates=listed,
-        seen=Seen.of(mdp, seen),
-        policy=lambda world: solver.solve(world, objective).policy,
-        level=estimator.level,
-    )
-    gone = search.world(truth).idle
-    fine = {one.name for k, one in enumerate(listed) if gone[k]}
+    wider = close(mdp, [[*(listed[k] for k in truth), one] for one in listed])
+    fine = {one.name for one, same in zip(listed, wider.within(closure), strict=True) if same}
     found = {one.name: one.rival for one in recovery.forbidden}
-    told = [
-        listed[k].name
-        for k in truth
-        if search.world([other for other in truth if other != k]).tested(estimator.level)[k]
-    ]
+    told = tacit.judge.decidable(estimator, mdp, features, seen, true)
     return {
         "found": len(found),
         "false": sum(name not in fine for name in found),
         "neither_it_nor_its_rival": sum(not {n, rival} & fine for n, rival in found.items()),
         "can_be_told": len(told),
-        "told": len(found.keys() & set(told)),
+        "told": len(found.keys() & told),
     }
 
 

@@ -11,7 +11,7 @@ from browser import browser
 from tacit.cli import main
 from tacit.judge.transfers import changes
 from tacit.studies.contests import OPTIMUM, PLACES, RANDOM, known_methods, played
-from tacit.studies.leaderboard import compare_methods
+from tacit.studies.leaderboard import compare_methods, ranks
 from tacit.studies.records import Board
 
 MINE = """
@@ -134,6 +134,75 @@ def test_the_grid_of_hard_constraints_counts_what_is_found_and_what_is_wrong():
     # Nothing is discounted there: regret is on the scale of random actions, which lose all of it.
     assert told[RANDOM]["regret"] == pytest.approx(1.0, abs=0.05)
     assert abs(told[OPTIMUM]["regret"]) < 1e-6
+
+
+def test_walls_count_what_can_be_told_and_trips_that_arrive():
+    contest = PLACES["walls-2"].make(0)
+    # The middle one is shut in by the others, six have a neighbour that leads the same way.
+    assert contest.decidable == {"state 18", "state 30"}
+    told = {r["method"]: r["metrics"] for r in played(contest, known_of("Forbidden", "Cloning"))}
+    found = told["Forbidden"]
+    assert (found["wrong"], found["recall_decidable"]) == (0.0, 1.0)
+    assert found["recall"] == pytest.approx(5 / 9)
+    assert found["feasible"] == pytest.approx(1.0)
+    assert found["same_violation"] == 0.0
+    assert told["Cloning"]["recall_decidable"] == 0.0
+
+
+def test_a_share_of_trips_is_feasible_by_hand():
+    # A pit to the left, a goal to the right, a step that does nothing: 1/2 never pay.
+    table = np.zeros((3, 3, 3))
+    table[0, 0, 1] = table[0, 1, 2] = table[0, 2, 0] = 1.0
+    mdp = tacit.MDP(table, [1.0, 0, 0], 0.9, available=table.any(axis=2))
+    truth = tacit.Objective([0.0, 0, 1], [[0.0, 1, 0]], [0.0])
+    policy = np.array([[0.25, 0.25, 0.5], [0, 0, 0], [0, 0, 0]])
+    assert tacit.judge.feasible_share(mdp, truth, policy) == pytest.approx(0.5)
+    paid = tacit.Objective([0.0, 0, 1], [[[0, 0, 1.0], [0, 0, 0], [0, 0, 0]]], [0.0])
+    assert tacit.judge.feasible_share(mdp, paid, policy) == pytest.approx(0.5)
+    assert tacit.judge.feasible_share(mdp, paid, np.eye(3)[[2, 0, 0]]) == 0.0
+
+
+def test_prices_are_compared_in_units_of_the_noise():
+    from dataclasses import replace
+
+    contest = PLACES["six-by-six"].make(0)
+    np.testing.assert_allclose(contest.prices, [31.114, 5.033], atol=5e-4)
+    rows = {r["method"]: r["metrics"] for r in played(contest, known_of("ConstraintOnly"))}
+    found = tacit.families.ConstraintOnly(contest.known["reward_weights"], 1.0).fit(
+        contest.mdp, contest.features, contest.seen
+    )
+    own = np.abs(found.multipliers / found.temperature / contest.prices - 1).max()
+    assert rows["ConstraintOnly"]["price_error"] == pytest.approx(own, rel=1e-6)
+    assert own < 0.25  # three standard errors of a price
+    (row, *_) = played(replace(contest, prices=None), known_of("ConstraintOnly"))
+    assert "price_error" not in row["metrics"]
+
+
+def test_ranks_and_their_critical_difference():
+    def row(name, *values):
+        return {"method": name, "metrics": {"violation": {"values": list(values)}}}
+
+    first = [row("a", 0.0, 1.0), row("b", 0.5, 2.0), row("c", 0.5, 0.5), row(RANDOM, 9.0, 9.0)]
+    second = [row("a", 0.1, 0.1), row("b", 0.2, 0.2), row("c", 0.3, 0.3), row("d", 0.0, 0.0)]
+    third = [row("a", 0.1, 0.1), row("b", 0.2)]  # one draw of b failed: this world does not count
+    worlds = [{"methods": rows, "draws": 2} for rows in (first, second, third)]
+    found, apart = ranks({"worlds": worlds}, "violation")
+    assert found == {
+        "a": [1.0, 2.0, 1.0, 1.0],
+        "b": [2.5, 3.0, 2.0, 2.0],
+        "c": [2.5, 1.0, 3.0, 3.0],
+    }
+    assert apart == pytest.approx(2.343 * np.sqrt(3 * 4 / (6 * 4)), abs=2e-3)  # Demsar, table 5
+    assert ranks({"worlds": worlds[:1]}, "regret")[0] == {}
+
+
+def test_a_slack_budget_is_a_unit_of_violations():
+    world = tacit.worlds.six_by_six(2)
+    from tacit.judge.transfers import Scales
+
+    unit = Scales.of(world.mdp, world.truth).beyond
+    # Of seed 2 the best for the reward alone hardly breaks a budget.
+    np.testing.assert_allclose(unit.min(), 0.1 * 0.02)
 
 
 def test_a_method_that_must_know_a_budget_is_told_it(contest):

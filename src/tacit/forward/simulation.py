@@ -330,8 +330,8 @@ class Avoiding:
         mdp = self.mdp
         stop = mdp.ends | mdp.absorbing
         every = np.zeros((mdp.states, 1), bool)
-        ending = _arrival(mdp, self.policy.reshape(-1, 1), every, stop)
-        found = _arrival(mdp, weights, dead, stop)
+        ending = arrival(mdp, self.policy.reshape(-1, 1), every, stop)
+        found = arrival(mdp, weights, dead, stop)
         # Where this world never ends, its trajectories cannot have, and say nothing.
         return np.divide(found, ending, out=np.ones_like(found), where=ending > 0)
 
@@ -347,7 +347,7 @@ class Avoiding:
             yield h
 
 
-def _arrival(mdp: MDP, weights: np.ndarray, dead: np.ndarray, stop: np.ndarray) -> np.ndarray:
+def arrival(mdp: MDP, weights: np.ndarray, dead: np.ndarray, stop: np.ndarray) -> np.ndarray:
     """[S, K] chances to come to a stop [S] by weights [S * A, K], past what is dead [S, K]."""
     from scipy.sparse import csr_array, eye_array
     from scipy.sparse.linalg import splu

@@ -30,7 +30,7 @@ from tacit.judge.outcomes import (
     starc,
     violation,
 )
-from tacit.judge.transfers import TransferSuite, transfer_suite
+from tacit.judge.transfers import TransferSuite, decidable, feasible_share, transfer_suite
 
 __all__ = [
     "Behaviours",
@@ -45,7 +45,9 @@ __all__ = [
     "compare",
     "correlation",
     "costly_pairs",
+    "decidable",
     "feasible_agreement",
+    "feasible_share",
     "feature_gap",
     "gauged_multipliers",
     "lagrangian_regret",

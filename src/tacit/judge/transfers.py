@@ -1,26 +1,36 @@
 """What was recovered, used where things have changed: other dynamics, starts, rewards, budgets.
 
 A recovered objective is more than a description if it still leads to good and allowed behaviour in
-a world that nobody demonstrated. It is solved again there, and judged by the truth.
+a world that nobody demonstrated. It is solved again there, and judged by the truth. A `Contest` is
+one draw of a world in which several methods are judged so.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.policies import visitation
+from tacit.forward.simulation import arrival
 from tacit.forward.solve import solve
 from tacit.inverse.recovery import Recovery
 from tacit.model.ends import uniform_policy
 from tacit.model.mdp import MDP
-from tacit.model.objective import Objective
+from tacit.model.objective import Features, Objective
 
-SAFE = 1e-3  # share of what an unconstrained optimum spends beyond a budget that counts as nothing
+if TYPE_CHECKING:
+    from tacit.inverse.forbidden import Forbidden
+
+SAFE = 1e-3  # a violation that counts as none
+LEAST = 0.1  # share of a budget that is the least unit of a violation
 SLIP = 0.2  # chance that new dynamics do what another action would
 LOOSER = 1.5  # how much larger new budgets are
+FLOOR = 1e-4  # least chance of an action in a held-out likelihood, for methods that say never
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -30,7 +40,8 @@ class Scales:
     Attributes:
         width: what policies can earn at most less at least, with no budget; where nothing is
             discounted and that has no end, less what random actions earn.
-        beyond: [K] what the unconstrained optimum spends beyond each budget.
+        beyond: [K] unit of a violation: what the unconstrained optimum spends beyond the budget,
+            and at least a tenth of the budget, which it may hardly break.
     """
 
     width: float
@@ -49,7 +60,9 @@ class Scales:
         spent = spending(mdp, truth, highest.visitation)
         return cls(
             width=max(float(highest.value) - least, 1e-12),
-            beyond=np.maximum(spent - truth.budgets, 1e-3 * np.maximum(np.abs(spent), 1e-12)),
+            beyond=np.maximum(
+                spent - truth.budgets, np.maximum(LEAST * np.abs(truth.budgets), 1e-12)
+            ),
         )
 
     def violation(self, mdp: MDP, truth: Objective, visits: np.ndarray) -> float:
@@ -67,14 +80,16 @@ class TransferSuite:
         regrets: true reward that is lost, as a share of what policies can earn at most less at
             least; negative for a violator.
         violations: the largest excess over a true budget beyond what the true optimum cannot help,
-            as a share of what the unconstrained optimum spends beyond it.
+            in units of `Scales.beyond`.
         share_safe: share of the changes without a violation.
+        policy: [S, A] best policy of the recovered pair in the same world.
     """
 
     names: tuple[str, ...]
     regrets: np.ndarray
     violations: np.ndarray
     share_safe: float
+    policy: np.ndarray
 
 
 def transfer_suite(mdp: MDP, truth: Objective, recovered: Objective | Recovery) -> TransferSuite:
@@ -94,12 +109,14 @@ def transfer_suite(mdp: MDP, truth: Objective, recovered: Objective | Recovery) 
     assert isinstance(found, Objective)
     scales, regrets, violations = Scales.of(mdp, truth), [], []
     worlds = changes(mdp, truth, found)
+    policies = []
     for world, wanted, asked in worlds.values():
         best = solve(world, wanted, throw=False)
         narrowed = world
         if allowed is not None and allowed.shape == world.available.shape:
             narrowed = limited(world, allowed)
         answer = solve(narrowed, asked, throw=False)
+        policies.append(answer.policy)
         reward, _ = wanted.tables(world)
         earned = [float((one.visitation * reward).sum()) for one in (best, answer)]
         regrets.append((earned[0] - earned[1]) / scales.width)
@@ -110,6 +127,7 @@ def transfer_suite(mdp: MDP, truth: Objective, recovered: Objective | Recovery) 
         regrets=np.array(regrets),
         violations=np.array(violations),
         share_safe=float(np.mean(np.array(violations) <= SAFE)),
+        policy=policies[0],
     )
 
 
@@ -164,3 +182,164 @@ def limited(mdp: MDP, allowed: np.ndarray) -> MDP:
         raise InvalidModel(f"what is available must be of {known}; it is of {allowed.shape}")
     left = mdp.available & allowed
     return replace(mdp, available=np.where(left.any(axis=1, keepdims=True), left, mdp.available))
+
+
+# --- methods against each other -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Contest:
+    """What one draw asks of every method.
+
+    Attributes:
+        mdp: the world that everybody knows.
+        features: what reward and costs may be made of.
+        seen: the demonstrations.
+        fresh: further ones of the same demonstrator, to predict.
+        truth: what the demonstrator wants and refuses; judges alone know it.
+        known: what some methods take for known, by the name of their argument.
+        forbidden: names of what is truly forbidden; empty where budgets are soft.
+        implied: names of other things that are forbidden with it.
+        decidable: names of what is forbidden and can be told from what was seen.
+        prices: [K] of the budgets, at noise 1, where each cost is one known column; else None.
+    """
+
+    mdp: MDP
+    features: Features
+    seen: Demonstrations
+    fresh: Demonstrations
+    truth: Objective
+    known: Mapping[str, object]
+    forbidden: frozenset[str] = frozenset()
+    implied: frozenset[str] = frozenset()
+    decidable: frozenset[str] = frozenset()
+    prices: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Judge:
+    """What a method is measured by in one contest, from the truth.
+
+    Attributes:
+        contest: the draw.
+        best: value of the best policy within the budgets.
+        scales: of regrets and violations.
+    """
+
+    contest: Contest
+    best: float
+    scales: Scales
+
+    @classmethod
+    def of(cls, contest: Contest) -> Judge:
+        """The judge of a contest."""
+        best = solve(contest.mdp, contest.truth, throw=False)
+        return cls(contest, float(best.value), Scales.of(contest.mdp, contest.truth))
+
+    def policy(self, policy: np.ndarray) -> dict[str, float]:
+        """Regret and violation of a policy, and how well it predicts fresh steps."""
+        contest = self.contest
+        visits = visitation(contest.mdp, policy)
+        reward, _ = contest.truth.tables(contest.mdp)
+        fresh = contest.fresh
+        chances = np.maximum(policy[fresh.states[: len(fresh.actions)], fresh.actions], FLOOR)
+        return {
+            "regret": (self.best - float((visits * reward).sum())) / self.scales.width,
+            "violation": self.scales.violation(contest.mdp, contest.truth, visits),
+            "log_likelihood": float(np.log(chances).mean()),
+        }
+
+    def elsewhere(self, found: Objective | Recovery) -> dict[str, float]:
+        """Regret and violation of the recovered pair, solved again here and elsewhere."""
+        contest = self.contest
+        told = transfer_suite(contest.mdp, contest.truth, found)
+        regrets = zip(told.names, told.regrets.tolist(), strict=True)
+        violations = zip(told.names, told.violations.tolist(), strict=True)
+        rows = {f"{name}_regret": value for name, value in regrets}
+        rows |= {f"{name}_violation": value for name, value in violations}
+        rows["share_safe"] = told.share_safe
+        if contest.forbidden:
+            rows["feasible"] = feasible_share(contest.mdp, contest.truth, told.policy)
+        return rows
+
+    def prices(self, found: Recovery) -> dict[str, float]:
+        """The largest relative error of a price, in units of the noise or of the reward."""
+        true = self.contest.prices
+        if true is None or len(found.multipliers) != len(true):
+            return {}
+        own = found.multipliers / (found.temperature if found.temperature > 0 else 1.0)
+        return {"price_error": float(np.abs(own / true - 1.0).max())}
+
+    def forbidden(self, found: Recovery) -> dict[str, float]:
+        """What is wrong of what was called forbidden; what was found of what is, and can be told.
+
+        The last is left out where nothing can be told.
+        """
+        contest = self.contest
+        if not (true := contest.forbidden):
+            return {}
+        names = {one.name for one in found.forbidden}
+        wrong = len(names - true - contest.implied) / len(names) if names else 0.0
+        told = {"wrong": wrong, "recall": len(names & true) / len(true)}
+        if sure := contest.decidable:
+            told["recall_decidable"] = len(names & sure) / len(sure)
+        return told
+
+
+def decidable(
+    estimator: Forbidden,
+    mdp: MDP,
+    features: Features,
+    demonstrations: Demonstrations,
+    true: Collection[str],
+) -> frozenset[str]:
+    """The names, of those truly forbidden, that these demonstrations can tell at the level.
+
+    Something can be told if it is tested in the world that lacks all the rest of the truth: the
+    chance to avoid it there is known beforehand, and small enough beside those of all candidates.
+    What nobody could enter anyway, or hardly would, cannot.
+
+    Args:
+        estimator: what may be forbidden, to whom, and at which level.
+        mdp: the model.
+        features: of the model.
+        demonstrations: what was seen.
+        true: names of what is forbidden.
+    """
+    from tacit.forward.simulation import Seen
+    from tacit.inverse.candidates import candidates_of
+    from tacit.inverse.forbidden import Selection
+
+    alone = Features(features.reward, reward_names=features.reward_names)
+    groups = [(name, tuple(held)) for name, held in estimator.groups.items()]
+    listed = candidates_of(mdp, features, estimator.candidates, groups)  # type: ignore[arg-type]
+    search = Selection(
+        mdp=mdp,
+        candidates=listed,
+        seen=Seen.of(mdp, demonstrations),
+        policy=lambda world: estimator.policy(world, alone, demonstrations),
+        level=estimator.level,
+    )
+    truth = [k for k, one in enumerate(listed) if one.name in true]
+    rest = ([other for other in truth if other != k] for k in truth)
+    return frozenset(
+        listed[k].name
+        for k, others in zip(truth, rest, strict=True)
+        if search.world(others).tested(estimator.level)[k]
+    )
+
+
+def feasible_share(mdp: MDP, truth: Objective, policy: np.ndarray) -> float:
+    """The chance to come to an end without paying any cost: the feasible reward of a goal worth 1.
+
+    Args:
+        mdp: the model.
+        truth: with costs, of which none may be paid.
+        policy: [S, A].
+    """
+    _, costs = truth.tables(mdp)
+    paid = (costs > 0).any(axis=0)
+    kept = np.where(paid, 0.0, policy).reshape(-1, 1)
+    # What a state charges it charges where an episode ends, too.
+    shut = paid.all(axis=1, keepdims=True)
+    return float(mdp.initial @ arrival(mdp, kept, shut, mdp.ends)[:, 0])

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from importlib.metadata import entry_points
+from itertools import pairwise
 from pathlib import Path
 from runpy import run_path
 
@@ -20,48 +21,21 @@ from tacit import worlds
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, TacitError
 from tacit.files.formats import did_you_mean
-from tacit.forward.policies import visitation
 from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solve import solve
 from tacit.inverse.candidates import candidates_of
+from tacit.inverse.forbidden import Forbidden
 from tacit.inverse.recover import Estimator, recover
-from tacit.inverse.recovery import Recovery
-from tacit.judge.transfers import Scales, limited, transfer_suite
+from tacit.judge.transfers import Contest, Judge, decidable, limited
 from tacit.model.ends import close, uniform_policy
-from tacit.model.mdp import MDP
-from tacit.model.objective import Features, Objective
+from tacit.model.features import Ridge
+from tacit.model.objective import Objective
 from tacit.worlds.world import World
 
 # What a method is told wherever it asks, if only for better; the rest where it cannot do without.
-TOLD = ("temperature", "candidates", "groups", "reward")
+TOLD = ("temperature", "candidates", "groups", "reward", "free_reward", "prior")
 RANDOM, OPTIMUM = "Random actions", "True optimum"
-FLOOR = 1e-4  # least chance of an action in a held-out likelihood, for methods that say never
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Contest:
-    """What one draw asks of every method.
-
-    Attributes:
-        mdp: the world that everybody knows.
-        features: what reward and costs may be made of.
-        seen: the demonstrations.
-        fresh: further ones of the same demonstrator, to predict.
-        truth: what the demonstrator wants and refuses; judges alone know it.
-        known: what some methods take for known, by the name of their argument.
-        forbidden: names of what is truly forbidden; empty where budgets are soft.
-        implied: names of other things that are forbidden with it.
-    """
-
-    mdp: MDP
-    features: Features
-    seen: Demonstrations
-    fresh: Demonstrations
-    truth: Objective
-    known: Mapping[str, object]
-    forbidden: frozenset[str] = frozenset()
-    implied: frozenset[str] = frozenset()
 
 
 Method = Callable[[Contest], Estimator]
@@ -85,6 +59,11 @@ def _contest(
         for k in (0, 1)
     )
     told = dict.fromkeys(("reward_weights", "reward"), world.reward_weights)
+    sure = frozenset()
+    if forbidden:
+        options = {name: known[name] for name in ("candidates", "groups") if name in known}
+        test = Forbidden(world.reward_weights, known["temperature"], **options)  # type: ignore[arg-type]
+        sure = decidable(test, world.mdp, world.features, seen, forbidden)
     return Contest(
         mdp=world.mdp,
         features=world.features,
@@ -93,6 +72,7 @@ def _contest(
         truth=world.truth,
         known=told | {"budgets": world.truth.budgets} | dict(known),
         forbidden=frozenset(forbidden),
+        decidable=sure,
     )
 
 
@@ -128,7 +108,9 @@ def _hills(seed: int) -> Contest:
 
 def _strips(seed: int) -> Contest:
     world = worlds.six_by_six(None if seed == 0 else seed)
-    return _noisy(world, 1.0, 200, 100, seed)
+    prices = solve(world.mdp, world.truth, solver=SoftDual(temperature=1.0)).multipliers
+    binding = prices if (prices > 0).all() else None
+    return replace(_noisy(world, 1.0, 1000, 100, seed), prices=binding)
 
 
 def _walls(number: int | None) -> Callable[[int], Contest]:
@@ -155,17 +137,43 @@ def _nine(seed: int) -> Contest:
     return replace(told, implied=frozenset(implied))
 
 
-def _objects(seed: int) -> Contest:
-    """The published Objectworld with its 128 trajectories; other seeds are fresh and smaller."""
-    recorded = worlds.recorded_objectworld(128)
+def _tasks(seed: int) -> Contest:
+    """The 3 x 3 grid: ten demonstrators of other rewards, a group each; the task is the world's."""
+    world = worlds.three_by_three(seed)
+    parts = []
+    for k, weights in enumerate(worlds.demonstrator_rewards(world, 10, seed=seed, same=False)):
+        own = world.features.objective(weights, world.cost_weights, world.truth.budgets)
+        policy = solve(world.mdp, own).policy
+        parts.append(simulate(world.mdp, policy, trajectories=200, steps=60, seed=100 * seed + k))
+    walks = [
+        (part.states[i:j], part.actions[i:j]) for part in parts for i, j in pairwise(part.offsets)
+    ]
+    groups = [f"demonstrator {k}" for k, part in enumerate(parts) for _ in range(part.episodes)]
+    best = solve(world.mdp, world.truth).policy
+    told = _contest(world, best, {}, size=(200, 60), seed=seed)
+    return replace(told, seen=Demonstrations.from_trajectories(walks, groups=groups))
+
+
+def _recorded(recorded: worlds.Recorded, **known: object) -> Contest:
+    """What was recorded in a published world."""
     return Contest(
         mdp=recorded.mdp,
         features=recorded.features,
         seen=recorded.demonstrations[0],
         fresh=recorded.demonstrations[0],
         truth=recorded.truth,
-        known={"reward_weights": recorded.reward_weights, "temperature": 1.0},
+        known=known | {"reward_weights": recorded.reward_weights},
     )
+
+
+def _objects(seed: int) -> Contest:
+    """The published Objectworld with its 128 trajectories."""
+    return _recorded(worlds.recorded_objectworld(128), free_reward=True, prior=Ridge())
+
+
+def _buses(seed: int) -> Contest:
+    """Rust's buses of the group that was published first."""
+    return _recorded(worlds.recorded_buses((4,)))
 
 
 @dataclass(frozen=True)
@@ -192,11 +200,10 @@ class Place:
 
 _WALLS_SAID = (
     "Published: no table; the ceiling is violation 0 and feasible reward 1 (Liu et al. 2023). What "
-    "the demonstrator would not enter anyway cannot be told from a wall."
-)
-_TOO_SLOW: dict[str, str] = dict.fromkeys(
-    ("Likelihood", "ConstraintOnly"),
-    "not tried: of 49 costs, one a cell, most are never paid, and intervals of that take minutes",
+    "the demonstrator would not enter anyway cannot be told from a wall: recall of what can be "
+    "told stands beside recall. Given all other walls, 20 demonstrations can tell 5 of the 5 cells "
+    "of walls 1, 2 of the 9 of walls 2 (one is shut in, six are excused by their neighbours), 16 "
+    "of the 25 of walls 3 (nine are shut in) and 10 of the 10 of walls 4."
 )
 PLACES: dict[str, Place] = {
     "hill-grid": Place("The paper's 5 x 5 grid, a noisy demonstrator within its budget", _hills),
@@ -205,14 +212,22 @@ PLACES: dict[str, Place] = {
         _strips,
         said="Published, their code, 1000 x 100 steps and the noise given: occupancy L1 .049, "
         "prices (35.3, 4.9) where (31.114, 5.033) are true (Schlaginhaufen and Kamgarpour 2023). "
-        "Here 200 x 100 steps; seed 0 is the published grid, others are fresh. In seed 2 the best "
-        "for the reward alone hardly breaks a budget, so that violations there are thousands.",
+        "Seed 0 is the published grid, others are fresh; a price is in units of the noise, and no "
+        "estimate of one draw comes nearer than its sampling error, 8 % and 5 % of the two.",
     ),
     **{
         f"walls-{k}": Place(f"Walls {k}: a noisy demonstrator that enters no wall", _walls(k),
-                            said=_WALLS_SAID, left_out=_TOO_SLOW)
+                            said=_WALLS_SAID)
         for k in (1, 2, 3, 4)
     },
+    "three-by-three": Place(
+        "The 3 x 3 grid of Lindner et al., ten demonstrators of other rewards, a new task",
+        _tasks,
+        said="Published, their code, 6 seeds: regret .681 of a new reward from 4 demonstrators, "
+        ".002 of the same task from 30, always safe (Lindner et al. 2024), in units of the reward. "
+        "Nobody is told what the demonstrators wanted; SafeSet is told the task.",
+        only=("SafeSet", "Cloning", "RewardOnly", "CausalEntropy", "Apprenticeship"),
+    ),
     "nine-by-nine": Place(
         "The 9 x 9 grid of Scobee and Sastry with 20 demonstrations",
         _nine,
@@ -229,8 +244,17 @@ PLACES: dict[str, Place] = {
         said="Published, EVD with 128 trajectories: IAVI 2.61 (Kalweit et al. 2020). Their EVD "
         "compares with a softmax policy of the true values: the true optimum scores 10.95 and "
         "cloning equals IAVI to .003, so regret stands here instead. One feature a cell: the step "
-        "likelihood with its priors is measured by benchmarks/objectworld.py.",
-        only=("Cloning", "InverseActionValues"),
+        "likelihood has a ridge, its strength by held-out trajectories.",
+        only=("Likelihood", "Cloning", "InverseActionValues"),
+    ),
+    "buses": Place(
+        "Rust's buses, group 4",
+        _buses,
+        draws=1,
+        said="Published: replacement cost 10.075 and maintenance 2.293 (Rust 1987), which are the "
+        "truth here; the step likelihood has them to four digits (tests/test_rust.py). They are "
+        "estimates from the same histories: regret says how near a method comes to them.",
+        only=("Likelihood", "RewardOnly", "CausalEntropy", "Cloning", "InverseActionValues"),
     ),
 }  # fmt: skip
 
@@ -310,13 +334,14 @@ def played(contest: Contest, methods: Mapping[str, Method]) -> list[dict[str, ob
     """One row a method: its metrics, or why there are none; the null row and the optimum last."""
     judge, rows = Judge.of(contest), []
     for name, make in methods.items():
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             found = recover(
                 contest.mdp, contest.features, contest.seen, estimator=make(contest), throw=False
             )
-            seconds = time.perf_counter() - start
+            seconds = time.process_time() - start
             told = judge.policy(found.solution.policy) | judge.forbidden(found)
+            told |= judge.prices(found)
             reward = found.objective.reward
             if np.isfinite(reward).all() and (reward.any() or found.forbidden):
                 told |= judge.elsewhere(found)
@@ -335,56 +360,3 @@ def played(contest: Contest, methods: Mapping[str, Method]) -> list[dict[str, ob
     ideal = judge.policy(best.policy) | judge.elsewhere(contest.truth)
     rows.append({"method": RANDOM, "metrics": blind, "status": "", "fits": True})
     return [*rows, {"method": OPTIMUM, "metrics": ideal, "status": "", "fits": True}]
-
-
-@dataclass(frozen=True)
-class Judge:
-    """What a method is measured by in one contest, from the truth.
-
-    Attributes:
-        contest: the draw.
-        best: value of the best policy within the budgets.
-        scales: of regrets and violations.
-    """
-
-    contest: Contest
-    best: float
-    scales: Scales
-
-    @classmethod
-    def of(cls, contest: Contest) -> Judge:
-        """The judge of a contest."""
-        best = solve(contest.mdp, contest.truth, throw=False)
-        return cls(contest, float(best.value), Scales.of(contest.mdp, contest.truth))
-
-    def policy(self, policy: np.ndarray) -> dict[str, float]:
-        """Regret and violation of a policy, and how well it predicts fresh steps."""
-        contest = self.contest
-        visits = visitation(contest.mdp, policy)
-        reward, _ = contest.truth.tables(contest.mdp)
-        fresh = contest.fresh
-        chances = np.maximum(policy[fresh.states[: len(fresh.actions)], fresh.actions], FLOOR)
-        return {
-            "regret": (self.best - float((visits * reward).sum())) / self.scales.width,
-            "violation": self.scales.violation(contest.mdp, contest.truth, visits),
-            "log_likelihood": float(np.log(chances).mean()),
-        }
-
-    def elsewhere(self, found: Objective | Recovery) -> dict[str, float]:
-        """Regret and violation of the recovered pair, solved again here and elsewhere."""
-        told = transfer_suite(self.contest.mdp, self.contest.truth, found)
-        regrets = zip(told.names, told.regrets.tolist(), strict=True)
-        violations = zip(told.names, told.violations.tolist(), strict=True)
-        return (
-            {f"{name}_regret": value for name, value in regrets}
-            | {f"{name}_violation": value for name, value in violations}
-            | {"share_safe": told.share_safe}
-        )
-
-    def forbidden(self, found: Recovery) -> dict[str, float]:
-        """Share of what was called forbidden and is not, and of what is and was called so."""
-        if not (true := self.contest.forbidden):
-            return {}
-        names = {one.name for one in found.forbidden}
-        wrong = len(names - true - self.contest.implied) / len(names) if names else 0.0
-        return {"wrong": wrong, "recall": len(names & true) / len(true)}

@@ -7,6 +7,7 @@ written whole or not at all, so that a run can be continued.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from tacit.engine.progress import Callback, Event
 from tacit.errors import TacitError
 from tacit.files.atomic import locked, write_bytes
 from tacit.folders.runs import versions
-from tacit.show.canvas import axes_at, new_figure, styled, svg
+from tacit.show.canvas import INK, MUTED, axes_at, new_figure, styled, svg
 from tacit.show.curves import Group, draw_spread
 from tacit.show.document import (
     Block,
@@ -57,10 +58,14 @@ METRICS: dict[str, tuple[str, str, bool]] = {
     "start_violation": ("Violation, new starts", "anywhere that is allowed", True),
     "reward_violation": ("Violation, new reward", "turned round, constraint kept", True),
     "share_safe": ("Safe", "share of five worlds without a violation", False),
+    "feasible": ("Feasible", "share of trips, solved again, that arrive and enter nothing", False),
     "wrong": ("Wrong", "share of what it calls forbidden", True),
     "recall": ("Recall", "share of what is forbidden", False),
-    "seconds": ("Seconds", "of a fit", True),
+    "recall_decidable": ("Recall of what can be told", "the data decide no more", False),
+    "price_error": ("Price error", "relative, the worst of all budgets", True),
+    "seconds": ("Seconds", "of the processor, for a fit", True),
 }
+RANKED = ("violation", "same_violation", "share_safe", "log_likelihood")
 DRAWN = ("regret", "violation", "same_violation", "log_likelihood")
 HIDES = (
     "Regret alone rewards a violator: read it beside the violation. Prediction cannot tell a cost "
@@ -101,6 +106,7 @@ def perform(board: Board, world: str, seed: int) -> None:
     usual = getattr(place, "only", ()) or tuple(known)
     chosen = [name for name in (board.methods or usual) if name not in left_out]
     methods = {name: resolved(name, known, "method") for name in chosen}
+    begin = time.process_time()
     try:
         rows, said = played(place.make(seed), methods), ""  # type: ignore[attr-defined]
     except TacitError as error:  # its data are not here
@@ -108,6 +114,7 @@ def perform(board: Board, world: str, seed: int) -> None:
     for name, reason in left_out.items():
         rows.append({"method": name, "metrics": {}, "status": reason, "fits": True})
     record = {"world": world, "seed": seed, "rows": rows, "absent": said}
+    record["seconds"] = time.process_time() - begin
     write_bytes(board.file(world, seed), (json.dumps(record) + "\n").encode())
 
 
@@ -144,6 +151,7 @@ def standings(board: Board) -> dict[str, object]:
                 "said": getattr(place, "said", ""),
                 "absent": next((unit["absent"] for unit in own if unit["absent"]), ""),
                 "draws": len(own),
+                "seconds": sum(unit.get("seconds", 0.0) for unit in own),
                 "methods": rows,
             }
         )
@@ -182,7 +190,7 @@ def told_more(name: str) -> str:
 
 def document(results: dict) -> Document:
     """The page: a table to sort and pictures for each world, the published numbers beside."""
-    sections = [_section(world) for world in results["worlds"]]
+    sections = [*_overall(results), *(_section(world) for world in results["worlds"])]
     told = [world for world in results["worlds"] if not world["absent"]]
     headlines = [
         Headline(
@@ -215,6 +223,79 @@ def _best(world: dict) -> str:
         and row["metrics"]["same_violation"]["mean"] <= 0.01
     ]
     return min(fair)[1] if fair else ""
+
+
+def ranks(results: dict, metric: str) -> tuple[dict[str, list[float]], float]:
+    """Method -> its rank in each draw that all of them have, and the critical difference.
+
+    Two mean ranks that differ by less are not told apart at the level 5 % (Nemenyi's test, as
+    Demsar 2006 draws it), over fresh draws of these worlds. Methods that were tried in fewer than
+    half of the worlds are left out.
+    """
+    from scipy.stats import rankdata, studentized_range
+
+    sign, tables = 1.0 if METRICS[metric][2] else -1.0, []
+    for world in results["worlds"]:
+        rows = {row["method"]: row["metrics"].get(metric) for row in world["methods"]}
+        tables.append({
+            name: [sign * value for value in found["values"]]
+            for name, found in rows.items()
+            if name not in (RANDOM, OPTIMUM) and found and len(found["values"]) == world["draws"]
+        })  # fmt: skip
+    tried = [table for table in tables if table]
+    names = [
+        name
+        for name in dict.fromkeys(name for table in tried for name in table)
+        if 2 * sum(name in table for table in tried) >= len(tried)
+    ]
+    full = [np.array([table[n] for n in names]) for table in tried if set(names) <= {*table}]
+    blocks = np.concatenate([np.zeros((len(names), 0)), *full], axis=1).T if names else np.zeros(0)
+    if len(blocks) < 2 or len(names) < 2:
+        return {}, float("nan")
+    # What differs by rounding shares a rank.
+    places, many = rankdata(blocks.round(9), axis=1), len(names)
+    wide = float(studentized_range.ppf(0.95, many, np.inf)) / np.sqrt(2.0)
+    apart = wide * np.sqrt(many * (many + 1) / (6.0 * len(blocks)))
+    return dict(zip(names, places.T.tolist(), strict=True)), float(apart)
+
+
+def _overall(results: dict) -> list[Section]:
+    """The picture of mean ranks over all worlds, for each metric that is drawn."""
+    pictures, count = [], 0
+    for metric in RANKED:
+        found, apart = ranks(results, metric)
+        if found:
+            pictures.append(_rank_picture(found, apart, metric))
+            count = len(next(iter(found.values())))
+    if not pictures:
+        return []
+    said = (
+        f"Rank 1 is the best; a mark is one of {count} draws in which all were tried, a diamond "
+        "the mean. Those whose means lie in the shade, within the critical difference of the best, "
+        "are not told apart from it (5 %, Nemenyi's test). What a method was told is not weighed."
+    )
+    return [Section("All worlds together", [Paragraph(said), Gallery(pictures)])]
+
+
+@styled()
+def _rank_picture(found: dict[str, list[float]], apart: float, metric: str) -> Picture:
+    """A row a method, a dot a world, the mean rank as a bar, the best on top."""
+    head = METRICS[metric][0]
+    rows = sorted(found.items(), key=lambda one: float(np.mean(one[1])))
+    figure = new_figure(4.4, 0.85 + 0.2 * len(rows))
+    axes = axes_at(figure, 1.7, 0.25, 2.55, 0.2 * len(rows))
+    draw_spread([Group(_shown(name), places) for name, places in rows], axes)
+    means = [float(np.mean(places)) for _, places in rows]
+    axes.axvspan(means[0], means[0] + apart, color=MUTED, alpha=0.12, lw=0)
+    axes.plot(means, range(len(rows)), ls="", marker="D", ms=5, color=INK)
+    axes.set_xlim(0.5, len(rows) + 0.5)
+    axes.set_title(f"{head}: ranks", x=-0.6)
+    axes.set_xlabel(f"critical difference {apart:.1f}", x=1.0, ha="right")
+    best = ", ".join(
+        f"{name} {short(mean)}" for (name, _), mean in zip(rows[:4], means, strict=False)
+    )
+    alt = f"Mean ranks by {head.lower()}, the best first: {best}; critical difference {apart:.1f}."
+    return Picture(svg(figure), alt, name=f"ranks-{metric}")
 
 
 def _section(world: dict) -> Section:

@@ -227,7 +227,8 @@ def walls(number: int | None = None, *, seed: int = 0) -> World:
     at_goal, unsafe = np.zeros((2, 49))
     at_goal[goal[0] * 7 + goal[1]] = 1.0
     unsafe[[r * 7 + c for r, c in cells]] = 1.0
-    features = Features(at_goal[:, None], [np.eye(49)], ["goal"])
+    names = [f"state {s}" for s in range(49)]
+    features = Features(at_goal[:, None], [np.eye(49)], ["goal"], [names])
     truth = features.objective([1.0], [unsafe], [0.0])
     layout = Layout(7, 7, directions=EIGHT, state_names=(), action_names=EIGHT_NAMES)
     return World(

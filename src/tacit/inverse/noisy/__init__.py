@@ -265,7 +265,9 @@ class NeverIncurred(TypedDict):
     undecided: tuple[HardConstraint, ...]
 
 
-def never_incurred(space: Space, limits: np.ndarray) -> NeverIncurred:
+def never_incurred(
+    space: Space, limits: np.ndarray, paid: np.ndarray | None = None
+) -> NeverIncurred:
     """`forbidden` and `undecided` of a recovery: costs without an upper limit.
 
     Those where the reward pulls there, and the others.
@@ -273,6 +275,8 @@ def never_incurred(space: Space, limits: np.ndarray) -> NeverIncurred:
     Args:
         space: of the coefficients.
         limits: [n] lower limits of those without an upper one, else NaN.
+        paid: [n] sums over the demonstrations: what was incurred, if only where all begin, is not
+            forbidden.
     """
 
     def records(chosen: np.ndarray) -> tuple[HardConstraint, ...]:
@@ -282,5 +286,6 @@ def never_incurred(space: Space, limits: np.ndarray) -> NeverIncurred:
         )
 
     endless = (space.signs < 0) & np.isfinite(limits)
+    endless &= True if paid is None else paid == 0.0
     pulled = endless & (limits > 0)
     return {"forbidden": records(pulled), "undecided": records(endless & ~pulled)}
