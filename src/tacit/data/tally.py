@@ -345,33 +345,31 @@ class Moves:
     def of(cls, mdp: MDP, demonstrations: Demonstrations) -> Moves:
         """The impossible moves and misplaced starts of demonstrations in this world."""
         states, actions = demonstrations.states, demonstrations.actions
-        step = demonstrations.step
         after = np.append(states[1:], -1)
         after[demonstrations.offsets[1:] - 1] = demonstrations.final_states
         inside = np.flatnonzero(after >= 0)  # rows of which the next state is known
         bad, first = 0, -1
         for rows in np.array_split(inside, max(1, len(inside) // AT_ONCE)):
-            lists = mdp.transitions.states[states[rows], actions[rows]]
-            chances = mdp.transitions.probabilities[states[rows], actions[rows]]
-            met = ((lists == after[rows][:, None]) & (chances > 0)).any(axis=1)
+            pairs = states[rows].astype(np.int64) * mdp.actions + actions[rows]
+            moves = pairs * mdp.states + after[rows]
+            kinds, times = np.unique(moves, return_counts=True)
+            at, where = np.divmod(kinds // mdp.states, mdp.actions), kinds % mdp.states
+            likely = mdp.transitions.probabilities[at] > 0
+            met = (likely & (mdp.transitions.states[at] == where[:, None])).any(axis=1)
             if not met.all():
-                first = int(rows[~met][0]) if first < 0 else first
-                bad += int((~met).sum())
+                first = int(rows[np.isin(moves, kinds[~met])][0]) if first < 0 else first
+                bad += int(times[~met].sum())
         move = None
         if bad:
             episode = int(np.searchsorted(demonstrations.offsets, first, side="right")) - 1
-            here, there = int(states[first]), int(after[first])
-            move = (episode, int(step[first]), here, int(actions[first]), there)
+            told = (demonstrations.step, states, actions, after)
+            step, here, taken, there = (int(column[first]) for column in told)
+            move = (episode, step, here, taken, there)
         begins = states[demonstrations.offsets[:-1]]
         odd = np.flatnonzero((mdp.initial[begins] == 0) & ~demonstrations.partial)
         start = (int(odd[0]), int(begins[odd[0]])) if len(odd) else None
-        return cls(
-            episodes=demonstrations.episodes,
-            impossible=bad,
-            move=move,
-            misplaced=len(odd),
-            start=start,
-        )
+        many, late = demonstrations.episodes, len(odd)
+        return cls(episodes=many, impossible=bad, move=move, misplaced=late, start=start)
 
     def __add__(self, other: Moves) -> Moves:
         if not isinstance(other, Moves):

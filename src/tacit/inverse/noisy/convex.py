@@ -137,7 +137,9 @@ class Convex:
         reaction = information(scores, point.policy, visits)
         goodness = untested("there are no demonstrations, only expectations")
         if demonstrations is not None:
-            doubt = Doubt.of(Steps.of(mdp, space, demonstrations), DRAWS, 0)
+            doubt = None
+            if mdp.evidence is not None:
+                doubt = Doubt.of(Steps.of(mdp, space, demonstrations), DRAWS, 0)
             goodness = noisy_goodness(
                 demonstrations,
                 counts=counts_of(mdp, demonstrations),

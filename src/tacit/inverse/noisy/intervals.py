@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -288,7 +289,7 @@ def _reach(
         cut: how far the loss may rise.
     """
     low, high = limits
-    start = point
+    start, rise = point, cache(rise)  # the start and both ends are asked about again and again
     if rise(point) >= cut:  # trajectories disagree with their steps about the estimate itself
         start = min(max(best, low), high) if np.isfinite(best) else point
     ends = _far_crossing(rise, start, low, cut), _far_crossing(rise, start, high, cut)
