@@ -26,8 +26,8 @@ from tacit.forward.solution import (
     delivered,
     status_of,
 )
-from tacit.model.ends import inside_policy, inside_table
-from tacit.model.mdp import MDP
+from tacit.model.ends import inside_table
+from tacit.model.mdp import MDP, inside_policy
 from tacit.model.objective import Features, Objective
 
 # Probabilities that are sums of the same numbers in another order differ by a few last bits.

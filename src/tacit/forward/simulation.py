@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.solution import Mixture
-from tacit.model.ends import inside_policy
-from tacit.model.mdp import MDP
+from tacit.model.mdp import MDP, inside_policy
 from tacit.model.transitions import ROW_SUM_TOLERANCE
 
 # Steps whose uniforms are drawn at once: enough to amortise a draw, few to waste at an early end.

@@ -17,8 +17,7 @@ from tacit.forward.policies import (
     soft_values,
     stationary_policy,
 )
-from tacit.model.ends import outside_policy, outside_visitation
-from tacit.model.mdp import MDP
+from tacit.model.mdp import MDP, outside_policy, outside_visitation
 from tacit.model.objective import Objective
 
 

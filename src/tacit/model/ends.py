@@ -150,29 +150,6 @@ def inside_table(mdp: MDP, table: np.ndarray) -> np.ndarray:
     return np.where(mdp.choices, table, 0.0) if mdp.restricted else table
 
 
-def outside_visitation(mdp: MDP, visitation: np.ndarray) -> np.ndarray:
-    """[S, A] the same visits, those of ends spread evenly over their rows."""
-    if not mdp.ends.any():
-        return visitation
-    spread = np.array(visitation)
-    spread[mdp.ends] = visitation[mdp.ends].sum(axis=1, keepdims=True) / mdp.actions
-    return spread
-
-
-def outside_policy(mdp: MDP, policy: np.ndarray) -> np.ndarray:
-    """[S, A] the same policy, 0 in the rows of ends."""
-    return np.where(mdp.ends[:, None], 0.0, policy) if mdp.ends.any() else policy
-
-
-def inside_policy(mdp: MDP, policy: np.ndarray) -> np.ndarray:
-    """[S, A] the same policy, with the one action 0 in the rows of ends."""
-    if not mdp.ends.any():
-        return policy
-    inside = np.array(policy)
-    inside[mdp.ends] = np.arange(mdp.actions) == 0
-    return inside
-
-
 def uniform_policy(mdp: MDP) -> np.ndarray:
     """[S, A] every available action alike; 0 in the rows of ends."""
     return mdp.available / np.maximum(mdp.available.sum(axis=1, keepdims=True), 1)

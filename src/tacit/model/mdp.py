@@ -352,3 +352,26 @@ def _check_initial(initial: np.ndarray, states: int) -> None:
         )
     if abs(initial.sum() - 1.0) > ROW_SUM_TOLERANCE:
         raise InvalidModel(f"initial must be a distribution; it sums to {initial.sum():.10g}")
+
+
+def outside_visitation(mdp: MDP, visitation: np.ndarray) -> np.ndarray:
+    """[S, A] the same visits, those of ends spread evenly over their rows."""
+    if not mdp.ends.any():
+        return visitation
+    spread = np.array(visitation)
+    spread[mdp.ends] = visitation[mdp.ends].sum(axis=1, keepdims=True) / mdp.actions
+    return spread
+
+
+def outside_policy(mdp: MDP, policy: np.ndarray) -> np.ndarray:
+    """[S, A] the same policy, 0 in the rows of ends."""
+    return np.where(mdp.ends[:, None], 0.0, policy) if mdp.ends.any() else policy
+
+
+def inside_policy(mdp: MDP, policy: np.ndarray) -> np.ndarray:
+    """[S, A] the same policy, with the one action 0 in the rows of ends."""
+    if not mdp.ends.any():
+        return policy
+    inside = np.array(policy)
+    inside[mdp.ends] = np.arange(mdp.actions) == 0
+    return inside

@@ -25,9 +25,8 @@ from tacit.inverse.noisy import by_number, number_of
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit
 from tacit.inverse.noisy.coordinates import Coordinates
 from tacit.inverse.noisy.inference import CLUSTERS, advantages, at_least, information
-from tacit.model.ends import outside_policy
 from tacit.model.features import Map
-from tacit.model.mdp import MDP
+from tacit.model.mdp import MDP, outside_policy
 
 # Goals treated together: their columns stay in the cache of a core.
 TOGETHER = 32

@@ -36,7 +36,7 @@ from tacit.inverse.noisy.inference import (
 )
 from tacit.inverse.noisy.intervals import Numbers, intervals
 from tacit.inverse.parameters import BLIND, ONE_SIDED, Parameters, inverse_information
-from tacit.model.ends import outside_policy
+from tacit.model.mdp import outside_policy
 
 # Simulated likelihood ratios where a parameter sits on its bound.
 DRAWS = 2000

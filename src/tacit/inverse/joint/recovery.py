@@ -39,7 +39,7 @@ from tacit.inverse.recovery import (
     worst_of,
 )
 from tacit.model import coefficient_names
-from tacit.model.ends import outside_policy
+from tacit.model.mdp import outside_policy
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:

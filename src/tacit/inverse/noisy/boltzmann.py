@@ -24,8 +24,7 @@ from tacit.forward.solution import Solution, conclude
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy import LARGEST as LARGEST
 from tacit.inverse.noisy.coordinates import Coordinates, Split
-from tacit.model.ends import outside_policy, outside_visitation
-from tacit.model.mdp import MDP
+from tacit.model.mdp import MDP, outside_policy, outside_visitation
 from tacit.model.objective import Features, Objective
 
 if TYPE_CHECKING:

@@ -29,7 +29,6 @@ from tacit.inverse.findings import (
     Finding,
     Kind,
     blind_findings,
-    chance,
     data_findings,
     feature_findings,
 )
@@ -46,7 +45,7 @@ from tacit.inverse.noisy.boltzmann import (
     rescued,
 )
 from tacit.inverse.noisy.coordinates import Coordinates, Split, coordinates, split
-from tacit.inverse.noisy.evidence import Doubt, Evidence
+from tacit.inverse.noisy.evidence import Doubt
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import (
     advantages,
@@ -57,11 +56,10 @@ from tacit.inverse.noisy.inference import (
     with_temperature,
     within_norm,
 )
-from tacit.inverse.noisy.steps import Steps, choices, landscape
+from tacit.inverse.noisy.steps import Steps, choices, norm_findings
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
-from tacit.model.ends import outside_visitation
-from tacit.model.mdp import MDP
+from tacit.model.mdp import MDP, outside_visitation
 from tacit.model.objective import Features
 
 # Loss (nats an episode) that doubling all parameters must cost, or the expert looks deterministic.
@@ -329,39 +327,3 @@ def known_expert(
         observed_steps=demonstrations.steps,
         goodness=goodness,
     )
-
-
-def norm_findings(fitted: Fit) -> list[Finding]:
-    """That the temperature was given, if it was."""
-    if (norm := fitted.norm) is None:
-        return []
-    said = (
-        f"The temperature was given, {1.0 / norm.value:.6g}: reward weights over it sum to "
-        f"{norm.value:.6g}. How that is shared, prices and budgets were estimated."
-    )
-    return [Finding(said, Kind.ASSUMED, number=1.0 / norm.value)]
-
-
-def temperature_findings(evidence: Evidence) -> list[Finding]:
-    """That the temperature was given, and whether the steps speak against it."""
-    fitted = evidence.fitted
-    norm, findings = fitted.norm, norm_findings(fitted)
-    if norm is None or evidence.absence:
-        return findings
-    slope = fitted.point.gradient - norm.pull * norm.form
-    plain = replace(fitted, point=fitted.point._replace(gradient=slope), norm=None)
-    moving = np.isnan(evidence.limits)
-    around = landscape(plain, evidence.fisher, evidence.found.scatter, moving)
-    # Where steps are not the units, so much of the likelihood ratio is chance.
-    rise = float(fitted.point.loss) - norm.free_loss
-    if evidence.found.scatter is not None:
-        rise = around.rise(norm.form, -norm.value)
-    p = around.chance(norm.form, norm.value, rise)
-    if p < LEVEL:
-        other = f"{1.0 / norm.free_value:.4g}" if norm.free_value > 0 else "without a limit"
-        said = (
-            f"The demonstrations speak against the given temperature ({chance(p)} if it were "
-            f"right): without it the estimate is {other}."
-        )
-        findings.append(Finding(said, Kind.MISFIT, number=p))
-    return findings

@@ -44,8 +44,7 @@ from tacit.inverse.parameters import (
     TWO_SIDED,
     inverse_information,
 )
-from tacit.model.ends import outside_policy
-from tacit.model.mdp import MDP
+from tacit.model.mdp import MDP, outside_policy
 from tacit.model.objective import Features
 
 # Likelihood (nats) that doubling all parameters must cost, or the expert looks deterministic.

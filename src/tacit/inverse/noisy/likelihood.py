@@ -28,7 +28,6 @@ from tacit.inverse.identification import Chosen, Ends
 from tacit.inverse.noisy import Bounds, Label, Range, coefficients_of, never_incurred
 from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
 from tacit.inverse.noisy.boltzmann import Fit, expert_solution, refit
-from tacit.inverse.noisy.convex import temperature_findings
 from tacit.inverse.noisy.coordinates import DeltaMethod, are_many, coordinates
 from tacit.inverse.noisy.evidence import (
     Doubt,
@@ -52,7 +51,7 @@ from tacit.inverse.noisy.inference import (
 from tacit.inverse.noisy.intervals import Numbers, intervals, zero_findings
 from tacit.inverse.noisy.lapses import maximise_with_lapses
 from tacit.inverse.noisy.penalised import maximise_many
-from tacit.inverse.noisy.steps import Steps, choices
+from tacit.inverse.noisy.steps import Steps, choices, temperature_findings
 from tacit.inverse.noisy.verdicts import check_sparse, select
 from tacit.inverse.recovery import (
     History,

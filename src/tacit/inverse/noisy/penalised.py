@@ -27,9 +27,9 @@ from tacit.inverse.noisy.coordinates import points
 from tacit.inverse.noisy.posterior import Ended, Posterior, coefficients, minimised
 from tacit.inverse.noisy.verdicts import active_constraints, goodness_of_many
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, status_of
-from tacit.model.ends import outside_policy, uniform_policy
+from tacit.model.ends import uniform_policy
 from tacit.model.features import Design, Ridge, Smooth, Sparse
-from tacit.model.mdp import MDP
+from tacit.model.mdp import MDP, outside_policy
 from tacit.model.objective import Features
 
 if TYPE_CHECKING:

@@ -7,12 +7,14 @@ episodes end V is what the end pays, linear in theta, and b is minus the expecte
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tacit.data.observed import Observed, tally_of
 from tacit.data.tally import Tally
+from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.goodness import random_loss
 from tacit.inverse.noisy import Bounds, Options
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, fit, over_an_episode
@@ -20,6 +22,9 @@ from tacit.inverse.noisy.coordinates import Coordinates
 from tacit.inverse.noisy.inference import information, square_roots
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.mdp import MDP
+
+if TYPE_CHECKING:
+    from tacit.inverse.noisy.evidence import Evidence
 
 # Ridge of the fit that a search begins from where it may matter.
 ROUGH = 1e-4
@@ -337,3 +342,39 @@ def _least_squares(rows: np.ndarray, goal: np.ndarray) -> tuple[np.ndarray, floa
         return np.zeros(0), float(np.linalg.norm(goal))
     place, missed = nnls(rows, goal, maxiter=100 * rows.shape[1])
     return place, float(missed)
+
+
+def norm_findings(fitted: Fit) -> list[Finding]:
+    """That the temperature was given, if it was."""
+    if (norm := fitted.norm) is None:
+        return []
+    said = (
+        f"The temperature was given, {1.0 / norm.value:.6g}: reward weights over it sum to "
+        f"{norm.value:.6g}. How that is shared, prices and budgets were estimated."
+    )
+    return [Finding(said, Kind.ASSUMED, number=1.0 / norm.value)]
+
+
+def temperature_findings(evidence: Evidence) -> list[Finding]:
+    """That the temperature was given, and whether the steps speak against it."""
+    fitted = evidence.fitted
+    norm, findings = fitted.norm, norm_findings(fitted)
+    if norm is None or evidence.absence:
+        return findings
+    slope = fitted.point.gradient - norm.pull * norm.form
+    plain = replace(fitted, point=fitted.point._replace(gradient=slope), norm=None)
+    moving = np.isnan(evidence.limits)
+    around = landscape(plain, evidence.fisher, evidence.found.scatter, moving)
+    # Where steps are not the units, so much of the likelihood ratio is chance.
+    rise = float(fitted.point.loss) - norm.free_loss
+    if evidence.found.scatter is not None:
+        rise = around.rise(norm.form, -norm.value)
+    p = around.chance(norm.form, norm.value, rise)
+    if p < LEVEL:
+        other = f"{1.0 / norm.free_value:.4g}" if norm.free_value > 0 else "without a limit"
+        said = (
+            f"The demonstrations speak against the given temperature ({chance(p)} if it were "
+            f"right): without it the estimate is {other}."
+        )
+        findings.append(Finding(said, Kind.MISFIT, number=p))
+    return findings

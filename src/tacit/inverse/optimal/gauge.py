@@ -24,8 +24,8 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.optimal import Columns, Cone, cone
 from tacit.inverse.optimal.program import least
 from tacit.inverse.optimal.questions import NOTHING, Questions
-from tacit.model.ends import led_to_an_end, outside_policy
-from tacit.model.mdp import MDP
+from tacit.model.ends import led_to_an_end
+from tacit.model.mdp import MDP, outside_policy
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import Successors
 

@@ -29,8 +29,8 @@ from tacit.inverse.optimal import (
 from tacit.inverse.optimal.program import Program, least, total
 from tacit.inverse.optimal.questions import NOTHING, Questions
 from tacit.inverse.parameters import CONFIDENCE
-from tacit.model.ends import led_to_an_end, outside_policy
-from tacit.model.mdp import MDP
+from tacit.model.ends import led_to_an_end
+from tacit.model.mdp import MDP, outside_policy
 
 # Slack below this, amounts summing to one, is called a tie: ten times the broken inequalities.
 TIE = 1e-8

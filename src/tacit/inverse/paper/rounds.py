@@ -22,8 +22,8 @@ from tacit.forward.solution import (
 from tacit.inverse.expectations import Blocks, Expectations, Yardsticks, pull_back
 from tacit.inverse.paper import budgets_of, first_weights, later_of, stride, visits_of
 from tacit.inverse.recovery import History
-from tacit.model.ends import outside_policy, uniform_policy
-from tacit.model.mdp import MDP
+from tacit.model.ends import uniform_policy
+from tacit.model.mdp import MDP, outside_policy
 from tacit.model.objective import Features, Objective
 
 if TYPE_CHECKING:
