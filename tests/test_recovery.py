@@ -19,7 +19,14 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import Identification, unidentified
 from tacit.inverse.paper.alternating import Alternating
 from tacit.inverse.recover import DETERMINISTIC, choose, recover
-from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus, delivered
+from tacit.inverse.recovery import (
+    NO_PARAMETERS,
+    History,
+    Recovery,
+    RecoveryCertificate,
+    RecoveryStatus,
+    delivered,
+)
 from tacit.model.objective import Features
 from tacit.worlds import hill_grid
 from tacit.worlds import random as random_world
@@ -241,6 +248,7 @@ def test_the_summary_says_what_is_wanted_refused_and_not_known():
 def test_a_summary_of_many_features_counts_the_rest():
     recovery = replace(
         example(),
+        parameters=NO_PARAMETERS,
         reward_weights=np.full(40, 1 / 40),
         reward_names=[f"feature {j}" for j in range(40)],
         identification=replace(example().identification, reward_intervals=np.full((40, 2), np.nan)),

@@ -11,6 +11,8 @@ from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.inference import Norm, information
 from tacit.inverse.noisy.steps import Landscape, Steps, _least_squares
+from tacit.show.quantities import NamedRecovery, weight_tables
+from tacit.show.tables import Bar, Table
 
 NOISE, PRICE = 0.3, 1.5
 
@@ -192,3 +194,16 @@ def test_prices_over_the_noise_are_said(found):
     html = found._repr_html_()
     assert "price over the noise" in html
     assert f"{found.noise_prices.estimates[0]:.4g}" in html
+    low, high = found.noise_prices.intervals[0]
+    (line,) = [one for one in found.summary().splitlines() if "price over the noise" in one]
+    assert line.endswith(f"{found.noise_prices.estimates[0]:.4g}  [{low:.4g}, {high:.4g}]")
+    layout = tacit.worlds.Layout(state_names=tuple(map(str, range(8))))
+    (table,) = [
+        one
+        for one in weight_tables(NamedRecovery(found, layout))
+        if isinstance(one, Table) and one.caption == "Budgets and prices"
+    ]
+    at = [column.name for column in table.columns].index("Price over the noise")
+    shown = table.rows[0].cells[at]
+    assert isinstance(shown, Bar)
+    assert shown.value == found.noise_prices.estimates[0]

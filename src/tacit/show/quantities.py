@@ -298,7 +298,9 @@ def _prices(named: NamedRecovery) -> list[Block]:
         return []
     budgets = _shared_scale(recovery.budgets, known.budget_intervals)
     prices = _shared_scale(recovery.multipliers, known.multiplier_intervals)
-    rows = []
+    stable = recovery.noise_prices
+    steady, rows = np.isfinite(stable.standard_errors).any(), []
+    over = _shared_scale(stable.estimates, stable.intervals) if steady else (0.0, 1.0)
     for k in range(named.constraints):
         spent = recovery.budgets[k] if named.identified[k] else np.nan
         if recovery.solution is not None and named.identified[k]:
@@ -309,6 +311,7 @@ def _prices(named: NamedRecovery) -> list[Block]:
             _bar(budget, budgets, known.budget_intervals[k]) if budget < np.inf else "none seen",
             float(spent),
             _bar(price, prices, known.multiplier_intervals[k]),
+            *([_bar(stable.estimates[k], over, stable.intervals[k])] if steady else []),
             _holds_back(named, k),
         ]
         rows.append(Row(cells))
@@ -317,6 +320,7 @@ def _prices(named: NamedRecovery) -> list[Block]:
         Column("Budget", "largest expected discounted cost"),
         Column("Spent", "by the recovered policy"),
         Column("Price", "reward for one more unit"),
+        *([Column("Price over the noise", "in no unit of the reward")] if steady else []),
         Column("Holds it back"),
     ]
     return [Table("Budgets and prices", columns, rows)]

@@ -211,6 +211,10 @@ def _constraint(recovery: Recovery, k: int, weights: np.ndarray) -> list[str]:
         f"{_interval(known.multiplier_intervals[k])} {unit}), made of"
     )
     lines = [head, *_features(recovery.cost_names[k], weights, known.cost_intervals[k])]
+    stable = recovery.noise_prices
+    if np.isfinite(stable.standard_errors[k]):
+        told = f"{stable.estimates[k]:.4g}{_interval(stable.intervals[k])}"
+        lines.append(f"  its price over the noise, which is in no unit of the reward: {told}")
     if stand_ins is not None:
         lines.append(f"  but {stand_ins.name} is active, and the data do not tell which")
     return lines
