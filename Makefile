@@ -44,10 +44,9 @@ test: .venv/installed
 wheel-test: .venv/installed
 	$(BIN)/python tests/wheel.py
 
-# Every test with all its examples, then an hour of faults, kills, signals and hostile files;
-# TORTURE=quick takes minutes.
+# Half an hour of faults, kills, signals, hostile files and the long tests, two at a time;
+# TORTURE=quick takes minutes. All examples of every test: TACIT_EXAMPLES=1 make test.
 torture: .venv/installed
-	TACIT_EXAMPLES=1 $(BIN)/pytest -q -n $(WORKERS) -m "study or not study"
 	$(BIN)/python tests/torture.py $(if $(filter quick,$(TORTURE)),--quick)
 
 # Two of them say what they left out: imitation needs an environment of its own, a GPU is a GPU.
