@@ -106,6 +106,27 @@ def test_an_upper_bound_is_a_lower_one_of_the_mirrored_feature(world, low):
     assert weights[1, 0] < weights[1, 1] == (0.0 if low == 0 else weights[1, 1])
 
 
+def test_a_bound_on_what_others_make_up_for_identifies_nothing(world):
+    # The third feature is the sum of the others: where its bound ends, they go on.
+    mdp, features, seen = world
+    table = features.reward
+    both = np.concatenate([table, table.sum(axis=-1, keepdims=True)], axis=-1)
+    more = Features(both, features.costs, ["gain", "pain", "both"], [["toll"]])
+    found = Likelihood(bounds={"both": (0.0, 0.1)}).fit(mdp, more, seen, throw=False)
+    plain = Likelihood().fit(mdp, features, seen)
+    assert found.log_likelihood == pytest.approx(plain.log_likelihood, abs=CLOSE)
+    assert found.parameters.estimates[2] == pytest.approx(0.1)  # on its bound, by the search alone
+    assert np.isinf(found.parameters.standard_errors[:2]).all()
+    assert np.isfinite(found.parameters.standard_errors[3])
+    findings = found.identification.findings
+    assert any(one.kind is Kind.NOT_IDENTIFIED for one in findings)
+    # A bound that does hold it is told as before.
+    held = Likelihood(bounds={"gain": (0.0, 0.2)}).fit(mdp, features, seen)
+    kinds = {one.kind for one in held.identification.findings}
+    assert Kind.ASSUMED in kinds
+    assert Kind.NOT_IDENTIFIED not in kinds
+
+
 def test_two_bounds_far_away_change_nothing(world):
     mdp, features, seen = world
     plain = Likelihood(free_reward=True).fit(mdp, features, seen)

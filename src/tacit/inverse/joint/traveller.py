@@ -338,7 +338,7 @@ def _report(
     weights, clustered = numbers.ends[: space.size], wide.found.clustered
     findings += [*goodness.findings(), *constraint_findings(evidence, verdict, selected)]
     bounds = Bounds.of(space, options)
-    findings += bounds.findings(space, fitted.point.x)
+    findings += bounds.findings(space, fitted.point.x, evidence.free)
     findings += parameter_findings(steps, evidence)
     findings += feature_findings(features, network_ending(trips.mdp, found.goals))
     findings += method_findings(likelihoods, wide, convex)

@@ -135,10 +135,13 @@ class Bounds:
                 raise InvalidModel(f"start: {name} must be within its bounds; got {value!r:.60}")
         return replace(known, start=place)
 
-    def findings(self, space: Space, x: np.ndarray) -> list[Finding]:
+    def findings(
+        self, space: Space, x: np.ndarray, undecided: np.ndarray | None = None
+    ) -> list[Finding]:
         """What was fixed, and which of the bounds that were asked for hold a coefficient at x [D].
 
-        One each, so that each says which feature it is about.
+        One each, so that each says which feature it is about. Those that are `undecided` [D] bool
+        might as well be elsewhere.
         """
         findings = []
         for j in np.flatnonzero(self.given | self.asked):
@@ -149,9 +152,12 @@ class Bounds:
             if not self.given[j]:
                 if self.lower[j] < x[j] < self.upper[j]:
                     continue
+                beyond = "alone would have it beyond, and intervals and tests are one-sided"
+                if undecided is not None and undecided[j]:
+                    beyond = "do not tell whether it is beyond"
                 said = (
                     f"The coefficient of {name} is on its bound, {value:.4g}: the demonstrations "
-                    "alone would have it beyond, and intervals and tests are one-sided."
+                    f"{beyond}."
                 )
             findings.append(Finding(said, Kind.ASSUMED, feature=name, number=value))
         return findings

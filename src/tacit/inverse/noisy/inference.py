@@ -26,6 +26,8 @@ from tacit.model.mdp import MDP
 
 # Information a step below which a feature influences nothing but rounding.
 SILENT = 1e-20
+# Squared slope of the loss, relative to its information, that only rounding makes.
+LEVEL_SLOPE = 1e-6
 # What scores are taken to be independent between, where it is nothing larger.
 STEPS = "steps"
 # Trajectories per parameter from which the clustered sandwich is trusted.
@@ -84,10 +86,7 @@ class Norm:
         shown = ~silent(fitted.point.curvature, float(problem.information.sum()))
         form *= shown & (problem.upper > problem.lower)
         if not form.any():
-            raise InvalidModel(
-                "a given temperature needs a reward that changes what is done; got features of the "
-                "reward that change nothing"
-            )
+            raise InvalidModel("a given temperature needs a reward that changes what is done; got none")
         found = float(form @ fitted.point.x)
         free_loss = float(fitted.point.loss)
         return cls(form=form, value=1.0 / temperature, free_loss=free_loss, free_value=found)
@@ -355,14 +354,16 @@ def undecided(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:
     """[D] bool, the free parameters and those that only chance may have put on their bound.
 
     A parameter whose unbounded estimate is within two standard errors of the bound could as well
-    be inside: taking it for fixed would make the others look surer than they are.
+    be inside: taking it for fixed would make the others look surer than they are. So could one that
+    the free ones make up for altogether, which has no slope but rounding.
     """
     inverse, _ = inverse_information(fisher, free)
-    left = np.diagonal(fisher) - np.einsum("ij,jk,ik->i", fisher, inverse, fisher)
-    slope = np.abs(fitted.point.gradient)
-    near = slope < 2.0 * np.sqrt(np.maximum(left, 0.0))
+    known, slope = np.diagonal(fisher), np.abs(fitted.point.gradient)
+    left = known - np.einsum("ij,jk,ik->i", fisher, inverse, fisher)
+    least = np.where(left > BLIND * known, 4.0 * left, LEVEL_SLOPE * known)
     open_ended = fitted.problem.upper > fitted.problem.lower
-    return np.asarray(free | (near & open_ended & (left > BLIND * np.diagonal(fisher))))
+    shown = known > SILENT * max(float(known.max(initial=0.0)), 1.0)
+    return np.asarray(free | ((slope**2 < least) & open_ended & shown))
 
 
 def gauge_errors(split: Split, found: Errors) -> np.ndarray:

@@ -94,7 +94,7 @@ def report(
     findings = (
         *goodness.findings(),
         *constraint_findings(evidence, verdict, chosen),
-        *bounds.findings(space, fitted.point.x),
+        *bounds.findings(space, fitted.point.x, evidence.free),
         *parameter_findings(steps, evidence),
         *feature_findings(features, mdp),
         *data_findings(mdp, demonstrations),
