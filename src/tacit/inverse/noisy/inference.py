@@ -86,7 +86,9 @@ class Norm:
         shown = ~silent(fitted.point.curvature, float(problem.information.sum()))
         form *= shown & (problem.upper > problem.lower)
         if not form.any():
-            raise InvalidModel("a given temperature needs a reward that changes what is done; got none")
+            raise InvalidModel(
+                "a given temperature needs a reward that changes what is done; got none"
+            )
         found = float(form @ fitted.point.x)
         free_loss = float(fitted.point.loss)
         return cls(form=form, value=1.0 / temperature, free_loss=free_loss, free_value=found)
