@@ -669,8 +669,79 @@ def test_a_soft_constraint_is_what_keeps_better_policies_out():
     assert found.budgets[0] == pytest.approx(0.25)
     assert found.solution.policy[0, 1] == pytest.approx(0.25, abs=1e-6)
     assert found.status is tacit.RecoveryStatus.CONVERGED
+    # A clone that is noisy beside it is no optimum of any cost: said, with how much it falls short.
+    third = np.concatenate([table, table[:, :1]], axis=1)
+    wide = tacit.MDP(third, [1.0, 0.0], 0.9, available=third.any(axis=2))
+    worth, charge = np.zeros((2, 3, 1)), np.zeros((2, 3, 1))
+    worth[0, 1, 0], worth[0, 2, 0], charge[0, 1, 0] = 1.0, -1.0, 1.0
+    lazy = [([0, 1], [(0, 1, 2, 0)[i % 4]]) for i in range(40)]
+    noisy = tacit.Demonstrations.from_trajectories(lazy)
+    told = families.SoftConstraint([1.0], 0.25).fit(wide, tacit.Features(worth, [charge]), noisy)
+    assert told.status is tacit.RecoveryStatus.UNEXPLAINED
+    assert told.identification.findings[0].kind is tacit.Kind.MISFIT
+    assert told.identification.findings[0].about.number == pytest.approx(0.25, abs=1e-6)
     # An expert who always takes it needs no constraint.
     best = tacit.Demonstrations.from_trajectories([([0, 1], [1])] * 5)
     assert np.isnan(
         families.SoftConstraint([2.0], 0.25).fit(mdp, features, best).cost_weights[0]
     ).all()
+
+
+def test_demonstrators_in_worlds_of_their_own_make_one_safe_set():
+    # Learnt where one action in five is random, used where none is: policies are known.
+    drawn = tacit.worlds.three_by_three(3, random_actions=0.2)
+    place = tacit.worlds.three_by_three(3)
+    rewards = tacit.worlds.demonstrator_rewards(drawn, 7, seed=1)
+    shown, limits = [], drawn.truth.budgets
+    for weights in rewards[:6]:
+        aim = drawn.features.objective(weights, drawn.cost_weights, limits)
+        shown.append((drawn.mdp, drawn.features, tacit.solve(drawn.mdp, aim).policy))
+    found = families.SafeSet(rewards[6]).solve(place.mdp, place.features, shown)
+    assert found.inside
+    assert found.margins.max(initial=0.0) < 1e-6  # nothing was sampled
+    truth = place.features.objective(rewards[6], drawn.cost_weights, limits)
+    spent = np.tensordot(truth.tables(place.mdp)[1], found.solution.visitation, 2)
+    assert (spent <= limits + 1e-6).all()
+    with pytest.raises(tacit.InvalidModel, match="at least one demonstrator"):
+        families.SafeSet(rewards[6]).solve(place.mdp, place.features, [])
+
+
+def test_the_sampling_error_of_a_safe_set_is_that_of_many_samples():
+    # One state, two actions: the cost of the second is paid for ever with its share of the steps.
+    from tacit.inverse.families import _demonstrators
+
+    mdp = tacit.MDP(np.ones((1, 2, 1)), [1.0], 0.5)
+    features = tacit.Features(np.zeros((1, 2, 1)), [np.array([[[0.0], [1.0]]])])
+    draw, errors, values = np.random.default_rng(0), [], []
+    for _ in range(200):
+        walks = [([0] * 25, draw.integers(0, 4, 25) // 3)]
+        task = tacit.Task(mdp, features, tacit.Demonstrations.from_trajectories(walks))
+        (one,) = _demonstrators(task)
+        errors.append(one.error(np.ones(1)))
+        values.append(float(np.tensordot(one.visits, one.costs, 2)[0]))
+    # 2 sqrt(p (1 - p) / 25) = .173; the prior of half a step an action widens it a little.
+    assert np.mean(errors) == pytest.approx(np.std(values), rel=0.15)
+    assert np.mean(errors) == pytest.approx(0.173, rel=0.1)
+
+
+def test_a_safe_set_with_confidence_is_lowered_or_says_that_nobody_is_so_sure():
+    mdp = tacit.MDP(np.ones((1, 2, 1)), [1.0], 0.5)
+    reward, cost = np.array([[[0.0], [1.0]]]), np.array([[[0.0], [1.0]]])
+    features = tacit.Features(reward, [cost])
+    walks = [([0] * 40, [0, 1] * 20)] * 5
+    seen = tacit.Demonstrations.from_trajectories(walks)
+    plain = families.SafeSet([1.0]).fit(mdp, features, seen)
+    sure = families.SafeSet([1.0], confidence=0.9).fit(mdp, features, seen)
+    # Half of the steps cost: 1 of 2; the error is 2 sqrt(.25 / 202), the quantile 1.28.
+    assert plain.solution.spent[0] == pytest.approx(1.0, abs=1e-6)
+    margin = 1.2816 * 2.0 * np.sqrt(0.25 / 202.0)
+    assert sure.solution.spent[0] == pytest.approx(1.0 - margin, abs=1e-4)
+    (said, *_) = sure.identification.findings
+    assert said.about.number == pytest.approx(margin / (1.0 - margin), abs=1e-4)
+    # Where all costs add up to a constant nobody is safer than one demonstrator.
+    both = tacit.Features(reward, [np.eye(2)[None]])
+    torn = families.SafeSet([1.0], confidence=0.9).fit(mdp, both, seen)
+    assert torn.identification.findings[0].kind is tacit.Kind.UNATTAINABLE
+    assert torn.solution.spent.max() == pytest.approx(1.0, abs=1e-3)
+    with pytest.raises(tacit.InvalidModel, match="confidence"):
+        families.SafeSet([1.0], confidence=1.0)

@@ -224,8 +224,10 @@ PLACES: dict[str, Place] = {
         "The 3 x 3 grid of Lindner et al., ten demonstrators of other rewards, a new task",
         _tasks,
         said="Published, their code, 6 seeds: regret .681 of a new reward from 4 demonstrators, "
-        ".002 of the same task from 30, always safe (Lindner et al. 2024), in units of the reward. "
-        "Nobody is told what the demonstrators wanted; SafeSet is told the task.",
+        ".002 of the same task from 30, a share of best less worst, always safe (Lindner et al. "
+        "2024): benchmarks/published.py has the same table. Nobody is told what the demonstrators "
+        "wanted; SafeSet is told the task, and its violations are the sampling error of 200 "
+        "episodes.",
         only=("SafeSet", "Cloning", "RewardOnly", "CausalEntropy", "Apprenticeship"),
     ),
     "nine-by-nine": Place(

@@ -8,14 +8,11 @@ from typing import Protocol
 
 import numpy as np
 
-from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, counts_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.forward.column_generation import ColumnGeneration
-from tacit.forward.policies import visitation
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Solution, Status
-from tacit.inverse.expectations import Blocks, check_task, expectations_from_start, pull_back
+from tacit.inverse.expectations import Blocks, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, data_findings
 from tacit.inverse.goodness import action_log_likelihoods
 from tacit.inverse.identification import unidentified, unmeasured
@@ -24,7 +21,6 @@ from tacit.inverse.recovery import (
     History,
     Recovery,
     RecoveryCertificate,
-    delivered,
     status_of,
 )
 from tacit.model import coefficient_names
@@ -57,6 +53,7 @@ def published_answer(
     converged: bool = True,
     deterministic: bool = False,
     unattainable: bool = False,
+    unexplained: bool = False,
     proven: bool = True,
     findings: Iterable[Finding] = (),
     history: dict[str, list[float]] | None = None,
@@ -78,6 +75,7 @@ def published_answer(
         converged: whether the method's own tolerance is met.
         deterministic: whether no finite point is the best, because no noise is seen.
         unattainable: whether no policy has the demonstrations' expectations.
+        unexplained: whether no objective makes the demonstrations the best.
         proven: whether the optimum is the global one.
         findings: of the method; those about the data are added.
         history: name -> one number an iteration.
@@ -114,6 +112,7 @@ def published_answer(
         status=status_of(
             converged=converged,
             unattainable=unattainable,
+            unexplained=unexplained,
             deterministic=deterministic,
             proven=proven,
         ),
@@ -285,106 +284,16 @@ def cloned_policy(mdp: MDP, counts: np.ndarray, pseudo_count: float = 0.0) -> np
     return table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300)
 
 
-# --- a set of policies ----------------------------------------------------------------------------
+def settle(method: object) -> None:
+    """Checks the known `reward_weights` of a method, and makes them plain numbers.
 
-
-@dataclass(frozen=True)
-class SafeSet:
-    """Safety from demonstrators of unknown rewards (Lindner et al. 2024).
-
-    A policy whose cost expectations lie in the convex hull of the demonstrated ones, one a group of
-    the demonstrations, keeps every budget that all of them kept, for any costs linear in the cost
-    features; if no weight is negative, below a point of the hull is enough. The best such policy
-    for a known reward is found by cutting planes: the objective holds the facets that it needs.
-
-    Known weakness: few demonstrators make a small, careful set, as safe as their expectations are
-    known: those of their clones in this world, without their sampling error.
-
-    Attributes:
-        reward_weights: [D] of the task to do.
-        below: whether costs are known to have no negative weights.
-        tolerance: by which a facet may be missed, features scaled to range one, per horizon.
-        max_steps: most facets.
+    So it prints as the call that makes it.
     """
-
-    reward_weights: Sequence[float]
-    below: bool = True
-    tolerance: float = 1e-6
-    max_steps: int = 200
-
-    def __post_init__(self) -> None:
-        check_options(self)
-        weights = np.atleast_1d(numbers(self.reward_weights, "reward_weights"))
-        if weights.ndim != 1 or not np.isfinite(weights).all() or not weights.any():
-            raise InvalidModel(f"reward_weights must be finite, not all 0; got {weights}")
-        object.__setattr__(self, "reward_weights", tuple(weights.tolist()))
-
-    def fit(
-        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
-    ) -> Recovery:
-        """The recovery whose objective has the facets of the safe set as its constraints."""
-        check_task(mdp, features, demonstrations, in_memory=True)
-        assert isinstance(demonstrations, Demonstrations)
-        if not features.constraints:
-            raise InvalidModel("there must be cost features to be safe in; got none")
-        maps = [table if table.ndim == 3 else table[:, None] for table in features.costs]
-        costs = np.concatenate([np.repeat(m, mdp.actions // m.shape[1], 1) for m in maps], axis=2)
-        names = tuple(name for part in features.cost_names for name in part)
-        who = demonstrations.groups
-        groups = [None] if who is None else list(dict.fromkeys(who.tolist()))
-        sets = [demonstrations if g is None else demonstrations.select(who == g) for g in groups]
-        scale = spans(costs) * mdp.horizon
-        clones = [visitation(mdp, cloned_policy(mdp, one.counts(mdp))) for one in sets]
-        hull = np.array([np.tensordot(visits, costs, 2) for visits in clones])
-        weights = np.array(self.reward_weights) / np.abs(self.reward_weights).sum()
-        facets: list[np.ndarray] = []
-        missed: list[float] = []
-        while True:
-            own = Features(features.reward, [costs] * len(facets), features.reward_names)
-            budgets = [float((hull @ facet).max()) for facet in facets]
-            objective = own.objective(weights, facets, budgets)
-            solution = ColumnGeneration().solve(mdp, objective, throw=False)
-            spent = np.tensordot(solution.visitation, costs, 2)
-            normal = _outward(spent / scale, hull / scale, self.below) / scale
-            missed.append(float(normal @ spent - (hull @ normal).max()))
-            inside = missed[-1] <= self.tolerance * max(float(np.abs(normal * scale).max()), 1e-300)
-            if inside or len(facets) == self.max_steps or solution.status is Status.INFEASIBLE:
-                break
-            facets.append(normal / np.abs(normal).sum())
-        said = [
-            Finding(
-                f"The safe set is the hull of {len(hull)} demonstrated expectations; "
-                f"{len(facets)} of its facets bound this task. Their sampling error is not in it.",
-                Kind.ERRORS,
-                number=len(hull),
-            )
-        ]
-        recovery = published_answer(
-            self,
-            mdp,
-            features,
-            demonstrations,
-            objective=objective,
-            solution=solution,
-            reward_weights=weights,
-            cost_weights=facets,
-            cost_names=(names,) * len(facets),
-            converged=inside,
-            findings=said,
-            history={"missed": missed},
+    given = vars(method)["reward_weights"]
+    weights = np.atleast_1d(numbers(given, "reward_weights"))
+    if weights.ndim != 1 or not np.isfinite(weights).all() or not weights.any():
+        raise InvalidModel(
+            "reward_weights must be a vector of finite numbers that are not all 0; "
+            f"got {given!r:.60}"
         )
-        return delivered(recovery, throw)
-
-
-def _outward(point: np.ndarray, hull: np.ndarray, below: bool) -> np.ndarray:
-    """[D] from the point of the set that is nearest to this one; 0 inside it."""
-    from scipy.optimize import nnls
-
-    # Shares that add up to 1, as one more row that weighs heavily; then slack below the hull.
-    heavy, size = 1e4 * max(1.0, float(np.abs(hull).max())), len(point)
-    rows = np.r_[hull.T, heavy * np.ones((1, len(hull)))]
-    if below:
-        rows = np.c_[rows, np.r_[-np.eye(size), np.zeros((1, size))]]
-    found, _ = nnls(rows, np.r_[point, heavy])
-    apart = point - rows[:size] @ found
-    return np.where(np.abs(apart) > 1e-12, apart, 0.0)
+    object.__setattr__(method, "reward_weights", tuple(weights.tolist()))

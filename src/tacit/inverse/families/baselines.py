@@ -12,12 +12,13 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.observed import Observed
+from tacit.data.observed import Observed, counts_of
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
-from tacit.forward.solution import Status, conclude
+from tacit.forward.policies import visitation
+from tacit.forward.solution import conclude
 from tacit.inverse.expectations import Spending, check_task, expectations_from_start, pull_back
-from tacit.inverse.families.answers import check_options, published_answer, seen_expectations
+from tacit.inverse.families.answers import check_options, cloned_policy, published_answer, settle
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import Answer, unidentified
 from tacit.inverse.noisy.convex import Convex
@@ -26,7 +27,6 @@ from tacit.inverse.recovery import Recovery, RecoveryCertificate, delivered
 from tacit.model import coefficient_names
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import numbers
 
 
 @dataclass(frozen=True)
@@ -124,14 +124,7 @@ class ConstraintOnly:
     dynamics_draws: int = field(default=20, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        weights = np.atleast_1d(numbers(self.reward_weights, "reward_weights"))
-        if weights.ndim != 1 or not np.isfinite(weights).all() or not weights.any():
-            raise InvalidModel(
-                "reward_weights must be a vector of finite numbers that are not all 0; "
-                f"got {self.reward_weights!r:.60}"
-            )
-        # Plain numbers, so that the estimator prints as the call that makes it.
-        object.__setattr__(self, "reward_weights", tuple(weights.tolist()))
+        settle(self)
         if self.temperature is not None and not 0.0 < self.temperature < np.inf:
             raise InvalidModel(f"temperature must be a positive number; got {self.temperature}")
 
@@ -260,8 +253,10 @@ class SoftConstraint:
     so far dearest while the demonstrations stay within the budget (a linear program), and
     the best policy within the budget at it, until that does no better than they do.
 
-    Known weakness: the budget, and with it the scale of the cost, must be known, and so must the
-    demonstrations' returns: an expert's luck looks like a reason to forbid too little.
+    What they collect is what their clone does, so that some policy is within the budget.
+
+    Known weakness: the budget, and with it the scale of the cost, must be known. Where the expert
+    is noisy no cost makes it the best: the one that comes nearest is given, and the status says so.
 
     Attributes:
         reward_weights: [D] known weights of the reward features, of any size.
@@ -279,8 +274,7 @@ class SoftConstraint:
         check_options(self)
         if not isinstance(self.budget, int | float | np.number) or not 0 <= self.budget < np.inf:
             raise InvalidModel(f"budget must be a number of at least 0; got {self.budget!r:.60}")
-        known = ConstraintOnly(self.reward_weights)
-        object.__setattr__(self, "reward_weights", known.reward_weights)
+        settle(self)
 
     def fit(
         self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
@@ -291,30 +285,39 @@ class SoftConstraint:
         check_task(mdp, features, demonstrations)
         if features.constraints != 1 or features.costs[0].min() < 0:
             raise InvalidModel("there must be one constraint, of features that are not negative")
-        seen = seen_expectations(mdp, features, demonstrations)
+        clone = cloned_policy(mdp, counts_of(mdp, demonstrations))
+        seen = pull_back(features, visitation(mdp, clone))
         weights = np.array(self.reward_weights) / np.abs(self.reward_weights).sum()
         size, room = len(seen[1]), self.tolerance * mdp.horizon
-        cost, norm, points, losses = np.zeros(size), 0.0, [], []
+        enough, spent = room * float(np.ptp(features.reward @ weights)), False
+        cost, norm, points, losses, tried = np.zeros(size), 0.0, [], [], []
         while True:
-            objective = features.objective(
-                weights, [cost], [self.budget / norm if norm else np.inf]
-            )
+            limit = self.budget / norm if norm else np.inf
+            objective = features.objective(weights, [cost], [limit])
             solution = ColumnGeneration().solve(mdp, objective, throw=False)
             reached = pull_back(features, solution.visitation)
             losses.append(float(weights @ (reached[0] - seen[0])))
-            done = losses[-1] <= room * float(np.ptp(features.reward @ weights))
-            if done or len(points) == self.max_steps or solution.status is Status.INFEASIBLE:
+            tried.append((cost, norm, objective, solution))
+            if losses[-1] <= enough or len(points) == self.max_steps:
                 break
             points.append(reached[1])
             rows = np.r_[np.c_[-np.array(points), np.ones(len(points))], [np.r_[seen[1], 0.0]]]
             bounds = [(0.0, 1.0)] * size + [(None, None)]
             limits = np.r_[np.zeros(len(points)), self.budget]
             found = linprog(np.r_[np.zeros(size), -1.0], rows, limits, bounds=bounds)
-            if found.status != 0 or -found.fun <= self.budget + room * 1e-3:
+            if spent := found.status != 0 or -found.fun <= self.budget + room * 0.1:
                 break  # no cost of these features explains why these were left out
             norm = float(found.x[:size].sum())
             cost = found.x[:size] / norm
+        cost, norm, objective, solution = tried[int(np.argmin(losses))]
         said = [Finding("The reward weights and the budget were given.")]
+        if spent:
+            words = (
+                "No cost of these features makes the demonstrations the best: they earn "
+                f"{min(losses):.3g} less than what is left possible. They are noisy, or a cost "
+                "feature is missing; ConstraintOnly counts noise."
+            )
+            said.insert(0, Finding(words, Kind.MISFIT, number=min(losses)))
         if not norm:
             words = "Constraint 0 was not needed, or nothing explains it."
             said.append(Finding(words, Kind.INACTIVE, constraint=0))
@@ -327,7 +330,8 @@ class SoftConstraint:
             solution=solution,
             reward_weights=weights,
             cost_weights=[cost if norm else np.full(size, np.nan)],
-            converged=done,
+            converged=spent or losses[-1] <= enough,
+            unexplained=spent,
             findings=said,
             history={"loss": losses},
         )

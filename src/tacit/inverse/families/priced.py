@@ -18,6 +18,7 @@ from tacit.inverse.families.answers import (
     minimise,
     published_answer,
     seen_expectations,
+    settle,
     soft_value,
     spans,
 )
@@ -246,16 +247,10 @@ def _known_reward(
 
 def _settle_reward(method: ConstraintAsReward | PenaltyConstraints) -> None:
     """Checks the known reward and noise, and makes them plain numbers."""
-    weights = np.atleast_1d(numbers(method.reward_weights, "reward_weights"))
-    if weights.ndim != 1 or not np.isfinite(weights).all() or not weights.any():
-        raise InvalidModel(
-            "reward_weights must be a vector of finite numbers that are not all 0; "
-            f"got {method.reward_weights!r:.60}"
-        )
+    settle(method)
     noise = method.temperature
     if not isinstance(noise, int | float | np.number) or not 0.0 < noise < np.inf:
         raise InvalidModel(f"temperature must be a positive number; got {noise!r:.60}")
-    object.__setattr__(method, "reward_weights", tuple(weights.tolist()))
     object.__setattr__(method, "temperature", float(noise))
 
 
