@@ -467,7 +467,7 @@ MUTANTS = (
     mutant(
         "command: no file is our bug",
         "cli",
-        ("return NO_FILE, f", "return OUR_BUG, f"),
+        ('return NO_FILE, f"{error.strerror', 'return OUR_BUG, f"{error.strerror'),
     ),
     mutant(
         "page: text is not escaped",

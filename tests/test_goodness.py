@@ -15,7 +15,7 @@ from tacit import Demonstrations, Explanation, Likelihood, Recovery
 from tacit.data import PartitionedDemonstrations, write_partitions
 from tacit.data.tally import Tally
 from tacit.inverse.findings import Kind
-from tacit.inverse.goodness import Part, Worst, combined, holm
+from tacit.inverse.goodness import Part, Worst, combined, holm, worst_action
 from tacit.inverse.noisy.intervals import Landscape, _reach
 
 
@@ -140,6 +140,16 @@ def test_misfit_comes_first_and_names_the_worst_action(wrong):
     assert good.sentence()[:20] in wrong._repr_html_()[:200]
     chosen = tacit.recover(grid().mdp, grid().features, walks(lapsing()))
     assert [f.kind for f in chosen.identification.findings[:2]] == [Kind.MISFIT, Kind.CHOICE]
+
+
+def test_the_worst_action_is_where_most_likelihood_is_lost():
+    # By hand 10 log(1 / .7) = 3.6 nats in the second state, and in the third, which is nearer to
+    # its policy but often visited, 600 log(1.2) + 400 log(.8) = 20. The last was never visited.
+    counts = np.array([[400.0, 400.0], [10.0, 0.0], [600.0, 400.0], [0.0, 0.0]])
+    policy = np.array([[0.5, 0.5], [0.7, 0.3], [0.5, 0.5], [0.1, 0.9]])
+    found = worst_action(counts, policy)
+    assert found == Worst(state=2, action=0, observed=0.6, expected=0.5)
+    assert worst_action(np.zeros((2, 2)), np.full((2, 2), 0.5)) is None
 
 
 def test_the_worst_action_has_names():
