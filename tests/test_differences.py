@@ -1,6 +1,7 @@
 """Groups compared: differences with intervals and p-values, by hand and on the command line."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from scipy.stats import norm
 import tacit
 from tacit.cli import main
 from tacit.errors import InvalidModel
+from tacit.inverse.joint.tasks import SharedLikelihood
+from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.model import Layout
 
 PHI = np.random.default_rng(1).uniform(size=(9, 2))
@@ -121,3 +124,59 @@ def test_what_cannot_be_compared_is_said(problem, tmp_path, capsys, words, messa
     assert main(["recover", str(tmp_path / "problem"), "--out", str(tmp_path / "r"), *words]) == 2
     assert message in capsys.readouterr().err
     assert main(["compare", str(tmp_path / "problem")]) == 2
+
+
+@pytest.fixture
+def named(problem, tmp_path):
+    """Two groups, one of which is called as the folder of the fit that they share."""
+    seen = problem.demonstrations
+    few = seen.select(seen.groups != "bob")
+    groups = np.where(few.groups == "ann", "Joint", "compare.html")
+    replace(problem, demonstrations=replace(few, groups=groups)).save(tmp_path / "problem")
+    return ["recover", str(tmp_path / "problem"), "--by", "group", "--out", str(tmp_path / "runs")]
+
+
+def test_a_group_called_joint_keeps_apart_from_what_the_groups_share(named, tmp_path, capsys):
+    words = ["--estimator", "likelihood", "--share", "costs", "--no-report", "--json"]
+    assert main([*named, *words]) == 0
+    told = json.loads(capsys.readouterr().out)
+    runs = [tmp_path / "runs" / f"group-{name}" for name in ("Joint", "compare.html")]
+    assert told["runs"] == [str(run) for run in runs]
+    assert [tacit.runs.Run.load(run).data["groups"] for run in runs] == [
+        {"Joint": 40},
+        {"compare.html": 40},
+    ]
+    shared = tacit.JointRecovery.load(told["shared"])
+    assert [len(one.reward_weights) for one in shared.recoveries] == [2, 2]
+    assert not (tmp_path / "runs" / "compare.html").exists()  # the page's name is free
+
+
+def test_a_shared_fit_that_is_cut_short_decides_the_exit_code(named, tmp_path, capsys, monkeypatch):
+    """Each group by itself converges: what is asked of the estimator is asked of the shared one."""
+    fit = SharedLikelihood.fit
+
+    def cut(options, tasks, *, throw):
+        asked.append(options)
+        return fit(replace(options, likelihood=Likelihood(max_steps=2)), tasks, throw=throw)
+
+    asked = []
+    monkeypatch.setattr(SharedLikelihood, "fit", cut)
+    words = [*named, "--share", "all", "--estimator", "likelihood", "--level", "0.01"]
+    assert main([*words, "--no-report", "--quiet"]) == 3
+    assert "with all shared: stopped before" in capsys.readouterr().err
+    assert [one.likelihood.level for one in asked] == [0.01]
+    assert tacit.runs.Run.load(tmp_path / "runs" / "group-Joint").recovery.status.name != (
+        "NOT_CONVERGED"
+    )
+
+
+def test_what_no_shared_fit_knows_is_refused_before_any_fit(named, tmp_path, capsys):
+    for words in (["--estimator", "convex"], ["--estimator", "likelihood", "--prior", "ridge"]):
+        assert main([*named, "--share", "costs", *words]) == 2
+        assert "--share" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "joint").symlink_to(tmp_path / "elsewhere")
+    assert main([*named, "--share", "costs"]) == 2
+    assert "it is a link" in capsys.readouterr().err

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Literal, get_args
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from tacit.cli.recover import Recover
     from tacit.cli.terminal import Answer, Terminal
     from tacit.data.demonstrations import Demonstrations
     from tacit.folders.problem import Problem
-    from tacit.inverse.joint.trips import Trips
     from tacit.inverse.recover import Estimator
     from tacit.inverse.recovery import Recovery
     from tacit.model.features import Ridge, Smooth, Sparse
@@ -28,6 +25,8 @@ Method = Literal[
 ]  # fmt: skip
 # Draws of estimated transitions, and the number of state-action pairs up to which they cost little.
 DRAWS, SMALL = 20, 5000
+# What lies beside the runs of the groups: the fit that they share, the page that compares them.
+SHARED, COMPARED = "joint", "compare"
 
 
 def family_kinds() -> dict[str, type]:
@@ -243,30 +242,6 @@ def further_results(
     return {name: once(name, lambda name=name: compute(name)) for name in asked}
 
 
-def summary_of(problem: Problem, seen: Demonstrations) -> dict[str, object]:
-    """What the demonstrations are, in numbers; of trips the goals, too."""
-    from tacit.folders.runs import data_summary
-
-    found = data_summary(problem.mdp, seen)
-    if problem.trips is not None:
-        goals = replace(problem.trips, demonstrations=seen).goals
-        found |= {"goals": len(set(goals[goals >= 0].tolist())), "discount": problem.discount}
-    return found
-
-
-def ends_of(problem: Problem, trips: Trips, episodes: np.ndarray) -> dict[str, np.ndarray]:
-    """Where these trips began and where they went, by name."""
-    import numpy as np
-
-    seen, name = trips.demonstrations, problem.layout.state_name
-    goals = trips.goals[episodes].tolist()
-    origins = seen.states[seen.offsets[:-1][episodes]].tolist()
-    return {
-        "origin": np.array([name(state) for state in origins]),
-        "goal": np.array(["none" if goal < 0 else name(goal) for goal in goals]),
-    }
-
-
 def _caution(recovery: Recovery, problem: Problem) -> dict[str, object]:
     """What the safest objective that the data allow asks for, and what it costs."""
     found = recovery.cautious(problem.mdp)
@@ -329,6 +304,8 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
 
     from tacit.cli.compare import Compare
     from tacit.cli.terminal import Answer
+    from tacit.files.atomic import check_folder
+    from tacit.inverse.noisy.likelihood import Likelihood
 
     problem = terminal.load_problem(arguments.problem)
     seen = chosen_episodes(arguments, problem)
@@ -338,8 +315,19 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
             f'{arguments.problem}: --share is not for trips (goal = "last"): --groups tests '
             "whether their groups share all coefficients"
         )
+    estimator = with_coefficients(arguments, problem, arguments.make_estimator())
+    if arguments.share != "none":
+        check_folder(arguments.out / SHARED)
+        if not isinstance(estimator, Likelihood | None):
+            raise InvalidModel(
+                f"--share fits by the likelihood; the estimator is {arguments.estimator}"
+            )
+        (estimator or Likelihood()).check_no_lapses("--share")
     folders = {name: re.sub(r"[^\w.-]+", "-", name)[:60].strip(".-") or "group" for name in groups}
-    if len(groups) < 2 or len({*folders.values()}) < len(groups):
+    for name, folder in folders.items():
+        if folder.casefold() == SHARED or folder.casefold().startswith(COMPARED):
+            folders[name] = f"group-{folder}"
+    if len(groups) < 2 or len({folder.casefold() for folder in folders.values()}) < len(groups):
         raise InvalidDemonstrations(
             f"{arguments.problem}: --by group needs at least two groups whose names make different "
             f"folders; got {', '.join(groups)}"
@@ -350,7 +338,7 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
         alone = replace(arguments, by=None, share="none", only=name, out=arguments.out / folder)
         answers[name] = alone.run(replace(terminal, show=None))
     runs = tuple(arguments.out / folder for folder in folders.values())
-    page = None if arguments.no_report else arguments.out / "compare.html"
+    page = None if arguments.no_report else arguments.out / f"{COMPARED}.html"
     told = Compare(runs[0], runs[1:], page).run(terminal)
     parts, data = [*told.parts], {**told.data, "runs": [str(run) for run in runs]}
     wrong = [f"group {name}: {line}" for name, one in answers.items() for line in one.errors]
@@ -360,13 +348,16 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
 
         of_each = [seen.select(seen.groups == name) for name in groups]
         tasks = [Task(problem.mdp, problem.features, one) for one in of_each]
-        joint = recover(tasks, share_reward=arguments.share == "all", throw=False)
-        place = arguments.out / "joint" / "shared"
+        how = {"share_reward": arguments.share == "all", "allow_impossible": True, "throw": False}
+        joint = recover(tasks, estimator=estimator, **how)
+        place = arguments.out / SHARED / "shared"
         place.parent.mkdir(parents=True, exist_ok=True)
         joint.save(place)
         said = f"With {arguments.share} shared, tasks in the order {', '.join(groups)}:\n"
         parts += [said, joint.summary(), f"written: {place}"]
         data["shared"] = str(place)
+        if joint.status.name == "NOT_CONVERGED":
+            wrong.append(f"with {arguments.share} shared: {joint.status.value}")
         wrong += joint.findings[:1] if arguments.strict and not joint.goodness.adequate else []
     parts.append(f"written: {', '.join(map(str, runs))}")
     return Answer(parts, data, 3 if wrong else 0, wrong[:1])

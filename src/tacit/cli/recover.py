@@ -9,18 +9,17 @@ from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional, Union, cast
 
+from tacit.cli.problem import ends_of, summary_of
 from tacit.cli.questions import (
     DRAWS,
     SMALL,
     Method,
     check_answerable,
     chosen_episodes,
-    ends_of,
     family_kinds,
     further_results,
     prior_of,
     recover_groups,
-    summary_of,
     widen_intervals,
     with_coefficients,
 )
