@@ -13,8 +13,9 @@ from kinds import told
 from strategies import examples
 from tacit import Features
 from tacit.inverse.findings import Kind
+from tacit.inverse.goodness import cone_gain
 from tacit.inverse.identification import FARTHEST, Chosen
-from tacit.inverse.noisy.activity import DRAWS, Trial, _gain, activity_p_value, judge
+from tacit.inverse.noisy.activity import DRAWS, Trial, activity_p_value, judge
 from tacit.inverse.noisy.likelihood import Likelihood
 
 SEEDS = st.integers(0, 2**20)
@@ -114,7 +115,7 @@ def test_the_gain_is_that_of_the_best_point_of_the_cone(seed):
     matrix = root @ root.T + 0.1 * np.eye(size)
     scores = rng.normal(size=(6, size)) * 3
     allowed = rng.random(size) < 0.8
-    found = _gain(matrix, scores, allowed)
+    found = cone_gain(matrix, scores, allowed)
     lower = np.linalg.cholesky(matrix).T
     for score, gained in zip(scores, found, strict=True):
         if not allowed.any():
@@ -349,3 +350,23 @@ def test_weights_of_a_constraint_found_barely_may_be_anything():
     top = [one.identification.multiplier_intervals[0, 1] for one in (kept, left_out)]
     assert top[1] > top[0] > 0
     assert not told(kept.identification.findings, Kind.NOTE, constraint=0)
+
+
+def test_where_the_doubt_about_the_dynamics_decides_it_is_said():
+    rng = np.random.default_rng(1)
+    mdp = tacit.MDP(rng.dirichlet(np.full(6, 0.4), (6, 3)), np.full(6, 1 / 6), 0.9)
+    features = Features(rng.random((6, 3, 2)), [rng.random((6, 1))])
+    policy = policy_of(mdp, features, [np.array([3.0, 2.0]), np.array([1.25])])
+    seen = tacit.simulate(mdp, policy, trajectories=60, steps=20, seed=1)
+    walk = tacit.simulate(mdp, np.full((6, 3), 1 / 3), trajectories=1, steps=60, seed=100)
+    counted = tacit.MDP.from_transitions(
+        walk, n_states=6, n_actions=3, discount=0.9, initial=mdp.initial
+    )
+    pooled = Likelihood().fit(counted, features, seen, throw=False)
+    plain = Likelihood(dynamics_draws=0).fit(counted, features, seen, throw=False)
+    p = float(plain.identification.unadjusted[0])
+    assert p < 0.05 < pooled.identification.unadjusted[0]
+    assert plain.goodness.adequate and pooled.goodness.adequate  # so both are tested alike
+    (said,) = told(pooled.identification.findings, Kind.NOT_IDENTIFIED, constraint=0)
+    assert said.about.number == p
+    assert not told(plain.identification.findings, Kind.NOT_IDENTIFIED, constraint=0)

@@ -365,3 +365,25 @@ def found_findings(chosen: Chosen) -> list[Finding]:
         )
         findings.append(Finding(said, Kind.NOTE, constraint=k, number=p))
     return findings
+
+
+def doubt_findings(chosen: Chosen, pooled: np.ndarray, settled: np.ndarray | None) -> list[Finding]:
+    """Which constraints were left out for the doubt about the dynamics, not for the behaviour.
+
+    Args:
+        chosen: the constraints.
+        pooled: [K] p-values that count the doubt.
+        settled: [K] the same if the dynamics were as estimated; None where they are known.
+    """
+    findings = []
+    for k in np.flatnonzero(~chosen.kept).tolist() if settled is not None else []:
+        if not settled[k] * len(settled) <= chosen.level < pooled[k]:
+            continue
+        said = (
+            f"What decides about constraint {k} is the doubt about the dynamics, not the behaviour "
+            f"({chance(settled[k])} if the dynamics were as estimated, {chance(pooled[k])} with "
+            "the doubt): more steps to estimate them from would tell, sooner than more "
+            "demonstrations."
+        )
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=k, number=float(settled[k])))
+    return findings

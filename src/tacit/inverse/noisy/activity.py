@@ -9,13 +9,13 @@ finding at all is as rare as the level says.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from tacit.inverse.findings import Finding, Kind, chance, listed
-from tacit.inverse.goodness import holm
+from tacit.inverse.goodness import cone_gain, holm
 from tacit.inverse.identification import ConstraintSet, Selection
 from tacit.inverse.noisy import priced
 from tacit.inverse.noisy.boltzmann import Fit, refit
@@ -27,6 +27,7 @@ from tacit.inverse.parameters import BLIND, inverse_information
 DRAWS = 4000
 
 Fitted = TypeVar("Fitted")
+Scattering = Callable[[Fit, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +57,7 @@ class Verdict:
         active: [K] bool, those shown to be active by themselves; None where those kept are.
         sets: constraints that can stand in for each other, of which one at least is active.
         selection: how many constraints the data ask for.
+        settled: [K] `unadjusted` if the dynamics were as estimated; None where they are known.
     """
 
     unadjusted: np.ndarray
@@ -63,6 +65,7 @@ class Verdict:
     active: np.ndarray | None = None
     sets: tuple[ConstraintSet, ...] = ()
     selection: Selection | None = None
+    settled: np.ndarray | None = None
 
     @classmethod
     def of(cls, p_values: np.ndarray) -> Verdict:
@@ -198,7 +201,8 @@ def active_constraints(
     level: float,
     max_steps: int,
     seed: int,
-    scatter: Callable[[Fit, np.ndarray], np.ndarray] | None = None,
+    scatter: Scattering | None = None,
+    settled: Scattering | None = None,
     robust: bool = False,
 ) -> tuple[Fit, Verdict]:
     """The fit with only the constraints that the steps ask for, and the verdict on all of them.
@@ -211,11 +215,14 @@ def active_constraints(
         seed: of the simulated laws.
         scatter: (fit, scores [D, S, A]) -> [D, D] what these scatter, where that is not the
             information: the model does not fit, or the dynamics were estimated.
+        settled: the same if the dynamics were as estimated; None where they are known.
         robust: whether the model does not fit, so that the loss bends otherwise than it should.
     """
     space = steps.space
     if not full.converged:  # a search cut short has shown nothing
         return full, Verdict.of(np.ones(space.constraints))
+
+    laws: dict[tuple[int, ...], Callable[[Scattering | None], float]] = {}
 
     def drop(members: tuple[int, ...]) -> Trial[Fit]:
         tested = of_constraints(space.blocks, members, space.size)
@@ -223,7 +230,7 @@ def active_constraints(
         upper = np.where(tested, 0.0, full.problem.upper)
         less = refit(steps.mdp, full, max_steps=max_steps, lower=lower, upper=upper)
 
-        def p_value() -> float:
+        def p_value(scatter: Scattering | None = scatter) -> float:
             if not np.isfinite(less.point.loss):
                 return 1.0 / (1 + DRAWS)  # without it nothing has a finite value
             if not (full.point.x[tested] > 0).any():
@@ -236,12 +243,17 @@ def active_constraints(
             ratio = 2.0 * (less.point.loss - full.point.loss) * small_sample(steps, full)
             return activity_p_value(ratio, fisher, tested, less.free, held, seed=seed, scatter=meat)
 
+        laws[members] = p_value
         return Trial(less, float(less.point.loss), int(less.free.sum()), p_value)
 
     whole = Trial(full, float(full.point.loss), int(full.free.sum()), lambda: 1.0)
     many = float(steps.counts.sum())
     given = priced(space.blocks, full.problem.lower)
-    return judge(whole, space.constraints, drop, level=level, steps=many, given=given)
+    kept, verdict = judge(whole, space.constraints, drop, level=level, steps=many, given=given)
+    if settled is not None:
+        chances = [laws[k,](settled) if (k,) in laws else np.nan for k in range(space.constraints)]
+        verdict = replace(verdict, settled=np.array(chances))
+    return kept, verdict
 
 
 def of_constraints(blocks: Sequence[slice], members: Sequence[int], size: int) -> np.ndarray:
@@ -366,24 +378,7 @@ def activity_p_value(
     values, vectors = np.linalg.eigh(spread)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     draws = np.random.default_rng(seed).standard_normal((DRAWS, len(cone))) @ root.T
-    both = _gain(left, draws, np.ones(len(cone), bool))
-    without = _gain(left, draws, ~tested[cone])
+    both = cone_gain(left, draws, np.ones(len(cone), bool))
+    without = cone_gain(left, draws, ~tested[cone])
     # One more in both counts: a simulated law cannot vouch for a chance of zero.
     return float((1 + (both - without >= ratio).sum()) / (1 + DRAWS))
-
-
-def _gain(matrix: np.ndarray, scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """[n] max over y >= 0, 0 outside `allowed`, of 2 y . score - y' matrix y, for scores [n, d].
-
-    Coordinate ascent on all draws at once; each step is exact in its coordinate.
-    """
-    y = np.zeros_like(scores)
-    diagonal = np.diagonal(matrix)
-    for _ in range(500):
-        before = y.copy()
-        for j in np.flatnonzero(allowed & (diagonal > 0)):
-            rest = scores[:, j] - y @ matrix[:, j] + diagonal[j] * y[:, j]
-            y[:, j] = np.maximum(rest / diagonal[j], 0.0)
-        if np.abs(y - before).max() <= 1e-9 * (1.0 + np.abs(y).max()):
-            break
-    return 2.0 * (y * scores).sum(axis=1) - np.einsum("nd,de,ne->n", y, matrix, y)

@@ -18,6 +18,7 @@ from tacit.inverse.findings import (
     Finding,
     Kind,
     data_findings,
+    doubt_findings,
     feature_findings,
     found_findings,
     guarantee_findings,
@@ -231,7 +232,9 @@ def constraint_findings(
     # A search that found no maximum has tested nothing, even where a ridge then gave a point.
     tested = evidence.fitted.converged and evidence.asked.converged
     findings = verdict_findings(verdict, prices, converged=tested, robust=evidence.robust)
-    findings += found_findings(chosen) if tested and chosen is not None else []
+    if tested and chosen is not None:
+        findings += found_findings(chosen)
+        findings += doubt_findings(chosen, verdict.unadjusted, verdict.settled)
     if np.isnan(evidence.gauge.reward_weights).any():
         said = (
             "The reward is not identified: the demonstrations need none. Multipliers are in units "
@@ -355,10 +358,13 @@ def maximise(
     if robust:
         wide = evidence_of(demonstrations, steps, full, options.max_steps, robust=True, doubt=doubt)
 
-    def scatter_of(less: Fit, scores: np.ndarray) -> np.ndarray:
-        found = information(scores, less.point.policy, steps.visits)
+    def settled(less: Fit, scores: np.ndarray) -> np.ndarray:
         if robust:
-            found = score_scatter(scores, steps.counts, int(full.free.sum()), demonstrations)[1]
+            return score_scatter(scores, steps.counts, int(full.free.sum()), demonstrations)[1]
+        return information(scores, less.point.policy, steps.visits)
+
+    def scatter_of(less: Fit, scores: np.ndarray) -> np.ndarray:
+        found = settled(less, scores)
         return found if doubt is None else found + doubt.scatter(less)
 
     kept, verdict = active_constraints(
@@ -368,6 +374,7 @@ def maximise(
         max_steps=options.max_steps,
         seed=options.seed,
         scatter=scatter_of if robust or doubt is not None else None,
+        settled=settled if doubt is not None else None,
         robust=robust,
     )
     asked = (options, features, demonstrations, steps)
