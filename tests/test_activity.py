@@ -366,7 +366,8 @@ def test_where_the_doubt_about_the_dynamics_decides_it_is_said():
     plain = Likelihood(dynamics_draws=0).fit(counted, features, seen, throw=False)
     p = float(plain.identification.unadjusted[0])
     assert p < 0.05 < pooled.identification.unadjusted[0]
-    assert plain.goodness.adequate and pooled.goodness.adequate  # so both are tested alike
+    assert plain.goodness.adequate  # so both are tested alike
+    assert pooled.goodness.adequate
     (said,) = told(pooled.identification.findings, Kind.NOT_IDENTIFIED, constraint=0)
     assert said.about.number == p
     assert not told(plain.identification.findings, Kind.NOT_IDENTIFIED, constraint=0)
