@@ -46,7 +46,7 @@ TOP = ("cli", "__main__")
 # The doors upward: methods that a person expects on a noun, each importing inside itself.
 DOORS = {
     "Recovery": ("save", "load", "plot", "summary", "_repr_html_"),
-    "MixtureRecovery": ("save", "load", "summary"),
+    "MixtureRecovery": ("save", "load", "plot", "summary"),
     "JointRecovery": ("save", "load", "plot", "summary", "_repr_html_"),
     "Demonstrations": ("save", "load"),
 }

@@ -265,8 +265,15 @@ def test_saved_loaded_and_shown(tmp_path):
     assert again.bic == found.bic
     assert found.summary() == again.summary()
     assert repr(found).startswith("MixtureRecovery(LOCAL_OPTIMUM, types=2")
+    same = tacit.Recovery.load(tmp_path / "run")
+    assert (type(same), same.summary()) == (type(found), found.summary())
+    shares, weights, *_ = found.plot().axes
+    assert [text.get_text() for text in shares.get_yticklabels()] == [
+        f"type {k} ({share:.0%})" for k, share in enumerate(found.shares)
+    ]
+    assert len(weights.containers) == len(found.types)
     with pytest.raises(OSError, match=r"tacit\.Mixture\.load"):
-        tacit.Recovery.load(tmp_path / "run")
+        tacit.JointRecovery.load(tmp_path / "run")
 
 
 @pytest.mark.parametrize(

@@ -155,8 +155,15 @@ def test_several_tasks_are_saved_together(run, tmp_path):
     for one, other in zip(again.recoveries, joint.recoveries, strict=True):
         assert_array_equal(one.solution.policy, other.solution.policy)
         assert one.identification.findings == other.identification.findings
+    same = tacit.Recovery.load(tmp_path / "joint")
+    assert (type(same), same.summary()) == (tacit.JointRecovery, joint.summary())
     with pytest.raises(OSError, match="several tasks"):
-        tacit.Recovery.load(tmp_path / "joint")
+        type(run).load(tmp_path / "joint")
+    weights, prices = joint.plot().axes  # one mark a task and row, where the numbers are
+    for panel, each in ((weights, "reward_weights"), (prices, "multipliers")):
+        drawn = [np.sort(bar.lines[0].get_xdata()) for bar in panel.containers]
+        wanted = [getattr(one, each) for one in joint.recoveries]
+        assert all(np.isin(w, d).all() for w, d in zip(wanted, drawn, strict=True))
     run.save(tmp_path / "single")
     with pytest.raises(OSError, match="one task"):
         tacit.JointRecovery.load(tmp_path / "single")

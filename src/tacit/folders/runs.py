@@ -86,11 +86,11 @@ def contents(result: AnyRecovery) -> tuple[Page, Files]:
     }
 
 
-def load(folder: Path, kind: str) -> Any:
-    """The recovery of this kind in a folder; `OSError` if a file is missing or damaged."""
+def load(folder: Path, kind: str | None = None) -> Any:
+    """The recovery of this kind, or any, in a folder; `OSError` if a file is missing or damaged."""
     page = _page(folder)
     held = page.get("holds")
-    if kind not in (held, ALSO.get(str(held))):
+    if held not in HELD or kind not in (None, held, ALSO.get(str(held))):
         what, loader = HELD.get(str(held), ("something else", "the tacit that wrote it"))
         raise OSError(f"{folder} holds {what}: load it by {loader}")
     member(folder, page, HISTORY)
@@ -100,7 +100,7 @@ def load(folder: Path, kind: str) -> Any:
         found = unpack(arrays, _kind)
         if type(found).__name__ != held:
             raise BadFile(f"it holds a {type(found).__name__}")
-        for one in getattr(found, "recoveries", [found]):
+        for one in getattr(found, "recoveries", getattr(found, "types", [found])):
             if type(one).__name__ in ("Recovery", *ALSO):
                 check_recovery(one)
     return found

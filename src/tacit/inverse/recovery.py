@@ -347,10 +347,10 @@ class Recovery:
 
     @classmethod
     def load(cls, folder: str | Path) -> Recovery:
-        """The recovery saved in this folder, every array checked against its checksum."""
+        """What was saved in this folder, every array checked; of several tasks all of them."""
         from tacit.folders.runs import load
 
-        return load(Path(folder), cls.__name__)
+        return load(Path(folder), None if cls is Recovery else cls.__name__)
 
     def __repr__(self) -> str:
         weights = np.array2string(self.reward_weights, precision=4, threshold=6)

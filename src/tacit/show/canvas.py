@@ -50,6 +50,7 @@ REWARD_MAP, COST_MAP, VISIT_MAP = "viridis", "cividis", "Blues"
 MISSING = "Glyph .* missing from"  # how matplotlib begins to say so
 READABLE = 4.5  # contrast ratio that WCAG 2 asks of normal text
 
+COLUMN, ROW = 3.5, 0.2  # inches: a figure in a column of a paper, and a row of it
 PAGE_WIDTH = 7.2  # inches: a figure over the whole width of a printed page
 TEXT, SMALL, TINY = 8.0, 7.0, 6.0  # points, at that width
 HEAD = 0.28  # inches that a headline takes
@@ -280,3 +281,25 @@ def series_mark(index: int) -> str:
 def series_dash(index: int) -> Dash:
     """The dash pattern of the index-th line."""
     return DASHES[index % len(DASHES)]
+
+
+@styled()
+def row_axes(axes: Axes | None, count: int, names: Sequence[str], *, each: float = ROW) -> Axes:
+    """Axes with a row for each name, from top to bottom; new ones leave room for the names."""
+    if axes is None:
+        widest = max((len(name) for name in names), default=0)
+        left = min(max(0.075 * widest + 0.15, 0.5), 2.2)
+        height = max(3, count) * each
+        figure = new_figure(max(COLUMN, left + 2.0), height + 0.85)
+        axes = axes_at(figure, left, 0.3, float(figure.get_size_inches()[0]) - left - 0.2, height)
+    axes.set_yticks(range(count), [plain(name) for name in names])
+    axes.set_ylim(max(1, count) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+    return axes
+
+
+def legend_above(entries: int) -> dict[str, Any]:
+    """Where a legend covers nothing."""
+    place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
+    columns = {"ncols": min(4, entries), "handlelength": 1.2, "columnspacing": 1.0}
+    return {"fontsize": SMALL, "frameon": False, **place, **columns}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,16 +15,22 @@ from tacit.model import Layout
 from tacit.model.objective import Objective
 from tacit.show.arrows import LEAST_SHARE, differs, draw_key, draw_policy
 from tacit.show.canvas import (
+    COLUMN,
     COST_MAP,
     MUTED,
     PAGE_WIDTH,
     REWARD_MAP,
+    ROW,
     SMALL,
     TINY,
     axes_at,
     fit_text,
+    legend_above,
     new_figure,
     plain,
+    row_axes,
+    series_colour,
+    series_mark,
     styled,
     titled_figure,
 )
@@ -39,6 +46,8 @@ from tacit.show.curves import (
 )
 from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, limits_of
 
+MOST_ROWS = 24  # of a chart with a row each
+_ROOM = 0.95  # inches above and below a panel of rows
 _ROW = 0.3  # inches a group of a spread
 _AXIS, _ABOVE, _HEIGHT, _UNDER = 0.52, 0.3, 1.6, 0.46  # inches about a panel of lines
 _LEFT, _RIGHT, _GAP = 0.24, 0.06, 0.34  # inches
@@ -305,4 +314,71 @@ def interval_figure(intervals: Sequence[Interval], *, title: str = "") -> Figure
     axes.set_title(plain(title))
     truth = "   ◇ truth" if any(interval.truth is not None for interval in intervals) else ""
     axes.set_title(f"● estimate{truth}", loc="right", size=TINY, color=MUTED, weight="normal")
+    return figure
+
+
+@styled()
+def draw_beside(rows: Mapping[str, Sequence[Interval]], axes: Axes | None, label: str) -> Axes:
+    """The axes, with intervals of the same name in one row, a mark for each that has it.
+
+    Args:
+        rows: who -> its intervals; what only some have stands for those alone.
+        axes: what to draw on; a new figure unless given.
+        label: of the numbers.
+    """
+    features = list(dict.fromkeys(row.name for each in rows.values() for row in each))
+    if len(features) > MOST_ROWS:
+        label += f" ({MOST_ROWS} of {len(features)})"
+    features = features[:MOST_ROWS]
+    axes = row_axes(axes, len(features), features, each=max(ROW, 0.11 * len(rows)))
+    every = [(row.estimate, row.low, row.high) for each in rows.values() for row in each]
+    low, high = limits_of([np.array([*every, (0.0, 0.0, 0.0)])])
+    far = high - low  # what has no end leaves the picture
+    for k, (name, each) in enumerate(rows.items()):
+        found = {row.name: row for row in each}
+        shift = 0.6 * ((k + 0.5) / len(rows) - 0.5)
+        places = [i for i, feature in enumerate(features) if feature in found]
+        kept = [found[features[i]] for i in places]
+        middle = np.array([row.estimate for row in kept])
+        ends = np.array([[row.low, row.high] for row in kept]).reshape(-1, 2).T
+        errors = np.nan_to_num(np.abs(np.clip(ends, low - far, high + far) - middle))
+        look = {"color": series_colour(k), "marker": series_mark(k), "ms": 4, "capsize": 0}
+        axes.errorbar(
+            middle, np.array(places) + shift, xerr=errors, ls="", label=plain(name), **look
+        )
+    axes.axvline(0.0, color=MUTED, lw=0.7)
+    axes.legend(**legend_above(len(rows)))
+    axes.set(xlabel=label, xlim=(low - 0.05 * far, high + 0.05 * far))
+    return axes
+
+
+def several_figure(
+    panels: Mapping[str, Mapping[str, Sequence[Interval]]],
+    shares: Sequence[Interval] = (),
+    share_label: str = "",
+) -> Figure:
+    """A figure with a panel for each label (who -> its intervals), below one of shares if any."""
+    drawn: list[tuple[Callable[[Axes], object], float]] = []
+    names = [row.name for row in shares]
+    if shares:
+
+        def draw_shares(axes: Axes) -> None:
+            row_axes(axes, len(shares), [row.name for row in shares])
+            draw_intervals(shares, axes)
+            axes.set_xlabel(share_label)
+
+        drawn.append((draw_shares, ROW * max(2, len(shares))))
+    for label, rows in panels.items():
+        found = {row.name for each in rows.values() for row in each}
+        names += found
+        height = min(MOST_ROWS, len(found)) * max(ROW, 0.11 * len(rows))
+        if found:
+            drawn.append((partial(draw_beside, rows, label=label), max(0.5, height)))
+    left = float(np.clip(0.075 * max(map(len, names), default=0) + 0.15, 0.5, 2.2))
+    wide = max(COLUMN, left + 2.5)
+    figure = new_figure(wide, sum(height + _ROOM for _, height in drawn))
+    top = 0.0
+    for draw, height in drawn:
+        draw(axes_at(figure, left, top + 0.4, wide - left - 0.2, height))
+        top += height + _ROOM
     return figure

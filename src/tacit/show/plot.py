@@ -12,7 +12,7 @@ bars if not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,20 +22,23 @@ from tacit.errors import InvalidModel
 from tacit.model import Layout
 from tacit.show.arrows import draw_policy
 from tacit.show.canvas import (
+    COLUMN,
     COST_MAP,
     INK,
     MUTED,
     REWARD_MAP,
-    SMALL,
+    ROW,
     VISIT_MAP,
     axes_at,
+    legend_above,
     new_figure,
     plain,
+    row_axes,
     series_colour,
-    series_mark,
     styled,
 )
 from tacit.show.curves import Interval, draw_intervals, tidy_values
+from tacit.show.figures import MOST_ROWS, draw_beside, several_figure
 from tacit.show.grid import draw_values, extent
 from tacit.show.quantities import NamedRecovery
 
@@ -45,12 +48,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "compare", "explanation", "flows", "map", "overview", "policy", "price_curve", "prices",
-    "residuals", "weights",
+    "residuals", "several", "weights",
 ]  # fmt: skip
 
-MOST_ROWS = 24  # of a chart with a row each
-WIDTH = 3.5  # inches of a new figure: a column of a paper
-_ROW = 0.2
+WEIGHTS, PRICES = "weight, of sum 1 in each group", "price of one more unit of the budget"
 
 
 def weights(recovery: Recovery, axes: Axes | None = None) -> Axes:
@@ -60,17 +61,12 @@ def weights(recovery: Recovery, axes: Axes | None = None) -> Axes:
         recovery: what was recovered.
         axes: what to draw on; a new figure unless given.
     """
-    return _forest(_weight_rows(_named(recovery)), axes, "weight, of sum 1 in each group")
+    return _forest(_weight_rows(_named(recovery)), axes, WEIGHTS)
 
 
 def prices(recovery: Recovery, axes: Axes | None = None) -> Axes:
     """The axes, with the price of every budget and its interval; one not held back is at 0."""
-    named, known = _named(recovery), recovery.identification
-    rows = [
-        Interval(named.constraint(k), float(price), *known.multiplier_intervals[k].tolist())
-        for k, price in enumerate(recovery.multipliers)
-    ]
-    return _forest(rows, axes, "price of one more unit of the budget")
+    return _forest(_price_rows(recovery), axes, PRICES)
 
 
 def explanation(recovery: Recovery, axes: Axes | None = None) -> Axes:
@@ -145,7 +141,7 @@ def policy(recovery: Recovery, axes: Axes | None = None, *, layout: Layout | Non
         axes.set_title("policy")
         return axes
     order = np.argsort(-named.time, kind="stable")[:MOST_ROWS]
-    axes = _rows(axes, len(order), [named.state(s) for s in order])
+    axes = row_axes(axes, len(order), [named.state(s) for s in order])
     for row, s in enumerate(order):
         begun = 0.0
         for a in range(named.actions):
@@ -154,7 +150,7 @@ def policy(recovery: Recovery, axes: Axes | None = None, *, layout: Layout | Non
             begun += chance
     handles, labels = axes.get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
-    axes.legend(unique.values(), unique.keys(), **_above(len(unique)))
+    axes.legend(unique.values(), unique.keys(), **legend_above(len(unique)))
     axes.set_xlim(0, 1)
     axes.set_xlabel("chance of each action")
     return axes
@@ -210,7 +206,7 @@ def residuals(
     order = np.argsort(-np.abs(np.nan_to_num(table)).ravel(), kind="stable")[: MOST_ROWS // 2]
     pairs = [divmod(int(at), table.shape[1]) for at in order]
     names = [f"{named.state(s)}: {named.action(a)}" for s, a in pairs]
-    axes = _rows(axes, len(pairs), names)
+    axes = row_axes(axes, len(pairs), names)
     values = [float(np.nan_to_num(table[s, a])) for s, a in pairs]
     axes.barh(range(len(pairs)), values, color=series_colour(0), height=0.7)
     for level in (-2.0, 2.0):
@@ -222,7 +218,7 @@ def residuals(
 @styled()
 def price_curve(curve: PriceCurve, axes: Axes | None = None) -> Axes:
     """The axes, with the price of a budget against the budget; made by `checks.price_curve`."""
-    axes = axes_at(new_figure(WIDTH, 2.4), 0.6, 0.2, WIDTH - 0.75, 1.7) if axes is None else axes
+    axes = axes_at(new_figure(COLUMN, 2.4), 0.6, 0.2, COLUMN - 0.75, 1.7) if axes is None else axes
     if curve.corners is not None and len(curve.corners) > 1:
         steps = np.append(curve.corner_prices, 0.0)  # type: ignore[arg-type]
         axes.step(curve.corners[:, 0], steps, where="post", color=series_colour(0), lw=1.4)
@@ -248,24 +244,21 @@ def compare(recoveries: Mapping[str, Recovery], axes: Axes | None = None) -> Axe
     if len(recoveries) < 2:
         raise InvalidModel(f"compare needs at least two recoveries; got {len(recoveries)}")
     rows = {name: _weight_rows(_named(one)) for name, one in recoveries.items()}
-    features = list(dict.fromkeys(row.name for each in rows.values() for row in each))[:MOST_ROWS]
-    axes = _rows(axes, len(features), features, each=max(_ROW, 0.11 * len(rows)))
-    for k, (name, each) in enumerate(rows.items()):
-        found = {row.name: row for row in each}
-        shift = 0.6 * ((k + 0.5) / len(rows) - 0.5)
-        places = [i for i, feature in enumerate(features) if feature in found]
-        kept = [found[features[i]] for i in places]
-        middle = np.array([row.estimate for row in kept])
-        ends = np.array([[row.low, row.high] for row in kept]).reshape(-1, 2).T
-        errors = np.nan_to_num(np.abs(ends - middle), posinf=0.0)
-        look = {"color": series_colour(k), "marker": series_mark(k), "ms": 4, "capsize": 0}
-        axes.errorbar(
-            middle, np.array(places) + shift, xerr=errors, ls="", label=plain(name), **look
-        )
-    axes.axvline(0.0, color=MUTED, lw=0.7)
-    axes.legend(**_above(len(rows)))
-    axes.set_xlabel("weight, of sum 1 in each group")
-    return axes
+    return draw_beside(rows, axes, WEIGHTS)
+
+
+def several(
+    recoveries: Mapping[str, Recovery], shares: Sequence[tuple[str, float, float, float]] = ()
+) -> Figure:
+    """One figure of several recoveries: weights and prices compared.
+
+    Args:
+        recoveries: name -> recovery.
+        shares: (name, share, its lower and upper end) of each, where they have shares.
+    """
+    panels = {WEIGHTS: {n: _weight_rows(_named(r)) for n, r in recoveries.items()}}
+    panels[PRICES] = {n: _price_rows(r) for n, r in recoveries.items()}
+    return several_figure(panels, [Interval(*one) for one in shares], "share of the trajectories")
 
 
 def overview(recovery: Recovery, *, layout: Layout | None = None) -> Figure:
@@ -274,12 +267,12 @@ def overview(recovery: Recovery, *, layout: Layout | None = None) -> Figure:
     drawn: list[tuple[Callable[[Axes], Axes], float]] = []
     rows = min(MOST_ROWS, len(_weight_rows(named)))
     if rows:
-        drawn.append((lambda axes: weights(recovery, axes), 0.5 + _ROW * max(rows, 4)))
+        drawn.append((lambda axes: weights(recovery, axes), 0.5 + ROW * max(rows, 4)))
     elif recovery.solution is not None:  # an answer without weights is a policy
         states = min(MOST_ROWS, named.states)
-        drawn.append((lambda axes: policy(recovery, axes), 0.5 + _ROW * max(states, 4)))
+        drawn.append((lambda axes: policy(recovery, axes), 0.5 + ROW * max(states, 4)))
     if named.constraints:
-        drawn.append((lambda axes: prices(recovery, axes), 0.5 + _ROW * max(named.constraints, 2)))
+        drawn.append((lambda axes: prices(recovery, axes), 0.5 + ROW * max(named.constraints, 2)))
     maps: list[Callable[[Axes], Axes]] = []
     if named.layout.is_map:
         grid = named.layout
@@ -287,7 +280,7 @@ def overview(recovery: Recovery, *, layout: Layout | None = None) -> Figure:
             lambda axes: map(recovery, axes=axes, layout=grid),
             lambda axes: policy(recovery, axes, layout=grid),
         ]
-    left, wide = 1.5, 2 * WIDTH if maps else WIDTH
+    left, wide = 1.5, 2 * COLUMN if maps else COLUMN
     tall = sum(height for _, height in drawn) + 0.4 * len(drawn)
     square = 0.5 * (wide - 0.9)
     figure = new_figure(wide, tall + (square + 0.5 if maps else 0.0))
@@ -329,12 +322,21 @@ def _weight_rows(named: NamedRecovery) -> list[Interval]:
     return rows
 
 
+def _price_rows(recovery: Recovery) -> list[Interval]:
+    """The price of every budget, 0 for one that is not held back."""
+    named, known = _named(recovery), recovery.identification
+    return [
+        Interval(named.constraint(k), float(price), *known.multiplier_intervals[k].tolist())
+        for k, price in enumerate(recovery.multipliers)
+    ]
+
+
 @styled()
 def _forest(rows: Sequence[Interval], axes: Axes | None, label: str) -> Axes:
     if not rows:
         raise InvalidModel("nothing here was identified, so there is nothing to draw")
     kept = rows[:MOST_ROWS]
-    axes = _rows(axes, len(kept), [row.name for row in kept])
+    axes = row_axes(axes, len(kept), [row.name for row in kept])
     draw_intervals(kept, axes)
     if len(rows) > len(kept):
         label += f" ({len(kept)} of {len(rows)})"
@@ -343,38 +345,16 @@ def _forest(rows: Sequence[Interval], axes: Axes | None, label: str) -> Axes:
 
 
 @styled()
-def _rows(axes: Axes | None, count: int, names: Sequence[str], *, each: float = _ROW) -> Axes:
-    """Axes with a row for each name, from top to bottom; new ones leave room for the names."""
-    if axes is None:
-        widest = max((len(name) for name in names), default=0)
-        left = float(np.clip(0.075 * widest + 0.15, 0.5, 2.2))
-        height = max(3, count) * each
-        figure = new_figure(max(WIDTH, left + 2.0), height + 0.85)
-        axes = axes_at(figure, left, 0.3, float(figure.get_size_inches()[0]) - left - 0.2, height)
-    axes.set_yticks(range(count), [plain(name) for name in names])
-    axes.set_ylim(max(1, count) - 0.5, -0.5)
-    axes.tick_params(axis="y", length=0)
-    return axes
-
-
-def _above(entries: int) -> dict[str, Any]:
-    """Where a legend covers nothing."""
-    place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
-    columns = {"ncols": min(4, entries), "handlelength": 1.2, "columnspacing": 1.0}
-    return {"fontsize": SMALL, "frameon": False, **place, **columns}
-
-
-@styled()
 def _panel(named: NamedRecovery, axes: Axes | None) -> Axes:
     """Axes with the shape of the grid."""
     if axes is not None:
         return axes
-    width = WIDTH - 0.4
+    width = COLUMN - 0.4
     across, up = (0, named.layout.columns), (0, named.layout.rows)
     if not named.layout.is_grid:
         across, up = extent(named.layout)
     height = float(np.clip(width * (up[1] - up[0]) / (across[1] - across[0]), 1.0, 7.0))
-    return axes_at(new_figure(WIDTH, height + 0.6), 0.3, 0.3, width, height)
+    return axes_at(new_figure(COLUMN, height + 0.6), 0.3, 0.3, width, height)
 
 
 @styled()
@@ -384,7 +364,7 @@ def _bars(named: NamedRecovery, values: np.ndarray, axes: Axes | None, title: st
     if len(order) > MOST_ROWS:
         order = np.concatenate([order[: MOST_ROWS - 6], order[-6:]])
         title += f" ({len(order)} of {len(values)} states)"
-    axes = _rows(axes, len(order), [named.state(s) for s in order])
+    axes = row_axes(axes, len(order), [named.state(s) for s in order])
     axes.barh(range(len(order)), values[order], color=series_colour(0), height=0.7)
     axes.set_xlabel(plain(title))
     return axes

@@ -43,6 +43,8 @@ from tacit.model.mdp import outside_policy
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from tacit.inverse.joint.tasks import Search, SharedLikelihood, Task
 
 # Level of the tests whether tasks agree on what they share.
@@ -138,6 +140,12 @@ class JointRecovery:
 
         return summarise(self)
 
+    def plot(self) -> Figure:
+        """One figure of the weights and prices of all tasks, beside each other."""
+        from tacit.show.plot import several
+
+        return several({f"task {e}": one for e, one in enumerate(self.recoveries)})
+
     def save(self, folder: str | Path) -> None:
         """Writes the run folder: `recovery.npz`, `history.parquet` and, last, `run.json`."""
         from tacit.folders.runs import save
@@ -153,10 +161,8 @@ class JointRecovery:
 
     def __repr__(self) -> str:
         weights = [np.array2string(w, precision=4, threshold=6) for w in self.cost_weights]
-        return (
-            f"JointRecovery({self.status.name}, tasks={len(self.recoveries)}, "
-            f"cost_weights=[{', '.join(weights)}])"
-        )
+        told = f"tasks={len(self.recoveries)}, cost_weights=[{', '.join(weights)}]"
+        return f"JointRecovery({self.status.name}, {told})"
 
 
 def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> JointRecovery:
@@ -171,15 +177,14 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> J
         others = [numbers_of(found.stack, found.alone, wide, e) for e in every]
         numbers = [one.completed(other) for one, other in zip(numbers, others, strict=True)]
     likelihood = options.likelihood
-    fits = task_goodness(
-        found.stack, found.alone, seen, level=likelihood.level, seed=likelihood.seed
-    )
+    level, seed = likelihood.level, likelihood.seed
+    fits = task_goodness(found.stack, found.alone, seen, level=level, seed=seed)
     recoveries = [_recovery(options, tasks[e], found, numbers[e], told, fits[e], e) for e in every]
     status, worst = worst_of(one.status for one in recoveries), _worst(fits)
     misfit = [
         Finding(f"Task {worst}: {said}", said.kind, **asdict(said.about))
         for said in fits[worst].findings()
-    ]
+    ] + _findings(found, told, tasks[0])
     whole, own = found.joint.whole, tuple(one.reward_weights for one in recoveries)
 
     def mean(name: str) -> float:
@@ -199,9 +204,7 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> J
             objective_gap=whole.objective_gap if status is RecoveryStatus.CONVERGED else np.nan,
         ),
         history=History({"loss": losses, "evaluations": [found.alone.whole.steps, whole.steps]}),
-        identification=_shared(
-            options, found, recoveries, [*misfit, *_findings(found, told, tasks[0])]
-        ),
+        identification=_shared(options, found, recoveries, misfit),
         estimator=repr(options),
     )
 
@@ -376,12 +379,9 @@ def _agreement_findings(found: Search) -> list[Finding]:
         if np.isnan(p):
             continue
         what, constraint = ("the reward", None) if b == 0 else (f"constraint {b - 1}", b - 1)
-        said, kind = (
-            f"The tasks agree on the weights of {what} ({chance(p)} if they share them).",
-            Kind.NOTE,
-        )
-        if p < AGREEMENT_LEVEL:
-            kind = Kind.MISFIT
+        said = f"The tasks agree on the weights of {what} ({chance(p)} if they share them)."
+        kind = Kind.MISFIT if p < AGREEMENT_LEVEL else Kind.NOTE
+        if kind is Kind.MISFIT:
             said = (
                 f"The tasks disagree on the weights of {what} ({chance(p)} if they shared them): "
                 "the shared weights are a compromise that fits none of them well."

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -49,6 +50,9 @@ from tacit.inverse.recovery import (
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import read_only
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -121,6 +125,14 @@ class MixtureRecovery:
         from tacit.show.summary import summarise_mixture as summarise
 
         return summarise(self)
+
+    def plot(self) -> Figure:
+        """One figure of the shares, weights and prices of all types, beside each other."""
+        from tacit.show.plot import several
+
+        named = {f"type {k} ({share:.0%})": k for k, share in enumerate(self.shares)}
+        shares = [(n, self.shares[k], *self.share_intervals[k]) for n, k in named.items()]
+        return several({name: self.types[k] for name, k in named.items()}, shares)
 
     def save(self, folder: str | Path) -> None:
         """Writes the run folder: `recovery.npz`, `history.parquet` and, last, `run.json`."""
