@@ -323,3 +323,36 @@ def test_bad_tables_are_refused_and_leave_nothing(tmp_path, recovery):
     with pytest.raises(OSError, match="nowhere"):
         export.tables(recovery, tmp_path / "nowhere" / "found.csv")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_frames_and_datasets_hold_the_arrays_under_their_names():
+    seen = tacit.simulate(WORLD.mdp, SOLVED.policy, trajectories=40, steps=20, seed=0)
+    found = tacit.recover(WORLD.mdp, WORLD.features, seen, throw=False)
+    layout = Layout(state_names=tuple("abcdef"), action_names=("x", "y", "z"))
+    rows = export.frame(found, layout)
+    assert isinstance(rows, polars.DataFrame)
+    row = rows.filter((polars.col("state_name") == "c") & (polars.col("action_name") == "z"))
+    assert row["policy"].item() == found.solution.policy[2, 2]
+    assert row["cost_1"].item() == found.objective.tables(WORLD.mdp)[1][1, 2, 2]
+    assert "policy" not in export.frame(WORLD.truth).columns
+
+    pytest.importorskip("xarray")
+    data = export.dataset(found, layout)
+    assert data.policy.sel(state="c", action="z").item() == found.solution.policy[2, 2]
+    time = data.visitation.sum("action").sel(state="e").item()
+    assert time == pytest.approx(found.solution.visitation[4].sum(), rel=1e-12)
+    second = data.cost_weight[data.cost_of == 1]
+    np.testing.assert_array_equal(second, found.cost_weights[1])
+    assert [*second.cost_feature.values] == [*found.cost_names[1]]
+    intervals = np.stack([data.reward_weight_lower, data.reward_weight_upper], axis=1)
+    np.testing.assert_array_equal(intervals, found.identification.reward_intervals)
+    np.testing.assert_array_equal(data.price, found.multipliers)
+    assert data.sizes["constraint"] == 2
+    assert data.attrs["status"] == found.status.name
+
+    class Joint:  # what `dataset` asks of several tasks
+        recoveries = (found, found)
+
+    both = export.dataset(Joint, layout)
+    assert both.policy.dims == ("task", "state", "action")
+    np.testing.assert_array_equal(both.policy[1], found.solution.policy)

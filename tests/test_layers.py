@@ -68,6 +68,7 @@ OPTIONAL = {
     "sklearn",
     "tensorboardX",
     "tyro",
+    "xarray",
 }
 # Nothing imports `show` before there is something to draw, or `cli` before words to read.
 AT_ONCE = {("show", "matplotlib"), ("show", "jinja2"), ("cli", "tyro")}

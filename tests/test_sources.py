@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 import tacit
 from tacit import InvalidDemonstrations, InvalidModel
-from tacit.data.sources import action_masks, from_imitation, from_minari, rollouts
+from tacit.data.sources import Discretiser, action_masks, from_imitation, from_minari, rollouts
 from tacit.data.sources.gymnasium import element, number, size
 from tacit.data.sources.recordings import Coding, _chooser
 
@@ -222,24 +222,24 @@ def test_what_cannot_be_collected_is_said_in_one_line(call, kind, words):
     refused(call, *words, kind=kind)
 
 
-def collected(minari, data_format: str) -> list[tuple]:
+def collected(minari, data_format: str, name: str = LAKE, key: str = "lake/tiny-v0") -> list[tuple]:
     """Stores a tiny dataset; (observations, actions, terminated) of each of its episodes."""
     told = []
-    environment = gymnasium.make(LAKE, max_episode_steps=6)
+    environment = gymnasium.make(name, max_episode_steps=6)
     collector = minari.DataCollector(environment, data_format=data_format)
     random = np.random.default_rng(0)
     for episode in range(8):
         observation, _ = collector.reset(seed=episode)
         states, actions, over, terminated = [observation], [], False, False
         while not over:
-            action = int(random.integers(4))
+            action = int(random.integers(4)) if name == LAKE else random.uniform(-1, 1, 1)
             observation, _, terminated, truncated, _ = collector.step(action)
             states.append(observation)
             actions.append(action)
             over = terminated or truncated
         told.append((states, actions, terminated))
     collector.create_dataset(
-        dataset_id="lake/tiny-v0",
+        dataset_id=key,
         algorithm_name="random",
         author="nobody",
         author_email="nobody@nowhere",
@@ -293,6 +293,26 @@ def test_a_minari_folder_that_cannot_be_read(dataset, tmp_path):
             if path.is_file() and (damage == "data") == (path.suffix != ".json"):
                 path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
         refused(lambda c=copy: from_minari(c), str(copy), "Minari", kind=OSError)
+
+
+def test_a_continuous_minari_dataset_is_read_in_bins(tmp_path, monkeypatch):
+    minari = pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # as above
+        told = collected(minari, "hdf5", "MountainCarContinuous-v0", "car/tiny-v0")
+        gc.collect()
+    points = np.concatenate([states for states, _, _ in told])
+    bins = Discretiser.fit(points, bins=[6, 4], names=["place", "speed"])
+    pushes = Discretiser.from_edges([[-1.0, 0.0, 1.0]], names=["push"])
+    seen = from_minari("car/tiny-v0", discretiser=bins, action_discretiser=pushes)
+    for episode, (states, actions, _) in enumerate(told):
+        # Bins of my own reckoning: place runs to the right, speed upwards.
+        cuts = [(np.array(states)[:, d], bins.edges[d][1:-1]) for d in (0, 1)]
+        column, up = (np.searchsorted(cut, values, side="right") for values, cut in cuts)
+        assert seen.trajectory(episode)[0].tolist() == (6 * (3 - up) + column)[:-1].tolist()
+        assert seen.trajectory(episode)[1].tolist() == [int(a[0] >= 0) for a in actions]
+    assert seen.layout.action_names[1].startswith("push in")
 
 
 def test_continuous_minari_data_must_be_discretised():

@@ -25,7 +25,7 @@ from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recover import recover
 from tacit.inverse.recovery import Recovery
 from tacit.studies.records import BINDING, FIGURE, FIGURES, PUBLISHED, UNITS, Settings
-from tacit.worlds.budgeted import recorded_buses
+from tacit.worlds import recorded_buses
 from tacit.worlds.published import Recorded
 
 if TYPE_CHECKING:

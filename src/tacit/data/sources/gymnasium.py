@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -270,3 +271,25 @@ def action_masks(
             if terminated or truncated:
                 break
     return masks
+
+
+def gymnasium_module() -> Any:
+    """Gymnasium, or one line that says how to get it."""
+    try:
+        return import_module("gymnasium")
+    except ImportError:
+        raise InvalidModel(
+            "this needs Gymnasium, which is not installed: pip install 'tacit-irl[gymnasium]'"
+        ) from None
+
+
+def numbered(
+    given: npt.ArrayLike, rule: Callable[[Foreign], npt.ArrayLike] | None, count: int, name: str
+) -> int:
+    """The number of an observation or an action, checked."""
+    number = np.asarray(given if rule is None else rule(given))
+    if number.size != 1 or not np.issubdtype(number.dtype, np.integer):
+        raise InvalidModel(f"{name} must give one integer; got {number!r:.60}")
+    if not 0 <= (found := int(number.reshape(()))) < count:
+        raise InvalidModel(f"{name} must give a number in 0..{count - 1}; got {found}")
+    return found

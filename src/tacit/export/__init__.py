@@ -1,25 +1,22 @@
-"""Out to the tools people use: Gymnasium environments, wrappers, and plain tables.
+"""Out to the tools people use: Gymnasium environments, wrappers, frames and plain tables.
 
 An environment or a wrapper pays the reward and charges the costs of an objective. Tables are of an
-objective or a recovery: CSV, Parquet, or npz arrays.
+objective or a recovery: CSV, Parquet, npz arrays, Polars and pandas frames, xarray datasets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.sources.gymnasium import terminal_states
+from tacit.data.sources.gymnasium import gymnasium_module, numbered, terminal_states
 from tacit.data.sources.recordings import where_over
 from tacit.errors import InvalidModel
-from tacit.files.arrays import write_arrays
-from tacit.files.tables import write_columns
+from tacit.export.tables import actions_of, dataset, frame, objective_of, tables
 from tacit.inverse.recovery import Recovery
 from tacit.judge.transfers import limited
 from tacit.model import Layout
@@ -29,7 +26,7 @@ from tacit.model.objective import Objective
 if TYPE_CHECKING:
     from gymnasium import Env
 
-__all__ = ["environment", "tables", "wrapper"]
+__all__ = ["dataset", "environment", "frame", "tables", "wrapper"]
 
 Info = dict[str, object]
 StateOf = Callable[[Any], npt.ArrayLike]  # of an observation, or of an action: anything
@@ -74,25 +71,6 @@ def environment(
     if (mask := getattr(objective, "available", None)) is not None:
         mdp = limited(mdp, mask)
     return _environment_class()(mdp, objective_of(objective), layout, max_steps)
-
-
-def objective_of(given: Objective | Recovery) -> Objective:
-    """The objective itself, or the one that a recovery found."""
-    if isinstance(given, Objective):
-        return given
-    if isinstance(getattr(given, "objective", None), Objective):
-        return given.objective
-    raise InvalidModel(f"an Objective or a Recovery must be given; got {type(given).__name__}")
-
-
-def gymnasium_module() -> Any:
-    """Gymnasium, or one line that says how to get it."""
-    try:
-        return import_module("gymnasium")
-    except ImportError:
-        raise InvalidModel(
-            "this needs Gymnasium, which is not installed: pip install 'tacit-irl[gymnasium]'"
-        ) from None
 
 
 def charges(charged: np.ndarray) -> Info:
@@ -204,7 +182,7 @@ def wrapper(
     space: Any
     for space, given, name, count in (
         (env.observation_space, state_of, "state_of", found.reward.shape[0]),
-        (env.action_space, action_of, "action_of", _actions(found)),
+        (env.action_space, action_of, "action_of", actions_of(found)),
     ):
         if given is not None:
             continue
@@ -236,23 +214,6 @@ def _terminals(
     return ends, count
 
 
-def _actions(objective: Objective) -> int:
-    """A; 0 where the objective does not tell it."""
-    if objective.reward.ndim == 2:
-        return objective.reward.shape[1]
-    return objective.costs.shape[2] if objective.costs.ndim == 3 else 0
-
-
-def _numbered(given: npt.ArrayLike, rule: StateOf | None, count: int, name: str) -> int:
-    """The number of an observation or an action, checked."""
-    number = np.asarray(given if rule is None else rule(given))
-    if number.size != 1 or not np.issubdtype(number.dtype, np.integer):
-        raise InvalidModel(f"{name} must give one integer; got {number!r:.60}")
-    if not 0 <= (found := int(number.reshape(()))) < count:
-        raise InvalidModel(f"{name} must give a number in 0..{count - 1}; got {found}")
-    return found
-
-
 @cache
 def _wrapper_class() -> type:
     """The class, made when it is asked for: its parent is Gymnasium's."""
@@ -271,7 +232,7 @@ def _wrapper_class() -> type:
             ends: np.ndarray,
         ) -> None:
             super().__init__(env)
-            actions = _actions(objective)
+            actions = actions_of(objective)
             states = objective.reward.shape[0]
             self.rewards, self.costs = objective.tables_of(states, actions or 1)
             self.budgets = objective.budgets
@@ -287,7 +248,7 @@ def _wrapper_class() -> type:
         def step(self, action: npt.ArrayLike) -> tuple[npt.ArrayLike, float, bool, bool, Info]:
             state, taken = self._state, 0
             if self._by_action:
-                taken = _numbered(action, self._rules[1], self.rewards.shape[1], "action_of")
+                taken = numbered(action, self._rules[1], self.rewards.shape[1], "action_of")
             observation, reward, terminated, truncated, info = self.env.step(action)
             self._see(observation)
             paid, charged = self.rewards[state, taken], self.costs[:, state, taken]
@@ -308,83 +269,6 @@ def _wrapper_class() -> type:
 
         def _see(self, observation: npt.ArrayLike) -> None:
             count = self.rewards.shape[0]
-            self._state = _numbered(observation, self._rules[0], count, "state_of")
+            self._state = numbered(observation, self._rules[0], count, "state_of")
 
     return RecoveredObjective
-
-
-def tables(given: Objective | Recovery, path: str | Path, layout: Layout | None = None) -> None:
-    """Writes what is wanted and refused as a table, by the ending of the name.
-
-    .csv and .parquet hold one row for each state and action: `state`, `state_name`, `action`,
-    `action_name`, `reward`, `cost_0`, ...; of a recovery also `policy`, `visitation`, and where
-    it forbids something, `available`. Without a number of actions there is one row a state. .npz
-    holds `reward`, `costs`, `budgets`; of a recovery the same, its weights and its noise.
-
-    Args:
-        given: an objective, or a recovery of it.
-        path: of the file.
-        layout: names of states and actions; None calls them by their numbers.
-    """
-    path, objective = Path(path), objective_of(given)
-    recovery = given if isinstance(given, Recovery) else None
-    if path.suffix == ".npz":
-        write_arrays(path, _arrays(objective, recovery))
-    elif path.suffix in (".csv", ".parquet"):
-        write_columns(path, _columns(objective, recovery, layout or Layout()))
-    else:
-        raise InvalidModel(f"tables are written as .csv, .parquet or .npz; got {path.name}")
-
-
-def shown(name: str) -> str:
-    """The name as a cell that a spreadsheet shows: one that begins like a formula gets a quote."""
-    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name
-
-
-def _columns(
-    objective: Objective, recovery: Recovery | None, layout: Layout
-) -> dict[str, np.ndarray]:
-    states = objective.reward.shape[0]
-    actions = recovery.solution.policy.shape[1] if recovery is not None else _actions(objective)
-    for kind, names, count in (
-        ("states", layout.state_names, states),
-        ("actions", layout.action_names, actions),
-    ):
-        if names and count and len(names) != count:
-            raise InvalidModel(f"the layout must name all {count} {kind}; it names {len(names)}")
-    width = actions or 1
-    state = np.repeat(np.arange(states), width)
-    names = np.array([shown(layout.state_name(s)) for s in range(states)])
-    found = {"state": state, "state_name": names[state]}
-    if actions:
-        action = np.tile(np.arange(actions), states)
-        called = np.array([shown(layout.action_name(a)) for a in range(actions)])
-        found |= {"action": action, "action_name": called[action]}
-    reward, costs = objective.tables_of(states, width)
-    found |= {"reward": reward.ravel()} | {f"cost_{k}": c.ravel() for k, c in enumerate(costs)}
-    if recovery is not None:
-        found |= {name: table.ravel() for name, table in _learnt(recovery).items()}
-    return found
-
-
-def _learnt(recovery: Recovery) -> dict[str, np.ndarray]:
-    """What a recovery has for each state and action, [S, A] each."""
-    solution, mask = recovery.solution, recovery.available
-    found = {"policy": solution.policy, "visitation": solution.visitation}
-    return found if mask is None else found | {"available": mask}
-
-
-def _arrays(objective: Objective, recovery: Recovery | None) -> dict[str, np.ndarray]:
-    found: dict[str, npt.ArrayLike] = {"reward": objective.reward, "costs": objective.costs}
-    found["budgets"] = objective.budgets
-    if recovery is not None:
-        found |= {
-            "reward_weights": recovery.reward_weights,
-            "reward_names": recovery.reward_names,
-            "multipliers": recovery.multipliers,
-            "temperature": recovery.temperature,
-            **_learnt(recovery),
-        }
-        for k, weights in enumerate(recovery.cost_weights):
-            found |= {f"cost_weights_{k}": weights, f"cost_names_{k}": recovery.cost_names[k]}
-    return {name: np.asarray(array) for name, array in found.items()}

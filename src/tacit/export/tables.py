@@ -1,0 +1,179 @@
+"""Recoveries and objectives as files, frames and datasets: rows for states and actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from tacit.errors import InvalidModel
+from tacit.files.arrays import write_arrays
+from tacit.files.tables import write_columns
+from tacit.inverse.recovery import Recovery
+from tacit.model import Layout
+from tacit.model.objective import Objective
+
+if TYPE_CHECKING:
+    import polars
+    import xarray
+
+    from tacit.inverse.joint.recovery import JointRecovery
+    from tacit.inverse.noisy.mixture import MixtureRecovery
+
+
+def objective_of(given: Objective | Recovery) -> Objective:
+    """The objective itself, or the one that a recovery found."""
+    if isinstance(given, Objective):
+        return given
+    if isinstance(getattr(given, "objective", None), Objective):
+        return given.objective
+    raise InvalidModel(f"an Objective or a Recovery must be given; got {type(given).__name__}")
+
+
+def actions_of(objective: Objective) -> int:
+    """A; 0 where the objective does not tell it."""
+    if objective.reward.ndim == 2:
+        return objective.reward.shape[1]
+    return objective.costs.shape[2] if objective.costs.ndim == 3 else 0
+
+
+def tables(given: Objective | Recovery, path: str | Path, layout: Layout | None = None) -> None:
+    """Writes what is wanted and refused as a table, by the ending of the name.
+
+    .csv and .parquet hold one row for each state and action: `state`, `state_name`, `action`,
+    `action_name`, `reward`, `cost_0`, ...; of a recovery also `policy`, `visitation`, and where
+    it forbids something, `available`. Without a number of actions there is one row a state. .npz
+    holds `reward`, `costs`, `budgets`; of a recovery the same, its weights and its noise.
+
+    Args:
+        given: an objective, or a recovery of it.
+        path: of the file.
+        layout: names of states and actions; None calls them by their numbers.
+    """
+    path, objective = Path(path), objective_of(given)
+    recovery = given if isinstance(given, Recovery) else None
+    if path.suffix == ".npz":
+        write_arrays(path, _arrays(objective, recovery))
+    elif path.suffix in (".csv", ".parquet"):
+        write_columns(path, _columns(objective, recovery, layout or Layout()))
+    else:
+        raise InvalidModel(f"tables are written as .csv, .parquet or .npz; got {path.name}")
+
+
+def frame(given: Objective | Recovery, layout: Layout | None = None) -> polars.DataFrame:
+    """The rows of `tables` as a Polars frame; `.to_pandas()` makes one of pandas of it."""
+    import polars
+
+    recovery = given if isinstance(given, Recovery) else None
+    return polars.DataFrame(_columns(objective_of(given), recovery, layout or Layout()))
+
+
+def dataset(
+    given: Recovery | JointRecovery | MixtureRecovery, layout: Layout | None = None
+) -> xarray.Dataset:
+    """An xarray dataset of a recovery: its arrays, with named axes and the names on them.
+
+    `policy`, `visitation` and `reward` by state and action, `cost` by constraint too; `budget` and
+    `price` by constraint, `reward_weight` by reward feature and `cost_weight` by cost feature, each
+    with its interval (`budget_lower`, `budget_upper`). Several tasks or types are one axis more.
+    """
+    try:
+        import xarray
+    except ImportError:
+        said = "this needs xarray, which is not installed: pip install 'tacit-irl[xarray]'"
+        raise InvalidModel(said) from None
+    axis = "type" if hasattr(given, "types") else "task"
+    if (parts := getattr(given, "types", getattr(given, "recoveries", None))) is not None:
+        found = [dataset(one, layout) for one in parts]
+        if any(dict(one.sizes) != dict(found[0].sizes) for one in found):
+            raise InvalidModel("tasks of one dataset must be of one size: make one of each of them")
+        return xarray.concat(found, dim=axis, join="override", combine_attrs="drop_conflicts")
+    assert isinstance(given, Recovery)
+    pair, known, table = ("state", "action"), given.identification, _learnt(given)
+    names = layout or Layout()
+    reward, costs = given.objective.tables_of(*given.solution.policy.shape)
+    arrays = {name: (pair, values) for name, values in (table | {"reward": reward}).items()}
+    arrays["cost"] = (("constraint", *pair), costs)
+    for name, along, values, ends in (
+        ("reward_weight", "reward_feature", given.reward_weights, known.reward_intervals),
+        ("cost_weight", "cost_feature", _joined(given.cost_weights), _joined(known.cost_intervals)),
+        ("budget", "constraint", given.budgets, known.budget_intervals),
+        ("price", "constraint", given.multipliers, known.multiplier_intervals),
+    ):
+        ends = np.asarray(ends).reshape(-1, 2)
+        sides = {"": values, "_lower": ends[:, 0], "_upper": ends[:, 1]}
+        arrays |= {f"{name}{side}": ((along,), numbers) for side, numbers in sides.items()}
+    labels = {
+        "state": [names.state_name(s) for s in range(len(reward))],
+        "action": [names.action_name(a) for a in range(reward.shape[1])],
+        "constraint": np.arange(len(costs)),
+        "reward_feature": [*given.reward_names],
+        "cost_feature": [name for part in given.cost_names for name in part],
+        "cost_of": ("cost_feature", [k for k, part in enumerate(given.cost_names) for _ in part]),
+    }
+    said = {"status": given.status.name, "estimator": given.estimator}
+    said |= {"temperature": given.temperature, "confidence": known.confidence}
+    return xarray.Dataset(arrays, labels, said)
+
+
+def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return (
+        np.concatenate([np.zeros((0, *np.shape(parts[0])[1:])), *parts]) if parts else np.zeros(0)
+    )
+
+
+def shown(name: str) -> str:
+    """The name as a cell that a spreadsheet shows: one that begins like a formula gets a quote."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name
+
+
+def _columns(
+    objective: Objective, recovery: Recovery | None, layout: Layout
+) -> dict[str, np.ndarray]:
+    states = objective.reward.shape[0]
+    actions = recovery.solution.policy.shape[1] if recovery is not None else actions_of(objective)
+    for kind, names, count in (
+        ("states", layout.state_names, states),
+        ("actions", layout.action_names, actions),
+    ):
+        if names and count and len(names) != count:
+            raise InvalidModel(f"the layout must name all {count} {kind}; it names {len(names)}")
+    width = actions or 1
+    state = np.repeat(np.arange(states), width)
+    names = np.array([shown(layout.state_name(s)) for s in range(states)])
+    found = {"state": state, "state_name": names[state]}
+    if actions:
+        action = np.tile(np.arange(actions), states)
+        called = np.array([shown(layout.action_name(a)) for a in range(actions)])
+        found |= {"action": action, "action_name": called[action]}
+    reward, costs = objective.tables_of(states, width)
+    found |= {"reward": reward.ravel()} | {f"cost_{k}": c.ravel() for k, c in enumerate(costs)}
+    if recovery is not None:
+        found |= {name: table.ravel() for name, table in _learnt(recovery).items()}
+    return found
+
+
+def _learnt(recovery: Recovery) -> dict[str, np.ndarray]:
+    """What a recovery has for each state and action, [S, A] each."""
+    solution, mask = recovery.solution, recovery.available
+    found = {"policy": solution.policy, "visitation": solution.visitation}
+    return found if mask is None else found | {"available": mask}
+
+
+def _arrays(objective: Objective, recovery: Recovery | None) -> dict[str, np.ndarray]:
+    found: dict[str, npt.ArrayLike] = {"reward": objective.reward, "costs": objective.costs}
+    found["budgets"] = objective.budgets
+    if recovery is not None:
+        found |= {
+            "reward_weights": recovery.reward_weights,
+            "reward_names": recovery.reward_names,
+            "multipliers": recovery.multipliers,
+            "temperature": recovery.temperature,
+            **_learnt(recovery),
+        }
+        for k, weights in enumerate(recovery.cost_weights):
+            found |= {f"cost_weights_{k}": weights, f"cost_names_{k}": recovery.cost_names[k]}
+    return {name: np.asarray(array) for name, array in found.items()}
