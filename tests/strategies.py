@@ -19,7 +19,7 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
 
 # Of the examples that a property asks for: all in `make torture`, this share elsewhere.
-SHARE = float(os.environ.get("TACIT_EXAMPLES", "0.5"))
+SHARE = float(os.environ.get("TACIT_EXAMPLES", "0.3"))
 
 
 def examples(count: int) -> settings:
@@ -34,6 +34,11 @@ def examples(count: int) -> settings:
         database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
+
+
+def draws(count: int) -> int:
+    """So many repetitions, or a share of them, as of examples."""
+    return max(1, round(SHARE * count))
 
 
 DISCOUNTS = (0.9, 0.99, 0.999, 0.3, 0.0)

@@ -10,7 +10,7 @@ from scipy.stats import binom, chi2, norm
 import tacit
 from experts import drawn, grid, hill_expert, pairs, policy_of, spread_visits, tangle
 from kinds import told
-from strategies import examples
+from strategies import draws, examples
 from tacit import Features
 from tacit.inverse.findings import Kind
 from tacit.inverse.goodness import cone_gain
@@ -160,9 +160,10 @@ def replicates(price: float, count: int, seed: int) -> np.ndarray:
 
 
 def test_false_alarms_are_as_rare_as_the_level_says():
-    alarms = int(replicates(0.0, 200, 7).sum())
+    many = draws(200)
+    alarms = int(replicates(0.0, many, 7).sum())
     # A test of size 5 % raises between 2 and 21 of 200 alarms in all but one of a thousand runs.
-    low, high = binom.interval(0.999, 200, 0.05)
+    low, high = binom.interval(0.999, many, 0.05)
     assert low <= alarms <= high
 
 

@@ -526,7 +526,7 @@ def test_a_vanishing_weight_that_should_grow_is_no_rest():
 # --- what it finds --------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @pytest.mark.parametrize("hill", ["absolute", "as-written"])
 def test_calibrated_budgets_recover_the_behaviour_of_the_paper_s_grids(hill):
     gaps, noises, distances, seconds = [], [], [], []

@@ -80,7 +80,7 @@ def test_exact_counts_put_the_top_at_the_truth():
     assert told(found.sentences, Kind.MISFIT, number=0.9)
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_the_set_covers():
     """Of 24 draws the true discount is in the set in about 23; at least 20 (one in 170 less)."""
     mdp, policy = expert(0.8)

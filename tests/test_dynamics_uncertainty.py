@@ -46,6 +46,7 @@ def covered(ends: np.ndarray, truth: np.ndarray) -> np.ndarray:
     return (ends[:, 0] <= truth) & (truth <= ends[:, 1])
 
 
+@pytest.mark.study
 def test_widened_intervals_cover_the_truth_where_plain_ones_do_not():
     plain, wide = [], []
     for seed in range(12):

@@ -84,7 +84,7 @@ def test_the_law_is_simulated_where_a_bound_is_met():
     assert found.law != few.law  # too few episodes to deal them out again
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @pytest.mark.parametrize(("episodes", "draws"), [(12, 19), (3, 19)], ids=["dealt", "redrawn"])
 def test_equal_groups_are_rarely_called_different(episodes, draws):
     same = [policy(*EQUAL)] * 2

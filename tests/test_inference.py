@@ -362,7 +362,9 @@ def test_intervals_widen_when_data_shrink():
     assert_allclose(widths[1][:2] / widths[0][:2], 4.0, rtol=0.1)
 
 
-@pytest.mark.parametrize(("steps", "seed"), [(50_000, 11), (1_500, 12)])
+@pytest.mark.parametrize(
+    ("steps", "seed"), [(50_000, 11), pytest.param(1_500, 12, marks=pytest.mark.study)]
+)
 def test_nominal_intervals_hold_as_often_as_they_say(steps, seed):
     world = grid()
     policy, visitation = hill_expert()

@@ -10,6 +10,7 @@ import pytest
 import experts
 import tacit
 from kinds import told
+from strategies import draws
 from tacit import Kind
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import Search, Trajectories, expectation, search
@@ -190,7 +191,7 @@ def test_certain_memberships_leave_the_errors_of_each_type_alone():
 
 
 def test_one_type_is_the_plain_recovery_and_bic_takes_it():
-    for seed in range(3):
+    for seed in range(draws(3)):
         seen, _ = joined([policy(((1.0, 1.5, 0.5),))], 60, 50, seed=seed + 5)
         found = tacit.recover(
             world().mdp, world().features, seen, estimator=tacit.Mixture(types=None, most=3)

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 from dataclasses import replace
+from functools import cache
 from html import escape
 
 import numpy as np
@@ -110,6 +111,12 @@ def synthetic(states: int, layout: Layout, *, constraints: int = 1, actions: int
     return Run(recovery, layout, trajectories=fits)
 
 
+@cache
+def rendered(run: Run) -> str:
+    """The page of a run, drawn once."""
+    return render(recovery_document(run))
+
+
 def said(run: Run) -> dict[str, str]:
     """Label -> text of the findings, without the stars of what is strong."""
     found = headlines(NamedRecovery(run.recovery, run.layout), run.notes)
@@ -155,7 +162,7 @@ def test_what_is_not_identified_is_not_made_up(rooms):
     assert "At what price" not in said(run)
     heads = [column.name for column in state_table(NamedRecovery(run.recovery, run.layout)).columns]
     assert heads == ["State", "Time there", "What it does", "Reward"]
-    assert "weights of the cost" not in render(recovery_document(run))
+    assert "weights of the cost" not in rendered(run)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +210,7 @@ def test_a_weight_that_cannot_be_told_is_not_called_nothing(rooms):
 
 def test_an_answer_without_intervals_says_so(grid):
     assert said(grid)["What cannot be told"].startswith("How far the weights may be off")
-    page = render(recovery_document(grid))
+    page = rendered(grid)
     assert "This answer has no intervals." in page
     assert "95 % interval" not in page
 
@@ -213,7 +220,7 @@ def test_intervals_of_all_explanations_are_not_called_confidence():
     policy = tacit.solve(world.mdp, world.truth).policy
     seen = tacit.simulate(world.mdp, policy, trajectories=30, steps=60, seed=0)
     run = run_of(world.mdp, world.features, seen, world.layout, tacit.Explanation())
-    page = render(recovery_document(run))
+    page = rendered(run)
     assert "Over all explanations" in page
     assert "95 % interval" not in page
 
@@ -229,21 +236,21 @@ def test_states_are_listed_by_how_much_time_is_spent_there(rooms):
 
 
 def test_the_page_has_every_part(rooms, grid):
-    headings = re.findall(r"<h2[^>]*>([^<]*)", render(recovery_document(rooms)))
+    headings = re.findall(r"<h2[^>]*>([^<]*)", rendered(rooms))
     assert headings == [
         *("What was found", "Where", "State by state", "Weights, budgets and prices"),
         *("On trajectories held back", "If the discount were another"),
         *("Guarantees and findings", "Convergence", "The demonstrations", "How to reproduce"),
     ]
-    page = read(render(recovery_document(rooms)))
+    page = read(rendered(rooms))
     assert CONFIG["command"] in page.text
     assert rooms.hashes["demonstrations"] in page.text
     for sentence in rooms.recovery.identification.findings:
         assert sentence[1:] in page.text
     worst = [str(e) for e in rooms.trajectories["episode"][:3]]
-    listed = re.findall(r'<th scope="row">(\d+)</th>', render(recovery_document(rooms)))
+    listed = re.findall(r'<th scope="row">(\d+)</th>', rendered(rooms))
     assert listed[:3] == worst
-    assert "Maps" in re.findall(r"<h2[^>]*>([^<]*)", render(recovery_document(grid)))
+    assert "Maps" in re.findall(r"<h2[^>]*>([^<]*)", rendered(grid))
 
 
 def test_the_slider_follows_the_start_that_was_kept(grid):
@@ -306,7 +313,7 @@ def spoken(names: tuple[str, ...]) -> tuple[Run, str, str, str]:
     )
     layout = Layout(state_names=names[4:12], action_names=(*names[12:], "b", "c", "d"))
     run = run_of(mdp, named, seen, layout)
-    page = read(render(recovery_document(run))).text
+    page = read(rendered(run)).text
     return run, page, run.recovery.summary(), read(run.recovery._repr_html_()).text
 
 
@@ -347,7 +354,7 @@ def test_kinds_decide_where_a_finding_stands_and_words_do_not(rooms):
     for text in (
         run.recovery.summary(),
         run.recovery._repr_html_(),
-        read(render(recovery_document(run))).text.partition("Guarantees and findings")[2],
+        read(rendered(run)).text.partition("Guarantees and findings")[2],
     ):
         places = [text.rindex(sentence) for sentence in wanted]
         assert places == sorted(places)
@@ -451,7 +458,7 @@ def test_nothing_that_somebody_named_becomes_markup(rooms):
         extras={EVIL: {"sentences": [EVIL], "columns": {EVIL: [EVIL]}}},
         data={EVIL: EVIL},
     )
-    page = render(recovery_document(run))
+    page = rendered(run)
     outline = read(page)
     assert len(outline.every("script")) == page.count("<script") == 1
     fragment = run.recovery._repr_html_()
@@ -518,7 +525,7 @@ def chrome():
 def pages(rooms, grid, tmp_path_factory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("pages")
     for name, run in (("rooms", rooms), ("grid", grid)):
-        (folder / f"{name}.html").write_text(render(recovery_document(run)), encoding="utf-8")
+        (folder / f"{name}.html").write_text(rendered(run), encoding="utf-8")
     return {name: (folder / f"{name}.html").as_uri() for name in ("rooms", "grid")}
 
 
@@ -758,7 +765,7 @@ def test_painted_actions_keep_the_colours_of_their_key():
     assert isinstance(drawn.image, str)
     for colour in PAINTED[: policy.shape[1]]:
         assert f"fill: {colour}" in drawn.image
-    page = render(recovery_document(run))
+    page = rendered(run)
     assert all(colour in page for colour in PAINTED[: policy.shape[1]])
 
 
@@ -835,7 +842,7 @@ def test_the_page_of_one_group_says_which(rooms):
 
 
 def test_a_private_page_tells_no_state_no_episode_and_no_path(rooms):
-    whole = render(recovery_document(rooms))
+    whole = rendered(rooms)
     shared = render(recovery_document(rooms, private=True))
     names = [*rooms.layout.state_names, str(rooms.config.get("problem") or "nowhere"), "Episode"]
     told = [name for name in names if escape(name) in whole]

@@ -215,6 +215,7 @@ def test_visits_from_an_even_start_are_found(monkeypatch):
     assert np.abs(flow).sum() <= 2e-15 * mdp.states  # the residual asked for, and rounding
 
 
+@pytest.mark.study
 def test_the_page_prints_what_it_says():
     """On one device, whatever the number: the blocks are those of a user with many."""
     names, shown = {}, re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.S)

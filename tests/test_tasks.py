@@ -612,6 +612,7 @@ def replicates():
     ]
 
 
+@pytest.mark.study
 def test_tasks_that_agree_are_seldom_said_to_disagree(replicates):
     chances = []
     for found in replicates:
@@ -622,6 +623,7 @@ def test_tasks_that_agree_are_seldom_said_to_disagree(replicates):
     assert kstest(chances, "uniform").pvalue > 1e-3
 
 
+@pytest.mark.study
 def test_standard_errors_are_those_of_replicates(replicates):
     ratios = np.array(
         [
@@ -638,6 +640,7 @@ def test_standard_errors_are_those_of_replicates(replicates):
 PRICE = 0.05  # with a temperature of 0.0025: the paper's grid with a noisy expert
 
 
+@pytest.mark.study
 def test_two_tasks_beat_one_of_the_same_length_and_sharing_parameters_does_not():
     everything = Likelihood(level=1.0)
     errors = {}

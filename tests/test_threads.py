@@ -121,6 +121,7 @@ print(hashlib.sha256(x.tobytes()).hexdigest())
 """
 
 
+@pytest.mark.study
 def test_compiled_anew_or_found_compiled_the_bits_are_the_same(tmp_path):
     """Functions are compiled within each other: which copy of one runs depends on the cache."""
     surroundings = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
