@@ -61,6 +61,8 @@ def draw():
 def answer():
     if task == "nothing":
         return
+    if task in ("answer", "command"):
+        return command()
     mdp, features, truth = draw()
     if task == "exact":
         return tacit.solve(mdp, tacit.Objective(truth.reward))
@@ -76,6 +78,8 @@ def answer():
     if task == "likelihood":
         seen = tacit.Demonstrations.load(folder + "/demonstrations.csv")
         return tacit.recover(mdp, features, seen, estimator=tacit.Likelihood(), throw=False)
+
+def command():
     from tacit.cli import main
     words = ["recover", folder, "--out", folder + "/run", "--estimator", "likelihood"]
     told, screen = Told(), sys.stdout

@@ -12,7 +12,7 @@ import experts
 import tacit
 from kinds import told
 from tacit import Kind, checks
-from tacit.checks.diagnose import trajectory_p_value
+from tacit.checks.assumptions import trajectory_p_value
 from tacit.inverse.noisy import lapses
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import Search, Trajectories

@@ -1,20 +1,25 @@
 """Questions after a fit: held-out data, other discounts, groups, doubt about dynamics, prices."""
 
-from tacit.checks.diagnose import Alternative, Diagnosis, diagnose
-from tacit.checks.discounts import (
-    DiscountProfile,
-    ResolutionCheck,
-    discount_profile,
-    resolution_check,
-)
-from tacit.checks.dynamics import DynamicsUncertainty, dynamics_uncertainty
-from tacit.checks.fits import Response, TrajectoryFits, elasticities, reroute, trajectory_fits
-from tacit.checks.groups import EqualWeightsTest, equal_weights_test
-from tacit.checks.held_out import Holdout, Prediction, holdout, score
-from tacit.checks.prices import BudgetSweep, PriceCurve, budget_sweep, price_curve
-from tacit.inverse.bootstrap import posterior
-from tacit.inverse.doubts import Posterior
-from tacit.inverse.joint.flows import link_size
+from typing import TYPE_CHECKING
+
+from tacit.engine import names_on_demand
+
+if TYPE_CHECKING:
+    from tacit.checks.assumptions import Alternative, Diagnosis, diagnose
+    from tacit.checks.discounts import (
+        DiscountProfile,
+        ResolutionCheck,
+        discount_profile,
+        resolution_check,
+    )
+    from tacit.checks.dynamics import DynamicsUncertainty, dynamics_uncertainty
+    from tacit.checks.fits import Response, TrajectoryFits, elasticities, reroute, trajectory_fits
+    from tacit.checks.groups import EqualWeightsTest, equal_weights_test
+    from tacit.checks.held_out import Holdout, Prediction, holdout, score
+    from tacit.checks.prices import BudgetSweep, PriceCurve, budget_sweep, price_curve
+    from tacit.inverse.bootstrap import posterior
+    from tacit.inverse.doubts import Posterior
+    from tacit.inverse.joint.flows import link_size
 
 __all__ = [
     "Alternative",
@@ -45,3 +50,5 @@ __all__ = [
     "score",
     "trajectory_fits",
 ]
+
+__getattr__ = names_on_demand(__name__)

@@ -16,6 +16,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import priced
+from tacit.inverse import gamma_tails, normal_tail
 from tacit.inverse.findings import LEVEL, Finding, Kind
 from tacit.inverse.joint.flows import planned
 from tacit.inverse.joint.traveller import Choices, TripsRecovery
@@ -209,8 +210,6 @@ def _unusual(
     A log-likelihood is skewed, so that the normal law would call short trajectories unusual too
     often: the tail is that of a shifted gamma law with the same first three moments.
     """
-    from scipy.special import gammainc, gammaincc, ndtr
-
     certain = variance <= ROUNDING
     spread = np.sqrt(np.where(certain, 1.0, variance))
     score = np.where(certain, 0.0, excess / spread)
@@ -218,8 +217,9 @@ def _unusual(
     normal = np.abs(skew) < 1e-3
     shape = 4.0 / np.where(normal, 1.0, skew) ** 2
     at = np.maximum(shape + np.sign(skew) * np.sqrt(shape) * score, 0.0)
-    tail = np.where(skew < 0, gammaincc(shape, at), gammainc(shape, at))
-    tail = np.where(normal, ndtr(score), tail)
+    below, above = gamma_tails(shape, at)
+    tail = np.where(skew < 0, above, below)
+    tail = np.where(normal, normal_tail(-score), tail)
     # Where every action was certain, another one is out of the question.
     wrong = certain & (excess < -1e-9)
     return np.where(wrong, -np.inf, score), np.where(certain, np.where(wrong, 0.0, 1.0), tail)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.inverse import chi_square_tail
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.joint.resample import alike, kept_trips
@@ -137,8 +138,6 @@ def equal_weights_test(
             weight sits on its bound.
         seed: of the simulation.
     """
-    from scipy.special import chdtrc
-
     if isinstance(mdp, Trips):
         if own_noise:
             raise InvalidModel("groups of trips are compared with their noise: leave own_noise out")
@@ -164,7 +163,7 @@ def equal_weights_test(
     number = (DRAWS if bounded else 0) if draws is None else draws
     if number == 0:
         degrees = degrees_of_freedom(whole, pooled, counts, own_noise=own_noise)
-        p_value = float(chdtrc(degrees, ratio)) if degrees > 0 else 1.0
+        p_value = chi_square_tail(degrees, ratio) if degrees > 0 else 1.0
         law = f"by a chi-square with {degrees:g} degrees of freedom"
     else:
         ratios, law = simulate_ratios(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 
@@ -29,14 +29,14 @@ DRAWS, SMALL = 20, 5000
 SHARED, COMPARED = "joint", "compare"
 
 
-def family_kinds() -> dict[str, type]:
-    """Word -> the class of `tacit.families` that it names."""
-    import re
+def estimator_kind(word: str) -> type | None:
+    """The class that a word of `Method` names; None for auto."""
+    import tacit
 
-    from tacit.inverse import families
-
-    words = {re.sub("(?<!^)([A-Z])", r"-\1", name).lower(): name for name in families.__all__}
-    return {word: getattr(families, words[word]) for word in get_args(Method) if word in words}
+    if word == "auto":
+        return None
+    name = "".join(part.capitalize() for part in word.split("-"))
+    return getattr(tacit if name in tacit.__all__ else tacit.families, name)
 
 
 def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Optional, Union, cast
+from typing import TYPE_CHECKING, Annotated, Literal, Optional, Union, cast, get_args
 
 from tacit.cli.problem import ends_of, summary_of
 from tacit.cli.questions import (
@@ -16,7 +16,7 @@ from tacit.cli.questions import (
     Method,
     check_answerable,
     chosen_episodes,
-    family_kinds,
+    estimator_kind,
     further_results,
     prior_of,
     recover_groups,
@@ -205,32 +205,25 @@ class Recover:
         given = {n: v for n in OPTIONS if (v := getattr(self, n)) is not None and v is not False}
         if self.estimator == "auto" and not given:
             return None
-        from tacit.inverse.noisy.convex import Convex
-        from tacit.inverse.noisy.likelihood import Likelihood
-        from tacit.inverse.optimal.explanation import Explanation
-        from tacit.inverse.paper.alternating import Alternating
-
-        kinds = {
-            "likelihood": Likelihood,
-            "convex": Convex,
-            "alternating": Alternating,
-            "explanation": Explanation,
-        } | family_kinds()
-        known = {word: {one.name for one in fields(kind)} for word, kind in kinds.items()}
+        kind = estimator_kind(self.estimator)  # the others are loaded for a refusal alone
+        known = set() if kind is None else {one.name for one in fields(kind)}
         for name in given:
-            if name not in known.get(self.estimator, ()):
-                owners = ", ".join(word for word in kinds if name in known[word])
+            if name not in known:
+                words = {word: estimator_kind(word) for word in get_args(Method)}
+                owners = ", ".join(
+                    w for w, k in words.items() if k and name in k.__dataclass_fields__
+                )
                 raise InvalidModel(
                     f"--{name.replace('_', '-')} is an option of {owners}; "
                     f"the estimator is {self.estimator}"
                 )
-        for one in fields(kinds[self.estimator]):
+        assert kind is not None
+        for one in fields(kind):
             if one.name not in given and one.default is one.default_factory is MISSING:
                 word = one.name.replace("_", "-")
                 raise InvalidModel(f"--{word} must be given for {self.estimator}; got none")
         given |= {name: prior_of(word) for name, word in given.items() if name == "prior"}
-        seed = {"seed": self.seed} if "seed" in known[self.estimator] else {}
-        return kinds[self.estimator](**given, **seed)
+        return kind(**given, **({"seed": self.seed} if "seed" in known else {}))
 
     @property
     def config(self) -> dict[str, object]:
@@ -274,7 +267,7 @@ def _fit(
     hashes: dict[str, str],
 ) -> Run:
     """The run: the recovery, and every question asked about it."""
-    from tacit.checks import trajectory_fits
+    from tacit.checks.fits import trajectory_fits
     from tacit.folders.reading import availability
     from tacit.folders.runs import Run
     from tacit.inverse.recover import recover

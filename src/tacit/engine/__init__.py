@@ -7,8 +7,10 @@ first, and the linear systems of the chain that a policy makes of them.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextvars import ContextVar
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -104,3 +106,32 @@ class Backend(Protocol):
     def linear_solve(self, matrix: Array, right: Array) -> Array:
         """The x of matrix x = right [n, ...], for a small matrix that needs no pivoting."""
         ...
+
+
+def names_on_demand(package: str) -> Callable[[str], object]:
+    """The `__getattr__` of a package: imports one of its public names when it is asked for.
+
+    They are what it imports for type checkers, under `if TYPE_CHECKING`, which never runs.
+    """
+    import ast
+
+    module = sys.modules[package]
+    source = module.__loader__.get_source(package)  # pyright: ignore
+    checked = next(node for node in ast.parse(source).body if isinstance(node, ast.If))
+    home = {
+        alias.name: node.module
+        for node in checked.body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+
+    def find(name: str) -> object:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if home[name] == package:
+            return import_module(f"{package}.{name}")
+        value = getattr(import_module(home[name]), name)
+        setattr(module, name, value)
+        return value
+
+    return find

@@ -27,13 +27,15 @@ FLAGS = {"true": True, "false": False, "1": True, "0": False}
 # Rows that are looked at for names nobody knows, and how many of those are shown beside the first.
 STRANGERS, SHOWN = 1000, 5
 
+_whole = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII).fullmatch
+
 # Makes the error that says where a row stands and what is wrong with it.
 Fault = Callable[[int, str], TacitError]
 
 
 def whole(text: str) -> int | None:
     """The integer of at most 18 digits that a text spells, or None."""
-    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII) else None
+    return int(text) if _whole(text) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,10 +135,12 @@ class Column:
         if self.texts is None:
             self.refuse(~np.isfinite(self.values), "a finite number")
             return self.values.astype(np.float64)
-        numbers = np.array([_real(text) for text in self.texts])
-        commas = [bool(re.fullmatch(r"[+-]?[0-9]+,[0-9]+", text)) for text in self.texts]
-        self.refuse(commas, "a finite number", ": write a point instead of the decimal comma")
-        self.refuse(~np.isfinite(numbers), "a finite number")
+        numbers = np.array(list(map(_real, self.texts)))
+        odd = ~np.isfinite(numbers)
+        if odd.any():
+            commas = [bool(re.fullmatch(r"[+-]?[0-9]+,[0-9]+", text)) for text in self.texts]
+            self.refuse(commas, "a finite number", ": write a point instead of the decimal comma")
+            self.refuse(odd, "a finite number")
         return numbers[self.values]
 
     def flags(self) -> np.ndarray:
@@ -253,8 +257,8 @@ class Growing:
         if broken.any():
             at = int(np.argmax(broken.to_numpy()[codes]))
             return at, f"{self.name} must hold no carriage return; got {series[at]!r:.60}"
-        texts = [text.strip() for text in distinct.to_list()]
-        numbers = [None if self._keep else whole(text) for text in texts]
+        texts = list(map(str.strip, distinct.to_list()))
+        numbers = [None] * len(texts) if self._keep else list(map(whole, texts))
         if self.is_plain:  # 007 is a name, and so is all that stands beside it
             pairs = zip(texts, numbers, strict=True)
             numbers = [n if n is not None and str(n) == t else None for t, n in pairs]
@@ -281,7 +285,8 @@ class Growing:
             self._parts.append(values.astype(np.int32) if fits else values)
 
     def _append(self, texts: list[str], codes: np.ndarray) -> None:
-        table = [self._places.setdefault(text, len(self._places)) for text in texts]
+        places = self._places
+        table = [places.setdefault(text, len(places)) for text in texts]
         self._parts.append(np.array(table, np.int32)[codes])
 
     def finish(self, fault: Fault) -> Column:

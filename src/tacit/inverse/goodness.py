@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from tacit.inverse import gamma_tails, student_tail
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.model.transitions import read_only
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+SMALL = 1_000_000  # entries of a table of episodes that is kept dense
 # The parts of a goodness.
 ACTIONS, TRAJECTORIES, TIME, STEPS = "actions", "trajectories", "time", "steps"
 
@@ -215,17 +220,17 @@ def moments_part(name: str, statistic: float, mean: float, variance: float, draw
 
 def gamma_tail(statistic: float, mean: float, variance: float) -> float:
     """The chance that a scaled chi-square number of this mean and variance is larger."""
-    from scipy.special import gammaincc  # `scipy.stats` takes longer to import than most fits
-
-    return float(gammaincc(mean**2 / variance, max(statistic, 0.0) * mean / variance))
+    return float(gamma_tails(mean**2 / variance, max(statistic, 0.0) * mean / variance)[1])
 
 
 def excess_p(excess: np.ndarray) -> float:
     """The chance of a mean as large as that of these numbers [E], if their expectation is 0."""
-    from scipy.special import stdtr
-
     many, spread = len(excess), float(excess.std(ddof=1)) if len(excess) > 1 else 0.0
-    return float(stdtr(many - 1, -excess.mean() / spread * np.sqrt(many))) if spread > 0 else np.nan
+    return (
+        student_tail(many - 1, float(excess.mean()) / spread * np.sqrt(many))
+        if spread > 0
+        else np.nan
+    )
 
 
 def untested(reason: str) -> Goodness:
@@ -324,6 +329,19 @@ def _percent(share: float) -> str:
     if 0.0 < share < 0.001:
         return "less than 0.1 %"
     return f"{100.0 * share:.2g} %" if share < 0.995 else f"{100.0 * share:.3g} %"
+
+
+def episode_sums(
+    weights: np.ndarray, places: np.ndarray, offsets: np.ndarray, size: int
+) -> np.ndarray | csr_matrix:
+    """[E, n] sums of the steps' weights [N] at their places [N], by episode; sparse if large."""
+    many = len(offsets) - 1
+    if many * size > SMALL:
+        from scipy.sparse import csr_matrix
+
+        return csr_matrix((weights, places, offsets), shape=(many, size))
+    index = np.repeat(np.arange(many), np.diff(offsets)) * size + places
+    return np.bincount(index, weights=weights, minlength=many * size).reshape(many, size)
 
 
 def action_log_likelihoods(

@@ -13,11 +13,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from tacit.engine.smooth_dual import BLIND as BLIND
 from tacit.engine.smooth_dual import inverse_information
 from tacit.errors import InvalidModel
+from tacit.inverse import normal_quantile, normal_tail
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class Parameters:
     @cached_property
     def intervals(self) -> np.ndarray:
         """[P, 2] Wald intervals within the bounds; one-sided on a bound, and without limit."""
-        quantile = _quantile(0.5 + 0.5 * self.confidence)
+        quantile = normal_quantile(0.5 + 0.5 * self.confidence)
         margin = quantile * self.standard_errors
         ends = np.stack([self._centre - margin, self._centre + margin], axis=1)
         ends = np.clip(ends, self.lower[:, None], self._upper[:, None])
@@ -195,11 +195,11 @@ class Parameters:
 
         NaN where nothing tells: of one that was fixed, or is on a bound that is not 0.
         """
-        found = 2.0 * _quantile_tail(np.abs(self.z))
+        found = 2.0 * normal_tail(np.abs(self.z))
         for j, side in self._sides:
             step, error = self._step_inside(j, hold=True)
             told = np.isfinite(error) and self._centre[j] == 0.0
-            found[j] = _quantile_tail(side * step / error) if told else np.nan
+            found[j] = normal_tail(side * step / error) if told else np.nan
         found[np.isin(self.standard_errors, (0.0, np.inf))] = np.nan  # given, or unknown
         return read_only(found)
 
@@ -218,7 +218,7 @@ class Parameters:
             return Ratio(estimate, np.nan, self._quotient(i, j) if positive else (floor, np.inf))
         (a, c), (_, b) = self.covariance[np.ix_([i, j], [i, j])]
         error = np.sqrt(max(a - 2.0 * estimate * c + estimate**2 * b, 0.0)) / abs(bottom)
-        squared = _quantile(0.5 + 0.5 * self.confidence) ** 2
+        squared = normal_quantile(0.5 + 0.5 * self.confidence) ** 2
         # Fieller: all r with (top - r bottom)^2 <= squared * variance of (top - r bottom).
         lead, rest = bottom**2 - squared * b, top**2 - squared * a
         middle = top * bottom - squared * c
@@ -365,17 +365,4 @@ def _upper_limit(step: float, error: float, confidence: float) -> float:
     """
     if not np.isfinite(error):
         return error
-    return step + float(np.hypot(min(step, 0.0), _quantile(confidence) * error))
-
-
-def _quantile(probability: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(probability))
-
-
-def _quantile_tail(z: npt.ArrayLike) -> np.ndarray:
-    """The chance that a standard normal number is larger."""
-    from scipy.special import ndtr
-
-    return np.asarray(ndtr(-np.asarray(z, float)))
+    return step + float(np.hypot(min(step, 0.0), normal_quantile(confidence) * error))

@@ -21,6 +21,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
 from tacit.forward.policies import visitation
+from tacit.inverse import Cone, chi_square_tail
 from tacit.inverse.identification import unmeasured
 from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit
@@ -298,11 +299,9 @@ def agreement_p_value(
         narrow: where the narrower model may move.
         seed: of the simulated law.
     """
-    from scipy.special import chdtrc
-
     if not (wide.one_sided.any() or narrow.one_sided.any()):
         degrees = _rank(wide, fishers) - _rank(narrow, fishers)
-        return float(chdtrc(degrees, max(ratio, 0.0))) if degrees > 0 else 1.0
+        return chi_square_tail(degrees, max(ratio, 0.0)) if degrees > 0 else 1.0
     random = np.random.default_rng(seed)
     scores = []
     for fisher in fishers:
@@ -323,8 +322,6 @@ def _gain(
     model: Directions, fishers: Sequence[np.ndarray], scores: Sequence[np.ndarray]
 ) -> np.ndarray:
     """[n] twice the log-likelihood that the model can gain from each draw of the scores."""
-    from scipy.optimize import nnls
-
     pairs = zip(scores, model.jacobians, strict=True)
     slopes = sum((score @ inner for score, inner in pairs), start=np.zeros(()))
     fisher = model.information(fishers)
@@ -341,5 +338,5 @@ def _gain(
     root = np.sqrt(values[kept])
     # max over y >= 0 of 2 y . rest - y' left y is a least-squares problem in the root of `left`.
     matrix, targets = root[:, None] * vectors[:, kept].T, rest @ vectors[:, kept] / root
-    short = np.array([nnls(matrix, target)[1] for target in targets])
+    short = Cone(matrix).nearest_each(targets)[1]
     return gained + (targets**2).sum(axis=1) - short**2

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit.errors import InvalidDemonstrations
+from tacit.inverse import chi_square_tail
 from tacit.inverse.batch import Batch
 from tacit.inverse.joint.maximum import Found, Likelihoods
 from tacit.inverse.joint.traveller import KNOWN, Choices, TripsRecovery
@@ -152,8 +153,6 @@ def alike(
             on its bound.
         seed: of the dealing.
     """
-    from scipy.special import chdtrc
-
     options.check_no_lapses("the test of groups", KNOWN)
     pooled = Likelihoods(trips.journeys()[0], options).best()
     theta = pooled.fitted.point.x / trips.journeys()[0].space.scales
@@ -181,7 +180,7 @@ def alike(
     if number == 0:
         seen = [_rank(one) for one in (pooled, *parts)]
         degrees = float(max(sum(seen[1:]) - seen[0], 0))
-        p_value = float(chdtrc(degrees, ratio)) if degrees > 0 else 1.0
+        p_value = chi_square_tail(degrees, ratio) if degrees > 0 else 1.0
         law = f"by a chi-square with {degrees:g} degrees of freedom"
     else:
         random = np.random.default_rng(seed)

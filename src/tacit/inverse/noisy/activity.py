@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from tacit.inverse import chi_square_tail
 from tacit.inverse.findings import Finding, Kind, chance, listed
 from tacit.inverse.goodness import cone_gain, holm
 from tacit.inverse.identification import ConstraintSet, Selection
@@ -351,8 +352,6 @@ def activity_p_value(
         scatter: [D, D] covariance of the scores where the model does not fit, so that it is not the
             information: the law is then that of the ratio about the best approximation.
     """
-    from scipy.special import chdtrc
-
     if not tested.any():
         return 1.0
     inverse, _ = inverse_information(fisher, free & ~tested)
@@ -373,7 +372,7 @@ def activity_p_value(
         spread = rest @ scatter @ rest.T / np.outer(unit, unit)
         widest = float(np.abs(np.linalg.eigvals(np.linalg.pinv(left) @ spread)).max())
     # The law never exceeds a plain chi-square: far out in its tail no draw would be this large.
-    if chdtrc(len(cone), ratio / max(widest, 1e-300)) < 1e-3 / DRAWS:
+    if chi_square_tail(len(cone), ratio / max(widest, 1e-300)) < 1e-3 / DRAWS:
         return 1.0 / (1 + DRAWS)
     values, vectors = np.linalg.eigh(spread)
     root = vectors * np.sqrt(np.maximum(values, 0.0))

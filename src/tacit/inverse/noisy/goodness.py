@@ -14,6 +14,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
+from tacit.inverse import ratio_tail
 from tacit.inverse.findings import LEVEL
 from tacit.inverse.goodness import (
     ACTIONS,
@@ -23,6 +24,7 @@ from tacit.inverse.goodness import (
     Part,
     combined,
     drawn_part,
+    episode_sums,
     excess_p,
     gamma_tail,
     moments_part,
@@ -202,15 +204,13 @@ class Episodes:
         cls, policy: np.ndarray, whitened: np.ndarray, demonstrations: Demonstrations
     ) -> Episodes:
         """The sums of these episodes, of a policy [S, A] and whitened scores [r, S, A]."""
-        from scipy.sparse import csr_matrix
-
         size, (states, actions) = len(whitened), policy.shape
         offsets, many = demonstrations.offsets, demonstrations.episodes
         where = demonstrations.states.astype(np.int64)
         taken = where * actions + demonstrations.actions
         ones = np.ones(len(where))
-        of_pairs = csr_matrix((ones, taken, offsets), shape=(many, states * actions))
-        of_states = csr_matrix((ones, where, offsets), shape=(many, states))
+        of_pairs = episode_sums(ones, taken, offsets, states * actions)
+        of_states = episode_sums(ones, where, offsets, states)
         spread = _spread(policy, whitened)
         lengths = np.einsum("dsa,dsa->sa", whitened, whitened)
         traces = np.einsum("sdd->s", spread)
@@ -221,7 +221,7 @@ class Episodes:
             squares[rows] = ((of_states[rows] @ spread.reshape(states, -1)) ** 2).sum(axis=1)
         places = _places(demonstrations)
         late = np.bincount(taken, weights=places, minlength=states * actions)
-        placed = csr_matrix((places, taken, offsets), shape=(many, states * actions))
+        placed = episode_sums(places, taken, offsets, states * actions)
         return cls(
             sums=of_pairs @ whitened.reshape(size, policy.size).T,
             traces=of_states @ traces,
@@ -337,8 +337,6 @@ def _at_least(part: Part, p_value: float) -> Part:
 
 def _drift_p(drifts: np.ndarray) -> float:
     """The chance of a mean as far from 0 as that of these rows [E, r]: Hotelling's test."""
-    from scipy.special import fdtrc
-
     many = len(drifts)
     if many < 2:
         return np.nan
@@ -347,7 +345,7 @@ def _drift_p(drifts: np.ndarray) -> float:
     if not 0 < size < many:
         return np.nan
     ratio = float(((inverse @ drifts.mean(axis=0)) ** 2).sum())
-    return float(fdtrc(size, many - size, ratio * (many - size) / (size * (many - 1))))
+    return ratio_tail(size, many - size, ratio * (many - size) / (size * (many - 1)))
 
 
 def _drift_part(statistic: float, inverse: np.ndarray) -> Part:

@@ -14,6 +14,7 @@ from functools import cache
 
 import numpy as np
 
+from tacit.inverse import root_between
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import Answer, Chosen, Identification
 from tacit.inverse.noisy.activity import Verdict
@@ -309,18 +310,16 @@ def _far_crossing(rise: Callable[[float], float], start: float, end: float, cut:
 
 def _crossing(rise: Callable[[float], float], start: float, end: float, cut: float) -> float:
     """Where, on the way from `start` to `end`, the rise reaches `cut`; `end` if it never does."""
-    from scipy.optimize import brentq
-
     if start == end or rise(end) <= cut:
         return end
     if rise(start) >= cut:
         return start  # only by rounding: `start` is the minimum then
     # The root of the rise is nearly linear in the distance: a secant needs few steps.
     root = np.sqrt(cut)
-    share = brentq(
-        lambda t: np.sqrt(max(rise(start + t * (end - start)), 0.0)) - root, 0.0, 1.0, xtol=1e-7
+    share = root_between(
+        lambda t: np.sqrt(max(rise(start + t * (end - start)), 0.0)) - root, 0.0, 1.0, 1e-7
     )
-    return start + float(np.asarray(share)) * (end - start)
+    return start + share * (end - start)
 
 
 def zero_findings(steps: Steps, evidence: Evidence) -> list[Finding]:

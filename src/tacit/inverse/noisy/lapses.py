@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from tacit.inverse import chi_square_tail, root_between
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.goodness import Goodness, untested
 from tacit.inverse.noisy.activity import Trial, Verdict, activity_p_value, judge, of_constraints
@@ -156,7 +157,6 @@ def likelihood_interval(
         least: smallest value looked at; 0 is said where it is inside.
         most: largest value looked at.
     """
-    from scipy.optimize import brentq
 
     def excess(value: float) -> float:
         return float(np.sqrt(max(2.0 * (top - likely(value)), 0.0))) - TWO_SIDED
@@ -164,7 +164,7 @@ def likelihood_interval(
     ends = []
     for end, said in ((least, 0.0), (most, most)):
         inside = abs(best - end) < 1e-9 or excess(end) <= 0
-        ends.append(said if inside else float(np.asarray(brentq(excess, best, end, xtol=1e-4))))
+        ends.append(said if inside else root_between(excess, best, end, 1e-4))
     return ends[0], ends[1]
 
 
@@ -272,13 +272,11 @@ def _goodness(
 
 
 def _lapses(steps: Steps, how: Search, kept: Lapsed, plain: Fit, given: bool) -> Lapses:
-    from scipy.special import chdtrc
-
     if given:
         return Lapses(kept.share, (kept.share, kept.share), np.nan)
     ratio = max(2.0 * (kept.log_likelihood + float(plain.point.loss)), 0.0)
     # No lapses are a point on the border: half of the law is at 0.
-    p_value = 0.5 * float(chdtrc(1, ratio)) if ratio > 0 else 1.0
+    p_value = 0.5 * chi_square_tail(1, ratio) if ratio > 0 else 1.0
     return Lapses(kept.share, share_interval(steps, how, kept), p_value)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from tacit.data.observed import Observed, tally_of
 from tacit.data.tally import Tally
+from tacit.inverse import Cone, chi_square_tail, least_squares
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.goodness import random_loss
 from tacit.inverse.noisy import Bounds, Options
@@ -226,7 +227,7 @@ class Landscape:
             return 0.0 if level == 0.0 else np.inf
         stiff = STIFF / size
         rows = np.concatenate([self.rows, stiff * row[None]])
-        missed = _least_squares(rows, np.append(self.goal, -stiff * level))[1]
+        missed = least_squares(rows, np.append(self.goal, -stiff * level))[1]
         return 0.5 * missed**2 - self.least
 
     def zeros(self, form: np.ndarray) -> np.ndarray:
@@ -255,7 +256,7 @@ class Landscape:
         form = (1.0 - share) * above - share * unit * below
         stiff = STIFF / max(float(np.linalg.norm(form)), 1e-300)
         held = np.concatenate([self.rows, stiff * form[None]])
-        place = np.where(zeros, 0.0, _least_squares(held, np.append(self.goal, 0.0))[0])
+        place = np.where(zeros, 0.0, least_squares(held, np.append(self.goal, 0.0))[0])
         lower, upper = float(above @ place), float(below @ place)
         if not (0.0 < share < 1.0 and lower > 0 and upper > 0):
             return 0.0
@@ -268,14 +269,12 @@ class Landscape:
         The chi-square law, or where many parameters of the form may be 0 a simulated one. The
         origin is 0: every parameter of the form has a bound there.
         """
-        from scipy.special import chdtrc
-
         zeros, row = self.zeros(form), form @ self.basis
         if zeros.sum() < MANY:
-            return float(chdtrc(1, 2.0 * max(rise, 0.0)))
+            return chi_square_tail(1, 2.0 * max(rise, 0.0))
         stiff = STIFF / float(np.linalg.norm(row))
         held = np.concatenate([self.rows, stiff * row[None]])
-        place = _least_squares(held, np.append(self.goal, stiff * value))[0]
+        place = least_squares(held, np.append(self.goal, stiff * value))[0]
         place = np.where(zeros & (place < place.max()), 0.0, place)
         place = np.where(row > 0, place * (value / float(row @ place)), place)
         rises = self._rises(held, stiff * value, place)
@@ -283,14 +282,12 @@ class Landscape:
 
     def _rises(self, held: np.ndarray, level: float, place: np.ndarray) -> np.ndarray:
         """[draws] rises of the loss to what `held` [r + 1, n] adds, by chance, if it holds at z."""
-        rises = np.empty(DRAWS)
-        for i, noise in enumerate(
-            np.random.default_rng(0).standard_normal((DRAWS, len(self.goal)))
-        ):
-            goal = self.rows @ place + noise
-            free = _least_squares(self.rows, goal)[1]
-            rises[i] = 0.5 * (_least_squares(held, np.append(goal, level))[1] ** 2 - free**2)
-        return rises
+        noise = np.random.default_rng(0).standard_normal((DRAWS, len(self.goal)))
+        goals = self.rows @ place + noise
+        free = Cone(self.rows).nearest_each(goals)[1]
+        levels = np.full((DRAWS, 1), level)
+        bound = Cone(held).nearest_each(np.concatenate([goals, levels], axis=1))[1]
+        return 0.5 * (bound**2 - free**2)
 
 
 def landscape(
@@ -330,18 +327,8 @@ def landscape(
         rows = np.block([[rows, none], [stiff, aside]])
         goal = np.append(goal, STIFF * ((upper - lower)[between] * units[between]))
         basis = np.concatenate([basis, np.zeros((len(x), len(between)))], axis=1)
-    place, missed = _least_squares(rows, goal)
+    place, missed = least_squares(rows, goal)
     return Landscape(rows, goal, basis, origin, least=0.5 * missed**2, best=origin + basis @ place)
-
-
-def _least_squares(rows: np.ndarray, goal: np.ndarray) -> tuple[np.ndarray, float]:
-    """The z >= 0 of the smallest |rows z - goal|, and that."""
-    from scipy.optimize import nnls
-
-    if rows.shape[1] == 0:
-        return np.zeros(0), float(np.linalg.norm(goal))
-    place, missed = nnls(rows, goal, maxiter=100 * rows.shape[1])
-    return place, float(missed)
 
 
 def norm_findings(fitted: Fit) -> list[Finding]:

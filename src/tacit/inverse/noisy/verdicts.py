@@ -21,6 +21,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, tally_of
 from tacit.errors import InvalidModel
+from tacit.inverse import chi_square_tail
 from tacit.inverse.findings import LEVEL, NAMED, Finding, Kind, listed
 from tacit.inverse.goodness import ACTIONS, Goodness, Part, combined, holm, prune, untested
 from tacit.inverse.noisy import priced
@@ -102,9 +103,7 @@ def _bound(ratio: float, less: Ended, tested: np.ndarray, seed: int) -> float:
 
     Takes no draws: `seed` is of no account.
     """
-    from scipy.special import chdtrc
-
-    return float(chdtrc(int(tested.sum()) + int(_held(less).sum()), ratio))
+    return chi_square_tail(int(tested.sum()) + int(_held(less).sum()), ratio)
 
 
 def _simulated(ratio: float, less: Ended, tested: np.ndarray, seed: int) -> float:

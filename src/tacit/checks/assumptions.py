@@ -15,6 +15,7 @@ from tacit.checks.groups import degrees_of_freedom
 from tacit.data.demonstrations import Demonstrations
 from tacit.engine.progress import unwatched
 from tacit.errors import InvalidModel
+from tacit.inverse import chi_square_tail
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.noisy import lapses
@@ -198,11 +199,9 @@ def _row(
     estimate: str,
     remedy: str,
 ) -> Alternative:
-    from scipy.special import chdtrc
-
     gain = max(likely + float(base.point.loss), 0.0)
     if p_value is None:
-        p_value = float(chdtrc(extra, 2.0 * gain)) if extra and gain > 0 else 1.0
+        p_value = chi_square_tail(extra, 2.0 * gain) if extra and gain > 0 else 1.0
     return Alternative(
         assumption=assumption,
         alternative=alternative,
@@ -217,8 +216,6 @@ def _row(
 
 
 def _lapses(seen: Trajectories, options: Search, base: Fit) -> Iterator[Found]:
-    from scipy.special import chdtrc
-
     found = lapses.climb(seen.whole, options, base, 0.1, tolerance=1e-4)
     low, high = lapses.share_interval(seen.whole, options, found)
     ratio = max(2.0 * (found.log_likelihood + float(base.point.loss)), 0.0)
@@ -227,7 +224,7 @@ def _lapses(seen: Trajectories, options: Search, base: Fit) -> Iterator[Found]:
         "lapses",
         1,
         found.log_likelihood,
-        0.5 * float(chdtrc(1, ratio)) if ratio > 0 else 1.0,  # 0 is a border
+        0.5 * chi_square_tail(1, ratio) if ratio > 0 else 1.0,  # 0 is a border
         f"{found.share:.1%} of the steps at random [{low:.1%}, {high:.1%}]",
         "Recover with Likelihood(lapses=True).",
     )

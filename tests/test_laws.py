@@ -1,0 +1,100 @@
+"""Tails, roots and least squares with signs are those of SciPy, without its import."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import optimize, special
+
+from tacit import inverse as laws
+
+
+def test_tails_are_those_of_scipy():
+    rng = np.random.default_rng(0)
+    shape = np.exp(rng.uniform(np.log(0.5), np.log(1e4), 400))
+    value = shape * np.exp(rng.normal(size=400) * np.minimum(3 / np.sqrt(shape), 3))
+    below, above = laws.gamma_tails(shape, value)
+    # Both sides compute a power of the value: digits are lost in its logarithm.
+    np.testing.assert_allclose(below, special.gammainc(shape, value), rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(above, special.gammaincc(shape, value), rtol=1e-12, atol=1e-300)
+    z = rng.normal(size=200) * 5
+    np.testing.assert_allclose(laws.normal_tail(z), special.ndtr(-z), rtol=1e-12)
+    for p in (1e-300, 1e-8, 0.025, 0.3, 0.95, 0.975, 1 - 1e-12):
+        np.testing.assert_allclose(laws.normal_quantile(p), special.ndtri(p), rtol=1e-12)
+    for degrees, t in ((1, 2.0), (7, -1.5), (300, 3.1), (5000, 2.0)):
+        one = laws.student_tail(degrees, t)
+        np.testing.assert_allclose(one, special.stdtr(degrees, -t), rtol=1e-11)
+    for top, bottom, ratio in ((1, 4, 0.3), (6, 90, 2.2), (40, 12, 1.0), (3, 5000, 4.0)):
+        one = laws.ratio_tail(top, bottom, ratio)
+        np.testing.assert_allclose(one, special.fdtrc(top, bottom, ratio), rtol=1e-11)
+
+
+def test_tails_have_their_ends():
+    assert laws.chi_square_tail(3, 0.0) == 1.0
+    assert laws.chi_square_tail(3, np.inf) == 0.0
+    assert laws.chi_square_tail(1e6, 1e6) == pytest.approx(special.chdtrc(1e6, 1e6), rel=1e-12)
+    assert laws.normal_quantile(0.0) == -np.inf
+    assert laws.normal_quantile(1.0) == np.inf
+    assert np.isnan(laws.normal_quantile(-1.0))
+    assert laws.normal_quantile(0.5) == pytest.approx(0.0, abs=1e-15)
+
+
+def test_roots_are_those_of_brent_step_by_step():
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        a, b, c = rng.normal(size=3)
+        asked = [0, 0]
+
+        def function(t, who, a=a, b=b, c=c, asked=asked):
+            asked[who] += 1
+            return a * t**3 + b * t + np.tanh(5 * c * t) - 0.1 * a
+
+        if function(-1.0, 0) * function(2.0, 0) >= 0:
+            continue
+        asked[0] = 0
+        one = laws.root_between(lambda t, f=function: f(t, 0), -1.0, 2.0, 1e-7)
+        other = optimize.brentq(lambda t, f=function: f(t, 1), -1.0, 2.0, xtol=1e-7)
+        assert one == other
+        assert asked[0] == asked[1]
+
+
+@pytest.mark.parametrize("kind", ["plain", "copies", "stiff", "wide"])
+def test_least_squares_have_their_signs(kind):
+    """Of the same size as SciPy's, and with slopes that no weight could use."""
+    rng = np.random.default_rng(2)
+    for _ in range(10):
+        m, n = (8, 20) if kind == "wide" else (int(rng.integers(4, 12)), int(rng.integers(1, 10)))
+        rows = rng.normal(size=(m, n)) + 0.3
+        if kind == "copies":  # columns and their opposites: parameters without a bound
+            rows[:, n // 2 :] = -rows[:, : n - n // 2]
+        if kind == "stiff":  # an equation, held by its weight
+            rows[-1] *= 1e5
+        goals = 3.0 * rng.normal(size=(20, m))
+        places, missed = laws.Cone(rows).nearest_each(goals)
+        assert (places >= 0).all()
+        expected = [optimize.nnls(rows, goal, maxiter=100 * n)[1] for goal in goals]
+        # The rounding of a stiff row is 1e5 times that of the others.
+        loose = 1e-9 if kind == "stiff" else 1e-11
+        np.testing.assert_allclose(missed, expected, rtol=loose, atol=loose)
+        slopes = (goals - places @ rows.T) @ rows / np.linalg.norm(rows, axis=0)
+        assert slopes.max() < loose * 1e2
+        assert np.abs(slopes[places > 0]).max(initial=0.0) < loose * 1e2
+        z, size = laws.least_squares(rows, goals[0])
+        np.testing.assert_allclose(rows @ z, rows @ places[0], atol=loose * 1e2)
+        assert size == pytest.approx(missed[0])
+
+
+def test_packages_find_their_names_when_asked():
+    code = (
+        "import sys, tacit; tacit.checks.trajectory_fits, tacit.data.Prior, tacit.families.Cloning;"
+        "late = ['tacit.checks.assumptions', 'tacit.data.sources', 'scipy.optimize', 'jax'];"
+        "assert not set(late) & set(sys.modules), set(late) & set(sys.modules);"
+        "import tacit.checks.assumptions; assert callable(tacit.checks.diagnose);"
+        "assert all(hasattr(tacit.checks, name) for name in tacit.checks.__all__);"
+        "assert all(hasattr(tacit.data, name) for name in tacit.data.__all__);"
+        "assert all(hasattr(tacit.data.sources, name) for name in tacit.data.sources.__all__);"
+        "assert not hasattr(tacit.checks, 'nothing')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
