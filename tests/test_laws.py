@@ -57,6 +57,9 @@ def test_roots_are_those_of_brent_step_by_step():
         other = optimize.brentq(lambda t, f=function: f(t, 1), -1.0, 2.0, xtol=1e-7)
         assert one == other
         assert asked[0] == asked[1]
+    # Walls and steps: nothing to interpolate, and halves are taken.
+    wall = lambda t: np.float64(np.inf) if t > 0.3 else np.float64(-1.0)  # noqa: E731
+    assert laws.root_between(wall, 0.0, 1.0, 1e-7) == pytest.approx(0.3, abs=1e-7)
 
 
 @pytest.mark.parametrize("kind", ["plain", "copies", "stiff", "wide"])

@@ -7,10 +7,11 @@ from scipy.optimize import minimize
 
 import tacit
 from kinds import told
+from tacit.inverse import least_squares
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.inference import Norm, information
-from tacit.inverse.noisy.steps import Landscape, Steps, _least_squares
+from tacit.inverse.noisy.steps import Landscape, Steps
 from tacit.show.quantities import NamedRecovery, weight_tables
 from tacit.show.tables import Bar, Table
 
@@ -146,7 +147,7 @@ def test_the_law_of_its_test_is_that_of_fresh_draws(zeros):
     chances = []
     for _ in range(30):
         goal = rows @ truth + rng.standard_normal(size)
-        place, missed = _least_squares(rows, goal)
+        place, missed = least_squares(rows, goal)
         around = Landscape(
             rows, goal, np.eye(size), np.zeros(size), least=0.5 * missed**2, best=place
         )

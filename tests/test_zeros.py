@@ -6,8 +6,9 @@ from numpy.testing import assert_allclose
 
 import tacit
 from kinds import told
+from tacit.inverse import least_squares
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy.steps import Landscape, _least_squares
+from tacit.inverse.noisy.steps import Landscape
 
 PLAIN = 0.5 * 1.96**2
 
@@ -15,7 +16,7 @@ PLAIN = 0.5 * 1.96**2
 def around(rows: np.ndarray, place: np.ndarray, noise: np.ndarray) -> Landscape:
     """The loss that one draw of the noise makes, its truth at `place`."""
     goal = rows @ place + noise
-    found, missed = _least_squares(rows, goal)
+    found, missed = least_squares(rows, goal)
     size = len(place)
     return Landscape(rows, goal, np.eye(size), np.zeros(size), least=0.5 * missed**2, best=found)
 

@@ -129,7 +129,8 @@ def names_on_demand(package: str) -> Callable[[str], object]:
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if home[name] == package:
-            return import_module(f"{package}.{name}")
+            inside = f"{package}.{name}"
+            return import_module(inside)
         value = getattr(import_module(home[name]), name)
         setattr(module, name, value)
         return value

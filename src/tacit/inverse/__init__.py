@@ -142,7 +142,7 @@ def root_between(
 ) -> float:
     """Where a function that changes its sign between two numbers is 0, by Brent's method."""
     before, here = low, high
-    value_before, value = function(before), function(here)
+    value_before, value = float(function(before)), float(function(here))
     if value_before == 0.0:
         return before
     if value == 0.0:
@@ -166,7 +166,8 @@ def root_between(
                 one = (value_before - value) / (before - here)
                 two = (value_other - value) / (other - here)
                 top = -value * (value_other * two - value_before * one)
-                trial = top / (two * one * (value_other - value_before))
+                bottom = two * one * (value_other - value_before)
+                trial = top / bottom if bottom else math.inf
             if 2.0 * abs(trial) < min(abs(step), 3.0 * abs(half) - least):
                 step, last = last, trial
             else:
@@ -175,7 +176,7 @@ def root_between(
             step = last = half
         before, value_before = here, value
         here += last if abs(last) > least else math.copysign(least, half)
-        value = function(here)
+        value = float(function(here))
     return here
 
 

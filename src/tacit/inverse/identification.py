@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from tacit.inverse import normal_quantile, normal_tail
 from tacit.inverse.parameters import CONFIDENCE, ONE_SIDED, Parameters
 from tacit.model import coefficient_names
 from tacit.model.transitions import read_only
@@ -98,14 +99,13 @@ class Chosen:
         that. With z of the estimate and c of the least that is found, a price d standard errors
         above has the chance normal(-d) / normal(c - z - d).
         """
-        from scipy.special import ndtr, ndtri
-
         if self.kept[k] or self.level >= 1 or np.isnan(self.p_values[k]):
             return 0.0
         # An estimate on its bound, 0, is no farther from what is found than 0 is.
-        short = float(ndtri(1.0 - self.level) - ndtri(1.0 - min(self.p_values[k], 0.5)))
+        other = normal_quantile(1.0 - min(float(self.p_values[k]), 0.5))
+        short = normal_quantile(1.0 - self.level) - other
         far = np.arange(ONE_SIDED, FARTHEST, 0.005)
-        beyond = ndtr(-far) <= (1.0 - CONFIDENCE) * ndtr(max(short, 0.0) - far)
+        beyond = normal_tail(far) <= (1.0 - CONFIDENCE) * normal_tail(far - max(short, 0.0))
         return float(far[beyond][0]) if beyond.any() else FARTHEST
 
 
