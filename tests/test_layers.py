@@ -80,8 +80,8 @@ PATTERNS = {
 VAGUE = {"utils", "util", "common", "base", "helpers", "misc"}
 NOUNS = {"errors", "model", "data"}
 MOST_MODULES, MOST_IN_A_FOLDER, MOST_LINES, MOST_NAMES = 180, 20, 390, 45
-# What `tacit recover` without a report walks through; two in the place of SciPy's imports.
-MOST_ON_THE_WAY = 59
+# What `tacit recover` without a report walks through; three in the place of SciPy's imports.
+MOST_ON_THE_WAY = 60
 
 
 @dataclass(frozen=True)
