@@ -62,7 +62,8 @@ def same_as_unbroken(folder: Path, run: Path) -> None:
 # --- ends of a process ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", [pytest.param("checkpoints", marks=pytest.mark.study), "random"])
+@pytest.mark.study
+@pytest.mark.parametrize("way", ["checkpoints", "random"])
 def test_killed_again_and_again_it_ends_at_the_same_bits(folder, tmp_path, way):
     told = lives(folder, tmp_path, way)
     assert told["code"] == 3  # six rounds are too few, and it says so
