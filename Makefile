@@ -39,7 +39,7 @@ test: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/pytest -q -n $(WORKERS)
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal
 
 wheel-test: .venv/installed
 	$(BIN)/python tests/wheel.py

@@ -18,7 +18,8 @@ import oracles
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
 
-# Of the examples that a property asks for: all in `make torture`, this share elsewhere.
+# Of the examples that a property asks for and the draws of a study: all in `make torture`, this
+# share elsewhere.
 SHARE = float(os.environ.get("TACIT_EXAMPLES", "0.3"))
 
 

@@ -155,7 +155,6 @@ def test_files_are_recovered_from_the_same_on_a_cluster(tasks, tmp_path, client)
     assert np.isfinite(found.identification.reward_standard_errors).all()
 
 
-@pytest.mark.study
 def test_trajectories_are_resampled_the_same_on_a_cluster(tasks, client, monkeypatch):
     where = []
     monkeypatch.setattr(lockstep, "each", lambda *a: (where.append(1), each(*a))[1])
