@@ -32,7 +32,7 @@ from tacit.show.arrows import LEAST_SHARE, draw_policy, indifferent
 from tacit.show.canvas import PAINTED, axes_at, new_figure
 from tacit.show.checks import check_sections
 from tacit.show.document import figure_files
-from tacit.show.grid import extent, outlines
+from tacit.show.grid import drawable_map, extent, map_names, outlines
 from tacit.show.headlines import comparison_document, headlines
 from tacit.show.maps import MapGrid, action_maps, policy_map, value_map
 from tacit.show.page import recovery_document
@@ -850,3 +850,37 @@ def test_a_private_page_tells_no_state_no_episode_and_no_path(rooms):
     assert [name for name in names if escape(name) in shared] == []
     for name in rooms.recovery.reward_names:  # what was found is still there
         assert escape(name) in shared
+
+
+def test_maps_for_scripts_are_where_the_states_lie():
+    grid = drawable_map(Layout(2, 3, directions=((0, 1), (-1, 0), (0, 0))))
+    assert grid["frame"] == [0, 0, 3, 2]
+    assert (len(grid["areas"]), grid["middles"][4]) == (6, [1.5, 1.5])
+    assert grid["ways"] == [[[1, 0], [0, -1], [0, 0]]]  # to the right, up, and staying
+    # Three hexagons: the second to the right of the first, the third below between them.
+    side, low = 10.0, -10.0 * np.sqrt(0.75)
+    hexes = Layout(
+        centres=((0.0, 0.0), (side, 0.0), (side / 2, low)),
+        hexagon=side,
+        leads=((1, 2, 0), (-1, 2, 1), (1, -1, 2)),
+    )
+    found = drawable_map(hexes)
+    middles, ways = np.array(found["middles"]), np.array(found["ways"])
+    np.testing.assert_allclose(middles[1] - middles[0], [1, 0], atol=2e-3)
+    np.testing.assert_allclose(ways[0], [[1, 0], [0.5, np.sqrt(0.75)], [0, 0]], atol=2e-3)
+    np.testing.assert_allclose(ways[1][0], 0, atol=0)  # not available
+    for area, middle in zip(found["areas"], middles, strict=True):
+        radii = np.linalg.norm(np.array(area) - middle, axis=1)
+        np.testing.assert_allclose(radii, np.full(6, 1 / np.sqrt(3)), atol=2e-3)
+    left, top, width, height = found["frame"]
+    corners = np.concatenate(found["areas"])
+    assert (corners >= [left - 1e-3, top - 1e-3]).all()
+    assert (corners <= [left + width + 1e-3, top + height + 1e-3]).all()
+    assert drawable_map(Layout(2, 3)) is drawable_map(Layout()) is None
+
+
+def test_rows_and_columns_are_called_as_in_the_names_of_cells():
+    cells = tuple(f"{letter}{row}" for row in (1, 2) for letter in "ABC")
+    assert map_names(Layout(2, 3, state_names=cells)) == ([*"ABC"], [*"12"])
+    assert map_names(Layout(2, 3, state_names=("gate", *cells[1:]))) == ([*"012"], [*"01"])
+    assert map_names(Layout(2, 3)) == ([*"012"], [*"01"])

@@ -196,6 +196,7 @@ def data_summary(mdp: MDP, demonstrations: Demonstrations) -> Page:
         "actions": mdp.actions,
         "state_action_pairs_seen": int((counts > 0).sum()),
         "moves_estimated": mdp.evidence is not None,
+        "discount": mdp.discount,
     }
     if groups is not None:
         names, sizes = np.unique(np.asarray(groups, dtype=str), return_counts=True)

@@ -315,8 +315,8 @@ def more_data_findings(
     unit = "trajectories" if clustered else "steps"
     more = 3 * (demonstrations.episodes if clustered else demonstrations.steps)
     said = (
-        f"The widest interval is that of {names[worst]}; {more} more {unit} like these would "
-        "halve it."
+        f"The widest interval of a weight is that of {names[worst]}; {more} more {unit} like "
+        "these would halve it."
     )
     return [Finding(said, feature=names[worst], number=more)]
 

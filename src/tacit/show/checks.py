@@ -38,6 +38,7 @@ from tacit.show.document import (
     Section,
     anchor,
 )
+from tacit.show.grid import drawable_map
 from tacit.show.quantities import NamedRecovery
 from tacit.show.tables import Bar, Cell, Column, Row, Table, scale_of, short
 
@@ -342,8 +343,7 @@ def _curve_picture(named: NamedRecovery, curve: PriceCurve) -> Picture:
 
 
 def _play(named: NamedRecovery, sweeps: Mapping[int, Mapping]) -> Play:
-    layout, sliders, moved = named.layout, [], []
-    arrows = layout.is_grid and bool(layout.directions)
+    sliders, moved = [], []
     for k, sweep in sweeps.items():
         curve = curve_of(sweep)
         now = int(np.abs(curve.budgets - named.recovery.budgets[k]).argmin())
@@ -359,9 +359,7 @@ def _play(named: NamedRecovery, sweeps: Mapping[int, Mapping]) -> Play:
         sliders.append((named.constraint(k), now, texts))
         moved.append({"points": [_point(sweep, p) for p in range(len(texts))]})
     data = {
-        "rows": layout.rows if arrows else 0,
-        "columns": layout.columns if arrows else 0,
-        "directions": [list(step) for step in layout.directions],
+        "map": drawable_map(named.layout),
         "states": [named.state(s) for s in range(named.states)],
         "actions": [named.action(a) for a in range(named.actions)],
         "order": np.argsort(-named.time, kind="stable")[:15].tolist(),

@@ -182,6 +182,42 @@ def extent(layout: Layout) -> tuple[tuple[float, float], tuple[float, float]]:
     return (left, right), (bottom, top)
 
 
+def drawable_map(layout: Layout) -> dict[str, list] | None:
+    """A map for a script to draw: its frame, areas, middles, rooms and the ways of the actions.
+
+    None where it is not known where states lie, or on a grid where actions point. Lengths are in
+    widths of a cell, downwards is positive. The way [S, A, 2] of an action is 0 where it stays or
+    is not available; one row stands for all states where they are alike.
+    """
+    if layout.is_grid and layout.directions:
+        cell = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+        corners = [(column, row) for row in range(layout.rows) for column in range(layout.columns)]
+        areas, middles = [cell + corner for corner in corners], np.array(corners) + 0.5
+        frame, room = (0.0, 0.0, layout.columns, layout.rows), np.ones(len(corners))
+        ways = np.array(layout.directions, dtype=float)[None, :, ::-1]
+    elif layout.centres and not layout.is_grid:
+        from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
+
+        centres, (across, up) = np.array(layout.centres), extent(layout)
+        near = cKDTree(centres).query(centres, k=min(2, len(centres)))[0].reshape(len(centres), -1)
+        unit = layout.hexagon or float(np.median(near[:, -1])) or 1.0
+        start, turn = np.array([across[0], up[1]]), np.array([1.0, -1.0])
+        areas = [turn * (area - start) / unit for area in outlines(layout)]
+        middles, room = turn * (centres - start) / unit, np.minimum(near[:, -1] / unit, 1.5)
+        frame = (0.0, 0.0, (across[1] - across[0]) / unit, (up[1] - up[0]) / unit)
+        leads = np.array(layout.leads or np.full((len(centres), 1), -1))[: len(centres)]
+        inside = (leads >= 0) & (leads < len(centres))
+        ways = np.where(inside[:, :, None], middles[np.where(inside, leads, 0)], middles[:, None])
+        ways = ways - middles[:, None]
+    else:
+        return None
+    length = np.linalg.norm(ways, axis=2, keepdims=True)
+    ways = np.divide(ways, length, out=np.zeros_like(ways), where=length > 0)
+    found = {"middles": middles, "room": room, "ways": ways, "frame": np.array(frame)}
+    told = {name: np.round(values, 3).tolist() for name, values in found.items()}
+    return told | {"areas": [np.round(area, 3).tolist() for area in areas]}
+
+
 def frame_areas(axes: Axes, layout: Layout) -> None:
     """The limits of the map, without numbers: its cells have names."""
     across, up = extent(layout)
@@ -230,8 +266,10 @@ def cell_scale(axes: Axes, layout: Layout, tables: Sequence[np.ndarray]) -> Scal
 def frame(axes: Axes, layout: Layout) -> None:
     """Numbered rows and columns, and white lines between cells that are few."""
     largest = max(layout.rows, layout.columns)
-    axes.set_xticks(range(0, layout.columns, _every(layout.columns)))
-    axes.set_yticks(range(0, layout.rows, _every(layout.rows)))
+    across, down = map_names(layout)
+    for axis, labels in ((axes.xaxis, across), (axes.yaxis, down)):
+        places = range(0, len(labels), _every(len(labels)))
+        axis.set_ticks(places, [labels[at] for at in places])
     axes.tick_params(length=0, pad=2.5, labelsize=6, labelcolor=MUTED)
     axes.spines[:].set_visible(False)
     axes.set(xlim=(-0.5, layout.columns - 0.5), ylim=(layout.rows - 0.5, -0.5))
@@ -243,6 +281,16 @@ def frame(axes: Axes, layout: Layout) -> None:
     axes.add_collection(
         LineCollection(down + across, colors=PAPER, linewidths=width), autolim=False
     )
+
+
+def map_names(layout: Layout) -> tuple[list[str], list[str]]:
+    """What columns and rows are called: as in the names of the cells, such as A1, or by number."""
+    names, (rows, columns) = layout.state_names, (layout.rows, layout.columns)
+    heads = [name[:-1] for name in names[:columns]]
+    wanted = [f"{head}{row + 1}" for row in range(rows) for head in heads]
+    if names and all(heads) and [*names[: rows * columns]] == wanted:
+        return heads, [str(row + 1) for row in range(rows)]
+    return [str(n) for n in range(columns)], [str(n) for n in range(rows)]
 
 
 def _every(cells: int) -> int:

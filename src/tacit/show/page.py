@@ -86,11 +86,12 @@ def recovery_document(run: Run, *, private: bool = False) -> Document:
         data_section(run),
         *([] if private else [reproduce_section(run)]),
     ]
-    if len(run.notes) > NAMED:
-        sections.insert(-3, Section("What was assumed", [Items(list(run.notes))]))
+    assumed = () if private else named.assumptions(run.notes)
+    if len(assumed) > NAMED:
+        sections.insert(-3, Section("What was assumed", [Items(list(assumed))]))
     return Document(
         title=_title(run.config),
-        headlines=headlines(named, run.notes, answers(run.extras)),
+        headlines=headlines(named, assumed, answers(run.extras)),
         sections=sections,
         lead="What a demonstrator wants and what it refuses, as far as its behaviour tells.",
         facts=Facts(_facts(run, named)),
@@ -186,11 +187,8 @@ def _facts(run: Run, named: NamedRecovery) -> dict[str, Cell]:
         "actions": named.actions,
         "constraints": named.constraints,
     }
-    for name in ("episodes", "steps", "discount"):
-        value = run.data.get(name)
-        if isinstance(value, int | float):
-            facts[words(name)] = value
-    return facts
+    told = {words(name): run.data.get(name) for name in ("episodes", "steps", "discount")}
+    return facts | {name: value for name, value in told.items() if isinstance(value, int | float)}
 
 
 def data_section(run: Run) -> Section:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tacit.inverse.findings import Kind
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recovery import Recovery
 from tacit.model import Layout
@@ -48,6 +49,12 @@ class NamedRecovery:
     def constraints(self) -> int:
         """K, the number of constraints."""
         return len(self.recovery.cost_weights)
+
+    def assumptions(self, notes: Sequence[str]) -> tuple[str, ...]:
+        """The notes, and the findings that say what was assumed."""
+        found = self.recovery.identification.findings
+        told = [str(one) for one in found if getattr(one, "kind", None) is Kind.ASSUMED]
+        return (*notes, *(one for one in told if one not in notes))
 
     @cached_property
     def visits(self) -> np.ndarray:

@@ -72,20 +72,16 @@ document.addEventListener("DOMContentLoaded", () => {
     };
 
     let redraw;
-    if (data.rows) {
-      const [rows, columns] = [data.rows, data.columns];
-      const svg = make("svg", { viewBox: `-0.05 -0.05 ${columns + 0.1} ${rows + 0.1}`, tabindex: 0, role: "img" }, stage);
-      const places = [], arrows = [];
-      for (let s = 0; s < rows * columns; s++) {
-        const [y, x] = [Math.floor(s / columns), s % columns];
-        places.push(make("rect", { class: "place", x, y, width: 1, height: 1 }, svg));
-        arrows.push(make("g", { class: "arrow", transform: `translate(${x + 0.5} ${y + 0.5})` }, svg));
-      }
-      const here = make("rect", { class: "here", width: 1, height: 1 }, svg);
+    if (data.map) {
+      const { areas, middles, room, ways, frame: [left, top, width, height] } = data.map;
+      const svg = make("svg", { viewBox: `${left - 0.05} ${top - 0.05} ${width + 0.1} ${height + 0.1}`, tabindex: 0, role: "img" }, stage);
+      const corners = (s) => areas[s].map((corner) => corner.join(" ")).join(",");
+      const places = areas.map((area, s) => make("polygon", { class: "place", points: corners(s), "data-state": s }, svg));
+      const arrows = middles.map(([x, y]) => make("g", { class: "arrow", transform: `translate(${x} ${y})` }, svg));
+      const here = make("polygon", { class: "here" }, svg);
       const at = (s) => {
         cursor = s;
-        here.setAttribute("x", s % columns);
-        here.setAttribute("y", Math.floor(s / columns));
+        if (areas[s]) here.setAttribute("points", corners(s));
         explain();
       };
       redraw = () => {
@@ -94,11 +90,10 @@ document.addEventListener("DOMContentLoaded", () => {
           const share = Math.round(75 * Math.sqrt(now.visits[s] / most));
           place.style.fill = `color-mix(in srgb, var(--accent) ${share}%, var(--cell))`;
           arrows[s].replaceChildren();
-          data.directions.forEach(([down, right], a) => {
-            const length = 0.44 * now.policy[s * actions + a] / 1000;
+          ways[s % ways.length].forEach(([x, y], a) => {
+            const length = 0.44 * room[s] * now.policy[s * actions + a] / 1000;
             if (length < 0.01) return;
-            if (!down && !right) { make("circle", { class: "head", r: 0.15 * length / 0.44 }, arrows[s]); return; }
-            const norm = Math.hypot(down, right), [x, y] = [right / norm, down / norm];
+            if (!x && !y) { make("circle", { class: "head", r: 0.15 * length / 0.44 }, arrows[s]); return; }
             const head = Math.min(0.13, 0.6 * length), neck = length - head;
             make("path", { d: `M0 0L${x * neck} ${y * neck}` }, arrows[s]);
             make("path", { class: "head", d: `M${x * length} ${y * length}L${x * neck - y * head * 0.55} ${y * neck + x * head * 0.55}L${x * neck + y * head * 0.55} ${y * neck - x * head * 0.55}Z` }, arrows[s]);
@@ -107,20 +102,22 @@ document.addEventListener("DOMContentLoaded", () => {
         svg.setAttribute("aria-label", `Policy and visits. ${sliders[moved].getAttribute("aria-valuetext")}. The arrow keys read one cell after the other.`);
       };
       const under = (event) => {
-        const box = svg.getBoundingClientRect();
-        const x = Math.floor((event.clientX - box.left) / box.width * columns);
-        const y = Math.floor((event.clientY - box.top) / box.height * rows);
-        at(Math.max(0, Math.min(rows - 1, y)) * columns + Math.max(0, Math.min(columns - 1, x)));
+        const place = event.target.closest(".place");
+        if (place) at(Number(place.dataset.state));
       };
       svg.addEventListener("pointermove", under);
       svg.addEventListener("pointerdown", under);
       svg.addEventListener("keydown", (event) => {
-        const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+        const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
         if (!step) return;
         event.preventDefault();
-        const y = Math.max(0, Math.min(rows - 1, Math.floor(cursor / columns) + step[0]));
-        const x = Math.max(0, Math.min(columns - 1, cursor % columns + step[1]));
-        at(y * columns + x);
+        const [x, y] = middles[cursor] || middles[0];
+        const off = middles.map(([u, v], s) => {
+          const along = (u - x) * step[0] + (v - y) * step[1], beside = Math.abs((u - x) * step[1] + (v - y) * step[0]);
+          return [along > 0.01 && along >= 0.5 * beside ? along + 2 * beside : Infinity, s]; // the nearest that lies there
+        });
+        const [far, next] = off.reduce((best, one) => one[0] < best[0] ? one : best);
+        if (far < Infinity) at(next);
       });
       at(cursor);
     } else {
