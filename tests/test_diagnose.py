@@ -7,16 +7,19 @@ from functools import cache
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 import experts
+import networks
 import tacit
 from kinds import told
 from tacit import Kind, checks
-from tacit.checks.assumptions import trajectory_p_value
 from tacit.inverse.noisy import lapses
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import Search, Trajectories
+from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.types import best_mark, missing_marks, trajectory_p_value, with_marks
 
 THETA = np.array([2.5, 1.0, 0.5])
 
@@ -164,6 +167,63 @@ def test_the_assumption_that_is_wrong_is_named(alternative, policies, groups):
     assert found.contradicted[0].alternative == alternative
     assert found.sentences[0].kind is Kind.MISFIT
     assert alternative in found.text
+
+
+def lacking(state: int = 10):
+    """Demonstrations of somebody who is drawn to a state, which no feature tells."""
+    place = world()
+    more = with_marks(place.mdp, place.features, [state])
+    expert = experts.policy_of(place.mdp, more, [np.append(THETA, 1.5)])
+    return tacit.simulate(place.mdp, expert, trajectories=60, steps=50, seed=0)
+
+
+def test_a_missing_feature_is_named_where_it_shows():
+    layout = tacit.worlds.Layout(state_names=tuple(f"room {s}" for s in range(12)))
+    found = checks.diagnose(world().mdp, world().features, lacking(), layout=layout)
+    first = found.contradicted[0]
+    assert first.alternative == "a feature more"
+    assert "room 10" in first.remedy
+    assert first.p_value < 1e-6
+    # What it gains is what the likelihood with that feature of either sign is higher by.
+    more = with_marks(world().mdp, world().features, [10])
+    whole = tacit.Likelihood(bounds={"mark 10": (None, None)}).fit(world().mdp, more, lacking())
+    assert first.gain == pytest.approx(whole.log_likelihood - found.log_likelihood, rel=1e-6)
+
+
+def test_the_score_of_a_mark_is_nearly_what_it_gains():
+    # To leading order: the true mark is of weak effect here.
+    steps = steps_of(seen(policy(THETA)))
+    base = steps.fit(Search(max_steps=300))
+    at, square, many = best_mark(steps, base)
+    found = missing_marks(steps, base, world().features, Search(max_steps=300), 1)
+    assert found.marks == (at,)
+    gained = 2.0 * (found.log_likelihood + float(base.point.loss))
+    assert square == pytest.approx(gained, rel=0.1)
+    assert many <= 12 + 3
+    assert found.p_value == pytest.approx(min(many * chi2.sf(min(square, gained), 1), 1.0))
+    assert best_mark(steps, base, range(15)) == (-1, 0.0, 0)
+
+
+def test_marks_of_ends_and_missing_actions_have_the_scores_of_their_features():
+    # The oracle is the score that the same mark has as a feature like any other, at coefficient 0.
+    mdp = networks.town(3, 0.9, 0.2)
+    rng = np.random.default_rng(0)
+    table = rng.random((9, 4, 1))
+    table[mdp.ends] = 0.0
+    features = tacit.Features(table)
+    walk = networks.soft_values(mdp, table[..., 0])[1]
+    drawn = tacit.simulate(mdp, walk, trajectories=40, steps=30, seed=0)
+    steps = Steps.of(mdp, coordinates(mdp, features), drawn)
+    base = steps.fit(Search(max_steps=300))
+    at, square, _ = best_mark(steps, base)
+    wide = coordinates(mdp, with_marks(mdp, features, [at]))
+    more = Steps.of(mdp, wide, drawn)
+    upper = np.where(np.arange(2) == 1, 0.0, 1e5)
+    there = more.fit(Search(max_steps=300), upper=upper)
+    scores = advantages(mdp, wide, there)
+    fisher = information(scores, there.point.policy, more.visits)
+    left = fisher[1, 1] - fisher[0, 1] ** 2 / fisher[0, 0]
+    assert there.point.gradient[1] ** 2 / left == pytest.approx(square, rel=1e-5)
 
 
 def test_the_likeliest_culprit_leads_and_the_others_follow():

@@ -1,7 +1,8 @@
 """Which assumption do the demonstrations contradict? Each is given up in turn, and what that gains.
 
 Every alternative is compared with the plain noisy expert by its likelihood on the same actions:
-lapses, another discount, a noise by group or trajectory, groups or types that want other things.
+lapses, another discount, a feature more, a noise by group or trajectory, groups or types that want
+other things.
 """
 
 from __future__ import annotations
@@ -22,20 +23,19 @@ from tacit.inverse.noisy import lapses
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import Search, Trajectories, Types, fit_direction, search, single_type
-from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.types import degrees
-from tacit.inverse.parameters import inverse_information
+from tacit.inverse.noisy.types import degrees, mark_name, missing_marks, trajectory_p_value
 from tacit.inverse.recovery import Recovery
+from tacit.model import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
-# Redrawn actions behind the test of trajectories, and most steps for which it is made.
-DRAWS, LARGEST = 199, 500_000
 # Gain (nats) still to come that ends a search: far below what a criterion needs to differ.
 COMPARED = 1e-2
 # Discounts looked at, at most.
 HIGHEST = 0.995
+# Marks of states and actions in the place of a missing feature, at most.
+MARKS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +147,7 @@ def diagnose(
     *,
     estimator: Likelihood | None = None,
     seed: int = 0,
+    layout: Layout | None = None,
 ) -> Diagnosis:
     """The `Diagnosis` of the assumptions of a noisy recovery.
 
@@ -157,6 +158,7 @@ def diagnose(
         recovery: what was recovered, to refuse one of an expert without noise; may be left out.
         estimator: a `Likelihood`, for the signs of its reward; its default by default.
         seed: of starts and redrawn actions.
+        layout: names of states and actions.
     """
     check_task(mdp, features, demonstrations, in_memory=True)
     if recovery is not None and not recovery.temperature > 0:
@@ -173,6 +175,7 @@ def diagnose(
             for found in (
                 *_lapses(seen, options, base),
                 *_discount(seen, options, base),
+                *_marks(seen, options, base, features, layout or Layout()),
                 *_groups(seen, options, base, demonstrations),
                 *_trajectories(seen, options, base, demonstrations, seed),
             )
@@ -271,6 +274,25 @@ def fitted_discount(
     return best, lapses.likelihood_interval(likely, best, top, 0.0, HIGHEST), top
 
 
+def _marks(
+    seen: Trajectories, options: Search, base: Fit, features: Features, layout: Layout
+) -> Iterator[Found]:
+    found = missing_marks(seen.whole, base, features, options, MARKS)
+    if not found.marks:
+        return
+    names = [mark_name(seen.whole.mdp, layout, mark) for mark in found.marks]
+    each = [f"{one} ({x:+.3g})" for one, x in zip(names, found.coefficients, strict=True)]
+    yield (
+        "no feature is missing",
+        "a feature more",
+        len(names),
+        found.log_likelihood,
+        found.p_value,
+        f"marks of {listed(each)}",
+        f"A feature that tells {listed(names)} from the rest would mend most: add one.",
+    )
+
+
 def _groups(
     seen: Trajectories, options: Search, base: Fit, demonstrations: Demonstrations
 ) -> Iterator[Found]:
@@ -349,39 +371,3 @@ def _trajectories(
         f"two types, shares {found.shares[0]:.2f} and {found.shares[1]:.2f}",
         "Recover with Mixture(types=None).",
     )
-
-
-def trajectory_p_value(seen: Trajectories, base: Fit, *, seed: int = 0) -> float:
-    """Chance that trajectories of one type scatter as much as these; NaN where they are too many.
-
-    The scatter of their scores in units of the information; its law by actions redrawn at the
-    visited states, each draw corrected by one score step instead of a refit.
-    """
-    whole = seen.whole
-    if whole.counts.sum() > LARGEST:
-        return np.nan
-    policy, actions = np.asarray(base.point.policy), whole.mdp.actions
-    scores = advantages(whole.mdp, whole.space, base)[base.free]
-    fisher = information(scores, policy, whole.visits)
-    inverse, _ = inverse_information(fisher, np.ones(len(scores), bool))
-    own = seen.table.tocoo()
-    # One row a step: its trajectory and its state.
-    often = own.data.astype(np.int64)
-    row, state = np.repeat(own.row, often), np.repeat(own.col // actions, often)
-    visits = np.zeros((len(seen), whole.mdp.states))
-    np.add.at(visits, (row, state), 1.0)
-    per_state = np.einsum("dsa,esa,sa->sde", scores, scores, policy)
-    each = np.tensordot(visits, per_state, 1)  # [E, D, D] information of every trajectory
-
-    def scatter(sums: np.ndarray) -> float:
-        left = sums - each @ (inverse @ sums.sum(axis=0))
-        return float(np.einsum("ed,df,ef->", left, inverse, left))
-
-    rng, edges = np.random.default_rng(seed), np.cumsum(policy, axis=1)[state]
-    observed, larger = scatter(seen.sums(scores)), 0
-    for _ in range(DRAWS):
-        drawn = (rng.random(len(state))[:, None] > edges[:, :-1]).sum(axis=1)
-        sums = np.zeros((len(seen), len(scores)))
-        np.add.at(sums, row, scores[:, state, drawn].T)
-        larger += scatter(sums) >= observed
-    return (1.0 + larger) / (1.0 + DRAWS)

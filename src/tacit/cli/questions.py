@@ -225,7 +225,9 @@ def further_results(
         asked["groups"] = lambda: checks.equal_weights_test(*task, estimator=chosen, seed=seed)
     if arguments.diagnose:
         chosen = estimator if isinstance(estimator, Likelihood) else None
-        asked["diagnose"] = lambda: checks.diagnose(*world, recovery, estimator=chosen, seed=seed)
+        asked["diagnose"] = lambda: checks.diagnose(
+            *world, recovery, estimator=chosen, seed=seed, layout=problem.layout
+        )
     if arguments.belief is not None:
         belief = read_belief(arguments, problem)
         given = {"mdp": problem.mdp, "features": problem.features, "demonstrations": seen}

@@ -1,20 +1,36 @@
-"""What trajectories of unknown type say: information, free numbers, active constraints."""
+"""What one fit of all trajectories leaves out: types, and marks of single states and actions.
+
+Of trajectories of unknown type: their information, free numbers and active constraints.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.goodness import prune
 from tacit.inverse.noisy.activity import activity_p_value
+from tacit.inverse.noisy.boltzmann import Fit
+from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import Search, Trajectories, Types, climb
 from tacit.inverse.noisy.inference import advantages, information
+from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.parameters import TWO_SIDED, inverse_information
+from tacit.model import Layout
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features
 
 # Gain (nats) still to come that ends a search where likelihoods are only compared.
 COMPARED = 1e-2
+# Redrawn actions behind the test of trajectories, and most steps for which it is made.
+DRAWS, LARGEST = 199, 500_000
+# Most numbers in a table of marks, 160 MB.
+MARKED = 20_000_000
 # Chance of its best type below which it is said that a trajectory cannot be told.
 SURE = 0.95
 
@@ -195,3 +211,149 @@ def type_findings(
         "there are no likelier ones."
     )
     return [*findings, Finding(said, Kind.LOCAL_OPTIMUM, number=starts)]
+
+
+def trajectory_p_value(seen: Trajectories, base: Fit, *, seed: int = 0) -> float:
+    """Chance that trajectories of one type scatter as much as these; NaN where they are too many.
+
+    The scatter of their scores in units of the information; its law by actions redrawn at the
+    visited states, each draw corrected by one score step instead of a refit.
+    """
+    whole = seen.whole
+    if whole.counts.sum() > LARGEST:
+        return np.nan
+    policy, actions = np.asarray(base.point.policy), whole.mdp.actions
+    scores = advantages(whole.mdp, whole.space, base)[base.free]
+    fisher = information(scores, policy, whole.visits)
+    inverse, _ = inverse_information(fisher, np.ones(len(scores), bool))
+    own = seen.table.tocoo()
+    # One row a step: its trajectory and its state.
+    often = own.data.astype(np.int64)
+    row, state = np.repeat(own.row, often), np.repeat(own.col // actions, often)
+    visits = np.zeros((len(seen), whole.mdp.states))
+    np.add.at(visits, (row, state), 1.0)
+    per_state = np.einsum("dsa,esa,sa->sde", scores, scores, policy)
+    each = np.tensordot(visits, per_state, 1)  # [E, D, D] information of every trajectory
+
+    def scatter(sums: np.ndarray) -> float:
+        left = sums - each @ (inverse @ sums.sum(axis=0))
+        return float(np.einsum("ed,df,ef->", left, inverse, left))
+
+    rng, edges = np.random.default_rng(seed), np.cumsum(policy, axis=1)[state]
+    observed, larger = scatter(seen.sums(scores)), 0
+    for _ in range(DRAWS):
+        drawn = (rng.random(len(state))[:, None] > edges[:, :-1]).sum(axis=1)
+        sums = np.zeros((len(seen), len(scores)))
+        np.add.at(sums, row, scores[:, state, drawn].T)
+        larger += scatter(sums) >= observed
+    return (1.0 + larger) / (1.0 + DRAWS)
+
+
+def best_mark(steps: Steps, fitted: Fit, known: Sequence[int] = ()) -> tuple[int, float, int]:
+    """The mark that would explain most beside a fit, its squared score, and how many there are.
+
+    A mark is a feature that is 1 in one state, number 0 to S - 1, or for one action, from S on. The
+    square of its score, in units of what is left of its variance beside the free parameters, is
+    nearly twice the log-likelihood that it would gain. Those `known` are not asked for; (-1, 0, 0)
+    where no other shows, or a table of them is too large.
+    """
+    mdp, policy = steps.mdp, np.asarray(fitted.point.policy)
+    states, actions = policy.shape
+    if states * actions * (states + actions) > MARKED:
+        return -1, 0.0, 0
+    moves = np.stack([mdp.expected_next(row) for row in np.eye(states)], axis=-1)  # [S, A, S]
+    policy = np.where(mdp.ends[:, None], 0.0, policy)
+    chain = np.einsum("sa,sat->st", policy, moves)
+    gains = np.zeros((states, actions, states + actions))
+    gains[np.arange(states), :, np.arange(states)] = 1.0
+    gains[:, np.arange(actions), states + np.arange(actions)] = 1.0
+    now = np.where(mdp.ends[:, None], gains[:, 0], np.einsum("sa,sam->sm", policy, gains))
+    now[mdp.ends, states:] = 0.0
+    values = np.linalg.solve(np.eye(states) - mdp.discount * chain, now)
+    scores = gains + mdp.discount * (moves @ values) - values[:, None]
+    scores = np.moveaxis(np.where(mdp.available[..., None], scores, 0.0), 2, 0)
+    own = advantages(mdp, steps.space, fitted)[fitted.free]
+    both = information(np.concatenate([scores, own]), policy, steps.visits)
+    many = len(scores)
+    inverse, _ = inverse_information(both[many:, many:], np.ones(len(own), bool))
+    across = both[:many, many:]
+    whole = np.diagonal(both)[:many]
+    left = whole - np.einsum("ij,jk,ik->i", across, inverse, across)
+    shown = left > 1e-6 * np.maximum(whole, 1e-300)
+    shown[list(known)] = False
+    if not shown.any():
+        return -1, 0.0, 0
+    slopes = np.tensordot(scores, steps.counts, 2)
+    squares = np.where(shown, slopes**2 / np.where(shown, left, 1.0), 0.0)
+    at = int(np.argmax(squares))
+    return at, float(squares[at]), int(shown.sum())
+
+
+class Marks(NamedTuple):
+    """Marks in the place of a missing feature.
+
+    Attributes:
+        marks: those chosen, the first explains most.
+        coefficients: of each, in units of the noise.
+        log_likelihood: with them.
+        p_value: of "none is needed", over all that there are.
+    """
+
+    marks: tuple[int, ...] = ()
+    coefficients: tuple[float, ...] = ()
+    log_likelihood: float = np.nan
+    p_value: float = 1.0
+
+
+def missing_marks(steps: Steps, base: Fit, features: Features, options: Search, most: int) -> Marks:
+    """The marks that explain most beside a fit, one by one while Schwarz's criterion falls.
+
+    Choosing one of many is paid for: in the p-value by their number, in the criterion of all after
+    the first by twice its logarithm.
+    """
+    from scipy.special import chdtrc
+
+    found, fitted, first = Marks(), base, len(features.reward_names)
+    price, mdp = float(np.log(max(steps.counts.sum(), 2.0))), steps.mdp
+    while len(found.marks) < most:
+        at, square, many = best_mark(steps, fitted, found.marks)
+        if at < 0:
+            break
+        marks = (*found.marks, at)
+        space = coordinates(mdp, with_marks(mdp, features, marks))
+        either = {first + n: (None, None) for n in range(len(marks))}
+        how = Likelihood(options.free_reward, max_steps=options.max_steps, bounds=either)
+        wider = replace(steps, space=space).reweighted(steps.counts)
+        more = wider.fit(how)
+        gained = max(2.0 * float(fitted.point.loss - more.point.loss), 0.0)
+        if found.marks and not gained > price + 2.0 * np.log(many):
+            break
+        p_value = min(many * float(chdtrc(1, min(square, gained))), 1.0)
+        worth = more.point.x[first : first + len(marks)] / space.scales[first]
+        steps, fitted = wider, more
+        found = Marks(
+            marks,
+            tuple(worth.tolist()),
+            -float(more.point.loss),
+            found.p_value if found.marks else p_value,
+        )
+    return found
+
+
+def with_marks(mdp: MDP, features: Features, marks: Sequence[int]) -> Features:
+    """The features, and these marks as features of the reward after its own."""
+    table = np.zeros((mdp.states, mdp.actions, len(marks)))
+    for n, mark in enumerate(marks):
+        here = mark if mark < mdp.states else slice(None)
+        table[here, slice(None) if mark < mdp.states else mark - mdp.states, n] = 1.0
+    own = features.reward
+    own = own if own.ndim == 3 else np.repeat(own[:, None], mdp.actions, axis=1)
+    names = (*features.reward_names, *(f"mark {mark}" for mark in marks))
+    return Features(np.concatenate([own, table], axis=2), features.costs, names)
+
+
+def mark_name(mdp: MDP, layout: Layout, mark: int) -> str:
+    """What is marked, by name."""
+    if mark < mdp.states:
+        return layout.state_name(mark)
+    return layout.action_name(mark - mdp.states)
