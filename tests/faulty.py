@@ -16,6 +16,7 @@ from pathlib import Path
 
 CALLS = ("open", "write", "fsync", "replace", "unlink")
 VARIABLE = "TACIT_FAULTY"  # names the file that says which call is to fail
+HERE, ELSEWHERE = b"h", b"e"
 REAL = {name: getattr(os, name) for name in CALLS}
 
 
@@ -31,12 +32,12 @@ def concerns(within: str, name: str, arguments: tuple) -> bool:
     return os.fspath(first).startswith(within)
 
 
-def count_call(counter: str) -> int:
-    """How many calls there were with this one, over all processes."""
+def count_call(counter: str, mark: bytes) -> int:
+    """How many calls there were with this one, over all processes; its mark is one byte."""
     file = REAL["open"](counter, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
-        REAL["write"](file, b".")
+        REAL["write"](file, mark)
         return os.fstat(file).st_size
     finally:
         os.close(file)
@@ -55,7 +56,7 @@ def install(order: str) -> None:
             except (OSError, ValueError):  # nothing is to fail now
                 return real(*arguments, **keywords)
             counted = name == told["name"] and concerns(told["within"], name, arguments)
-            if counted and count_call(order + ".calls") == told["number"]:
+            if counted and count_call(order + ".calls", ELSEWHERE) == told["number"]:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             return real(*arguments, **keywords)
 
@@ -105,7 +106,7 @@ def failing(
 
     def next_call() -> int:
         if order is not None:
-            return count_call(f"{order}.calls")
+            return count_call(f"{order}.calls", HERE)
         met["calls"] += 1
         return met["calls"]
 
@@ -123,5 +124,6 @@ def failing(
         setattr(os, name, real)
         if order is not None:
             order.unlink()
-            met["calls"] = calls.stat().st_size if calls.exists() else 0
+            marks = calls.read_bytes() if calls.exists() else b""
+            met["calls"], met["elsewhere"] = len(marks), marks.count(ELSEWHERE)
         met["failed"] = int(met["calls"] >= number)

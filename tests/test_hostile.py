@@ -110,6 +110,32 @@ def test_links_in_a_run_are_refused_untouched(place, run, tmp_path, capsys, name
     assert everything(tmp_path) == before
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+@pytest.mark.parametrize("words", [["report"], ["compare", "{run}"]])
+def test_a_page_that_never_ends_is_not_waited_for(run, tmp_path, capsys, words):
+    words = [word.format(run=run) for word in words]
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
+        (run / "run.json").unlink()
+        make(run / "run.json")
+        assert main([*words, str(run)]) == 2
+        assert "must be a plain file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["run.json", "recovery.npz", ".recovery.npz.next", ".lock"])
+def test_a_file_of_terabytes_is_refused_and_not_read(place, run, capsys, name):
+    """Holes take no room on the disk, and would take it in memory."""
+    with open(run / name, "ab") as file:
+        file.truncate(2**42)
+    words = ["recover", str(place / "problem"), "--out", str(run), "--resume", "--no-report"]
+    tracemalloc.start()
+    code = main([*words, "--quiet"])
+    assert tracemalloc.get_traced_memory()[1] < 2**28
+    tracemalloc.stop()
+    # A lock that names nobody is one that its holder left.
+    assert code == (0 if name == ".lock" else 2)
+    assert "bytes" in capsys.readouterr().err or name == ".lock"
+
+
 def test_what_the_writers_of_a_run_left_is_still_settled(run):
     """The files of the page may lie under the name of their writing; others are removed."""
     (run / "recovery.npz").rename(run / ".recovery.npz.next")

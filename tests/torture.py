@@ -151,28 +151,42 @@ def faults(quick: bool, place: Path, *, key: str) -> Counter:
     """A fault at every n-th open, write, fsync, rename and unlink of a command that writes."""
     make_problem(place / "problem", groups=True)
     make_log(place / "log.csv")
-    told: Counter = Counter()
     for name, estimator in (("one", "likelihood"), ("two", "convex")):
         run = ["recover", str(place / "problem"), "--estimator", estimator, *ESTIMATE[2:]]
         said(*run, "--out", str(place / name))
     inside = [str(place / one) if (place / one).exists() else one for one in WRITERS[key]]
     words = [str(place / one) if one.startswith("out") else one for one in inside]
-    out = place / "out"
+    with spread(place / "site") if "--jobs" in words else contextlib.nullcontext() as order:
+        return every_fault(key, place, words, order, 5 if quick else 1)
+
+
+def every_fault(key: str, place: Path, words: list[str], order: Path | None, nth: int) -> Counter:
+    """How a command ended under a fault at each call, or at every `nth` one.
+
+    Args:
+        key: of the command.
+        place: its folder, which holds what it writes, "out".
+        words: of the command.
+        order: that its processes obey.
+        nth: times as many calls are left out.
+    """
+    out, told, stride = place / "out", Counter(), STRIDES.get(key, 1) * nth
     prepare(key, out, place / "one")
-    code, errors = said(*words)
+    code, errors = said(*words)  # before any fault; the processes that it starts are used again
     if code not in (0, 3):
         raise Broken(f"{key} does not run at all: {errors[-300:]}")
-    wanted = contents(out)
-    stride = STRIDES.get(key, 1) * (5 if quick else 1)
-    with spread(place / "site") if "--jobs" in words else contextlib.nullcontext() as order:
-        for name in CALLS:
-            for number in itertools.count(1, stride):
-                prepare(key, out, place / "one")
-                with failing(name, number, out if order else place, order=order) as met:
-                    code, errors = said(*words)
-                if not met["failed"]:
-                    break
-                told[check_fault(key, place, words, wanted, code, errors, f"{name} {number}")] += 1
+    wanted, elsewhere = contents(out), 0
+    for name in CALLS:
+        for number in itertools.count(1, stride):
+            prepare(key, out, place / "one")
+            with failing(name, number, out if order else place, order=order) as met:
+                code, errors = said(*words)
+            elsewhere += met["elsewhere"]
+            if not met["failed"]:
+                break
+            told[check_fault(key, place, words, wanted, code, errors, f"{name} {number}")] += 1
+    if order is not None and not elsewhere:
+        raise Broken("no other process ever wrote")
     if not told["refused in one line"]:
         raise Broken("no fault was ever met")
     return told

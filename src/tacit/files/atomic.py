@@ -29,6 +29,8 @@ class BadFile(TacitError, OSError):
     """A file that can be read and cannot be what it claims to be: bad input, not a failing disk."""
 
 
+# Most bytes of a page, which is for people, and of what is read of a lock.
+LARGEST_PAGE, LARGEST_LOCK = 2**26, 2**12
 # What a JSON file for people holds, by name.
 Page = dict[str, Any]
 # The ending of a file that is being written; what a killed process leaves has it, too.
@@ -251,7 +253,11 @@ def member(folder: Path, page: Page, name: str) -> Path:
 
 
 def _checksum(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    from tacit.files.formats import check_size, largest_allowed
+
+    check_size(path, path.stat().st_size, largest_allowed())
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_page(path: Path, content: Page) -> None:
@@ -265,7 +271,11 @@ def write_page(path: Path, content: Page) -> None:
 
 def read_page(path: Path, *, form: int | None = None) -> Page:
     """The content of a page; `OSError` if it is none, of another `form`, or has changed."""
-    raw = path.read_bytes()
+    check_plain(path)  # a pipe would be waited for, a device be read for ever
+    with open(path, "rb") as file:
+        raw = file.read(LARGEST_PAGE + 1)
+    if len(raw) > LARGEST_PAGE:
+        raise BadFile(f"{path} is no page of a run: it has more than {LARGEST_PAGE:,} bytes")
     try:
         page = json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -345,7 +355,8 @@ def locked(folder: Path, *, broken: bool = False) -> Iterator[None]:
 def _holder(path: Path) -> tuple[str, str]:
     """(process number, machine) in a lock file; empty where it does not say."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        with open(path, encoding="utf-8") as file:
+            lines = file.read(LARGEST_LOCK).splitlines()
     except (OSError, ValueError):
         return "", ""
     return (lines[0], lines[1]) if len(lines) > 1 else ("", "")
