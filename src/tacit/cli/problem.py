@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
@@ -13,11 +13,7 @@ from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal, finding_data
 from tacit.errors import InvalidModel, TacitError
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from tacit.data.demonstrations import Demonstrations
     from tacit.folders.problem import Problem
-    from tacit.inverse.joint.trips import Trips
     from tacit.worlds.world import World
 
 # Impossible moves that are listed for people.
@@ -276,27 +272,3 @@ class Simulate:
         near = difflib.get_close_matches(self.world.casefold(), folded, n=1, cutoff=0.5)
         hint = f", did you mean {folded[near[0]]}?" if near else ""
         raise InvalidModel(f"WORLD must be one of {', '.join(offered)}; got {self.world!r}{hint}")
-
-
-def summary_of(problem: Problem, seen: Demonstrations) -> dict[str, object]:
-    """What the demonstrations are, in numbers; of trips the goals, too."""
-    from tacit.folders.runs import data_summary
-
-    found = data_summary(problem.mdp, seen)
-    if problem.trips is not None:
-        goals = replace(problem.trips, demonstrations=seen).goals
-        found |= {"goals": len(set(goals[goals >= 0].tolist())), "discount": problem.discount}
-    return found
-
-
-def ends_of(problem: Problem, trips: Trips, episodes: np.ndarray) -> dict[str, np.ndarray]:
-    """Where these trips began and where they went, by name."""
-    import numpy as np
-
-    seen, name = trips.demonstrations, problem.layout.state_name
-    goals = trips.goals[episodes].tolist()
-    origins = seen.states[seen.offsets[:-1][episodes]].tolist()
-    return {
-        "origin": np.array([name(state) for state in origins]),
-        "goal": np.array(["none" if goal < 0 else name(goal) for goal in goals]),
-    }

@@ -9,7 +9,6 @@ from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional, Union, cast, get_args
 
-from tacit.cli.problem import ends_of, summary_of
 from tacit.cli.questions import (
     DRAWS,
     SMALL,
@@ -269,7 +268,7 @@ def _fit(
     """The run: the recovery, and every question asked about it."""
     from tacit.checks.fits import trajectory_fits
     from tacit.folders.reading import availability
-    from tacit.folders.runs import Run
+    from tacit.folders.runs import Run, ends_of, summary_of
     from tacit.inverse.recover import recover
 
     trips = None if problem.trips is None else replace(problem.trips, demonstrations=seen)

@@ -29,8 +29,23 @@ class BadFile(TacitError, OSError):
     """A file that can be read and cannot be what it claims to be: bad input, not a failing disk."""
 
 
+# Names the variable of the environment that says how many bytes a file may take in memory.
+LIMIT = "TACIT_LARGEST"
 # Most bytes of a page, which is for people, and of what is read of a lock.
 LARGEST_PAGE, LARGEST_LOCK = 2**26, 2**12
+
+
+def largest_allowed() -> int:
+    """Most bytes that a file may take: what was asked for, or half of the memory, 8 GiB at most."""
+    asked = os.environ.get(LIMIT, "")
+    if asked.isdecimal():
+        return int(asked)
+    try:
+        return min(2**33, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+    except (AttributeError, ValueError, OSError):  # a system that does not tell
+        return 2**33
+
+
 # What a JSON file for people holds, by name.
 Page = dict[str, Any]
 # The ending of a file that is being written; what a killed process leaves has it, too.
@@ -253,9 +268,8 @@ def member(folder: Path, page: Page, name: str) -> Path:
 
 
 def _checksum(path: Path) -> str:
-    from tacit.files.formats import check_size, largest_allowed
-
-    check_size(path, path.stat().st_size, largest_allowed())
+    if (size := path.stat().st_size) > largest_allowed():
+        raise BadFile(f"{path} has {size:,} bytes: set {LIMIT} to more if it is meant to be so")
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

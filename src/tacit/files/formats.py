@@ -27,30 +27,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.files.atomic import BadFile, write_atomically
+from tacit.files.atomic import LIMIT, BadFile, largest_allowed, write_atomically
 
 if TYPE_CHECKING:
     import polars
 
 # What a terminal would obey instead of showing: controls, and marks that turn the writing round.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-# Names the variable of the environment that says how many bytes a file may take in memory.
-LIMIT = "TACIT_LARGEST"
 # Times its own size that a file may unpack to, where that is more than so many bytes: honest
 # tables stay far below, and what is made to fill the memory lies far above.
 PACKED, SPARED = 100, 2**28
-
-
-def largest_allowed() -> int:
-    """Most bytes that a file may take: what was asked for, or half of the memory, 8 GiB at most."""
-    asked = os.environ.get(LIMIT, "")
-    if asked.isdecimal():
-        return int(asked)
-    try:
-        return min(2**33, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
-    except (AttributeError, ValueError, OSError):  # a system that does not tell
-        return 2**33
-
 
 # Files are read into memory: what would need more than this is refused unless asked for.
 LARGEST = largest_allowed()

@@ -12,7 +12,7 @@ import errno
 import importlib.metadata
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
@@ -31,7 +31,9 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
 if TYPE_CHECKING:  # recoveries save themselves through this module, so it must not need them
+    from tacit.folders.problem import Problem
     from tacit.inverse.joint.recovery import JointRecovery
+    from tacit.inverse.joint.trips import Trips
     from tacit.inverse.noisy.mixture import MixtureRecovery
     from tacit.inverse.recovery import History, Recovery
 
@@ -202,6 +204,26 @@ def data_summary(mdp: MDP, demonstrations: Demonstrations) -> Page:
         names, sizes = np.unique(np.asarray(groups, dtype=str), return_counts=True)
         found["groups"] = dict(zip(names.tolist(), sizes.tolist(), strict=True))
     return found
+
+
+def summary_of(problem: Problem, seen: Demonstrations) -> Page:
+    """What the demonstrations are, in numbers; of trips the goals, too."""
+    found = data_summary(problem.mdp, seen)
+    if problem.trips is not None:
+        goals = replace(problem.trips, demonstrations=seen).goals
+        found |= {"goals": len(set(goals[goals >= 0].tolist())), "discount": problem.discount}
+    return found
+
+
+def ends_of(problem: Problem, trips: Trips, episodes: np.ndarray) -> dict[str, np.ndarray]:
+    """Where these trips began and where they went, by name."""
+    seen, name = trips.demonstrations, problem.layout.state_name
+    goals = trips.goals[episodes].tolist()
+    origins = seen.states[seen.offsets[:-1][episodes]].tolist()
+    return {
+        "origin": np.array([name(state) for state in origins]),
+        "goal": np.array(["none" if goal < 0 else name(goal) for goal in goals]),
+    }
 
 
 @dataclass(frozen=True, eq=False)
