@@ -359,26 +359,26 @@ def processor_seconds(*words: str) -> float:
 HELPS = [["--help"], *([name, "--help"] for name in cli.COMMANDS)]
 
 
-@pytest.mark.parametrize("words", HELPS, ids=" ".join)
-def test_help_costs_little_more_than_its_parser(words):
+@pytest.mark.study
+def test_help_costs_little_more_than_its_parser():
     # The promise is 0.3 s on a quiet machine; what holds on any is the ratio of processor times to
     # what must be paid: the parser. Processor times come in ticks of 10 ms and grow with the load:
     # 0.29 s against 0.11 s was seen where nothing was wrong, while importing JAX costs a second.
     ours, floor = [], []
-    for _ in range(3):
+    for words in HELPS:
         ours.append(processor_seconds("-m", "tacit", *words))
         floor.append(processor_seconds("-c", "import tyro"))
-    assert min(ours) < 4.0 * min(floor)
+    assert np.median(ours) < 4.0 * np.median(floor)
 
 
-@pytest.mark.parametrize("words", HELPS, ids=" ".join)
-def test_help_loads_no_engine(words):
+def test_help_loads_no_engine():
     heavy = ("jax", "numba", "highspy", "polars", "matplotlib", "scipy", "numpy", "typeguard")
     code = (
-        "import sys; from tacit import cli; "
-        f"cli.main({words!r}); print([n for n in {heavy!r} if n in sys.modules], file=sys.stderr)"
+        "import sys; from tacit import cli\n"
+        f"for words in {HELPS!r}:\n"
+        f"    cli.main(words); print(*[n for n in {heavy!r} if n in sys.modules], file=sys.stderr)"
     )
-    assert shell("-c", code).stderr == "[]\n"
+    assert shell("-c", code).stderr == "\n" * len(HELPS)
 
 
 def test_the_console_command_is_the_module():

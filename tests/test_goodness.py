@@ -134,6 +134,8 @@ def test_misfit_comes_first_and_names_the_worst_action(wrong):
     good = wrong.goodness
     first = wrong.identification.findings[0]
     assert not good.adequate
+    against = {part.name: part.adjusted for part in good.parts if part.adjusted <= good.level}
+    assert good.failed == tuple(sorted(against, key=lambda name: against[name]))
     assert first.kind is Kind.MISFIT
     assert (first.about.state, first.about.action) == (good.worst.state, good.worst.action)
     assert wrong.summary().startswith(good.sentence()[:60])

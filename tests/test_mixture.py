@@ -126,6 +126,8 @@ def test_lost_information_is_that_of_the_observed_likelihood():
     pooled = rows.whole.fit(Search(max_steps=300))
     types = search(rows, Search(), pooled, 2, starts=4, rounds=300, tolerance=1e-9, seed=0)
     assert all(one.free.all() for one in types.fits)
+    # At rest each share is the mean chance of its type, within the root of a gain of 1e-9 nats.
+    np.testing.assert_allclose(types.shares, types.membership.mean(axis=0), atol=1e-4)
     chances, _ = expectation(rows, types.fits, types.shares)
     logit = np.log(types.shares[0] / types.shares[1])
     at = np.concatenate([*(one.point.x / space.scales for one in types.fits), [logit]])

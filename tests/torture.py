@@ -500,7 +500,7 @@ ATTACKS: dict[str, Callable[[bool, Path], Counter]] = {
     "studies of chance": chosen_tests(
         *("tests/test_tasks.py", "tests/test_groups.py", "tests/test_discounts.py"),
         *("tests/test_inference.py", "tests/test_dynamics_uncertainty.py"),
-        *("tests/test_alternating.py", "tests/test_threads.py"),
+        *("tests/test_alternating.py", "tests/test_threads.py", "tests/test_cli.py"),
         mark="study",
     ),
     "kills": functools.partial(kills, size=14, tries=80, words=("--holdout", "0.3")),

@@ -25,11 +25,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tacit.files.atomic import LIMIT, BadFile, largest_allowed, write_atomically
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars
 
 # What a terminal would obey instead of showing: controls, and marks that turn the writing round.
@@ -145,6 +144,8 @@ def time_stamps(texts: Sequence[str]) -> tuple[np.ndarray, str]:
     comes first, with strokes a number above 12 must tell. Without a zone they are those of
     Greenwich.
     """
+    import numpy as np  # help must not wait for it
+
     parts = [re.fullmatch(r"(\d{1,2})([./])(\d{1,2})[./](\d{4})(.*)", text) for text in texts]
     dates, order = [part for part in parts if part is not None], ""
     if dates:
