@@ -41,6 +41,12 @@ ESTIMATORS = {
         [1.0, 2.0], seed=3
     ),
     "likelihood --temperature 0.5": tacit.Likelihood(temperature=0.5),
+    "forbidden --reward-weights 1 2 --temperature 3 --candidates states pairs": tacit.Forbidden(
+        [1.0, 2.0], 3.0, candidates=("states", "pairs")
+    ),
+    "soft-constraint --reward-weights 1 2 --budgets 0.5": tacit.families.SoftConstraint(
+        [1.0, 2.0], 0.5
+    ),
     "constraint-only --reward-weights 1 2 --temperature 0.5": tacit.families.ConstraintOnly(
         [1.0, 2.0], temperature=0.5
     ),
@@ -59,6 +65,20 @@ def test_options_make_the_estimator(words):
     assert repr(asked.make_estimator()) == repr(ESTIMATORS[words])
     again = parse(shlex.split(asked.command)[1:])
     assert again == asked  # the command that a run remembers asks for the same
+
+
+def test_what_a_problem_must_be_known_for_is_made_with_it(folder):
+    from tacit.folders.problem import Problem
+
+    words = "--estimator known-constraints --cost-weights 1 2 3 4 --budgets 0.5"
+    asked = parse(["recover", str(folder), *words.split()])
+    assert asked.make_estimator() is None
+    known = Problem.load(folder)
+    made = asked.make_estimator(known)
+    assert made == tacit.families.KnownConstraints([[1.0, 2.0, 3.0, 4.0]], [0.5])
+    words = "--estimator likeliest-constraints --reward-weights 1 2 --sets a=1,2 b=3"
+    asked = parse(["recover", str(folder), *words.split()])
+    assert dict(asked.make_estimator(known).groups) == {"a": (1, 2), "b": (3,)}
 
 
 KINDS = {
@@ -100,6 +120,20 @@ def test_help_names_the_estimators_of_an_option_and_their_defaults(capsys):
         ("--estimator explanation --bootstrap 5", "--bootstrap works with likelihood or convex"),
         ("--groups", "needs demonstrations with a column `group`; got none"),
         ("--estimator lasso", "must be one of"),
+        ("--estimator forbiden", "got 'forbiden', did you mean forbidden?"),
+        ("--estimator known-constraints --budgets 1", "--cost-weights must be given"),
+        ("--estimator known-constraints --cost-weights 1 --budgets 1", "must be 4 numbers, one a"),
+        ("--estimator soft-constraint --reward-weights 1 1 --budgets 1 2", "must be one number"),
+        ("--estimator convex --sets a=1", "--sets is an option of likeliest-constraints"),
+        (
+            "--estimator forbidden --candidates state",
+            "one of actions, features, pairs, states;",
+        ),
+        ("--estimator forbidden --sets a", "--sets must be words like NAME=STATE,STATE"),
+        ("--estimator forbidden --sets a=1,99", "a names no state '99'"),
+        ("--estimator forbidden --sets a=1,2 b=2", "groups must not overlap"),
+        ("--estimator forbidden --sets a=0", "must not be taken by a demonstration; 'a' is: ep"),
+        ("--estimator forbidden --candidates actions", "there must be something that no demonstr"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(folder, capsys, words, said):

@@ -222,7 +222,10 @@ def _refusal(
             return f"{' and '.join(needed)} must be given"
         case refusals.InvalidChoice():
             option = options[event.argument.field.intern_name]
-            return f"{option} must be one of {', '.join(event.choices)}; got {event.value!r}"
+            optional = "None" in event.choices  # then they come in no order
+            known = sorted({*event.choices} - {"None"}) if optional else [*event.choices]
+            got = f"got {event.value!r}{_nearest(str(event.value), known)}"
+            return f"{option} must be one of {', '.join(known)}; {got}"
         case refusals.BadValue():
             return f"{options[event.argument.field.intern_name]} needs a value"
         case refusals.UnrecognizedArgs():

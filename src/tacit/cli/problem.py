@@ -1,19 +1,26 @@
-"""`tacit simulate` and `tacit check`: problem folders made, and looked through before a fit."""
+"""`tacit simulate` and `tacit check`: problem folders made, and looked through before a fit.
+
+Also what a problem tells an estimator that was asked for by its word.
+"""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, get_args
 
+from tacit.cli.questions import Method, estimator_kind, prior_of
+from tacit.cli.solve import named_sets, split_weights
 from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal, finding_data, shown_default
 from tacit.errors import InvalidModel, TacitError
 
 if TYPE_CHECKING:
+    from tacit.cli.recover import Recover
     from tacit.folders.problem import Problem
+    from tacit.inverse.recover import Estimator
     from tacit.worlds.world import World
 
 # Impossible moves that are listed for people.
@@ -272,3 +279,55 @@ class Simulate:
         near = difflib.get_close_matches(self.world.casefold(), folded, n=1, cutoff=0.5)
         hint = f", did you mean {folded[near[0]]}?" if near else ""
         raise InvalidModel(f"WORLD must be one of {', '.join(offered)}; got {self.world!r}{hint}")
+
+
+# --- estimators by their words --------------------------------------------------------------------
+
+# Options whose argument has another name in an estimator.
+CALLED = {
+    ("forbidden", "reward_weights"): "reward",
+    ("soft-constraint", "budgets"): "budget",
+    ("", "sets"): "groups",
+}
+
+
+def estimator_of(
+    arguments: Recover, asked: Mapping[str, object], problem: Problem | None
+) -> Estimator | None:
+    """The estimator that was asked for, with these options; None where it needs the problem."""
+    chosen = arguments.estimator
+    kind = estimator_kind(chosen)  # the others are loaded for a refusal alone
+    known = set() if kind is None else {one.name for one in fields(kind)}
+
+    def called(word: str, name: str) -> str:
+        return CALLED.get((word, name), CALLED.get(("", name), name))
+
+    for name in asked:
+        if called(chosen, name) not in known:
+            kinds = {word: estimator_kind(word) for word in get_args(Method)}
+            owners = ", ".join(
+                w for w, k in kinds.items() if k and called(w, name) in k.__dataclass_fields__
+            )
+            raise InvalidModel(
+                f"--{name.replace('_', '-')} is an option of {owners}; the estimator is {chosen}"
+            )
+    assert kind is not None
+    given: dict[str, Any] = {called(chosen, name): value for name, value in asked.items()}
+    for one in fields(kind):
+        if one.name not in given and one.default is one.default_factory is MISSING:
+            spelled = {own: name for (word, name), own in CALLED.items() if word in ("", chosen)}
+            word = spelled.get(one.name, one.name).replace("_", "-")
+            raise InvalidModel(f"--{word} must be given for {chosen}; got none")
+    if "prior" in given:
+        given["prior"] = prior_of(given["prior"])
+    if "budget" in given:
+        if len(arguments.budgets or ()) != 1:
+            raise InvalidModel(f"--budgets must be one number for {chosen}; got {given['budget']}")
+        given["budget"] = given["budget"][0]
+    if problem is None and {"cost_weights", "groups"} & {*given}:
+        return None
+    if problem is not None and "cost_weights" in given:
+        given["cost_weights"] = split_weights(problem, given["cost_weights"])
+    if problem is not None and "groups" in given:
+        given["groups"] = named_sets(problem, given["groups"])
+    return kind(**given, **({"seed": arguments.seed} if "seed" in known else {}))

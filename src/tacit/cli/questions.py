@@ -21,7 +21,8 @@ Method = Literal[
     "auto", "likelihood", "explanation", "convex", "alternating", "reward-only", "constraint-only",
     "cloning", "inverse-action-values", "maximum-entropy", "causal-entropy", "apprenticeship",
     "linear-programming", "margin-planning", "likeliest-constraints", "posterior-constraints",
-    "penalty-constraints", "constraint-as-reward", "safe-set",
+    "penalty-constraints", "constraint-as-reward", "safe-set", "forbidden", "known-constraints",
+    "soft-constraint",
 ]  # fmt: skip
 # Draws of estimated transitions, and the number of state-action pairs up to which they cost little.
 DRAWS, SMALL = 20, 5000

@@ -5,19 +5,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Optional, Union, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, Optional, Union, cast
 
+from tacit.cli.problem import estimator_of
 from tacit.cli.questions import (
     DRAWS,
     SMALL,
     Method,
     check_answerable,
     chosen_episodes,
-    estimator_kind,
     further_results,
-    prior_of,
     recover_groups,
     widen_intervals,
     with_coefficients,
@@ -36,7 +35,8 @@ NOT_CONVERGED = 3
 # Options that are handed to the estimator, where it has them.
 OPTIONS = (
     "free_reward", "level", "ridge", "prior", "tolerance", "max_steps", "starts", "step_size",
-    "band", "multiplier", "update", "reward_weights", "temperature", "errors",
+    "band", "multiplier", "update", "reward_weights", "temperature", "errors", "candidates",
+    "sets", "cost_weights", "budgets",
 )  # fmt: skip
 # What is said of each coefficient.
 ESTIMATED = ("names", "estimates", "standard_errors", "intervals", "p_values", "errors")
@@ -124,7 +124,18 @@ class Recover:
     ] = None
     """alternating: weights times exp(-step), as published, or less the step, then projected"""
     reward_weights: Annotated[Union[None, tuple[float, ...]], shown_default("none")] = None
-    """constraint-only: the known weights of the reward features"""
+    """constraint-only, forbidden and others: the known weights of the reward features"""
+    cost_weights: Annotated[Union[None, tuple[float, ...]], shown_default("none")] = None
+    """known-constraints: the known weights of all cost features, constraint by constraint"""
+    budgets: Annotated[Union[None, tuple[float, ...]], shown_default("none")] = None
+    """known-constraints, soft-constraint: the known budget of each constraint"""
+    candidates: Annotated[
+        Union[None, tuple[Literal["states", "actions", "features", "pairs"], ...]],
+        shown_default("states and actions; forbidden: features, too"),
+    ] = None
+    """forbidden, likeliest- and posterior-constraints: what may be forbidden"""
+    sets: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
+    """the same: sets of states that may be forbidden together, each as NAME=STATE,STATE"""
     temperature: Annotated[Optional[float], shown_default("estimated")] = None
     """likelihood, convex, constraint-only: the known noise, of reward weights that sum to 1"""
     errors: Annotated[Optional[float], shown_default("0.0")] = None
@@ -165,11 +176,11 @@ class Recover:
         from tacit.folders.resume import claimed, identity
         from tacit.folders.runs import Run, data_hashes
 
-        estimator = self.make_estimator()
+        self.make_estimator()  # what makes no sense is said before anything is read
         if self.by is not None:
             return recover_groups(self, terminal)
         problem = terminal.load_problem(self.problem)
-        estimator = with_coefficients(self, problem, estimator)
+        estimator = with_coefficients(self, problem, self.make_estimator(problem))
         seen = chosen_episodes(self, problem)
         check_answerable(self, problem, seen)
         hashes = data_hashes(problem.mdp, problem.features, seen)
@@ -198,31 +209,16 @@ class Recover:
         told = terminal.show is not None and not claim.done
         return replace(answer, parts=answer.parts[-1:]) if told else answer
 
-    def make_estimator(self) -> Estimator | None:
-        """The estimator that was asked for, with the options given; None to pick by evidence."""
+    def make_estimator(self, problem: Problem | None = None) -> Estimator | None:
+        """The estimator that was asked for, with the options given; None to pick by evidence.
+
+        None also where the problem must be known to make it and is not given.
+        """
         # By identity: a 0 that was given is not False.
         given = {n: v for n in OPTIONS if (v := getattr(self, n)) is not None and v is not False}
         if self.estimator == "auto" and not given:
             return None
-        kind = estimator_kind(self.estimator)  # the others are loaded for a refusal alone
-        known = set() if kind is None else {one.name for one in fields(kind)}
-        for name in given:
-            if name not in known:
-                words = {word: estimator_kind(word) for word in get_args(Method)}
-                owners = ", ".join(
-                    w for w, k in words.items() if k and name in k.__dataclass_fields__
-                )
-                raise InvalidModel(
-                    f"--{name.replace('_', '-')} is an option of {owners}; "
-                    f"the estimator is {self.estimator}"
-                )
-        assert kind is not None
-        for one in fields(kind):
-            if one.name not in given and one.default is one.default_factory is MISSING:
-                word = one.name.replace("_", "-")
-                raise InvalidModel(f"--{word} must be given for {self.estimator}; got none")
-        given |= {name: prior_of(word) for name, word in given.items() if name == "prior"}
-        return kind(**given, **({"seed": self.seed} if "seed" in known else {}))
+        return estimator_of(self, given, problem)
 
     @property
     def config(self) -> dict[str, object]:

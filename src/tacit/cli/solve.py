@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
@@ -294,3 +296,38 @@ def _write(folder: Path, problem: Problem, solution: Solution, curve: PriceCurve
             ["budget", "value", "price", "spent"],
             ([repr(float(entry)) for entry in row] for row in zip(*columns, strict=True)),
         )
+
+
+# --- words about a problem ------------------------------------------------------------------------
+
+
+def split_weights(problem: Problem, weights: Sequence[float]) -> list[Sequence[float]]:
+    """One [D_k] a constraint, of the weights of all cost features."""
+    sizes = [len(names) for names in problem.features.cost_names]
+    if len(weights) != sum(sizes):
+        raise InvalidModel(
+            f"--cost-weights must be {sum(sizes)} numbers, one a cost feature; got {len(weights)}"
+        )
+    ends = list(accumulate(sizes))
+    return [weights[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+def named_sets(problem: Problem, words: Sequence[str]) -> dict[str, list[int]]:
+    """Name -> states, of words like blue=4,13,22."""
+    from tacit.files.formats import did_you_mean
+    from tacit.folders.settings import lookup
+
+    names = [problem.layout.state_name(s) for s in range(problem.mdp.states)]
+    known, found = lookup(names), {}
+    for word in words:
+        name, _, held = word.partition("=")
+        if not name or not held or name in found:
+            raise InvalidModel(
+                f"--sets must be words like NAME=STATE,STATE with different names; got {word!r:.60}"
+            )
+        for state in held.split(","):
+            if state not in known:
+                hint = did_you_mean(state, known)
+                raise InvalidModel(f"--sets: {name} names no state {state!r:.60}{hint}")
+        found[name] = [known[state] for state in held.split(",")]
+    return found
