@@ -1,7 +1,8 @@
 """A program for tests: lives of `tacit recover` in forked children, ended in many ways.
 
 Forking saves the second that a fresh Python needs; only estimators without JAX can be forked.
-Usage: python lives.py PROBLEM FOLDER WAY; prints one line of JSON.
+Usage: python lives.py PROBLEM FOLDER WAY...; each way has a folder of its own in FOLDER. Prints one
+line of JSON: way -> what came of it. "permission" must be the last.
 """
 
 import functools
@@ -20,7 +21,7 @@ import tacit
 from tacit.cli import main
 from tacit.folders import resume
 
-PROBLEM, FOLDER, WAY = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+PROBLEM, FOLDER, CHOSEN = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
 WORDS = ["--estimator", "alternating", "--starts", "2", "--max-steps", "6", "--no-report"]
 MOST_LIVES = 150
 
@@ -179,4 +180,9 @@ if __name__ == "__main__":
     rules = tacit.Alternating(starts=2, max_steps=6)
     tacit.recover(seen.mdp, seen.features, seen.demonstrations, estimator=rules, throw=False)
     load_what_a_life_loads()
-    print(json.dumps(WAYS[WAY]()))
+    place, told = FOLDER, {}
+    for way in CHOSEN:
+        FOLDER = place / way
+        FOLDER.mkdir(0o755)
+        told[way] = WAYS[way]()
+    print(json.dumps(told))

@@ -43,12 +43,19 @@ def folder(tmp_path_factory) -> Path:
     return place
 
 
-def lives(folder: Path, tmp_path: Path, way: str) -> dict:
-    tmp_path.chmod(0o755)
-    words = [sys.executable, str(LIVES), str(folder / "problem"), str(tmp_path), way]
+def lives(folder: Path, place: Path, *ways: str) -> dict[str, dict]:
+    place.chmod(0o755)
+    words = [sys.executable, str(LIVES), str(folder / "problem"), str(place), *ways]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def short_lives(folder, tmp_path_factory) -> tuple[Path, dict[str, dict]]:
+    """The folder of lives that ended in every way but by being killed, and what came of each."""
+    place = tmp_path_factory.mktemp("short")
+    return place, lives(folder, place, "interrupt", "terminate", "room", "permission")
 
 
 def same_as_unbroken(folder: Path, run: Path) -> None:
@@ -65,41 +72,41 @@ def same_as_unbroken(folder: Path, run: Path) -> None:
 @pytest.mark.study
 @pytest.mark.parametrize("way", ["checkpoints", "random"])
 def test_killed_again_and_again_it_ends_at_the_same_bits(folder, tmp_path, way):
-    told = lives(folder, tmp_path, way)
+    told = lives(folder, tmp_path, way)[way]
     assert told["code"] == 3  # six rounds are too few, and it says so
     assert told["kills"] >= (20 if way == "checkpoints" else 5)
-    same_as_unbroken(folder, tmp_path / "run")
+    same_as_unbroken(folder, tmp_path / way / "run")
 
 
 @pytest.mark.parametrize(
     ("way", "code", "word"), [("interrupt", 130, "interrupted"), ("terminate", 143, "terminated")]
 )
-def test_a_signal_leaves_a_run_that_can_be_gone_on_with(folder, tmp_path, way, code, word):
-    told = lives(folder, tmp_path, way)
+def test_a_signal_leaves_a_run_that_can_be_gone_on_with(folder, short_lives, way, code, word):
+    told = short_lives[1][way]
     assert told["code"] == code
     assert told["said"].splitlines()[-1] == f"tacit: {word}"
     assert "--resume" in told["said"]
     assert "Traceback" not in told["said"]
     assert told["left"] == ["journal"]
     assert told["again"] == 3
-    same_as_unbroken(folder, tmp_path / "run")
+    same_as_unbroken(folder, short_lives[0] / way / "run")
 
 
 # --- no room, no permission -----------------------------------------------------------------------
 
 
-def test_a_file_that_may_not_grow_stops_the_run_in_one_line(folder, tmp_path):
-    told = lives(folder, tmp_path, "room")
+def test_a_file_that_may_not_grow_stops_the_run_in_one_line(folder, short_lives):
+    told = short_lives[1]["room"]
     assert told["code"] == 4
     assert told["said"].splitlines()[-1].startswith("tacit: File too large")
     assert "Traceback" not in told["said"]
     assert not any(name.endswith((".part", ".next")) or name == ".lock" for name in told["left"])
     assert told["again"] == 3
-    same_as_unbroken(folder, tmp_path / "run")
+    same_as_unbroken(folder, short_lives[0] / "room" / "run")
 
 
-def test_a_folder_that_may_not_be_written_is_named(folder, tmp_path):
-    told = lives(folder, tmp_path, "permission")
+def test_a_folder_that_may_not_be_written_is_named(short_lives):
+    told = short_lives[1]["permission"]
     assert told["code"] == 4
     assert told["said"].count("\n") == 1
     assert "Permission denied" in told["said"]
