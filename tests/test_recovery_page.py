@@ -884,3 +884,6 @@ def test_rows_and_columns_are_called_as_in_the_names_of_cells():
     assert map_names(Layout(2, 3, state_names=cells)) == ([*"ABC"], [*"12"])
     assert map_names(Layout(2, 3, state_names=("gate", *cells[1:]))) == ([*"012"], [*"01"])
     assert map_names(Layout(2, 3)) == ([*"012"], [*"01"])
+    layout = Layout(2, 3, state_names=cells)
+    drawn = str(value_map(MapGrid(layout, 4), np.arange(6.0), "worth", colours="viridis").image)
+    assert all(f">{name}<" in drawn for name in "ABC12")

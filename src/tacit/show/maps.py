@@ -43,7 +43,7 @@ from tacit.show.document import (
     Selector,
     anchor,
 )
-from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, extent, limits_of
+from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, extent, limits_of, map_names
 from tacit.show.quantities import NamedRecovery
 from tacit.show.tables import Column, Row, Scale, Table, short
 
@@ -335,10 +335,10 @@ def _picture(
     below = axes_at(figure, _LEFT, _TITLE + height + 0.24, width, 0.09)
     draw(axes, below)
     axes.set_aspect("auto")
-    if grid.factor > 1:
-        for axis in (axes.xaxis, axes.yaxis):
+    if layout.is_grid:
+        for axis, names in zip((axes.xaxis, axes.yaxis), map_names(grid.layout), strict=True):
             places = axis.get_ticklocs()
-            axis.set_ticks(places, [f"{grid.factor * int(place)}" for place in places])
+            axis.set_ticks(places, [names[grid.factor * int(place)] for place in places])
     fit_text(axes.set_title(plain(title)), axes)
     cells = []
     if texts:
