@@ -131,7 +131,8 @@ def test_bad_requests_are_one_line(found, task):
         tacit.checks.posterior(found, sampler="nuts", **fewer)
     with pytest.raises(tacit.InvalidModel, match="names are"):
         tacit.checks.posterior(found, {"nothing": (1.0, 1.0)})
-    with pytest.raises(tacit.InvalidModel, match="positive standard"):
-        tacit.checks.posterior(found, {found.parameters.names[0]: (1.0, 0.0)})
+    for pair in ((1.0, 0.0), (1.0, 1e-320), (1e308, 1.0), (np.nan, 1.0)):
+        with pytest.raises(tacit.InvalidModel, match="positive standard"):
+            tacit.checks.posterior(found, {found.parameters.names[0]: pair})
     with pytest.raises(tacit.InvalidModel, match="confidence"):
         tacit.checks.posterior(found, confidence=0.0)

@@ -399,6 +399,7 @@ PARQUET = [
     ({"state": ["hall", "attic"]}, ["row 1", "state", "'hall'", "load_named"]),
     ({"state": [[1], [2]]}, ["row 1", "state", "[1]", "List"]),
     ({"state": pl.Series([2**63, 1], dtype=pl.UInt64)}, ["row 1", "state", "9223372036854775808"]),
+    ({"state": pl.Series([1, 2**100], dtype=pl.Int128)}, ["row 2", "state", f"{2**100}"]),
     ({"action": [0, -3]}, ["row 2", "action", "-3"]),
     ({"step": [0.0, 1.0]}, ["row 1", "step", "0.0"]),
     ({"step": [0, 0]}, ["row 2", "from step 0 to 0"]),

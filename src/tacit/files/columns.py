@@ -232,8 +232,11 @@ class Growing:
         import polars
 
         kind = series.dtype
-        if kind in (polars.Categorical, polars.Enum, polars.Null) or (
-            series.null_count() and (kind.is_numeric() or kind == polars.Boolean)
+        wide = kind.is_integer() and "128" in str(kind)  # NumPy has none
+        if (
+            wide
+            or kind in (polars.Categorical, polars.Enum, polars.Null)
+            or (series.null_count() and (kind.is_numeric() or kind == polars.Boolean))
         ):
             series = series.cast(polars.String)
         if series.dtype == polars.String:

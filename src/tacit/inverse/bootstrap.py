@@ -308,7 +308,8 @@ def posterior(
     prior = np.stack([np.full(len(found), np.nan), np.full(len(found), np.inf)], axis=1)
     for name, pair in (belief or {}).items():
         mean, deviation = (float(number) for number in pair)
-        if found.names.count(name) != 1 or not (np.isfinite(mean) and deviation > 0):
+        # Their squares must be numbers, too.
+        if found.names.count(name) != 1 or not (abs(mean) < 1e100 and deviation > 1e-100):
             raise InvalidModel(
                 "belief must name coefficients and give each a mean and a positive standard "
                 f"deviation; got {name!r:.60}: {pair!r:.60}; the names are "
