@@ -4,6 +4,7 @@
     TACIT_DATA=folder python benchmarks/objectworld.py ridge 128 512
     TACIT_DATA=folder python benchmarks/objectworld.py distances 4 32 128 512
     TACIT_DATA=folder python benchmarks/objectworld.py fresh 4 32 128
+    python benchmarks/objectworld.py large
 
 Writes benchmarks/results/objectworld.json; with a prior and numbers of trajectories, these rows
 alone, beside those that are there; "distances" are the four distances to objects with a smooth
@@ -196,6 +197,10 @@ def main(args: Args) -> None:
     asked = [word for word in words if not word.isdigit()] or ["ridge", "smooth"]
     if not words:
         result = {"large": large(args) | head}
+    if asked == ["large"]:
+        result["large"] = large(args) | head
+        args.out.write_text(json.dumps(result, indent=1) + "\n")
+        return
     if asked == ["fresh"]:
         for number in [int(word) for word in words if word.isdigit()] or NUMBERS:
             result.setdefault("fresh", {})[str(number)] = fresh(number, args.draws) | head

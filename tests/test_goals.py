@@ -709,3 +709,24 @@ def test_resampled_trips_scatter_as_their_errors_say(town):
     np.testing.assert_allclose(ours, theirs, rtol=0.5)
     assert not np.array_equal(ours, theirs)
     np.testing.assert_array_equal(drawn.reward_weights, plain.reward_weights)
+
+
+def test_what_no_resample_moves_off_its_bound_keeps_an_honest_interval(town):
+    """Percentiles of numbers that are all 0 are [0, 0], as if nothing else were possible."""
+    name = town.features.reward_names[0]
+    held = tacit.Likelihood(free_reward=True, bounds={name: (0.0, None)})  # it is negative
+    plain = tacit.recover(town, estimator=held)
+    drawn = tacit.recover(town, estimator=held, bootstrap=4, seed=1)
+    low, high = drawn.identification.reward_intervals[0]
+    assert plain.reward_weights[0] == 0.0
+    assert low == 0.0 < high
+    np.testing.assert_array_equal((low, high), plain.identification.reward_intervals[0])
+
+
+def test_trips_are_held_out_with_their_own_features(town):
+    with pytest.raises(InvalidModel, match="trips hold their features"):
+        tacit.checks.holdout(town, town.features)
+    with pytest.raises(InvalidModel, match="got fewer"):
+        tacit.checks.holdout(town.mdp)
+    with pytest.raises(InvalidModel, match="got fewer"):
+        tacit.checks.equal_weights_test(town.mdp)

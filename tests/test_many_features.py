@@ -459,3 +459,49 @@ def test_few_features_of_a_large_world_are_not_written_out(world, monkeypatch):
     monkeypatch.setattr("tacit.inverse.noisy.coordinates.TABLES", 2 * 36 * 4)
     with pytest.raises(TypeError):
         rules.fit(mdp, features, seen)
+
+
+@pytest.mark.parametrize("prior", [tacit.features.Smooth(0.3), tacit.features.Ridge(0.3)], ids=str)
+def test_a_feature_a_state_is_divided_by_at_once(prior):
+    """The sparse system of the values is the curvature [S, S], written out and inverted."""
+    from scipy.sparse import csr_array, eye_array
+
+    from tacit.engine.newton_search import inverse_by_values
+    from tacit.inverse.noisy.adjoint import Information
+    from tacit.inverse.noisy.penalised import penalty_of
+    from tacit.model.features import Design
+
+    mdp, rng = tacit.worlds.hill_grid(seed=0, size=6).mdp, np.random.default_rng(0)
+    design = Design.of(mdp, tacit.Features(csr_array(eye_array(36))))
+    policy = rng.dirichlet(np.ones(mdp.actions), size=36)
+    visits = rng.poisson(2.0, size=36).astype(float)
+    penalty = penalty_of(prior, mdp, design)
+    bent = Information(mdp=mdp, design=design, policy=policy, visits=visits, penalty=penalty)
+    whole = np.stack([bent @ row for row in np.eye(36)])
+    right = rng.normal(size=36)
+    right -= right.mean()  # nothing is known of what every state pays alike
+    given = mdp.sparse(), policy, visits, mdp.discount, design.own_features
+    divide = inverse_by_values(*given, penalty)
+    held = 1e-4 * penalty.diagonal().mean() * np.eye(36)
+    expected = np.linalg.solve(whole + held, right)
+    np.testing.assert_allclose(divide(right), expected, rtol=1e-7, atol=1e-9)
+    found, products, left = bent.inverse_times(right, np.ones(36, bool), share=1e-6)
+    assert products <= 12
+    assert left <= 1e-6
+    np.testing.assert_allclose(whole @ found, right, atol=1e-5)
+
+
+def test_states_on_no_plane_are_not_factorised():
+    from tacit.engine.newton_search import inverse_by_values
+
+    rng, states = np.random.default_rng(0), 900
+    moves = tacit.MDP(
+        tacit.Successors(rng.integers(0, states, (states, 2, 3)), np.full((states, 2, 3), 1 / 3)),
+        np.full(states, 1 / states),
+        0.9,
+    ).sparse()
+    from scipy.sparse import csr_array, eye_array
+
+    ones = np.ones(states)
+    penalty = csr_array(eye_array(states))
+    assert inverse_by_values(moves, np.full((states, 2), 0.5), ones, 0.9, ones, penalty) is None

@@ -142,8 +142,8 @@ def equal_weights_test(
         if own_noise:
             raise InvalidModel("groups of trips are compared with their noise: leave own_noise out")
         return _trips_test(mdp, groups, estimator, draws, seed)
-    assert features is not None
-    assert demonstrations is not None
+    if features is None or demonstrations is None:
+        raise InvalidModel("the test needs a model, features and demonstrations; got fewer")
     check_task(mdp, features, demonstrations, in_memory=True)
     options = Likelihood() if estimator is None else estimator
     if not isinstance(options, Likelihood):

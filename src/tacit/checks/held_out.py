@@ -160,12 +160,14 @@ def holdout(
     if not 0.0 < share < 1.0:
         raise InvalidModel(f"share must be between 0 and 1; got {share}")
     if isinstance(mdp, Trips):
+        if features is not None or demonstrations is not None:
+            raise InvalidModel("trips hold their features and demonstrations; got more beside them")
         trips = kept_trips(mdp)
         world, features, demonstrations = trips.mdp, trips.features, trips.demonstrations
     else:
         trips, world = None, mdp
-    assert features is not None
-    assert demonstrations is not None
+    if features is None or demonstrations is None:
+        raise InvalidModel("holding out needs a model, features and demonstrations; got fewer")
     check_task(world, features, demonstrations, in_memory=True)
     count = demonstrations.episodes
     if count < 2:

@@ -9,13 +9,16 @@ coordinates the step is found from products with the curvature alone (`bounded_s
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from tacit.engine.backends import Array, Backend
 from tacit.engine.process import compiled_in_double
 from tacit.engine.smooth_dual import VALUE_CARE, Dual, Point, evaluate
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 # A point is evaluated to this share of the last one's distance from the minimum, to the square of
 # that distance where Newton's steps square it, and to `ROUGH` at worst.
@@ -203,6 +206,8 @@ class Matrix(Protocol):
         ...
 
 
+# Numbers apart that neighbours may be, over the root of all: states of a plane.
+NARROW = 10
 # Products by which the largest eigenvalue of a matrix is found.
 STRETCH = 8
 
@@ -305,6 +310,57 @@ def bounded_step(
         inside, inward = slopes()
         p = inside if blocked or leaving else inside - float(inside @ image) / bend * p
     return d, products
+
+
+def inverse_by_values(
+    moves: csr_array,
+    policy: np.ndarray,
+    visits: np.ndarray,
+    discount: float,
+    worth: np.ndarray,
+    penalty: csr_array,
+) -> Callable[[np.ndarray], np.ndarray] | None:
+    """What divides by a curvature and its penalty, where every state has a feature of its own.
+
+    A direction d has the values V of (I - discount P) V = worth d, in which all is sparse: the
+    curvature is V' K V with K = sum_s visits(s) Cov_a[discount p(. | s, a)]. So one factorisation
+    serves every right side. None where states lie so that it would fill up: on no line or plane.
+
+    Args:
+        moves: [S * A, S] chances of the next state.
+        policy: [S, A].
+        visits: [S] not negative.
+        discount: of the values.
+        worth: [S] what a parameter of one pays in its state, not 0.
+        penalty: [S, S].
+    """
+    from scipy.sparse import csc_array, csr_array, diags_array, eye_array
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+    from scipy.sparse.linalg import splu
+
+    states, actions = policy.shape
+    places = np.arange(states * actions), np.arange(0, states * actions + 1, actions)
+    average = csr_array((policy.ravel(), *places), shape=(states, states * actions))
+    ahead = discount * moves
+    mean = csr_array(average @ ahead)
+    rank = np.argsort(reverse_cuthill_mckee(csr_array(mean + mean.T), True))
+    if (
+        np.abs(rank[mean.nonzero()[0]] - rank[mean.nonzero()[1]]).max(initial=0)
+        > NARROW * states**0.5
+    ):
+        return None
+    weights = diags_array((visits[:, None] * policy).ravel())
+    spread = ahead.T @ weights @ ahead - mean.T @ diags_array(visits) @ mean
+    back = csr_array(diags_array(1.0 / worth) @ (eye_array(states) - mean))
+    # What neither steps nor the penalty know of, and rounding does, must not be multiplied.
+    held = penalty + 1e-4 * float(penalty.diagonal().mean()) * eye_array(states)
+    factor = splu(
+        csc_array(spread + back.T @ held @ back),
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
+    return lambda right: back @ factor.solve(back.T @ right)
 
 
 def _largest_eigenvalue(matrix: Matrix, size: int) -> float:

@@ -169,11 +169,20 @@ def _parameters(space: Coordinates, recovery: Recovery) -> np.ndarray:
 def _widened(recovery: Recovery, batch: Batch, episodes: int, level: float) -> Recovery:
     ends = [50.0 * (1.0 - level), 50.0 * (1.0 + level)]
 
-    def intervals(draws: np.ndarray) -> np.ndarray:
+    held = 0
+
+    def intervals(draws: np.ndarray, own: np.ndarray) -> np.ndarray:
+        nonlocal held
+        if not own.size:
+            return own
         finite = np.where(np.isfinite(draws), draws, np.nan)
         empty = np.isnan(finite).all(axis=0)
         safe = np.where(empty, 0.0, finite)
-        return np.where(empty, np.nan, np.nanpercentile(safe, ends, axis=0)).T
+        found = np.where(empty, np.nan, np.nanpercentile(safe, ends, axis=0)).T
+        # On its bound in every resample: how far off it might be, only the likelihood can tell.
+        still = (found[:, 0] == found[:, 1]) & (own[:, 0] < own[:, 1])
+        held += int(still.sum())
+        return np.where(still[:, None], own, found)
 
     def errors(draws: np.ndarray) -> np.ndarray:
         finite = np.where(np.isfinite(draws), draws, np.nan)
@@ -187,12 +196,18 @@ def _widened(recovery: Recovery, batch: Batch, episodes: int, level: float) -> R
     if episodes < FEW:
         said += f" With {episodes} trajectories they are too narrow: resampling cannot invent more."
     known = recovery.identification
+    parts = zip(batch.cost_weights, known.cost_intervals, strict=True)
+    found = {
+        "reward_intervals": intervals(batch.reward_weights, known.reward_intervals),
+        "cost_intervals": tuple(intervals(part, own) for part, own in parts),
+        "multiplier_intervals": intervals(batch.multipliers, known.multiplier_intervals),
+        "budget_intervals": intervals(batch.budgets, known.budget_intervals),
+    }
+    if held:
+        said += f" Numbers that no resample moves off a bound ({held}) keep the likelihood's."
     known = replace(
         known,
-        reward_intervals=intervals(batch.reward_weights),
-        cost_intervals=tuple(intervals(part) for part in batch.cost_weights),
-        multiplier_intervals=intervals(batch.multipliers),
-        budget_intervals=intervals(batch.budgets),
+        **found,
         reward_standard_errors=errors(batch.reward_weights),
         cost_standard_errors=tuple(errors(part) for part in batch.cost_weights),
         multiplier_standard_errors=errors(batch.multipliers),

@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from tacit.engine.backends import Host, chain_solve, policy_chain
-from tacit.engine.newton_search import bounded_step, conjugate_gradients, newton_step
+from tacit.engine.newton_search import (
+    bounded_step,
+    conjugate_gradients,
+    inverse_by_values,
+    newton_step,
+)
 from tacit.engine.progress import pursue
 from tacit.engine.smooth_dual import (
     VALUE_CARE,
@@ -203,17 +208,18 @@ class Information:
     def inverse_times(
         self, right: np.ndarray, free: np.ndarray, *, share: float, most: int = PRODUCTS
     ) -> tuple[np.ndarray, int, float]:
-        """[D] x with (this) x = right on the free parameters; products taken; residual left.
-
-        As `conjugate_gradients`, which it is.
-        """
+        """[D] x with (this) x = right on the free parameters, as `conjugate_gradients` has it."""
         rough = self._rough_inverse
         return conjugate_gradients(self, right, free, share=share, most=most, rough=rough)
 
     @cached_property
     def _rough_inverse(self) -> Callable[[np.ndarray], np.ndarray]:
         """An approximate inverse, of the penalty and a multiple of one: few steps then do."""
-        penalty = self.penalty
+        penalty, own = self.penalty, self.design.own_features
+        if penalty is not None and own is not None:
+            given = self.mdp.sparse(), self.policy, self.visits, self.mdp.discount, own
+            if (found := inverse_by_values(*given, penalty)) is not None:
+                return found
         if penalty is None or penalty.nnz <= len(self.design.scales) or penalty.nnz > DENSE:
             return lambda residual: residual
         from scipy.sparse import csc_array, eye_array

@@ -143,11 +143,10 @@ class Posterior:
             gauge = points(space, x, spent)
             answer = AskedByProducts.made(ended, fitted, gauge)
             return cls(gauge=gauge, ends=open_ends, spread=open_ends[:, 0], answer=answer)
-        scores = written_scores(mdp, space, policy)
-        fisher = information(scores, policy, loss.visits)
+        scores, fisher = written_law(ended)
         precision = fisher if loss.penalty is None else fisher + loss.penalty.toarray()
         silent = None if mdp.ends.any() else space.constant
-        covariance, blind = _inverse(precision, fitted.free, silent)
+        covariance, blind = inverse_precision(precision, fitted.free, silent)
         reaction = np.zeros((space.size, space.size))
         if space.constraints:  # what is spent, and so the budgets, moves with the parameters
             reaction = information(scores, policy, reached.sum(axis=1))
@@ -167,7 +166,18 @@ class Posterior:
         )
 
 
-def _inverse(
+def written_law(ended: Ended) -> tuple[np.ndarray, np.ndarray]:
+    """[D, S, A] the scores of a fit and [D, D] the information of the steps: made once."""
+    loss, policy = ended.loss, ended.descent.place.policy
+    known = loss.__dict__.get("_law")
+    if known is None or known[0] is not policy:
+        scores = written_scores(loss.mdp, loss.design, policy)
+        known = policy, scores, information(scores, policy, loss.visits)
+        object.__setattr__(loss, "_law", known)
+    return known[1:]
+
+
+def inverse_precision(
     precision: np.ndarray, free: np.ndarray, silent: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """As `inverse_information`, by elimination where at most the silent direction is blind.

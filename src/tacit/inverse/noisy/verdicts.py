@@ -25,11 +25,10 @@ from tacit.inverse import chi_square_tail
 from tacit.inverse.findings import LEVEL, NAMED, Finding, Kind, listed
 from tacit.inverse.goodness import ACTIONS, Goodness, Part, combined, holm, prune, untested
 from tacit.inverse.noisy import priced
-from tacit.inverse.noisy.adjoint import Place, can_write_out, written_scores
+from tacit.inverse.noisy.adjoint import Place, can_write_out
 from tacit.inverse.noisy.boltzmann import Fit, refit
 from tacit.inverse.noisy.goodness import drawn_part, noisy_goodness
-from tacit.inverse.noisy.inference import information
-from tacit.inverse.noisy.posterior import Ended
+from tacit.inverse.noisy.posterior import Ended, inverse_precision, written_law
 from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.parameters import BLIND, inverse_information
 from tacit.model.features import Sparse
@@ -113,8 +112,7 @@ def _simulated(ratio: float, less: Ended, tested: np.ndarray, seed: int) -> floa
     loss, place = less.loss, less.descent.place
     held = _held(less) & ~tested
     free = ~held & ~tested & (loss.upper > loss.lower)
-    scores = written_scores(loss.mdp, loss.design, place.policy)
-    fisher = information(scores, place.policy, loss.visits)
+    scores, fisher = written_law(less)
     inverse, _ = inverse_information(fisher, free)
     cone = np.flatnonzero(tested | held)
     across = fisher[cone] @ inverse
@@ -178,7 +176,7 @@ def goodness_of_many(demonstrations: Observed, ended: Ended, options: Likelihood
         return untested("the search found no maximum")
     if not can_write_out(loss.design):
         return untested(f"the law of a fit of {loss.design.size} features is too large to simulate")
-    scores = written_scores(loss.mdp, loss.design, place.policy)
+    scores, _ = written_law(ended)
     free = ended.fit(options.tolerance).free
     choices = np.asarray(loss.mdp.available.sum(axis=1))
     level = options.level if options.level < 1.0 else LEVEL
@@ -220,9 +218,10 @@ def _actions_part(
         return Part(name=ACTIONS, absence="there are as many parameters as choices")
     expected = visits[:, None] * place.policy[at]
     safe = np.where(expected > 0, np.maximum(expected, 1e-300), 1.0)
-    fisher = information(scores, place.policy, loss.visits)
+    fisher = written_law(ended)[1]
     whole = fisher if loss.penalty is None else fisher + loss.penalty.toarray()
-    inverse, _ = inverse_information(whole, free)
+    silent = None if loss.mdp.ends.any() else loss.design.constant  # moves no score
+    inverse, _ = inverse_precision(whole, free, silent)
     noise = _noise(place, loss.visits, seed)
     steps = (_scored(scores, noise) - loss.pulled(place.x)) @ inverse
     flat = scores[:, at].reshape(len(scores), -1)

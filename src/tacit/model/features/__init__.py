@@ -274,6 +274,15 @@ class Design:
         edges = [_edges(part) for part in self.parts]
         return np.concatenate([(high == 0.0) & (low == 0.0) for high, low in edges])
 
+    @property
+    def own_features(self) -> np.ndarray | None:
+        """[S] what each state's own parameter pays there; None unless the features are these."""
+        part, states = self.parts[0], self.shape[0]
+        if len(self.parts) > 1 or part.shape != (states, states) or not is_sparse(part):
+            return None
+        worth = np.asarray(part.diagonal())
+        return worth if part.nnz == states and worth.all() else None
+
     @cached_property
     def constant(self) -> np.ndarray | None:
         """[D] parameters of the reward that pay 1 in every state and action; None without any."""
