@@ -726,6 +726,8 @@ def test_what_no_resample_moves_off_its_bound_keeps_an_honest_interval(town):
 def test_trips_are_held_out_with_their_own_features(town):
     with pytest.raises(InvalidModel, match="trips hold their features"):
         tacit.checks.holdout(town, town.features)
+    with pytest.raises(InvalidModel, match="trips hold their features"):
+        tacit.checks.equal_weights_test(town, town.features, groups=np.zeros(150))
     with pytest.raises(InvalidModel, match="got fewer"):
         tacit.checks.holdout(town.mdp)
     with pytest.raises(InvalidModel, match="got fewer"):

@@ -139,6 +139,8 @@ def equal_weights_test(
         seed: of the simulation.
     """
     if isinstance(mdp, Trips):
+        if features is not None or demonstrations is not None:
+            raise InvalidModel("trips hold their features and demonstrations; got more beside them")
         if own_noise:
             raise InvalidModel("groups of trips are compared with their noise: leave own_noise out")
         return _trips_test(mdp, groups, estimator, draws, seed)
