@@ -157,7 +157,8 @@ def tasks() -> dict[str, dict[str, object]]:
             for many in DEMONSTRATORS:
                 drawn = [row for s in range(TASK_DRAWS) for row in safe(s, many, change, seen)]
                 table = {name: np.array([row[name] for row in drawn]) for name in drawn[0]}
-                name = f"{change}, {many} demonstrators{' seen 200 x 60 steps' if seen else ''}"
+                who = f"{many} {'demonstrator' if many == 1 else 'demonstrators'}"
+                name = f"{change}, {who}{' seen 200 x 60 steps' if seen else ''}"
                 rows[name] = {
                     "draws": TASK_DRAWS,
                     "tasks": len(drawn),

@@ -338,8 +338,8 @@ def feasible_share(mdp: MDP, truth: Objective, policy: np.ndarray) -> float:
         policy: [S, A].
     """
     _, costs = truth.tables(mdp)
-    paid = (costs > 0).any(axis=0)
+    paid = np.asarray((costs > 0).any(axis=0))
     kept = np.where(paid, 0.0, policy).reshape(-1, 1)
     # What a state charges it charges where an episode ends, too.
-    shut = paid.all(axis=1, keepdims=True)
+    shut = np.all(paid, axis=1)[:, None]
     return float(mdp.initial @ arrival(mdp, kept, shut, mdp.ends)[:, 0])

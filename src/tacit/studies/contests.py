@@ -213,7 +213,7 @@ PLACES: dict[str, Place] = {
         said="Published, their code, 1000 x 100 steps and the noise given: occupancy L1 .049, "
         "prices (35.3, 4.9) where (31.114, 5.033) are true (Schlaginhaufen and Kamgarpour 2023). "
         "Seed 0 is the published grid, others are fresh; a price is in units of the noise, and no "
-        "estimate of one draw comes nearer than its sampling error, 8 % and 5 % of the two.",
+        "estimate of one draw comes nearer than its sampling error, 8 % and 10 % of the two.",
     ),
     **{
         f"walls-{k}": Place(f"Walls {k}: a noisy demonstrator that enters no wall", _walls(k),
