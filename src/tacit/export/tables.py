@@ -18,7 +18,7 @@ from tacit.model.objective import Objective
 
 if TYPE_CHECKING:
     import polars
-    import xarray
+    import xarray  # pyright: ignore[reportMissingImports]
 
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.noisy.mixture import MixtureRecovery
@@ -81,7 +81,7 @@ def dataset(
     with its interval (`budget_lower`, `budget_upper`). Several tasks or types are one axis more.
     """
     try:
-        import xarray
+        import xarray  # pyright: ignore[reportMissingImports]
     except ImportError:
         said = "this needs xarray, which is not installed: pip install 'tacit-irl[xarray]'"
         raise InvalidModel(said) from None
@@ -95,6 +95,7 @@ def dataset(
     pair, known, table = ("state", "action"), given.identification, _learnt(given)
     names = layout or Layout()
     reward, costs = given.objective.tables_of(*given.solution.policy.shape)
+    arrays: dict[str, tuple[tuple[str, ...], np.ndarray]]
     arrays = {name: (pair, values) for name, values in (table | {"reward": reward}).items()}
     arrays["cost"] = (("constraint", *pair), costs)
     for name, along, values, ends in (
