@@ -213,10 +213,14 @@ class Cone:
 
             found = [nnls(self.rows, goal, maxiter=100 * size) for goal in goals]
             return np.array([z for z, _ in found]), np.array([missed for _, missed in found])
-        passive = self._solved(goals, np.ones(size, bool)) > 0
+        free = self._solved(goals, np.ones(size, bool))
+        passive = free > 0
         places, open_ = np.zeros(passive.shape), np.ones(len(goals), bool)
+        if len(goals) == 1 and passive.all():  # the usual case inside: nothing to look for
+            places, open_ = free, ~open_
         while open_.any():  # a start: what is positive stays, until all of it is
-            for chosen in np.unique(passive[open_], axis=0):
+            sets = passive[open_]
+            for chosen in sets if len(sets) == 1 else np.unique(sets, axis=0):
                 same = open_ & (passive == chosen).all(axis=1)
                 places[same] = self._solved(goals[same], chosen)
             open_ = (passive & (places <= 0)).any(axis=1)
