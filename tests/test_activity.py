@@ -17,6 +17,7 @@ from tacit.inverse.goodness import cone_gain
 from tacit.inverse.identification import FARTHEST, Chosen
 from tacit.inverse.noisy.activity import DRAWS, Trial, activity_p_value, judge
 from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.inverse.noisy.steps import small_sample
 
 SEEDS = st.integers(0, 2**20)
 
@@ -372,3 +373,9 @@ def test_where_the_doubt_about_the_dynamics_decides_it_is_said():
     (said,) = told(pooled.identification.findings, Kind.NOT_IDENTIFIED, constraint=0)
     assert said.about.number == p
     assert not told(plain.identification.findings, Kind.NOT_IDENTIFIED, constraint=0)
+
+
+def test_likelihood_ratios_of_few_steps_are_shrunk():
+    assert small_sample(5, 4) == pytest.approx(0.2)
+    assert small_sample(3, 4) == 0.0
+    assert small_sample(40, 4) == 1.0

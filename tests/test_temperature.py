@@ -208,3 +208,14 @@ def test_prices_over_the_noise_are_said(found):
     shown = table.rows[0].cells[at]
     assert isinstance(shown, Bar)
     assert shown.value == found.noise_prices.estimates[0]
+
+
+def test_a_temperature_that_is_given_is_no_degree_of_freedom(world, seen):
+    for estimator in (tacit.Convex, tacit.Likelihood):
+        free = estimator().fit(world.mdp, world.features, seen, throw=False)
+        told = estimator(temperature=free.temperature).fit(
+            world.mdp, world.features, seen, throw=False
+        )
+        assert told.parameters.degrees == free.parameters.degrees - 1
+        assert told.log_likelihood == pytest.approx(free.log_likelihood, abs=1e-3)
+        assert free.bic - told.bic == pytest.approx(np.log(seen.steps), abs=1e-2)

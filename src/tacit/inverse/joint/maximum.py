@@ -30,6 +30,7 @@ from tacit.inverse.noisy.coordinates import split
 from tacit.inverse.noisy.evidence import FLAT, SUSPICIOUS, VISIBLE, Evidence, bisected
 from tacit.inverse.noisy.inference import Errors, undecided
 from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.inverse.noisy.steps import small_sample
 from tacit.inverse.parameters import ONE_SIDED, inverse_information
 
 # Goals of a rough fit from which that of all begins, and its tolerance.
@@ -279,6 +280,7 @@ class Likelihoods:
                     return 1.0
                 held = (upper > lower) & ~less.fitted.free
                 ratio = 2.0 * (less.sums.loss - full.sums.loss)
+                ratio *= small_sample(len(self.journeys.states), full.fitted.free.sum())
                 fisher, free, meat = less.sums.fisher, less.fitted.free, None
                 if robust:
                     fisher = less.sums.curvature

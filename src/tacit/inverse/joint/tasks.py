@@ -26,7 +26,7 @@ from tacit.inverse.noisy.boltzmann import rescued
 from tacit.inverse.noisy.coordinates import Coordinates, coordinates
 from tacit.inverse.noisy.evidence import VISIBLE
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.steps import Steps, small_sample
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.model.mdp import MDP
@@ -297,7 +297,8 @@ def _without(stack: Stack, fitted: StackFit, where: Where, seed: int) -> tuple[f
         return 1.0, less
     here = directions(less)
     fisher = here.information(stack.information(less))
-    ratio = 2.0 * (less.loss - fitted.loss)
+    steps = sum(float(one.counts.sum()) for one in stack.steps)
+    ratio = 2.0 * (less.loss - fitted.loss) * small_sample(steps, directions(fitted).free.sum())
     chance = activity_p_value(ratio, fisher, tested, here.free, here.one_sided, seed=seed)
     return chance, less
 

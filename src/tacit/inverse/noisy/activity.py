@@ -241,7 +241,8 @@ def active_constraints(
             fisher = informed(less, curvature(steps, less, scores) if robust else fisher)
             meat = None if scatter is None else scatter(less, scores)
             held = (upper > lower) & ~less.free
-            ratio = 2.0 * (less.point.loss - full.point.loss) * small_sample(steps, full)
+            ratio = 2.0 * (less.point.loss - full.point.loss)
+            ratio *= small_sample(steps.counts.sum(), full.free.sum())
             return activity_p_value(ratio, fisher, tested, less.free, held, seed=seed, scatter=meat)
 
         laws[members] = p_value

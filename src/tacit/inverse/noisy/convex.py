@@ -197,6 +197,9 @@ class Convex:
             goodness=goodness,
             spending=Spending.of_data(features, seen),
         )
+        if fitted.norm is not None:  # a number less was fitted
+            known = replace(recovery.parameters, conditions=1)
+            recovery = replace(recovery, parameters=known)
         return delivered(recovery, throw)
 
     def _fitted(self, mdp: MDP, space: Coordinates, seen: Expectations) -> tuple[Fit, Kind | None]:

@@ -199,7 +199,15 @@ def _weight_ends(
     edge = held or (point == 1.0 and np.count_nonzero(parts.bottoms[j]) > 1)
     cut = 0.5 * (ONE_SIDED if edge else TWO_SIDED) ** 2
     best = _ratio(around, parts.tops[j], parts.bottoms[j], float(parts.constants[j]), point)
-    return _reach(rise, point, best, limits, cut)
+    low, high = _reach(rise, point, best, limits, cut)
+    rest = parts.bottoms[j] - parts.tops[j]
+    zeros, clear = around.zeros(rest), not edge and not around.zeros(parts.tops[j]).any()
+    for _ in range(REFINED if clear and zeros.sum() >= MANY else 0):
+        # A weight is its price in all the others: the same law as that of a price.
+        cuts = [around.cut(parts.tops[j], rest, end, 1.0, zeros) for end in (low, high)]
+        low = _reach(rise, point, best, limits, max(cut, cuts[0]))[0]
+        high = _reach(rise, point, best, limits, max(cut, cuts[1]))[1]
+    return low, high
 
 
 def _ratio(

@@ -172,15 +172,15 @@ def choices(mdp: MDP) -> np.ndarray:
     return np.asarray(mdp.available.sum(axis=1))
 
 
-def small_sample(steps: Steps, fitted: Fit) -> float:
-    """By what a likelihood ratio is multiplied where there are few steps for its parameters.
+def small_sample(steps: float, parameters: float) -> float:
+    """By what a likelihood ratio is multiplied where there are few steps for the free parameters.
 
     Of n steps and q free parameters it is about n / (n - q) times what its law says, as in a test
     of means; where there are more parameters than steps it says nothing. From `FEW` steps a
     parameter on that is less than chance does, and 1.
     """
-    many, free = float(steps.counts.sum()), float(fitted.free.sum())
-    return max(1.0 - free / max(many, 1.0), 0.0) if many < FEW * free else 1.0
+    few = float(steps) < FEW * float(parameters)
+    return max(1.0 - float(parameters) / max(float(steps), 1.0), 0.0) if few else 1.0
 
 
 def curvature(steps: Steps, fitted: Fit, scores: np.ndarray) -> np.ndarray:

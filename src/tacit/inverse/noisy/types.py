@@ -12,14 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.goodness import prune
+from tacit.inverse.goodness import holm, prune
 from tacit.inverse.noisy.activity import activity_p_value
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import Search, Trajectories, Types, climb
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.steps import Steps, small_sample
 from tacit.inverse.parameters import TWO_SIDED, inverse_information
 from tacit.model import Layout
 from tacit.model.mdp import MDP
@@ -61,7 +61,8 @@ def constraint_tests(
 ) -> tuple[Types, np.ndarray]:
     """The types with only the constraints shown to be active in them, and [T, K] p-values of all.
 
-    Each test is a likelihood ratio: EM is run again without the constraint in that type.
+    Each test is a likelihood ratio: EM is run again without the constraint in that type. They are
+    adjusted by Holm's method, over all types and constraints.
 
     Args:
         seen: the trajectories.
@@ -73,37 +74,37 @@ def constraint_tests(
     """
     space = seen.whole.space
 
+    def without(types: Types, parts: Sequence[tuple[int, int]]) -> Types:
+        tops = [one.problem.upper.copy() for one in types.fits]
+        for k, constraint in parts:
+            tops[k][space.blocks[1 + constraint]] = 0.0
+        start = replace(types, trace=())
+        return climb(seen, how, start, rounds=rounds, tolerance=COMPARED, upper=tops)
+
     def test(types: Types, part: tuple[int, int]) -> tuple[float, Types]:
         k, constraint = part
         tested = np.zeros(space.size, bool)
         tested[space.blocks[1 + constraint]] = True
-        tops = [one.problem.upper for one in types.fits]
-        tops[k] = np.where(tested, 0.0, tops[k])
-        less = climb(
-            seen,
-            how,
-            replace(types, trace=()),
-            rounds=rounds,
-            tolerance=COMPARED,
-            upper=tops,
-        )
+        less = without(types, [part])
         if not (types.fits[k].point.x[tested] > 0).any():
             return 1.0, less
         lost, _ = lost_information(seen, less)
         steps, fitted = seen.parts(less.membership)[k], less.fits[k]
         scores = advantages(seen.whole.mdp, space, fitted)
         fisher = information(scores, fitted.point.policy, steps.visits) - lost[k]
-        held = (tops[k] > fitted.problem.lower) & ~fitted.free
+        held = (fitted.problem.upper > fitted.problem.lower) & ~fitted.free
         ratio = 2.0 * (types.log_likelihood - less.log_likelihood)
+        ratio *= small_sample(steps.counts.sum(), types.fits[k].free.sum())
         p_value = activity_p_value(ratio, fisher, tested, fitted.free, held, seed=seed)
         return p_value, less
 
     every = [(k, c) for k in range(len(full.fits)) for c in range(space.constraints)]
-    kept, _, found = prune(full, every if full.converged else [], test, level)
+    kept, left, found = prune(full, every if full.converged else [], test, level)
     p_values = np.ones((len(full.fits), space.constraints))
-    for (k, constraint), p_value in found.items():
-        p_values[k, constraint] = p_value
-    return kept, p_values
+    if found:  # by Holm's method: any wrong finding in any type is as rare as the level says
+        p_values[*np.array(list(found)).T] = holm(list(found.values()))
+    lost = [part for part in left if p_values[part] > level]
+    return without(kept, lost) if lost else kept, p_values
 
 
 def lost_information(seen: Trajectories, types: Types) -> tuple[list[np.ndarray], np.ndarray]:
