@@ -278,6 +278,30 @@ def test_whatever_array_is_odd_is_refused_while_it_is_read(place, tmp_path):
     assert refused >= len(arrays) / 2
 
 
+@pytest.mark.parametrize("kind", ["joint", "mixture", "alone"])
+def test_several_recoveries_that_do_not_belong_together_are_refused(place, tmp_path, kind):
+    task = problem("noisy")
+    mdp, features, seen = task.mdp, task.features, task.demonstrations
+    halves = [seen.select(np.arange(seen.episodes) % 2 == one) for one in (0, 1)]
+    tasks = [tacit.Task(mdp, features, half) for half in halves]
+    if kind == "joint":
+        made = tacit.recover(tasks, throw=False)
+        odd = replace(made, reward_weights=tuple(one[:, None] for one in made.reward_weights))
+    elif kind == "mixture":
+        made = tacit.recover(mdp, features, seen, estimator=tacit.Mixture(types=1), throw=False)
+        odd = replace(made, share_intervals=np.zeros((0, 2)))
+    else:
+        made = tacit.Recovery.load(place / "run")
+        known = made.identification
+        short = replace(known, reward_standard_errors=known.reward_standard_errors[:1])
+        odd = replace(made, identification=short)
+    made.save(tmp_path / "good")
+    assert type(made).load(tmp_path / "good").summary()
+    odd.save(tmp_path / "odd")
+    with pytest.raises(BadFile, match="must be numbers"):
+        type(made).load(tmp_path / "odd")
+
+
 def test_a_bug_in_drawing_is_ours_and_no_bad_input(run, monkeypatch, capsys):
     def draw(run, *, private):
         raise ValueError("no such colour")

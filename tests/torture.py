@@ -492,17 +492,7 @@ ATTACKS: dict[str, Callable[[bool, Path], Counter]] = {
     "ten million steps": interruptions,
     "kills, compiled": functools.partial(kills, size=16, tries=20),
     "faults of reproduce": functools.partial(faults, key="reproduce"),
-    "studies": chosen_tests(
-        *("tests/test_reproduce.py", "tests/test_site.py", "tests/test_diagnose.py"),
-        *("tests/test_posterior.py", "tests/test_faults.py", "tests/test_sharding.py"),
-        mark="study",
-    ),
-    "studies of chance": chosen_tests(
-        *("tests/test_tasks.py", "tests/test_groups.py", "tests/test_discounts.py"),
-        *("tests/test_inference.py", "tests/test_dynamics_uncertainty.py"),
-        *("tests/test_alternating.py", "tests/test_threads.py", "tests/test_cli.py"),
-        mark="study",
-    ),
+    "studies": chosen_tests("tests", "-k", f"not (loses or {NAMES})", mark="study"),
     "kills": functools.partial(kills, size=14, tries=80, words=("--holdout", "0.3")),
     "200 features": functools.partial(memory, constraints=1, features=200, side=50, seen=10**5),
     "signals": signals,

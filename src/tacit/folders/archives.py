@@ -265,6 +265,9 @@ def check_recovery(found: Recovery) -> None:
         "active": (known.active, (costs,)),
         "multiplier intervals": (known.multiplier_intervals, (costs, 2)),
         "budget intervals": (known.budget_intervals, (costs, 2)),
+        "reward errors": (known.reward_standard_errors, (rewards,)),
+        "multiplier errors": (known.multiplier_standard_errors, (costs,)),
+        "budget errors": (known.budget_standard_errors, (costs,)),
     }
     if solution is not None:  # trips have one for every goal
         wanted |= {
@@ -276,11 +279,17 @@ def check_recovery(found: Recovery) -> None:
     for k, (weights, names) in enumerate(zip(found.cost_weights, found.cost_names, strict=True)):
         wanted[f"weights of cost {k}"] = (weights, (len(names),))
         wanted[f"intervals of cost {k}"] = (known.cost_intervals[k], (len(names), 2))
+        wanted[f"errors of cost {k}"] = (known.cost_standard_errors[k], (len(names),))
     for name, column in found.history.columns.items():
         wanted[f"history of {name}"] = (column, np.shape(column))
     if np.ndim(objective.costs) not in (2, 3) or np.ndim(objective.reward) not in (1, 2):
         raise BadFile("its reward must be tables by state, and action; and so its costs")
-    for name, (array, shape) in (wanted | _wanted_of(found.parameters)).items():
+    check_shapes(wanted | _wanted_of(found.parameters))
+
+
+def check_shapes(wanted: Wanted) -> None:
+    """Raises `BadFile` where an array is not of numbers, or of another shape."""
+    for name, (array, shape) in wanted.items():
         if np.shape(array) != shape or np.asarray(array).dtype.kind not in "biuf":
             raise BadFile(f"its {name} must be numbers {shape}; got {np.shape(array)}")
 

@@ -25,7 +25,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.files.arrays import Tree, digest, pack, read_arrays, unpack, write_arrays
 from tacit.files.atomic import BadFile, Page, manifest, member, read_page, write_bundle
 from tacit.files.tables import read_columns, write_columns
-from tacit.folders.archives import check_extras, check_recovery, layout_of, sound
+from tacit.folders.archives import check_extras, check_recovery, check_shapes, layout_of, sound
 from tacit.model import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -105,7 +105,28 @@ def load(folder: Path, kind: str | None = None) -> Any:
         for one in getattr(found, "recoveries", getattr(found, "types", [found])):
             if type(one).__name__ in ("Recovery", *ALSO):
                 check_recovery(one)
+        _check_several(found)
     return found
+
+
+def _check_several(found: Any) -> None:
+    """Raises `BadFile` where arrays about several recoveries do not belong together."""
+    if hasattr(found, "types"):
+        count = len(found.types)
+        check_shapes(
+            {
+                "shares": (found.shares, (count,)),
+                "share intervals": (found.share_intervals, (count, 2)),
+                "membership": (found.membership, (len(found.membership), count)),
+                "criteria": (found.criteria, np.shape(found.tried)),
+            }
+        )
+    elif hasattr(found, "recoveries"):
+        shared = not isinstance(found.reward_weights, tuple)
+        each = (found.reward_weights,) * len(found.recoveries) if shared else found.reward_weights
+        pairs = [(own, one.reward_names) for own, one in zip(each, found.recoveries, strict=True)]
+        pairs += zip(found.cost_weights, found.recoveries[0].cost_names, strict=True)
+        check_shapes({f"weights of {names}": (own, (len(names),)) for own, names in pairs})
 
 
 def _kind(name: str) -> type | None:
