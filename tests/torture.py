@@ -156,7 +156,7 @@ def faults(quick: bool, place: Path, *, key: str) -> Counter:
         said(*run, "--out", str(place / name))
     inside = [str(place / one) if (place / one).exists() else one for one in WRITERS[key]]
     words = [str(place / one) if one.startswith("out") else one for one in inside]
-    with spread(place / "site") if "--jobs" in words else contextlib.nullcontext() as order:
+    with spread(place / "site") if key == "reproduce" else contextlib.nullcontext() as order:
         return every_fault(key, place, words, order, 5 if quick else 1)
 
 
