@@ -100,8 +100,8 @@ def failing(
         order: of `spread`, to count and fail in the processes started there, too.
     """
     met, real = Counter[str](), REAL[name]
+    calls = Path(f"{order}.calls")
     if order is not None:
-        calls = Path(f"{order}.calls")
         calls.unlink(missing_ok=True)
 
     def next_call() -> int:

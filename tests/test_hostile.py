@@ -282,6 +282,7 @@ def test_whatever_array_is_odd_is_refused_while_it_is_read(place, tmp_path):
 def test_several_recoveries_that_do_not_belong_together_are_refused(place, tmp_path, kind):
     task = problem("noisy")
     mdp, features, seen = task.mdp, task.features, task.demonstrations
+    assert seen is not None
     halves = [seen.select(np.arange(seen.episodes) % 2 == one) for one in (0, 1)]
     tasks = [tacit.Task(mdp, features, half) for half in halves]
     if kind == "joint":

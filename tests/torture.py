@@ -599,7 +599,8 @@ def write(rows: list[dict], *, quick: bool) -> None:
         "|---|---|---|---|---|---|---|",
     ]
     for row in ordered:
-        verdict = row["outcome"] if row["held"] else "**broken**: " + row["outcome"][:200]
+        said = " ".join(row["outcome"].split()).replace("|", "/")
+        verdict = said if row["held"] else f"**broken**: {said[:200]}"
         day = row["date"] + (", quick" if row["quick"] else "")
         took = f"{row['seconds']} | {row.get('core_seconds', '')} | {row.get('load', '')}"
         table.append(f"| {row['attack']} | {day} | {row['tries']} | {verdict} | {took} |")

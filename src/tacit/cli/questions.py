@@ -351,8 +351,13 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
 
         of_each = [seen.select(seen.groups == name) for name in groups]
         tasks = [Task(problem.mdp, problem.features, one) for one in of_each]
-        how = {"share_reward": arguments.share == "all", "allow_impossible": True, "throw": False}
-        joint = recover(tasks, estimator=estimator, **how)
+        joint = recover(
+            tasks,
+            estimator=estimator,
+            share_reward=arguments.share == "all",
+            allow_impossible=True,  # refused already, group by group, where it is not allowed
+            throw=False,
+        )
         place = arguments.out / SHARED / "shared"
         place.parent.mkdir(parents=True, exist_ok=True)
         joint.save(place)
