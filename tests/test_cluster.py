@@ -57,11 +57,15 @@ class Killer:
         pieces = list(pieces)
         for finished, result in enumerate(each(function, pieces, **options), start=1):
             if finished == 1:
-                busy = self.client.processing()
+                # The rest may not be handed out yet; that of a dead worker belongs to nobody.
+                limit = time.monotonic() + 60
+                while not any((busy := self.client.processing()).values()):
+                    assert time.monotonic() < limit, "no worker has anything to do"
+                    time.sleep(0.05)
                 victim = max(busy, key=lambda worker: len(busy[worker]))
                 process = self.client.run(os.getpid, workers=[victim])[victim]
                 os.kill(process, signal.SIGKILL)
-                unfinished = sum(len(keys) for keys in self.client.processing().values())
+                unfinished = sum(map(len, busy.values()))
                 self.kills.append((finished, len(pieces), unfinished, process))
                 self.gate.open()
             yield result
