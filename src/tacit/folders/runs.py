@@ -16,7 +16,7 @@ from dataclasses import KW_ONLY, asdict, dataclass, field, fields, is_dataclass,
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -109,23 +109,25 @@ def load(folder: Path, kind: str | None = None) -> Any:
     return found
 
 
-def _check_several(found: Any) -> None:
+def _check_several(found: object) -> None:
     """Raises `BadFile` where arrays about several recoveries do not belong together."""
     if hasattr(found, "types"):
-        count = len(found.types)
+        mixture = cast("MixtureRecovery", found)
+        count = len(mixture.types)
         check_shapes(
             {
-                "shares": (found.shares, (count,)),
-                "share intervals": (found.share_intervals, (count, 2)),
-                "membership": (found.membership, (len(found.membership), count)),
-                "criteria": (found.criteria, np.shape(found.tried)),
+                "shares": (mixture.shares, (count,)),
+                "share intervals": (mixture.share_intervals, (count, 2)),
+                "membership": (mixture.membership, (len(mixture.membership), count)),
+                "criteria": (mixture.criteria, np.shape(mixture.tried)),
             }
         )
     elif hasattr(found, "recoveries"):
-        shared = not isinstance(found.reward_weights, tuple)
-        each = (found.reward_weights,) * len(found.recoveries) if shared else found.reward_weights
-        pairs = [(own, one.reward_names) for own, one in zip(each, found.recoveries, strict=True)]
-        pairs += zip(found.cost_weights, found.recoveries[0].cost_names, strict=True)
+        joint = cast("JointRecovery", found)
+        shared = not isinstance(joint.reward_weights, tuple)
+        each = (joint.reward_weights,) * len(joint.recoveries) if shared else joint.reward_weights
+        pairs = [(own, one.reward_names) for own, one in zip(each, joint.recoveries, strict=True)]
+        pairs += zip(joint.cost_weights, joint.recoveries[0].cost_names, strict=True)
         check_shapes({f"weights of {names}": (own, (len(names),)) for own, names in pairs})
 
 
