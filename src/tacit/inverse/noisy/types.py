@@ -13,6 +13,7 @@ import numpy as np
 
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.goodness import holm, prune
+from tacit.inverse.noisy import Label, Range
 from tacit.inverse.noisy.activity import activity_p_value
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import coordinates
@@ -322,7 +323,7 @@ def missing_marks(steps: Steps, base: Fit, features: Features, options: Search, 
             break
         marks = (*found.marks, at)
         space = coordinates(mdp, with_marks(mdp, features, marks))
-        either = {first + n: (None, None) for n in range(len(marks))}
+        either: dict[Label, Range] = {first + n: (None, None) for n in range(len(marks))}
         how = Likelihood(options.free_reward, max_steps=options.max_steps, bounds=either)
         wider = replace(steps, space=space).reweighted(steps.counts)
         more = wider.fit(how)
