@@ -375,8 +375,10 @@ def doubt_findings(chosen: Chosen, pooled: np.ndarray, settled: np.ndarray | Non
         pooled: [K] p-values that count the doubt.
         settled: [K] the same if the dynamics were as estimated; None where they are known.
     """
+    if settled is None:
+        return []
     findings = []
-    for k in np.flatnonzero(~chosen.kept).tolist() if settled is not None else []:
+    for k in np.flatnonzero(~chosen.kept).tolist():
         if not settled[k] * len(settled) <= chosen.level < pooled[k]:
             continue
         said = (
