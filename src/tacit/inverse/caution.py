@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.errors import Infeasible, InvalidModel
+from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solution import Solution
 from tacit.forward.solve import solve
 from tacit.inverse.doubts import Doubt, Ellipsoid, Polytope, box_corners
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 HALVINGS = 7
 # Rows added in a known world at most, and what may be left of a violation, relative to the budget.
 CUTS, BROKEN = 100, 1e-7
+_SOLVER = ColumnGeneration(tolerance=BROKEN)
 # What a raised budget leaves above the least that can be spent: rounding.
 SPARE = 1e-7
 
@@ -215,7 +217,8 @@ def _cut(
     blocks, solution = tuple(doubt.centre() for doubt in doubts), None
     for _ in range(CUTS):
         try:
-            solution = solve(mdp, _objective(recovery, blocks))
+            # Rows that are nearly the same make the program hard; more digits tell no row apart.
+            solution = solve(mdp, _objective(recovery, blocks), solver=_SOLVER)
         except Infeasible:
             return None
         broken, found = False, []
@@ -256,7 +259,7 @@ def _raised(
         blocks, np.split(more * np.where(sizes > 0, sizes, 1.0), ends), strict=True
     ):
         found.append(np.column_stack([rows[:, :-1], rows[:, -1] + raised]))
-    solution = solve(mdp, _objective(recovery, found))
+    solution = solve(mdp, _objective(recovery, found), solver=_SOLVER)
     scale = np.maximum(np.abs(plain.budgets), 1e-300)
     return tuple(found), solution, float((more / scale)[more > 0].max())
 
