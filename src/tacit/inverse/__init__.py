@@ -7,6 +7,7 @@ for them. Where the numbers are large, SciPy is asked.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -197,9 +198,33 @@ class Cone:
         self._factors: dict[bytes, tuple[np.ndarray, np.ndarray] | None] = {}
 
     def nearest(self, goal: np.ndarray) -> tuple[np.ndarray, float]:
-        """[n] the weights z of the smallest |rows z - goal|, for a goal [m], and that."""
+        """[n] the weights z of the smallest |rows z - goal|, for a goal [m], and that.
+
+        The start of `nearest_each` on one triangle, in a quarter of its time: intervals ask often.
+        """
+        height, size = self.rows.shape
+        if height > size and size <= MANY_COLUMNS:
+            whole = _triangle(np.column_stack([self.rows, goal]))
+            chosen, part = np.arange(size), whole
+            while _is_whole(part):
+                place = np.linalg.solve(part[:-1, :-1], part[:-1, -1])
+                if (place > 0).all():
+                    found = np.zeros(size)
+                    found[chosen] = place
+                    rest = goal - self.rows @ found  # what rounding does to a place it hardly feels
+                    if len(chosen) == size or not self._could_widen(found, rest, goal):
+                        return found, math.sqrt(rest @ rest)
+                    break
+                chosen = chosen[place > 0]
+                part = _triangle(whole[:, [*chosen, size]])
         places, missed = self.nearest_each(goal[None])
         return places[0], float(missed[0])
+
+    def _could_widen(self, place: np.ndarray, rest: np.ndarray, goal: np.ndarray) -> bool:
+        """Whether a column at 0 leads nearer to the goal than this place, which leaves a rest."""
+        scale = 10.0 * max(self.rows.shape) * ROUNDING * math.sqrt(goal @ goal)
+        least = scale * np.sqrt((self.rows * self.rows).sum(axis=0))
+        return bool(((place == 0) & (rest @ self.rows > least)).any())
 
     def nearest_each(self, goals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """[N, n] the same for goals [N, m], and [N].
@@ -274,3 +299,20 @@ class Cone:
             found = np.linalg.solve(factors[1], factors[0].T @ goals.T)
         places[:, passive] = found.T
         return places
+
+
+@functools.cache
+def _upper(size: int) -> np.ndarray:
+    return np.triu(np.ones((size, size)))
+
+
+def _triangle(matrix: np.ndarray) -> np.ndarray:
+    """[n, n] the triangle that a turn makes of a matrix [m, n] with at least as many rows."""
+    size = matrix.shape[1]
+    return np.linalg.qr(matrix, mode="raw")[0].T[:size] * _upper(size)
+
+
+def _is_whole(triangle: np.ndarray) -> bool:
+    """Whether no column of a triangle but the last can stand in for others."""
+    sizes = np.abs(np.diagonal(triangle)[:-1])
+    return len(sizes) == 0 or bool(sizes.min() > 1e-12 * sizes.max())
