@@ -384,8 +384,7 @@ def doubt_findings(chosen: Chosen, pooled: np.ndarray, settled: np.ndarray | Non
         said = (
             f"What decides about constraint {k} is the doubt about the dynamics, not the behaviour "
             f"({chance(settled[k])} if the dynamics were as estimated, {chance(pooled[k])} with "
-            "the doubt): more steps to estimate them from would tell, sooner than more "
-            "demonstrations."
+            "the doubt): more steps to count them from tell more than better demonstrations."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=k, number=float(settled[k])))
     return findings

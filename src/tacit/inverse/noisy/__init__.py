@@ -272,7 +272,7 @@ class NeverIncurred(TypedDict):
 
 
 def never_incurred(
-    space: Space, limits: np.ndarray, paid: np.ndarray | None = None
+    space: Space, limits: np.ndarray, at_starts: np.ndarray | None = None
 ) -> NeverIncurred:
     """`forbidden` and `undecided` of a recovery: costs without an upper limit.
 
@@ -281,8 +281,7 @@ def never_incurred(
     Args:
         space: of the coefficients.
         limits: [n] lower limits of those without an upper one, else NaN.
-        paid: [n] sums over the demonstrations: what was incurred, if only where all begin, is not
-            forbidden.
+        at_starts: [n] bool, what is incurred where all begin is not forbidden.
     """
 
     def records(chosen: np.ndarray) -> tuple[HardConstraint, ...]:
@@ -292,6 +291,6 @@ def never_incurred(
         )
 
     endless = (space.signs < 0) & np.isfinite(limits)
-    endless &= True if paid is None else paid == 0.0
+    endless &= True if at_starts is None else ~at_starts
     pulled = endless & (limits > 0)
     return {"forbidden": records(pulled), "undecided": records(endless & ~pulled)}

@@ -331,10 +331,10 @@ def parameter_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
                 f"{names[j]} is forbidden: its cost was never incurred although the reward pulls "
                 "there, so the demonstrations set a lower limit on its weight and no upper one."
             )
-        if steps.target[j] != 0.0:
+        if steps.at_starts[j]:
             said = f"{names[j]} has no upper limit: its cost was incurred without a choice alone."
         low = float(limits[j] / steps.space.scales[j])
-        kind = Kind.NOT_IDENTIFIED if steps.target[j] else Kind.FORBIDDEN
+        kind = Kind.NOT_IDENTIFIED if steps.at_starts[j] else Kind.FORBIDDEN
         findings.append(Finding(said, kind, feature=names[j], number=low))
     mute = silent(evidence.fisher, float(steps.visits.sum())) & ~evidence.fitted.free
     mute &= steps.space.tables.any(axis=(1, 2))  # constants are among the findings on features

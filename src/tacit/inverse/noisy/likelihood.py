@@ -151,7 +151,7 @@ def report(
         null_log_likelihood=null,
         observed_steps=int(steps.counts.sum()),
         goodness=goodness,
-        **never_incurred(space, evidence.limits, steps.target),
+        **never_incurred(space, evidence.limits, steps.at_starts),
         spending=wide.spending(space, features, seen),
     )
 

@@ -88,6 +88,12 @@ class Steps:
             tally=tally,
         )
 
+    @property
+    def at_starts(self) -> np.ndarray:
+        """[D] bool, which features every trajectory has where it begins, and which were seen."""
+        begun = self.space.tables[:, self.mdp.initial > 0].any(axis=2).all(axis=1)
+        return begun & (self.target != 0.0)
+
     def reweighted(self, counts: np.ndarray) -> Steps:
         """The coefficients of some of the steps, or of a share of each, given as counts [S, A]."""
         start = counts.sum(axis=1) - self.mdp.discount * self.mdp.inflow(counts)
