@@ -5,12 +5,16 @@ import shutil
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tacit
 from rooms import ROOMS, changed, folder
 from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.folders.archives import feature_arrays, read_features
+from tacit.folders.check import check_problem
+from tacit.folders.runs import data_hashes
 from tacit.folders.settings import read_settings
 from tacit.model.ends import uniform_policy
 
@@ -641,3 +645,77 @@ def test_no_bytes_make_a_traceback(file, edits, both_forms):
     finally:
         path.write_bytes(good)
     assert "\n" not in said
+
+
+def sparse_problem(states):
+    """A ring of states with one indicator each, and half of them marked as costly."""
+    ring = np.stack([np.arange(states), (np.arange(states) + 1) % states], axis=1)[:, :, None]
+    mdp = tacit.MDP(tacit.model.mdp.Successors(ring, np.ones(ring.shape)), np.eye(states)[0], 0.9)
+    marked = sp.csr_array((np.arange(states) % 2 * 0.25)[:, None])
+    features = tacit.Features(sp.eye_array(states), [marked, np.ones((states, 1))])
+    return tacit.runs.Problem(mdp, features)
+
+
+def test_sparse_features_stay_sparse_in_an_archive(tmp_path):
+    problem = sparse_problem(3000)
+    problem.save(tmp_path / "p")
+    assert (tmp_path / "p" / "features.npz").stat().st_size < 600_000
+    again = tacit.runs.Problem.load(tmp_path / "p").features
+    assert [sp.issparse(table) for table in again.maps] == [True, True, False]
+    for one, other in zip(problem.features.maps, again.maps, strict=True):
+        assert abs(one - other).max() == 0
+    assert again.reward_names == problem.features.reward_names
+    warnings = check_problem(problem)
+    assert any("3000 sparse features are too many to compare" in line for line in warnings)
+    # Neither of them was written out on the way.
+    assert "reward" not in vars(problem.features)
+    assert "reward" not in vars(again)
+
+
+def test_a_problem_has_one_hash_whether_its_features_are_sparse_or_not():
+    problem = sparse_problem(6)
+    features = problem.features
+    dense = tacit.Features(
+        features.reward, features.costs, features.reward_names, features.cost_names
+    )
+    seen = tacit.Demonstrations([0, 1], [1, 1], [0, 2])
+    assert data_hashes(problem.mdp, features, seen) == data_hashes(problem.mdp, dense, seen)
+    large = sparse_problem(3000)
+    small = data_hashes(large.mdp, large.features, seen)["features"]
+    changed = 2.0 * large.features.maps[0]
+    other = tacit.Features(changed, large.features.maps[1:])
+    assert data_hashes(large.mdp, other, seen)["features"] != small
+    assert "reward" not in vars(large.features)
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "said"),
+    [
+        ("reward_data", np.array(["a"] * 6), "reward_data must be a list of numbers"),
+        ("reward_data", np.full(6, np.nan), "must be finite; entry (0, 0) is nan"),
+        ("reward_indices", np.full(6, 6), "reward_indices must be 6 columns from 0 to 5; got 6"),
+        ("reward_indices", np.full(6, -1), "reward_indices must be 6 columns from 0 to 5; got -1"),
+        ("reward_indices", np.zeros(5, int), "must be 6 columns from 0 to 5; got 5"),
+        ("reward_indices", np.zeros(6), "reward_indices must be a list of whole numbers"),
+        ("reward_indptr", np.arange(6), "reward_indptr must be 6 + 1 numbers that rise from 0"),
+        ("reward_indptr", np.array([0, 2, 1, 3, 4, 5, 6]), "that rise from 0 to the 6"),
+        ("reward_indptr", np.array([1, 1, 2, 3, 4, 5, 6]), "that rise from 0 to the 6"),
+        ("reward_indptr", np.zeros(0, int), "reward_indptr must be 6 + 1 numbers"),
+        ("reward_shape", np.array([6, 2**40]), "at most 16777216; got [6, 1099511627776]"),
+        ("reward_shape", np.array([6, 0]), "must be the number of states and that of features"),
+        ("reward_shape", np.array(6), "reward_shape must be a list of whole numbers"),
+        ("reward_shape", None, "a sparse reward must have reward_data, reward_indices"),
+        ("reward", np.ones((6, 1)), "reward must be there once; reward_data gives it again"),
+        ("reward_values", np.ones(6), "holds the unknown entry 'reward_values'"),
+    ],
+)
+def test_a_damaged_sparse_archive_is_one_line(tmp_path, entry, value, said):
+    arrays = feature_arrays(sparse_problem(6).features)
+    arrays.pop(entry, None)
+    path = tmp_path / "features.npz"
+    np.savez(path, **arrays, **({} if value is None else {entry: value}))
+    with pytest.raises(InvalidModel) as error:
+        read_features(path)
+    assert said in str(error.value)
+    assert str(error.value).startswith(str(path))
+    assert "\n" not in str(error.value)

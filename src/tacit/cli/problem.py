@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Impossible moves that are listed for people.
 LISTED = 10
-# Names of actions and groups that are shown.
+# Names of actions, features and groups that are shown.
 SHOWN = 24
 
 
@@ -99,6 +99,8 @@ class Check:
 def _summary(problem: Problem) -> list[tuple[str, Cell]]:
     import numpy as np
 
+    from tacit.model.objective import is_sparse
+
     mdp, features, seen = problem.mdp, problem.features, problem.demonstrations
     named = bool(problem.layout.action_names)
     rows: list[tuple[str, Cell]] = [
@@ -108,9 +110,11 @@ def _summary(problem: Problem) -> list[tuple[str, Cell]]:
         ("discount", problem.discount or 0.0),
         ("transitions", "estimated from the demonstrations" if mdp.evidence else "given"),
         *([("ends", int(mdp.ends.sum()))] if mdp.restricted else []),
-        ("reward made of", ", ".join(features.reward_names)),
     ]
-    rows += [(f"cost {k} made of", ", ".join(names)) for k, names in enumerate(features.cost_names)]
+    labels = (features.reward_names, *features.cost_names)
+    for k, (table, names) in enumerate(zip(features.maps, labels, strict=True)):
+        kept = f", sparse: {table.nnz} entries" if is_sparse(table) else ""
+        rows.append((f"cost {k - 1} made of" if k else "reward made of", _some(names) + kept))
     if seen is not None:
         rows += [("episodes", seen.episodes), ("steps", seen.steps)]
         if problem.trips is not None:

@@ -21,13 +21,23 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.lib import format as npy
 
 from tacit.files.atomic import BadFile, write_atomically
-from tacit.files.formats import LARGEST, check_unpacked, known_format, read_head
+from tacit.files.formats import (
+    LARGEST,
+    SPARSE,
+    check_sparse,
+    check_unpacked,
+    known_format,
+    read_head,
+)
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 SUMS = "checksums"
 
@@ -108,6 +118,30 @@ def read_arrays(path: Path, *, largest: int = LARGEST) -> dict[str, np.ndarray]:
         except DAMAGE as error:
             raise _unreadable(path, error) from None
     return _verified(path, arrays)
+
+
+def sparse_entries(table: csr_array, name: str) -> dict[str, np.ndarray]:
+    """The entries of a sparse matrix that `sparse_matrix` reads, as it is stored."""
+    parts = (table.data, table.indices, table.indptr, np.array(table.shape))
+    return {f"{name}_{part}": array for part, array in zip(SPARSE, parts, strict=True)}
+
+
+def sparse_matrix(arrays: Mapping[str, np.ndarray], name: str) -> csr_array | None:
+    """[S, D] the sparse matrix of that name, or None; `BadFile` where its entries are none."""
+    found = [f"{name}_{part}" for part in SPARSE if f"{name}_{part}" in arrays]
+    if not found:
+        return None
+    if name in arrays:
+        raise BadFile(f"{name} must be there once; {found[0]} gives it again")
+    if len(found) < len(SPARSE):
+        wanted = ", ".join(f"{name}_{part}" for part in SPARSE)
+        raise BadFile(f"a sparse {name} must have {wanted}; got {', '.join(found)}")
+    data, indices, pointers, shape = (arrays[entry] for entry in found)
+    check_sparse(data, indices, pointers, shape, name=name)
+    from scipy.sparse import csr_array
+
+    parts = (data, indices.astype(np.int64), pointers.astype(np.int64))
+    return csr_array(parts, shape=(int(shape[0]), int(shape[1])))
 
 
 def _unreadable(path: Path, error: BaseException) -> OSError:

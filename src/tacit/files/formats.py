@@ -289,3 +289,43 @@ def readable(path: Path) -> Iterator[None]:
 def harmless(text: str) -> str:
     """The text with all that a terminal or a page would obey written as an escape."""
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+# The entries of one sparse matrix, behind its name, and the most columns that it may have.
+SPARSE = ("data", "indices", "indptr", "shape")
+WIDEST = 2**24
+
+
+def check_sparse(
+    data: np.ndarray,
+    indices: np.ndarray,
+    pointers: np.ndarray,
+    shape: np.ndarray,
+    *,
+    name: str,
+) -> None:
+    """Raises `BadFile` unless the arrays of `SPARSE` are one matrix [S, D], row by row."""
+    for what, array in zip(SPARSE, (data, indices, pointers, shape), strict=True):
+        if array.ndim != 1 or array.dtype.kind not in ("biuf" if array is data else "iu"):
+            wanted = "numbers" if array is data else "whole numbers"
+            raise BadFile(
+                f"{name}_{what} must be a list of {wanted}; got {array.dtype} {array.shape}"
+            )
+    if len(shape) != 2 or shape.min() < 1 or shape[1] > WIDEST:
+        raise BadFile(
+            f"{name}_shape must be the number of states and that of features, at most {WIDEST}; "
+            f"got {shape.tolist()!r:.60}"
+        )
+    ends = [int(x) for x in (pointers[0], pointers[-1])] if len(pointers) else []
+    rising = bool((pointers[1:] >= pointers[:-1]).all())
+    if len(pointers) - 1 != shape[0] or ends != [0, len(data)] or not rising:
+        raise BadFile(
+            f"{name}_indptr must be {shape[0]} + 1 numbers that rise from 0 to the {len(data)} of "
+            f"{name}_data; got {len(pointers)}, {pointers.tolist()!r:.40}"
+        )
+    outside = (indices < 0) | (indices >= shape[1])
+    if len(indices) != len(data) or outside.any():
+        got = f"{len(indices)}" if not outside.any() else f"{indices[outside.argmax()]}"
+        raise BadFile(
+            f"{name}_indices must be {len(data)} columns from 0 to {shape[1] - 1}; got {got}"
+        )

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.files.arrays import BROKEN, Tree, read_arrays
+from tacit.files.arrays import BROKEN, Tree, read_arrays, sparse_entries, sparse_matrix
 from tacit.files.atomic import BadFile, Page
-from tacit.files.formats import did_you_mean
+from tacit.files.formats import SPARSE, did_you_mean
 from tacit.files.tables import open_table, write_csv
 from tacit.folders.settings import lookup
 from tacit.model import Layout
 from tacit.model.evidence import ENTRIES, Evidence
 from tacit.model.mdp import MDP, Successors
-from tacit.model.objective import Features, Objective
+from tacit.model.objective import Features, Objective, is_sparse
 
 if TYPE_CHECKING:
     from tacit.inverse.parameters import Parameters
@@ -82,9 +82,15 @@ def read_model(path: Path) -> tuple[MDP, Layout, tuple[str, ...]]:
 
 def feature_arrays(features: Features) -> dict[str, np.ndarray]:
     """The entries of `features.npz`."""
-    arrays = {"reward": features.reward, "reward_names": np.array(features.reward_names, str)}
-    for k, (table, names) in enumerate(zip(features.costs, features.cost_names, strict=True)):
-        arrays |= {f"costs_{k}": table, f"costs_{k}_names": np.array(names, str)}
+    arrays: dict[str, np.ndarray] = {}
+    labels = (features.reward_names, *features.cost_names)
+    for k, (table, names) in enumerate(zip(features.maps, labels, strict=True)):
+        name = f"costs_{k - 1}" if k else "reward"
+        if is_sparse(table):  # stays so: a feature a state would fill S * S numbers
+            arrays |= sparse_entries(table, name)
+        else:
+            arrays[name] = table
+        arrays[f"{name}_names"] = np.array(names, str)
     return arrays
 
 
@@ -92,17 +98,21 @@ def read_features(path: Path) -> Features:
     """The features of `features.npz`."""
     arrays = read_arrays(path)
     costs = 0
-    while f"costs_{costs}" in arrays:
+    while {f"costs_{costs}", f"costs_{costs}_data"} & {*arrays}:
         costs += 1
     tables = ["reward", *(f"costs_{k}" for k in range(costs))]
-    _refuse_strangers(path, arrays, (*tables, *(f"{name}_names" for name in tables)))
-    if "reward" not in arrays:
+    ends = ("", "_names", *(f"_{part}" for part in SPARSE))
+    _refuse_strangers(path, arrays, tuple(name + end for end in ends for name in tables))
+    if not {"reward", "reward_data"} & {*arrays}:
         raise InvalidModel(f"{path} must hold 'reward'; got {', '.join(arrays) or 'nothing'}")
     names = [_flat(arrays.get(f"{name}_names")) for name in tables]
     with _naming(path):
-        return Features(
-            arrays["reward"], [arrays[name] for name in tables[1:]], names[0], names[1:]
-        )
+        try:
+            found = [sparse_matrix(arrays, name) for name in tables]
+        except BadFile as error:
+            raise InvalidModel(str(error)) from None
+        maps = [arrays[n] if one is None else one for n, one in zip(tables, found, strict=True)]
+        return Features(maps[0], maps[1:], names[0], names[1:])
 
 
 def truth_arrays(truth: Objective) -> dict[str, np.ndarray]:

@@ -23,6 +23,7 @@ from tacit.forward.solve import solve
 from tacit.inverse.findings import SAME, feature_findings, single_minded
 from tacit.inverse.joint.trips import Trips, network_ending
 from tacit.model import Layout
+from tacit.model.features.priors import too_large
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -43,7 +44,16 @@ def check_problem(problem: Problem) -> tuple[str, ...]:
     mdp, trips = problem.mdp, problem.trips
     if trips is not None:  # what every step has counts steps: a trip to a goal ends
         mdp = network_ending(mdp, trips.journeys()[0].goals)
-    found = [*feature_findings(problem.features, mdp), *dependent_features(problem.features)]
+    found: list[str] = []
+    if any(too_large(table) for table in problem.features.maps):
+        said = (
+            f"{max(problem.features.sizes)} sparse features are too many to compare all of them: "
+            "whether some are the same, or depend on each other, was not looked at. A prior on "
+            "the weights (--estimator likelihood --prior ridge) holds those that nothing tells."
+        )
+        found.append(said)
+    else:
+        found = [*feature_findings(problem.features, mdp), *dependent_features(problem.features)]
     if problem.demonstrations is None:
         found.append("There are no demonstrations: the problem can be solved, not recovered.")
     else:

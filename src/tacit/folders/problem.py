@@ -63,11 +63,8 @@ class Problem:
 
     def __post_init__(self) -> None:
         states, actions = self.mdp.states, self.mdp.actions
-        tables = {
-            "reward features": self.features.reward,
-            **{f"cost features {k}": table for k, table in enumerate(self.features.costs)},
-        }
-        for name, table in tables.items():
+        for k, table in enumerate(self.features.maps):
+            name = f"cost features {k - 1}" if k else "reward features"
             if table.shape[0] != states:
                 raise InvalidModel(
                     f"{name} must have one row a state ({states}); got {table.shape[0]}"

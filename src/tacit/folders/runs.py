@@ -27,6 +27,7 @@ from tacit.files.atomic import BadFile, Page, manifest, member, read_page, write
 from tacit.files.tables import read_columns, write_columns
 from tacit.folders.archives import check_extras, check_recovery, check_shapes, layout_of, sound
 from tacit.model import Layout
+from tacit.model.features.priors import hashable_map
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -190,6 +191,7 @@ def data_hashes(mdp: MDP, features: Features, demonstrations: Demonstrations) ->
     """Part of the problem -> SHA-256 of what it says, whatever the format of its file."""
     model = (mdp.transitions.states, mdp.transitions.probabilities, mdp.initial, mdp.discount)
     names = (features.reward_names, [list(part) for part in features.cost_names])
+    maps = [hashable_map(table) for table in features.maps]
     seen = [
         getattr(demonstrations, name)
         for name in ("states", "actions", "offsets", "ended", "final_states", "partial")
@@ -199,7 +201,7 @@ def data_hashes(mdp: MDP, features: Features, demonstrations: Demonstrations) ->
         seen.append([str(one) for one in demonstrations.individuals])  # type: ignore[union-attr]
     return {
         "mdp": digest(model),
-        "features": digest((features.reward, list(features.costs), names)),
+        "features": digest((maps[0], maps[1:], names)),
         "demonstrations": digest((seen, None if groups is None else [str(g) for g in groups])),
     }
 

@@ -9,12 +9,31 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidModel
+from tacit.files.arrays import sparse_entries
 from tacit.model import Layout
 from tacit.model.mdp import MDP
+from tacit.model.objective import is_sparse
 from tacit.model.transitions import numbers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+    from tacit.model.objective import FeatureTable
+
+# Most entries of a sparse map that is written out to compare its columns, or to be hashed.
+LOOKED_AT = 2**22
+
+
+def too_large(table: FeatureTable) -> bool:
+    """Whether a map is sparse, and of more entries than a look at each of them is worth."""
+    return is_sparse(table) and table.shape[0] * table.shape[1] > LOOKED_AT
+
+
+def hashable_map(table: FeatureTable) -> np.ndarray | dict[str, np.ndarray]:
+    """A map by which problems are compared: written out, or its sparse entries if too large."""
+    if not is_sparse(table):
+        return table
+    return sparse_entries(table, "map") if too_large(table) else table.toarray()
 
 
 @dataclass(frozen=True)
