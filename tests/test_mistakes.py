@@ -45,7 +45,7 @@ def told(tmp_path, capsys, text: str | bytes, file: str = "demonstrations.csv") 
         ),
         (HEAD + "a,0,1.5,wait\na,1,2.5,wait\n", ["one other", "--x COLUMN --y COLUMN --cell"]),
         (HEAD + "a,0,99999999999999999999,wait\n", ["line 2", "take one of hall, Küche"]),
-        (HEAD, ["one step at least", "add rows"]),
+        (HEAD, ["at least one step", "add rows"]),
         ("", ["is empty", "name the columns episode, step, state, action"]),
         (b"PK\x03\x04" + bytes(30), ["spreadsheet", "save that as CSV"]),
         (GOOD.encode("utf-16"), ["UTF-16", "CSV UTF-8"]),

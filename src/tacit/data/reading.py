@@ -146,9 +146,7 @@ def read_table(table: Table, reading: Reading) -> Episodes:
     )
     episode = columns["episode"]
     if not len(episode):
-        raise InvalidDemonstrations(
-            f"{table.path} must hold at least one step, got none: add rows to it"
-        )
+        raise InvalidDemonstrations(f"{table.path} must hold at least one step, got none: add rows")
     checks: dict[str, Callable[[Column], np.ndarray]] = {
         "episode": _labels,
         "step": Column.integers,
