@@ -10,7 +10,7 @@ import tacit
 from browser import browser
 from tacit.cli import main
 from tacit.judge.transfers import changes
-from tacit.studies.contests import OPTIMUM, PLACES, RANDOM, known_methods, played
+from tacit.studies.contests import OPTIMUM, PLACES, RANDOM, known_methods, played, told_more
 from tacit.studies.leaderboard import compare_methods, ranks
 from tacit.studies.records import Board
 
@@ -52,6 +52,21 @@ def test_a_method_that_must_be_told_more_says_so(contest):
     row = played(replace(contest, known={}), known_of("LikeliestConstraints"))[0]
     assert row["metrics"] == {}
     assert "must be told reward_weights" in row["status"]
+    assert row["told"] == ""
+
+
+def test_a_method_is_told_only_what_the_world_says(contest):
+    """Nobody knows the noise of what was recorded: no column may say that a method was told it."""
+    from dataclasses import replace
+
+    assert "temperature" in contest.known
+    recorded = replace(contest, known={"free_reward": False})
+    for one, said in ((contest, "noise"), (recorded, "")):
+        rows = {row["method"]: row["told"] for row in played(one, known_of("Convex"))}
+        assert rows == {"Convex": said, RANDOM: "", OPTIMUM: ""}
+    known = contest.known
+    assert told_more("ConstraintOnly", known) == "reward, noise"
+    assert told_more("ConstraintOnly", {n: known[n] for n in known if "temp" not in n}) == "reward"
 
 
 def test_each_change_changes_one_thing(contest):

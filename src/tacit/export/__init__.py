@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tacit.data.sources.gymnasium import gymnasium_module, numbered, terminal_states
 from tacit.data.sources.recordings import where_over
 from tacit.errors import InvalidModel
-from tacit.export.tables import actions_of, dataset, frame, objective_of, tables
+from tacit.export.frames import actions_of, dataset, frame, objective_of, tables
 from tacit.inverse.recovery import Recovery
 from tacit.judge.transfers import limited
 from tacit.model import Layout

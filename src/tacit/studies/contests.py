@@ -284,6 +284,18 @@ def needed(one: Field) -> bool:
     return one.default is MISSING and one.default_factory is MISSING
 
 
+def told_more(name: str, known: Mapping[str, object]) -> str:
+    """What a method is told of what a contest knows, beside model, features and demonstrations.
+
+    "" for nothing, and for a method that is not tacit's, which takes what it likes.
+    """
+    words = {"reward_weights": "reward", "reward": "reward", "temperature": "noise"}
+    words |= {"cost_weights": "costs", "costs": "costs", "budgets": "budgets", "budget": "budgets"}
+    kind = estimators().get(name)
+    asked = [one.name for one in (fields(kind) if kind else ()) if needed(one) or one.name in TOLD]
+    return ", ".join(dict.fromkeys(words[one] for one in asked if one in words and one in known))
+
+
 def known_methods() -> dict[str, Method]:
     """Every estimator of tacit by its name, and those that other packages offer."""
     from tacit.inverse.paper.alternating import Alternating
@@ -336,6 +348,7 @@ def played(contest: Contest, methods: Mapping[str, Method]) -> list[dict[str, ob
     """One row a method: its metrics, or why there are none; the null row and the optimum last."""
     judge, rows = Judge.of(contest), []
     for name, make in methods.items():
+        head = {"method": name, "told": told_more(name, contest.known)}
         start = time.process_time()
         try:
             found = recover(
@@ -349,16 +362,17 @@ def played(contest: Contest, methods: Mapping[str, Method]) -> list[dict[str, ob
                 told |= judge.elsewhere(found)
             rows.append(
                 {
-                    "method": name,
+                    **head,
                     "metrics": told | {"seconds": seconds},
                     "status": found.status.name,
                     "fits": bool(found.goodness.adequate),
                 }
             )
         except TacitError as error:
-            rows.append({"method": name, "metrics": {}, "status": str(error)[:200], "fits": True})
+            rows.append({**head, "metrics": {}, "status": str(error)[:200], "fits": True})
     blind = judge.policy(uniform_policy(contest.mdp))
     best = solve(contest.mdp, contest.truth, throw=False)
     ideal = judge.policy(best.policy) | judge.elsewhere(contest.truth)
-    rows.append({"method": RANDOM, "metrics": blind, "status": "", "fits": True})
-    return [*rows, {"method": OPTIMUM, "metrics": ideal, "status": "", "fits": True}]
+    rest = {"told": "", "status": "", "fits": True}
+    rows.append({"method": RANDOM, "metrics": blind, **rest})
+    return [*rows, {"method": OPTIMUM, "metrics": ideal, **rest}]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,11 +36,8 @@ from tacit.show.tables import Column, Row, RowKind, Table, short
 from tacit.studies.contests import (
     OPTIMUM,
     RANDOM,
-    TOLD,
-    estimators,
     known_methods,
     known_places,
-    needed,
     played,
     resolved,
 )
@@ -143,7 +140,7 @@ def standings(board: Board) -> dict[str, object]:
         rows = []
         for method in dict.fromkeys(row["method"] for unit in own for row in unit["rows"]):
             tried = [row for unit in own for row in unit["rows"] if row["method"] == method]
-            rows.append({"method": method, "told": told_more(method), **_summary(tried)})
+            rows.append({"method": method, "told": _told(tried), **_summary(tried)})
         worlds.append(
             {
                 "name": name,
@@ -156,6 +153,11 @@ def standings(board: Board) -> dict[str, object]:
             }
         )
     return {"settings": board.identity(), "versions": versions(), "worlds": worlds}
+
+
+def _told(tried: list[dict]) -> str:
+    """What a method was told in any of the draws, which older runs did not keep."""
+    return "; ".join({row.get("told", "not kept"): None for row in tried if row.get("told", True)})
 
 
 def _summary(tried: list[dict]) -> dict[str, object]:
@@ -173,16 +175,6 @@ def _summary(tried: list[dict]) -> dict[str, object]:
         "statuses": list(dict.fromkeys(row["status"] for row in tried if row["status"])),
         "misfits": sum(not row["fits"] for row in tried),
     }
-
-
-def told_more(name: str) -> str:
-    """What a method is told beside model, features and demonstrations; "" for nothing."""
-    words = {"reward_weights": "reward", "reward": "reward", "temperature": "noise"}
-    words |= {"cost_weights": "costs", "costs": "costs", "budgets": "budgets", "budget": "budgets"}
-    kind = estimators().get(name)
-    asked = [one.name for one in (fields(kind) if kind else ()) if needed(one) or one.name in TOLD]
-    found = [words[name] for name in asked if name in words]
-    return ", ".join(dict.fromkeys(found))
 
 
 # --- the page -------------------------------------------------------------------------------------
