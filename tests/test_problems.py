@@ -719,3 +719,89 @@ def test_a_damaged_sparse_archive_is_one_line(tmp_path, entry, value, said):
     assert said in str(error.value)
     assert str(error.value).startswith(str(path))
     assert "\n" not in str(error.value)
+
+
+ONE_HOT = '{ one_hot = "state" }'
+
+
+def one_hot_rooms(place, features, **others):
+    """The rooms with these lines under [features], and no truth."""
+    settings = f'discount = 0.9\ninitial = "hall"\n[features]\n{features}\n'
+    return folder(place, problem__toml=settings, **others)
+
+
+def test_a_feature_a_state_needs_no_file(tmp_path):
+    place = one_hot_rooms(tmp_path / "p", f"reward = {ONE_HOT}")
+    (place / "features.csv").unlink()
+    problem = tacit.runs.Problem.load(place)
+    names = problem.layout.state_names
+    assert sorted(names) == ["Küche", "hall", "sun room"]
+    assert problem.features.reward_names == names
+    assert sp.issparse(problem.features.maps[0])
+    np.testing.assert_array_equal(problem.features.reward, np.eye(3))
+    # Text says it in the same words again, archives hold its entries.
+    for text in (True, False):
+        problem.save(tmp_path / f"again {text}", text=text)
+        again = tacit.runs.Problem.load(tmp_path / f"again {text}").features
+        assert sp.issparse(again.maps[0])
+        assert again.reward_names == names
+    assert not (tmp_path / "again True" / "features.csv").exists()
+    assert f"reward = {ONE_HOT}" in (tmp_path / "again True" / "problem.toml").read_text("utf-8")
+
+
+def test_a_constraint_may_have_a_feature_a_state_beside_columns(tmp_path):
+    lines = f'reward = ["sun"]\ncosts = [["heat"], {ONE_HOT}]'
+    problem = tacit.runs.Problem.load(one_hot_rooms(tmp_path / "p", lines))
+    assert [sp.issparse(table) for table in problem.features.maps] == [False, False, True]
+    assert problem.features.cost_names == (("heat",), problem.layout.state_names)
+    problem.save(tmp_path / "again", text=True)
+    again = tacit.runs.Problem.load(tmp_path / "again").features
+    assert [sp.issparse(table) for table in again.maps] == [False, False, True]
+    for one, other in zip(problem.features.costs, again.costs, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_only_plain_indicators_are_saved_as_one_hot(tmp_path):
+    plain = sparse_problem(4)
+    names = [str(s) for s in range(4)]
+    tables = (
+        2.0 * sp.eye_array(4),
+        sp.csr_array(np.eye(4)[::-1]),
+        sp.csr_array(([1.0] * 4, [0, 1, 2, 3], [0, 2, 2, 3, 4])),
+    )
+    for number, table in enumerate(tables):
+        place = tmp_path / str(number)
+        problem = tacit.runs.Problem(plain.mdp, tacit.Features(table, reward_names=names))
+        problem.save(place, text=True)
+        again = tacit.runs.Problem.load(place).features
+        np.testing.assert_array_equal(again.reward, table.toarray())
+
+
+@pytest.mark.parametrize(
+    ("features", "said"),
+    [
+        ('reward = { one_hot = "stat" }', "features.reward must be a list of columns, or { one_"),
+        ('reward = { onehot = "state" }', "features.reward must be a list of columns, or { one_"),
+        (f'reward = ["sun"]\ncosts = {ONE_HOT}', "features.costs must be one list of columns"),
+        ("reward = []", "features.reward must name at least one column; got none"),
+        (f"reward = {ONE_HOT}\ncosts = [[]]", "features.costs[0] must name at least one column"),
+    ],
+)
+def test_a_wrong_one_hot_is_one_line(tmp_path, features, said):
+    place = one_hot_rooms(tmp_path / "p", features)
+    with pytest.raises(InvalidModel) as error:
+        tacit.runs.Problem.load(place)
+    assert said in str(error.value)
+    assert "problem.toml" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_feature_a_state_needs_to_know_the_states(tmp_path):
+    place = one_hot_rooms(tmp_path / "p", f"reward = {ONE_HOT}")
+    (place / "features.csv").unlink()
+    (place / "transitions.csv").unlink()
+    with pytest.raises(InvalidModel, match=r"problem.toml must list states in \[names\]"):
+        tacit.runs.Problem.load(place)
+    with open(place / "problem.toml", "a", encoding="utf-8") as file:
+        file.write('[names]\nstates = ["hall", "Küche", "sun room"]\n')
+    assert tacit.runs.Problem.load(place).features.sizes == (3,)

@@ -22,6 +22,7 @@ from tacit.files.atomic import beside_for_now, sync_folder, unfinished, write_by
 from tacit.files.formats import did_you_mean
 from tacit.files.tables import Progress, open_table, write_columns, write_csv
 from tacit.folders.archives import feature_arrays, model_arrays, truth_arrays, write_places
+from tacit.folders.text import is_one_hot
 from tacit.inverse.joint.flows import link_size
 from tacit.inverse.joint.trips import BadTrip, Trips
 from tacit.inverse.noisy import Bounds
@@ -29,7 +30,7 @@ from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.model import Layout
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features, Objective
+from tacit.model.objective import Features, Objective, is_sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,12 +203,14 @@ def _write_text(problem: Problem, folder: Path) -> None:
     mdp, layout = problem.mdp, problem.layout
     states = layout.state_names or tuple(str(s) for s in range(mdp.states))
     actions = layout.action_names or tuple(str(a) for a in range(mdp.actions))
-    columns, reward, costs = _feature_columns(problem.features, mdp.actions)
+    columns, groups = _feature_columns(problem.features, mdp.actions, states)
     write_csv(folder / "transitions.csv", *_transition_rows(mdp, states, actions))
-    write_csv(folder / "features.csv", *_feature_rows(columns, states, actions))
+    if columns:
+        write_csv(folder / "features.csv", *_feature_rows(columns, states, actions))
     lines = _trip_lines(problem) if problem.goal else [f"discount = {mdp.discount!r}"]
     lines += _initial(mdp, states)
-    lines += ["", "[features]", f"reward = {toml(reward)}", f"costs = {toml(costs)}"]
+    made = [toml(names) if names else '{ one_hot = "state" }' for names in groups]
+    lines += ["", "[features]", f"reward = {made[0]}", f"costs = [{', '.join(made[1:])}]"]
     lines += _names(layout)
     if layout.is_grid or layout.directions:
         lines += ["", "[grid]", f"rows = {layout.rows}", f"columns = {layout.columns}"]
@@ -294,17 +297,20 @@ def _transition_rows(
 
 
 def _feature_columns(
-    features: Features, actions: int
-) -> tuple[dict[str, np.ndarray], list[str], list[list[str]]]:
-    """Columns [S] or [S, A] by name, and the names of the reward and of each constraint."""
-    tables = (features.reward, *features.costs)
+    features: Features, actions: int, states: Sequence[str]
+) -> tuple[dict[str, np.ndarray], list[list[str]]]:
+    """Columns [S] or [S, A] by name, and the names of each map: none if of one hot state."""
+    tables = features.maps
     by_action = any(table.ndim == 3 for table in tables)
     columns: dict[str, np.ndarray] = {}
     groups: list[list[str]] = []
     for table, names in zip(tables, (features.reward_names, *features.cost_names), strict=True):
+        groups.append([])
+        if is_one_hot(table, names, states):
+            continue
+        table = table.toarray() if is_sparse(table) else table
         if by_action and table.ndim == 2:
             table = np.repeat(table[:, None, :], actions, axis=1)
-        groups.append([])
         for j, name in enumerate(names):
             own, column = name.strip() or "feature", table[..., j]
             # One name may mean two things in reward and costs: the second gets a number.
@@ -315,7 +321,7 @@ def _feature_columns(
                 own, number = f"{name} ({number})", number + 1
             columns[own] = column
             groups[-1].append(own)
-    return columns, groups[0], groups[1:]
+    return columns, groups
 
 
 def _feature_rows(

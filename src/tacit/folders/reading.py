@@ -44,9 +44,9 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import Successors
 
-# Most states that one sentence names.
-NAMED = 5
+NAMED = 5  # most states that one sentence names
 OTHERS = (".xlsx", ".xls", ".ods", ".tsv")  # tables that people keep, and no part of a problem
+NEEDED = "a problem needs features.csv or features.npz, or features of the states in problem.toml"
 SEEN = ("demonstrations.parquet", "demonstrations.csv", "demonstrations.npz")
 
 
@@ -61,13 +61,13 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
     archive = one_of(folder, "mdp.npz", "transitions.csv")
     vocabulary = one_of(folder, "features.npz", "features.csv")
     seen = one_of(folder, *SEEN)
-    if vocabulary is None and (folder / "run.json").exists():
-        raise FileNotFoundError(errno.ENOENT, "this is a run, not a problem", str(folder))
-    if vocabulary is None:
-        said = "a problem needs features.csv or features.npz"
+    alone = settings.reward == () and not any(settings.costs)  # of the states, without a file
+    if vocabulary is None and not alone:
+        said = "this is a run, not a problem" if (folder / "run.json").exists() else NEEDED
         raise FileNotFoundError(errno.ENOENT, said, str(folder))
+    vocabulary = vocabulary or settings.path
     table = read_feature_table(vocabulary) if vocabulary.suffix == ".csv" else None
-    if table is None and settings.reward is not None:
+    if vocabulary.suffix == ".npz" and settings.reward is not None:
         raise InvalidModel(
             f"{folder} must give each part once; features.npz holds the features, and "
             f"[features] of {FILE} names them again"
@@ -80,12 +80,13 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
     if (folder / "places.csv").exists():
         places = layout.state_names or numbers(mdp.states)
         layout = read_places(folder / "places.csv", layout, places)
-    if table is None:
+    states = lookup(layout.state_names or numbers(mdp.states))
+    actions = lookup(layout.action_names or numbers(mdp.actions))
+    if table is not None:
+        table.check_names(states, actions, mdp)
+    if vocabulary.suffix == ".npz":
         features = read_features(vocabulary)
     else:
-        states = lookup(layout.state_names or numbers(mdp.states))
-        actions = lookup(layout.action_names or numbers(mdp.actions))
-        table.check_names(states, actions, mdp)
         features = table_features(table, settings, states, actions)
     seen_notes = () if parts["demonstrations"] is None else parts["demonstrations"].notes
     if settings.goal:
@@ -160,6 +161,8 @@ def _from_text(
             "a problem needs transitions.csv, or demonstrations to estimate them from",
             str(vocabulary.parent),
         )
+    if moves is None and vocabulary.name == FILE and not settings.states:
+        raise InvalidModel(f"{settings.path} must list states in [names]; no other file does")
     source = FILE if table is None or settings.states else vocabulary.name
     acts = (vocabulary if table and table.actions else moves or vocabulary).name
     acts = FILE if settings.actions else acts
@@ -181,10 +184,9 @@ def _from_text(
         demonstrations, actions = read_demonstrations(
             seen, names, source=(source, acts), available=there, progress=progress
         )
-        if table and not names.actions:  # what a state alone says needs no names of actions
-            names = replace(names, actions=actions)
+        known, names = names.actions, replace(names, actions=actions)
+        if table and not known:  # what a state alone says needs no names of actions
             there = table.available(names, settings)
-        names = replace(names, actions=actions)
     layout = names.layout(settings)
     start = given_start(settings, names.states, table)
     if lists is None:
@@ -348,10 +350,8 @@ def _truth(folder: Path, settings: Settings, features: Features) -> Objective | 
             f"[truth] of {FILE} again"
         )
     try:
-        weights = settings.truth
-        return features.objective(
-            weights["reward"], weights.get("costs", []), weights.get("budgets", [])
-        )
+        weights = [settings.truth.get(name, []) for name in ("reward", "costs", "budgets")]
+        return features.objective(*weights)
     except InvalidModel as error:
         raise InvalidModel(f"{settings.path}: [truth]: {error}") from None
 

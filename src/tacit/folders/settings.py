@@ -22,19 +22,9 @@ if TYPE_CHECKING:
 
 FILE = "problem.toml"
 LARGEST = 2**26  # bytes: names of a million states
+TOP = ("discount", "initial", "goal", "unended")
 KEYS = {
-    "": (
-        "discount",
-        "initial",
-        "goal",
-        "unended",
-        "features",
-        "names",
-        "grid",
-        "transitions",
-        "truth",
-        "coefficients",
-    ),
+    "": (*TOP, "features", "names", "grid", "transitions", "truth", "coefficients"),
     "features": ("reward", "costs", "link_size"),
     "names": ("states", "actions"),
     "grid": ("rows", "columns", "directions"),
@@ -53,7 +43,8 @@ class Settings:
         initial: name or number of the first state, name of a column, or {name: probability}.
         goal: "last" where every trajectory is a trip to its last state; "" where it is not.
         unended: what to do with trips that did not end.
-        reward: columns of `features.csv` that the reward is made of; None where not given.
+        reward: columns of `features.csv` that the reward is made of; None where not given, and
+            empty where it has one indicator a state, which needs no column.
         costs: the same, one tuple per constraint.
         link_size: coefficients at which link sizes of trips are made; empty for none.
         states: names of the states in their order; empty where not given.
@@ -140,7 +131,7 @@ class _Reader:
             initial=self._initial(),
             goal=self._word("goal", self.given["goal"], ("last",)) if "goal" in self.given else "",
             unended=self._unended(),
-            reward=self._names("features.reward", features["reward"]) if features else None,
+            reward=self._made_of("features.reward", features["reward"]) if features else None,
             costs=self._costs(features.get("costs", [])),
             link_size=self._link_size(features.get("link_size", {})),
             states=self._names("names.states", names.get("states", [])),
@@ -232,11 +223,20 @@ class _Reader:
         return names
 
     def _costs(self, value: object) -> tuple[tuple[str, ...], ...]:
-        if not isinstance(value, list) or any(not isinstance(entry, list) for entry in value):
-            raise self._wrong(
-                "features.costs", 'one list of columns per constraint, [["heat"]]', value
-            )
-        return tuple(self._names(f"features.costs[{k}]", entry) for k, entry in enumerate(value))
+        if not isinstance(value, list) or any(not isinstance(one, list | dict) for one in value):
+            wanted = 'one list of columns per constraint, [["heat"]]'
+            raise self._wrong("features.costs", wanted, value)
+        return tuple(self._made_of(f"features.costs[{k}]", entry) for k, entry in enumerate(value))
+
+    def _made_of(self, key: str, value: object) -> tuple[str, ...]:
+        """Names of columns; none for one indicator a state."""
+        if isinstance(value, dict):
+            if value != {"one_hot": "state"}:
+                raise self._wrong(key, 'a list of columns, or { one_hot = "state" }', value)
+            return ()
+        if names := self._names(key, value):
+            return names
+        raise InvalidModel(f"{self.path}: {key} must name at least one column; got none")
 
     def _link_size(self, table: object) -> dict[str, float]:
         if not isinstance(table, dict) or (table and "goal" not in self.given):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,8 +15,12 @@ from tacit.files.formats import did_you_mean, nearest
 from tacit.files.tables import Table, open_table
 from tacit.folders.settings import FILE, Names, Settings, lookup, ordered
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features
+from tacit.model.objective import Features, is_sparse
 from tacit.model.transitions import ROW_SUM_TOLERANCE, Successors
+
+if TYPE_CHECKING:
+    from tacit.model.objective import FeatureTable as MapTable
+    from tacit.model.objective import GivenTable
 
 COLUMNS = ("state", "action", "next_state", "probability")
 # The column of `features.csv` that says which actions there are.
@@ -324,48 +329,60 @@ def read_feature_table(path: Path) -> FeatureTable:
 
 
 def table_features(
-    table: FeatureTable,
+    table: FeatureTable | None,
     settings: Settings,
     states: Mapping[str, int],
     actions: Mapping[str, int],
 ) -> Features:
-    """The `Features` that `problem.toml` names among the columns.
+    """The `Features` that `problem.toml` names among the columns, or makes of the states.
 
     Args:
-        table: of `features.csv`.
+        table: of `features.csv`; None where no column is needed.
         settings: of `problem.toml`.
-        states: number of each state, by name.
+        states: number of each state, by name, names before numbers.
         actions: number of each action, by name.
     """
-    path = table.path
+    path, offered = (table.path, table.offered) if table else (settings.path, ())
     if settings.reward is None:
         raise InvalidModel(
             f"{settings.path} must say which columns of {path.name} matter: under [features], "
-            f"reward = [...] and costs = [[...]]; {path.name} has {', '.join(table.offered)}"
+            f"reward = [...] and costs = [[...]]; {path.name} has {', '.join(offered)}"
         )
     for key, names in (
         ("features.reward", settings.reward),
         *((f"features.costs[{k}]", names) for k, names in enumerate(settings.costs)),
     ):
-        if not names:
-            raise InvalidModel(f"{settings.path}: {key} must name at least one column; got none")
         for name in names:
-            if name not in table.offered:
+            if name not in offered:
                 raise InvalidModel(
                     f"{settings.path}: {key} must name columns of {path.name} "
-                    f"({', '.join(table.offered)}); got {name!r}{did_you_mean(name, table.offered)}"
+                    f"({', '.join(offered)}); got {name!r}{did_you_mean(name, offered)}"
                 )
+    every = tuple(states)[: len({*states.values()})]
 
-    def stacked(names: tuple[str, ...]) -> np.ndarray:
+    def stacked(names: tuple[str, ...]) -> GivenTable:
+        if not names or table is None:
+            from scipy.sparse import eye_array
+
+            return eye_array(len(every), format="csr")
         return np.stack([table.column(name, states, actions) for name in names], axis=-1)
 
     try:
         return Features(
             stacked(settings.reward),
             [stacked(names) for names in settings.costs],
-            settings.reward,
-            settings.costs,
+            settings.reward or every,
+            [names or every for names in settings.costs],
         )
     except InvalidModel as error:
         said = str(error)
         raise InvalidModel(said if str(path) in said else f"{path}: {said}") from None
+
+
+def is_one_hot(table: MapTable, names: Sequence[str], states: Sequence[str]) -> bool:
+    """Whether a map is what `one_hot = "state"` says: sparse, one indicator a state, so called."""
+    if not is_sparse(table) or table.shape[0] != table.shape[1] or tuple(names) != tuple(states):
+        return False
+    own = np.arange(table.shape[0] + 1)
+    alone = np.array_equal(table.indptr, own) and np.array_equal(table.indices, own[:-1])
+    return alone and bool((table.data == 1.0).all())
