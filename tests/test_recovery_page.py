@@ -6,9 +6,11 @@ import re
 from dataclasses import replace
 from functools import cache
 from html import escape
+from importlib.resources import files
 
 import numpy as np
 import pytest
+from matplotlib import colormaps
 from matplotlib.path import Path
 from matplotlib.quiver import Quiver
 
@@ -28,10 +30,11 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import unidentified
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
 from tacit.model import COMPASS, Layout, with_directions
+from tacit.show import canvas
 from tacit.show.arrows import LEAST_SHARE, draw_policy, indifferent
 from tacit.show.canvas import PAINTED, axes_at, new_figure
 from tacit.show.checks import check_sections
-from tacit.show.document import figure_files
+from tacit.show.document import Document, Section, figure_files
 from tacit.show.grid import drawable_map, extent, map_names, outlines
 from tacit.show.headlines import comparison_document, headlines
 from tacit.show.maps import MapGrid, action_maps, policy_map, value_map
@@ -361,6 +364,22 @@ def test_kinds_decide_where_a_finding_stands_and_words_do_not(rooms):
 
 
 # ------------------------------------------------------------------------------- pictures
+
+
+def test_a_map_whose_least_is_white_is_no_slab_in_the_dark():
+    """A page turns its colours round; the style sheet knows what is written on them."""
+    grid = MapGrid(Layout(2, 3), 1)
+    every = (canvas.REWARD_MAP, canvas.COST_MAP, canvas.VISIT_MAP)
+    maps = {c: value_map(grid, np.arange(6.0), "n", colours=c) for c in every}
+    for colours, picture in maps.items():
+        white = sum(colormaps[colours](0.0)[:3]) > 2.5
+        assert picture.bright == white
+        sheet = Document(title="t", headlines=[], sections=[Section("s", [picture])])
+        assert ('class="picture narrow bright"' in render(sheet)) == white
+    style = files("tacit.show").joinpath("templates/page.css").read_text("utf-8")
+    for ink in (canvas.ON_LIGHT, canvas.ON_DARK):
+        assert f"fill: {ink}" in str(maps[canvas.VISIT_MAP].image)
+        assert f'[style*="fill: {ink}"]' in style
 
 
 def test_a_map_tells_every_value_where_it_lies():

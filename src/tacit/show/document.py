@@ -91,6 +91,7 @@ class Picture:
         caption: how to read it, below.
         cells: the values that can be read off it.
         name: of its file, without ending, where figures are also saved; empty for none.
+        bright: whether the least is the brightest: on a dark page its colours change sides.
     """
 
     image: str | bytes
@@ -99,6 +100,7 @@ class Picture:
     caption: str = ""
     cells: Sequence[Cells] = ()
     name: str = ""
+    bright: bool = False
 
     def __post_init__(self) -> None:
         if not self.alt.strip():

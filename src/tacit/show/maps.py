@@ -285,7 +285,8 @@ def value_map(
 
     digits = 3 if grid.cells <= FEW else 2
     texts = [f"{short(v, digits=digits)}{unit}" for v in table] if grid.has_values else []
-    return _picture(grid, title, draw, texts, _value_words(grid, table, title, unit))
+    drawn = _picture(grid, title, draw, texts, _value_words(grid, table, title, unit))
+    return replace(drawn, bright=colours == VISIT_MAP)
 
 
 def policy_map(grid: MapGrid, named: NamedRecovery) -> Picture:
