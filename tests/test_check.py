@@ -194,3 +194,65 @@ def test_a_misspelt_name_is_told_by_its_line_or_as_a_warning(tmp_path, capsys):
     seen = seen.replace("go on", "goon", 1)
     place = folder(tmp_path / "action", transitions__csv=None, demonstrations__csv=seen)
     assert "Action 'goon' was taken 1 times, 'go on' 102 times" in warned(place)
+
+
+HOUSE = """state,action,next_state,probability
+hall,stay,hall,1
+hall,go,den,1
+den,stay,den,1
+den,go,roof,1
+"""
+DAYS = """episode,step,state,action,ended,final_state
+monday,0,hall,go,true,roof
+monday,1,den,go,true,roof
+"""
+NO_END = "discount = 1 needs an end, a state without transitions, that every state can reach; got "
+
+
+@pytest.mark.parametrize(
+    ("top", "moves", "days", "table", "file", "said"),
+    [
+        ("discount = 1", "yard,stay,yard,1\n", "", None, "problem.toml", NO_END + "'yard', from"),
+        ("discount = 1", "roof,go,roof,1\n", "", None, "problem.toml", NO_END + "'hall', 'den'"),
+        (
+            'discount = 1\ngoal = "last"',
+            "yard,stay,yard,1\n",
+            "tuesday,0,hall,stay,true,yard\n",
+            None,
+            "demonstrations.csv, line 4",
+            "has the goal yard, and in hall there is none",
+        ),
+        (
+            "discount = 0.9",
+            "yard,stay,yard,1\n",
+            "tuesday,0,yard,go,false,yard\n",
+            None,
+            "demonstrations.csv, line 4",
+            "got action 'go' in state 'yard'",
+        ),
+        ("discount = 0.9", "roof,go,roof,0\n", "", None, "transitions.csv", "sums to 0 (line 6)"),
+        (
+            "discount = 0.9",
+            "",
+            "",
+            "state,available\nhall,true\nden,true\nroof,true\n",
+            "features.csv, line 4",
+            "available must be false where transitions.csv has no row; got true",
+        ),
+    ],
+    ids=["no way to an end", "no end", "goal", "unavailable", "empty row", "empty pair"],
+)
+def test_worlds_that_cannot_be_are_one_line(
+    tmp_path, capsys, *, top, moves, days, table, file, said
+):
+    place = folder(
+        tmp_path / "p",
+        problem__toml=f'{top}\ninitial = "hall"\n[features]\nreward = {{ one_hot = "state" }}\n',
+        transitions__csv=HOUSE + moves,
+        demonstrations__csv=DAYS + days,
+        features__csv=table,
+    )
+    code, out, errors = check(capsys, place)
+    assert (code, out, len(errors)) == (2, "", 1)
+    assert f"{place}/{file}" in errors[0]
+    assert said in errors[0]
