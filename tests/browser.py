@@ -85,24 +85,25 @@ class Page:
 
     def point(self, query: str, across: float = 0.5, down: float = 0.5) -> None:
         """Moves the mouse over the first element of a query, to these shares of its size."""
-        element = f"document.querySelector({query!r})"
-        self.evaluate(f"{element}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
-        self.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 50)))")
-        box = self.evaluate(
-            f"(b => [b.x, b.y, b.width, b.height])({element}.getBoundingClientRect())"
+        where = (
+            f"(e => {{ e.scrollIntoView({{block: 'center', behavior: 'instant'}});"
+            " const b = e.getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; })"
+            f"(document.querySelector({query!r}))"
         )
-        # A busy machine delivers a move some frames later, or drops it: move until it is heard.
-        self.browser.send("Page.bringToFront", {}, self)
+        heard = "new Promise(done => setTimeout(() => done(window.pointed), 100))"
         self.evaluate("addEventListener('pointermove', () => { window.pointed = true; }); 0")
+        # On a busy machine a page is laid out late and hears of a move late: until it has, look
+        # again where the element is.
         for attempt in range(100):
+            self.evaluate(
+                f"{where}, new Promise(done => requestAnimationFrame(done)).then(() => 0)"
+            )
+            box = self.evaluate(where)
+            self.evaluate("window.pointed = false")
             x, y = box[0] + across * box[2], box[1] + down * box[3]
             event = {"type": "mouseMoved", "x": x + 0.5 * (attempt % 2), "y": y}
-            self.evaluate("window.pointed = false")
             self.browser.send("Input.dispatchMouseEvent", event, self)
-            if self.evaluate(
-                "new Promise(done => setTimeout(() => done(window.pointed), 50)).then(heard =>"
-                " heard || new Promise(done => setTimeout(() => done(window.pointed), 500)))"
-            ):
+            if self.evaluate(heard) and self.evaluate(where) == box:
                 return
         raise AssertionError(f"the page heard of no move over {query}")
 
