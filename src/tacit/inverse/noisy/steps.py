@@ -91,7 +91,7 @@ class Steps:
     @property
     def at_starts(self) -> np.ndarray:
         """[D] bool, which features every trajectory has where it begins, and which were seen."""
-        begun = self.space.tables[:, self.mdp.initial > 0].any(axis=2).all(axis=1)
+        begun = self.space.tables[:, self.mdp.initial > 0].any(axis=2).all(axis=-1)
         return begun & (self.target != 0.0)
 
     def reweighted(self, counts: np.ndarray) -> Steps:
