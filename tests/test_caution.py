@@ -212,3 +212,23 @@ def test_the_commands_deploy_it(tmp_path, capsys):
     assert answers[1]["findings"][-1]["kind"] == "NOTE"
     assert main(["solve", new, "--cautious"]) == 2
     assert "--recovered" in capsys.readouterr().err
+
+
+def test_weights_that_a_bound_holds_are_doubted_too():
+    """Weights of 0 have no standard error: their intervals say how large they may be."""
+    world = tacit.worlds.hill_grid(seed=16, tightness=0.5).in_gauge
+    noise = 0.05 * float(np.ptp(world.truth.tables(world.mdp)[0]))
+    policy = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(noise)).policy
+    seen = tacit.simulate(world.mdp, policy, trajectories=60, steps=50, seed=16)
+    found = tacit.Likelihood(seed=16).fit(world.mdp, world.features, seen, throw=False)
+    assert not np.isfinite(found.identification.cost_standard_errors[0]).all()
+    other = tacit.worlds.hill_grid(seed=16, tightness=0.5, slip=0.1).mdp
+    _, costs = world.truth.tables(other)
+
+    def over(objective: tacit.Objective) -> float:
+        spent = np.tensordot(costs, tacit.solve(other, objective).visitation, 2)
+        return float((spent / world.truth.budgets - 1.0).max())
+
+    assert over(found.objective) > 0.05  # as the cautious objective did, which took zeros as known
+    assert over(found.cautious(other)) < 1e-6
+    assert over(found.cautious()) < 1e-6

@@ -274,8 +274,10 @@ def _doubt(
     means, errors, size = spending.means[k], spending.errors[k], len(spending.means[k])
     risk = (1.0 - confidence) / len(spending.maps)
     known = np.isfinite(weights).all()
+    # What a bound holds or nothing was seen of has no error, and may yet be elsewhere.
+    told = np.isfinite(recovery.identification.cost_standard_errors[k]).all() or size == 1
     point, spread = spending.prices[k], spending.covariances[k]
-    if known and np.isfinite(spread).all() and np.isfinite(ends).all():
+    if known and told and np.isfinite(spread).all() and np.isfinite(ends).all():
         values, vectors = np.linalg.eigh(spread)
         shown = values > 1e-12 * max(float(values.max()), 1e-300)
         axes = vectors[:, shown] * np.sqrt(values[shown]) * _widening(recovery, spending, k)
@@ -291,7 +293,8 @@ def _doubt(
     # An explanation without the constraint says nothing about its weights.
     if isinstance(answer, Answers) and recovery.identification.multiplier_intervals[k, 0] > 0:
         asked = answer.questions
-    if asked is not None and known:
+    within = np.isfinite(ends).all() and recovery.identification.multiplier_intervals[k, 0] > 0
+    if known and (asked is not None or (within and not told)):
         corners = box_corners(ends.clip(0.0, 1.0)) if size > 1 else np.eye(1)
     else:
         asked, corners = None, np.eye(size)
