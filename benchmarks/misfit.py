@@ -7,9 +7,11 @@ Writes benchmarks/results/misfit.json. Experts that the model cannot describe, a
 on random worlds, with a constraint and without. For each: how often misfit is said (and by which
 part), how often a constraint that does not exist is called active, also among those not flagged,
 and how often 95 % intervals of reward weights hold those of the best approximation, which is the
-fit of very many steps of the same expert. The kinds `sticky`, `drifting` and `distracted` were not
-used while the tests were built. With `--counted N` the dynamics are not known but counted from a
-walk of N random steps, anew for every draw; that writes benchmarks/results/misfit-counted.json.
+fit of very many steps of the same expert, with its Monte Carlo error. Where the dynamics are
+counted, how often only the doubt about them keeps misfit from being said (`not_settled`). The
+kinds `sticky`, `drifting` and `distracted` were not used while the tests were built. With
+`--counted N` the dynamics are not known but counted from a walk of N random steps, anew for every
+draw; that writes benchmarks/results/misfit-counted.json.
 """
 
 from __future__ import annotations
@@ -164,7 +166,7 @@ def known(at: World, walk: int, seed: int) -> tacit.MDP:
 
 def row(kind: str, constrained: bool, args: Args) -> dict[str, Any]:
     """What is said of one kind of expert."""
-    said, active, covered, widths, seconds = [], [], [], [], []
+    said, active, covered, widths, seconds, hidden = [], [], [], [], [], []
     failed: dict[str, int] = {}
     worlds = []
     for n in range(args.worlds):
@@ -181,6 +183,7 @@ def row(kind: str, constrained: bool, args: Args) -> dict[str, Any]:
         found = tacit.Likelihood().fit(mdp, at.features, seen, throw=False)
         seconds.append(time.perf_counter() - began)
         said.append(not found.goodness.adequate)
+        hidden.append(found.goodness.adequate and found.goodness.settled <= found.goodness.level)
         for name in found.goodness.failed:
             failed[name] = failed.get(name, 0) + 1
         active.append(bool(found.identification.active[0]))
@@ -198,7 +201,9 @@ def row(kind: str, constrained: bool, args: Args) -> dict[str, Any]:
         "active": float(on.mean()),
         "not_flagged": quiet,
         "active_among_not_flagged": float(on[~flagged].mean()) if quiet else None,
+        "not_settled": float(np.mean(hidden)),
         "coverage_of_best_approximation": float(np.mean(covered)),
+        "coverage_error": float(np.std(covered) / np.sqrt(args.draws)),
         "mean_width": float(np.mean(widths)),
         "median_seconds": float(np.median(seconds)),
     }

@@ -192,11 +192,18 @@ def test_the_fit_is_tested_with_the_doubt_about_the_dynamics():
         world, policy = expert(seed % 4, temperature=0.1)
         counted = explored(world, 300, 2000 + seed)
         seen = tacit.simulate(world.mdp, policy, trajectories=60, steps=50, seed=seed)
+        good = []
         for draws, list_ in ((20, said), (0, naive)):
             found = tacit.Likelihood(dynamics_draws=draws).fit(
                 counted, world.features, seen, throw=False
             )
             list_.append(not found.goodness.adequate)
+            good.append(found.goodness)
+        pooled, plain = good
+        assert np.isnan(plain.settled)
+        assert pooled.settled == plain.p_value or not pooled.adequate
+        assert pooled.hidden == (pooled.adequate and not plain.adequate)
+        assert [one.kind for one in pooled.findings()] == [Kind.NOT_IDENTIFIED] * pooled.hidden
         random = np.full(policy.shape, 1 / 3)
         greedy = 0.8 * np.eye(3)[policy.argmax(axis=1)] + 0.2 * random
         seen = tacit.simulate(world.mdp, greedy, trajectories=60, steps=50, seed=seed)

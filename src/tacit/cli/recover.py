@@ -362,7 +362,10 @@ def _answer(arguments: Recover, run: Run, report: object) -> Answer:
         "goodness": {
             **{
                 name: getattr(goodness, name)
-                for name in ("adequate", "statistic", "p_value", "level", "share", "weight")
+                for name in (
+                    "adequate",
+                    *("statistic", "p_value", "level", "share", "weight", "settled"),
+                )
             },
             "parts": [asdict(part) for part in goodness.parts],
             "absence": goodness.absence,

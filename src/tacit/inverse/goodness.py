@@ -106,6 +106,8 @@ class Goodness:
         share: of steps that no explanation allows; NaN for noisy experts.
         weight: share of the gain that those steps forgo; NaN likewise.
         absence: why nothing could be tested; empty where something was.
+        settled: `p_value` if estimated dynamics were the true ones, where only the doubt about them
+            may keep misfit from being said; NaN where they are known, or misfit is said anyway.
     """
 
     statistic: float = np.nan
@@ -119,6 +121,7 @@ class Goodness:
     share: float = np.nan
     weight: float = np.nan
     absence: str = ""
+    settled: float = np.nan
 
     def __post_init__(self) -> None:
         for name in ("residuals", "trajectory_residuals"):
@@ -130,6 +133,11 @@ class Goodness:
         told = "adequate" if self.adequate else "not adequate"
         told = f"not tested: {self.absence}" if self.absence else told
         return f"Goodness({told}, p_value={self.p_value:.3g})"
+
+    @property
+    def hidden(self) -> bool:
+        """Whether only the doubt about estimated dynamics keeps misfit from being said."""
+        return self.adequate and self.settled <= self.level
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -147,6 +155,13 @@ class Goodness:
         if self.absence:
             return f"Whether the model fits could not be tested: {self.absence}."
         noisy = np.isnan(self.share)
+        if self.hidden:
+            return (
+                "Whether the model fits cannot be told: with the dynamics as estimated it does not "
+                f"({chance(self.settled)}), and only the doubt about them leaves it open "
+                f"({chance(self.p_value)}). Another discount, above all, looks like other "
+                "dynamics: more steps to count them from tell more than better demonstrations."
+            )
         if self.adequate:
             return (
                 f"The model fits what was seen ({chance(self.p_value)})."
@@ -179,7 +194,9 @@ class Goodness:
         return f"{said}. What could mend it: {mends}.{about}"
 
     def findings(self) -> list[Finding]:
-        """The finding of misfit, if there is one."""
+        """The finding of misfit, or that only the doubt about the dynamics hides it, if any."""
+        if self.hidden:
+            return [Finding(self.sentence(), Kind.NOT_IDENTIFIED, number=self.settled)]
         if self.adequate:
             return []
         about = {} if self.worst is None else {"state": self.worst.state}

@@ -17,7 +17,7 @@ import numpy as np
 from tacit.inverse import root_between
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import Answer, Chosen, Identification
-from tacit.inverse.noisy.activity import Verdict
+from tacit.inverse.noisy.activity import Verdict, of_constraints
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import Coordinates, Split
 from tacit.inverse.noisy.evidence import Evidence
@@ -130,6 +130,7 @@ def intervals(
     limits: np.ndarray,
     *,
     chosen: Chosen | None = None,
+    loose: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """[D + K + K, 2] intervals of weights, multipliers and budgets, and [D + K + K] their errors.
 
@@ -141,6 +142,8 @@ def intervals(
         fisher: [D, D] information of all steps.
         limits: [D] lower limits of forbidden costs, NaN elsewhere.
         chosen: which constraints are reported, where that was decided by the same data.
+        loose: [D] bool, the parameters that no bound holds for certain, where the model does not
+            fit; None where it does.
     """
     size, count = space.size, space.constraints
     spread = gauge_errors(gauge, found)
@@ -148,18 +151,24 @@ def intervals(
     mute = silent(fisher, fitted.problem.information.sum())
     sure = informed(fitted, fisher)
     scatter = None if found.scatter is None else found.scatter + (sure - fisher)
-    around = landscape(fitted, sure, scatter, np.isnan(limits) & ~mute)
+    shown = np.isnan(limits) & ~mute
+    made = cache(lambda kept: landscape(fitted, sure, scatter, np.frombuffer(kept, bool)))
+    views = _views(fitted, shown, loose, made)
     lower, upper = fitted.problem.lower, fitted.problem.upper
     floor = np.where(lower >= 0.0, 0.0, -1.0)
     ceiling = np.where((upper <= 0.0) & (lower < 0.0), 0.0, 1.0)
     for j in np.flatnonzero(~np.isnan(gauge.ratios.sizes[:size])):
         # Anything goes for a parameter that moves nothing; `numbers_of` widens the others by it.
         alone = (float(floor[j]), float(ceiling[j]))
-        ends[j] = alone if mute[j] else _weight_ends(around, gauge, fitted, int(j), alone)
+        own = views(np.arange(size) == j)
+        ends[j] = alone
+        if not mute[j]:
+            ends[j] = _hull(_weight_ends(one, gauge, fitted, int(j), alone) for one in own)
     if np.isnan(gauge.reward_weights).any():  # no reward was needed: which one is anybody's guess
         reward = space.blocks[0]
         ends[reward] = np.stack([floor[reward], ceiling[reward]], axis=1)
     for k, block in enumerate(space.blocks[1:]):
+        own = views(of_constraints(space.blocks, [k], size))
         set_by = gauge.ratios.bottoms[block.start] * np.isfinite(limits)
         if set_by.any():  # forbidden costs alone make the price: it has no upper limit either
             least = float(set_by @ np.nan_to_num(limits)) / gauge.ratios.sizes[block.start]
@@ -168,9 +177,11 @@ def intervals(
             reach = 0.0 if chosen is None else chosen.reach(k)
             ends[size + k] = (0.0, np.inf)
             if not mute[block].all():
-                ends[size + k] = _price_ends(around, gauge, k, reach)
+                ends[size + k] = _hull(_price_ends(one, gauge, k, reach) for one in own)
         if np.isfinite(gauge.budgets[k]):
-            ends[size + count + k] = _budget_ends(around, gauge, fitted, space, k)
+            ends[size + count + k] = _hull(
+                _budget_ends(one, gauge, fitted, space, k) for one in own
+            )
         if chosen is not None and chosen.barely_found(k) and block.stop - block.start > 1:
             ends[block] = np.where(np.isnan(ends[block]), np.nan, [0.0, 1.0])
     shut = np.isfinite(limits)
@@ -181,6 +192,31 @@ def intervals(
     moves = fitted.free | ((lower == upper) & (fitted.point.x != 0.0))
     spread[:size] = np.where(moves & ~shut, spread[:size], np.nan)
     return ends, spread
+
+
+def _views(
+    fitted: Fit, shown: np.ndarray, loose: np.ndarray | None, made: Callable[[bytes], Landscape]
+) -> Callable[[np.ndarray], list[Landscape]]:
+    """[D] bool, the parameters of a number -> the landscapes that its interval must hold in.
+
+    Where the model fits, the truth is within the bounds, and all parameters move within theirs.
+    Where it does not, the best approximation without the bounds may be far beyond them: what a
+    bound holds for certain stays on it. If it moved, the scatter of the scores would trade it off
+    otherwise than the likelihood does, which shifts the rest and makes it look surer. What a bound
+    may hold by chance does both.
+    """
+    if loose is None:
+        return lambda own: [made(shown.tobytes())]
+    return lambda own: [
+        made(kept)
+        for kept in {((fitted.free | more | own) & shown).tobytes() for more in (False, loose)}
+    ]
+
+
+def _hull(each: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """The interval that holds all of these."""
+    low, high = zip(*each, strict=True)
+    return min(low), max(high)
 
 
 def _weight_ends(

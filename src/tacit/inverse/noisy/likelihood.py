@@ -7,7 +7,8 @@ from the convex fit, and the recovery says so.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -167,7 +168,8 @@ def _goodness(
     fitted = evidence.fitted
     if not fitted.converged:
         return untested("the search did not converge")
-    return noisy_goodness(
+    tested = partial(
+        noisy_goodness,
         demonstrations,
         counts=steps.counts,
         policy=fitted.point.policy,
@@ -175,8 +177,10 @@ def _goodness(
         choices=choices(steps.mdp),
         level=options.level,
         seed=options.seed,
-        doubt=None if doubt is None else doubt.policies(fitted),
     )
+    found = tested(doubt=None if doubt is None else doubt.policies(fitted))
+    hidden = doubt is not None and found.adequate
+    return replace(found, settled=tested().p_value) if hidden else found
 
 
 def numbers_of(
@@ -192,7 +196,8 @@ def numbers_of(
     constraints that are reported.
     """
     e, space = evidence, steps.space
-    ends, spread = intervals(space, e.fitted, e.gauge, e.found, e.fisher, e.limits, chosen=chosen)
+    about = (space, e.fitted, e.gauge, e.found, e.fisher, e.limits)
+    ends, spread = intervals(*about, chosen=chosen, loose=e.free if e.robust else None)
     mute = silent(e.fisher, e.fitted.problem.information.sum())
     mute &= e.fitted.problem.upper > e.fitted.problem.lower
     if mute.any():
