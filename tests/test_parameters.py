@@ -1,15 +1,16 @@
 """The model's own coefficients: standard errors of four kinds, tests, intervals and ratios."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.linalg import eigh
 
 import oracles
 import tacit
 from experts import drawn, grid, hill_expert, pairs, policy_of, spread_visits
-from tacit import MDP, Features, Likelihood
+from tacit import MDP, Demonstrations, Features, Likelihood
 from tacit.errors import InvalidModel
 from tacit.inverse.identification import unmeasured
 from tacit.inverse.joint.tasks import SharedLikelihood
@@ -112,6 +113,11 @@ def test_the_other_kinds_agree_with_sums_over_single_steps(found, seen):
     sums = [part.sum(axis=0) for part in np.split(per_step, starts[1:])]
     many = len(sums)
     meat = sum(np.outer(g, g) for g in sums) * many / (many - 1)
+    # Trajectories scatter no less than their steps: in no direction less than the information.
+    shares, turns = eigh(meat, np.linalg.inv(bread))  # turns' information turns = 1
+    back = np.linalg.inv(turns).T
+    meat = (back * np.maximum(shares, 1.0)) @ back.T
+    assert shares.min() < 1.0 < shares.max()
     # Differences of logarithms leave about 1e-8 of a score.
     wanted = {
         "outer": np.linalg.inv(outer),
@@ -123,6 +129,47 @@ def test_the_other_kinds_agree_with_sums_over_single_steps(found, seen):
         assert other.errors == kind
         assert_allclose(other.covariance, covariance, rtol=1e-5, atol=1e-9)
         assert_allclose(other.standard_errors, np.sqrt(np.diagonal(covariance)), rtol=1e-6)
+
+
+def test_clustered_errors_never_collapse(found):
+    # Two trajectories leave one direction of scores at most: without a floor most errors are 0.
+    score = np.arange(1.0, 7.0)
+    few = replace(found.parameters, trajectories=2, scatter=np.outer(score, score))
+    fisher = few.with_errors("fisher").standard_errors
+    assert (few.with_errors("clustered").standard_errors >= fisher * (1 - 1e-9)).all()
+    # Where the model does not fit trajectories may scatter less, but for so few steps speak.
+    wrong = replace(few, adequate=False)
+    steps = wrong.with_errors("sandwich").standard_errors
+    assert (wrong.with_errors("clustered").standard_errors >= steps * (1 - 1e-9)).all()
+    many = replace(wrong, trajectories=100).with_errors("clustered").covariance
+    assert np.linalg.matrix_rank(many) == 1
+
+
+def test_where_the_model_does_not_fit_the_information_is_the_curvature_of_the_loss():
+    # Fisher's information given the visits differs from it there, by a few per cent.
+    noises = [hill_expert(temperature=one)[0] for one in (0.003, 0.03)]
+    one, two = (tacit.simulate(grid().mdp, p, trajectories=60, steps=40, seed=0) for p in noises)
+    seen = Demonstrations(
+        np.append(one.states, two.states),
+        np.append(one.actions, two.actions),
+        np.append(one.offsets, two.offsets[1:] + one.steps),
+    )
+    own = Likelihood(free_reward=True, level=1.0).fit(grid().mdp, grid().features, seen).parameters
+    assert not own.adequate
+    counts, scores = seen.counts(grid().mdp), scores_of(own.estimates)
+    slopes = []
+    for j, step in enumerate(1e-3 * np.maximum(1.0, np.abs(own.estimates))):
+        ends = [own.estimates + side * step * np.eye(len(own))[j] for side in (1, -1)]
+        up, down = (np.tensordot(scores_of(at), counts, 2) for at in ends)
+        slopes.append((down - up) / (2.0 * step))
+    scales, curvature = 1.0 / np.diagonal(own.jacobian), np.array(slopes)
+    found = own.information * np.outer(scales, scales)
+    # Central differences of a relative step of 1e-3 are right to about its square.
+    units = np.sqrt(np.outer(np.diagonal(curvature), np.diagonal(curvature)))
+    assert_allclose(found / units, curvature / units, rtol=0.0, atol=1e-4)
+    here = policy_at(own.estimates) * counts.sum(axis=1, keepdims=True)
+    fisher = np.einsum("isa,sa,jsa->ij", scores, here, scores)
+    assert np.abs((fisher - curvature) / units).max() > 1e-2
 
 
 def test_two_actions_and_no_future_are_ordinary_logit():

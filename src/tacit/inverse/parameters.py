@@ -17,7 +17,7 @@ import numpy as np
 from tacit.engine.smooth_dual import BLIND as BLIND
 from tacit.engine.smooth_dual import inverse_information
 from tacit.errors import InvalidModel
-from tacit.inverse import normal_quantile, normal_tail
+from tacit.inverse import at_least, normal_quantile, normal_tail
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ class Parameters:
         names: [P] of the features; those of a cost begin with its number where names repeat.
         estimates: [P] reward weights / temperature, then multiplier * cost weights / temperature.
         jacobian: [P, n] derivative of the coefficients in the n numbers that were fitted.
-        information: [n, n] Fisher information of all steps; NaN where there is none.
+        information: [n, n] Fisher information of all steps; where the model does not fit, the
+            curvature of the loss, which is not the same then; NaN where there is none.
         outer: [n, n] sum over steps of score times score; NaN where there is none.
         scatter: [n, n] sum over trajectories of score times score; NaN where there is none.
         gradient: [n] of minus the log-likelihood.
@@ -75,6 +76,8 @@ class Parameters:
             about; None where nothing was left out.
         conditions: known of the fitted numbers beforehand, and counted in the information.
         upper: [P] largest value allowed; None where there is none.
+        adequate: whether the model fits. Trajectories then scatter no less than their steps, and
+            clustered errors are no less than Fisher's: if they seem to be, that is chance.
     """
 
     names: tuple[str, ...]
@@ -94,6 +97,7 @@ class Parameters:
     unrestricted: np.ndarray | None = None
     conditions: int = 0
     upper: np.ndarray | None = None
+    adequate: bool = True
 
     def __post_init__(self) -> None:
         if self.errors not in KINDS:
@@ -320,7 +324,12 @@ class Parameters:
             inverse = inverse @ self.outer @ inverse
         if self.errors == "clustered":
             many = float(self.trajectories)
-            inverse = inverse @ (self.scatter * (many / (many - 1.0))) @ inverse
+            scatter = self.scatter * (many / (many - 1.0))
+            if self.adequate:
+                scatter = at_least(self.information, scatter)
+            elif many < 2 * free.sum() + 2:  # so few leave directions without any scatter
+                scatter = at_least(self.outer, scatter)
+            inverse = inverse @ scatter @ inverse
         return inverse, blind
 
     def _step_inside(self, j: int, *, hold: bool = False) -> tuple[float, float]:

@@ -19,6 +19,8 @@ from tacit.engine.backends import backend_of
 from tacit.engine.newton_search import begin
 from tacit.engine.smooth_dual import Dual, Point, point_at
 from tacit.errors import InvalidModel
+from tacit.inverse import at_least as at_least
+from tacit.inverse import square_roots as square_roots
 from tacit.inverse.noisy.boltzmann import Fit, sought
 from tacit.inverse.noisy.coordinates import Coordinates, Split
 from tacit.inverse.parameters import BLIND, inverse_information
@@ -250,16 +252,6 @@ def information(scores: np.ndarray, policy: np.ndarray, visits: np.ndarray) -> n
     return (flat * (visits[:, None] * policy).ravel()) @ flat.T
 
 
-def square_roots(matrix: np.ndarray, blind: float = BLIND) -> tuple[np.ndarray, np.ndarray]:
-    """[r, n] R with R' R = matrix, and [r, n] the transpose of its inverse, where it has one."""
-    units = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
-    units = np.where(units > 0, units, 1.0)
-    values, vectors = np.linalg.eigh(matrix / np.outer(units, units))
-    seen = values > blind * max(float(values.max(initial=0.0)), 0.0)
-    root = np.sqrt(values[seen])
-    return (vectors[:, seen] * root).T * units, (vectors[:, seen] / root).T / units
-
-
 def errors(
     fisher: np.ndarray,
     free: np.ndarray,
@@ -282,18 +274,6 @@ def errors(
     scatter = found.products * (found.episodes / (found.episodes - 1.0))
     scatter = at_least(fisher, scatter)
     return Errors(inverse @ scatter @ inverse, blind, True, scatter, clusters=found, unit=unit)
-
-
-def at_least(fisher: np.ndarray, scatter: np.ndarray) -> np.ndarray:
-    """[D, D] the scatter of units, made no less than the information in any direction.
-
-    Units can only scatter more than their steps do. That they seem to scatter less is chance, which
-    few units, or few that tell anything, have much of: intervals would be too narrow by it.
-    """
-    half, inverse = square_roots(fisher)
-    values, vectors = np.linalg.eigh(inverse @ scatter @ inverse.T)
-    root = half.T @ vectors * np.sqrt(np.maximum(values, 1.0))
-    return root @ root.T
 
 
 def clusters_of(
