@@ -241,6 +241,31 @@ def test_a_constraint_of_one_type_only():
     assert found.types[first].multipliers[0] == 0
 
 
+def test_copies_of_a_constraint_are_a_set_in_the_type_that_pays():
+    place = world(1)
+    own = place.features.costs[0][..., :1]
+    near = own + 0.01 * np.random.default_rng(0).standard_normal(own.shape)
+    features = tacit.Features(place.features.reward, [own, near])
+    free, bound = (
+        experts.policy_of(place.mdp, features, [np.array(r), np.array([c]), np.zeros(1)])
+        for r, c in (((0.5, 0.7, 2.2), 0.0), ((2.4, 0.7, 0.3), 2.5))
+    )
+    seen, truth = joined([free, bound], constraints=1)
+    found = tacit.Mixture().fit(place.mdp, features, seen)
+    assert agreement(found, truth) > 0.9
+    paying = int((found.assigned[30:] == 1).mean() > 0.5)
+    known = found.types[paying].identification
+    assert [one.members for one in known.sets] == [(0, 1)]
+    assert not known.active.any()
+    assert (found.types[paying].multipliers > 0).sum() == 1
+    assert told(known.findings, Kind.NOT_IDENTIFIED, constraints=(0, 1))
+    assert known.selection.count == 1
+    # Each may carry nothing, the other all.
+    assert (known.multiplier_intervals[:, 0] == 0.0).all()
+    other = found.types[1 - paying].identification
+    assert (other.sets, other.selection.count, other.active.any()) == ((), 0, False)
+
+
 def test_status_and_findings_say_how_it_ended():
     found = fitted()
     assert found.status is tacit.RecoveryStatus.LOCAL_OPTIMUM

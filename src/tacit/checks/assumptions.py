@@ -22,9 +22,17 @@ from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.noisy import lapses
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import coordinates
-from tacit.inverse.noisy.em import Search, Trajectories, Types, fit_direction, search, single_type
+from tacit.inverse.noisy.em import (
+    Search,
+    Trajectories,
+    Types,
+    fit_direction,
+    search,
+    single_type,
+    trajectory_p_value,
+)
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.types import degrees, mark_name, missing_marks, trajectory_p_value
+from tacit.inverse.noisy.types import degrees, mark_name, missing_marks
 from tacit.inverse.recovery import Recovery
 from tacit.model import Layout
 from tacit.model.mdp import MDP

@@ -86,6 +86,7 @@ def judge(
     level: float,
     steps: float,
     given: Sequence[int] = (),
+    groups: Sequence[Sequence[int]] = (),
 ) -> tuple[Fitted, Verdict]:
     """The fit with only the constraints that the data ask for, and the verdict on all K.
 
@@ -98,6 +99,8 @@ def judge(
         level: of the tests.
         steps: number of observed steps.
         given: constraints that have a price by what was known beforehand: they are not tested.
+        groups: of constraints that can stand in for each other at all, where not all can; how many
+            are asked for is then left to who knows the groups.
     """
     trials: dict[tuple[int, ...], Trial[Fitted]] = {(): full}
     chances: dict[tuple[int, ...], float] = {}
@@ -130,7 +133,9 @@ def judge(
         active[k] = True
         left.remove(k)
     adjusted[left] = np.maximum(holm(alone[left].tolist()), reached)
-    sets = _sets(left, p_of, level)
+    parts = [[k for k in left if k in group] for group in groups or [left]]
+    open_parts = [part for part in parts if len(part) > 1 and p_of(left) <= level]
+    sets = [one for part in open_parts for one in _sets(part, p_of, level / len(open_parts))]
     kept = np.flatnonzero(active).tolist()
     for one in sets:
         others = [[j for j in every if j not in (*kept, k)] for k in one.members]
@@ -141,8 +146,8 @@ def judge(
         unadjusted=alone,
         p_values=adjusted,
         active=active,
-        sets=sets,
-        selection=_selection(every, without, steps, given),
+        sets=tuple(sets),
+        selection=None if groups else selection_of(every, without, steps, given),
     )
 
 
@@ -164,11 +169,11 @@ def _sets(
     return tuple(found)
 
 
-def _selection(
+def selection_of(
     every: Sequence[int],
     without: Callable[[Sequence[int]], Trial[Fitted]],
     steps: float,
-    given: Sequence[int],
+    given: Sequence[int] = (),
 ) -> Selection:
     """What each number of constraints explains, from all down to none, the least needed first.
 
@@ -309,7 +314,7 @@ def verdict_findings(
                 )
         findings.append(Finding(said, kind, constraint=k, number=p))
     for one in verdict.sets:
-        given = next(k for k in one.members if multipliers[k] > 0)
+        given = max(one.members, key=lambda k: multipliers[k])
         said = (
             f"Constraint {one.name} is active ({chance(one.p_value)} if none of them "
             f"were{by}); the data do not tell which. The answer given puts all on constraint "

@@ -32,6 +32,8 @@ SHORT, ROUGH = 15, 1e-2
 LLOYD = 30
 # Logarithm of the noise of a type or group relative to the first one's, at most.
 WIDEST = 7.0
+# Redrawn actions behind the test of trajectories, and most steps for which it is made.
+DRAWS, LARGEST = 199, 500_000
 # Loss of parameters without a finite value, in nats.
 FORBIDDING = 1e15
 
@@ -348,3 +350,39 @@ def fit_direction(
     found = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=limits, options=options)
     total, _ = loss(found.x)
     return total, points
+
+
+def trajectory_p_value(seen: Trajectories, base: Fit, *, seed: int = 0) -> float:
+    """Chance that trajectories of one type scatter as much as these; NaN where they are too many.
+
+    The scatter of their scores in units of the information; its law by actions redrawn at the
+    visited states, each draw corrected by one score step instead of a refit.
+    """
+    whole = seen.whole
+    if whole.counts.sum() > LARGEST:
+        return np.nan
+    policy, actions = np.asarray(base.point.policy), whole.mdp.actions
+    scores = advantages(whole.mdp, whole.space, base)[base.free]
+    fisher = information(scores, policy, whole.visits)
+    inverse, _ = inverse_information(fisher, np.ones(len(scores), bool))
+    own = seen.table.tocoo()
+    # One row a step: its trajectory and its state.
+    often = own.data.astype(np.int64)
+    row, state = np.repeat(own.row, often), np.repeat(own.col // actions, often)
+    visits = np.zeros((len(seen), whole.mdp.states))
+    np.add.at(visits, (row, state), 1.0)
+    per_state = np.einsum("dsa,esa,sa->sde", scores, scores, policy)
+    each = np.tensordot(visits, per_state, 1)  # [E, D, D] information of every trajectory
+
+    def scatter(sums: np.ndarray) -> float:
+        left = sums - each @ (inverse @ sums.sum(axis=0))
+        return float(np.einsum("ed,df,ef->", left, inverse, left))
+
+    rng, edges = np.random.default_rng(seed), np.cumsum(policy, axis=1)[state]
+    observed, larger = scatter(seen.sums(scores)), 0
+    for _ in range(DRAWS):
+        drawn = (rng.random(len(state))[:, None] > edges[:, :-1]).sum(axis=1)
+        sums = np.zeros((len(seen), len(scores)))
+        np.add.at(sums, row, scores[:, state, drawn].T)
+        larger += scatter(sums) >= observed
+    return (1.0 + larger) / (1.0 + DRAWS)

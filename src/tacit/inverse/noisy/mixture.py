@@ -269,7 +269,7 @@ def _report(
         kept, errors = full, np.zeros(1)
         recoveries = [inner.fit(whole.mdp, features, demonstrations, throw=False)]
     else:
-        kept, p_values = constraint_tests(
+        kept, verdicts = constraint_tests(
             seen,
             full,
             Search(options.free_reward),
@@ -286,7 +286,7 @@ def _report(
             for part, less in zip(seen.parts(kept.membership), lost, strict=True)
         ]
         recoveries = [
-            _type_recovery(options, inner, features, demonstrations, kept, full, parts, p_values, k)
+            _type_recovery(options, inner, features, demonstrations, kept, full, parts, verdicts, k)
             for k in range(many)
         ]
     slopes = [
@@ -329,7 +329,7 @@ def _type_recovery(
     kept: Types,
     full: Types,
     parts: Sequence[Steps],
-    p_values: np.ndarray,
+    verdicts: Sequence[Verdict],
     k: int,
 ) -> Recovery:
     """The `Recovery` of one type: weighted steps, beside the trajectories likeliest its own."""
@@ -346,7 +346,7 @@ def _type_recovery(
         steps,
         wide=evidence_of(tally, steps, full.fits[k], inner.max_steps),
         kept=kept.fits[k],
-        verdict=Verdict.of(p_values[k]),
+        verdict=verdicts[k],
         goodness=untested("which trajectories are of this type is not known for certain"),
     )
     said = (

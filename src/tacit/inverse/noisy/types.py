@@ -5,16 +5,24 @@ Of trajectories of unknown type: their information, free numbers and active cons
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.goodness import holm, prune
+from tacit.inverse.identification import ConstraintSet
 from tacit.inverse.noisy import Label, Range
-from tacit.inverse.noisy.activity import activity_p_value
+from tacit.inverse.noisy.activity import (
+    Trial,
+    Verdict,
+    activity_p_value,
+    judge,
+    of_constraints,
+    selection_of,
+)
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import Search, Trajectories, Types, climb
@@ -28,8 +36,6 @@ from tacit.model.objective import Features
 
 # Gain (nats) still to come that ends a search where likelihoods are only compared.
 COMPARED = 1e-2
-# Redrawn actions behind the test of trajectories, and most steps for which it is made.
-DRAWS, LARGEST = 199, 500_000
 # Most numbers in a table of marks, 160 MB.
 MARKED = 20_000_000
 # Chance of its best type below which it is said that a trajectory cannot be told.
@@ -59,11 +65,12 @@ def degrees(seen: Trajectories, types: Types, *, shared: bool = False) -> int:
 
 def constraint_tests(
     seen: Trajectories, full: Types, how: Search, *, level: float, rounds: int, seed: int
-) -> tuple[Types, np.ndarray]:
-    """The types with only the constraints shown to be active in them, and [T, K] p-values of all.
+) -> tuple[Types, list[Verdict]]:
+    """The types with only the constraints that they are shown to need, and a verdict on each type.
 
-    Each test is a likelihood ratio: EM is run again without the constraint in that type. They are
-    adjusted by Holm's method, over all types and constraints.
+    Each test is a likelihood ratio: EM is run again without the constraints in that type. They are
+    adjusted by Holm's method over all types and constraints; those of one type that can stand in
+    for each other are tested as a set.
 
     Args:
         seen: the trajectories.
@@ -73,47 +80,80 @@ def constraint_tests(
         rounds: most rounds of EM, each test.
         seed: of the simulated laws.
     """
-    space = seen.whole.space
+    space, many = seen.whole.space, len(full.fits)
+    count, size = space.constraints, space.size
+    if not full.converged or not count:
+        return full, [Verdict.of(np.ones(count)) for _ in full.fits]
 
-    def without(types: Types, parts: Sequence[tuple[int, int]]) -> Types:
-        tops = [one.problem.upper.copy() for one in types.fits]
-        for k, constraint in parts:
-            tops[k][space.blocks[1 + constraint]] = 0.0
-        start = replace(types, trace=())
-        return climb(seen, how, start, rounds=rounds, tolerance=COMPARED, upper=tops)
+    def trial(types: Types, p_value: Callable[[], float]) -> Trial[Types]:
+        free = sum(int(one.free.sum()) for one in types.fits) + many - 1
+        return Trial(types, -types.log_likelihood, free, p_value)
 
-    def test(types: Types, part: tuple[int, int]) -> tuple[float, Types]:
-        k, constraint = part
-        tested = np.zeros(space.size, bool)
-        tested[space.blocks[1 + constraint]] = True
-        less = without(types, [part])
-        if not (types.fits[k].point.x[tested] > 0).any():
-            return 1.0, less
-        lost, _ = lost_information(seen, less)
-        steps, fitted = seen.parts(less.membership)[k], less.fits[k]
-        scores = advantages(seen.whole.mdp, space, fitted)
-        fisher = information(scores, fitted.point.policy, steps.visits) - lost[k]
-        held = (fitted.problem.upper > fitted.problem.lower) & ~fitted.free
-        ratio = 2.0 * (types.log_likelihood - less.log_likelihood)
-        ratio *= small_sample(steps.counts.sum(), types.fits[k].free.sum())
-        p_value = activity_p_value(ratio, fisher, tested, fitted.free, held, seed=seed)
-        return p_value, less
+    @cache
+    def drop(members: tuple[int, ...]) -> Trial[Types]:
+        own = [[m % count for m in members if m // count == k] for k in range(many)]
+        masks = [of_constraints(space.blocks, part, size) for part in own]
+        tops = [
+            np.where(mask, 0.0, one.problem.upper)
+            for mask, one in zip(masks, full.fits, strict=True)
+        ]
+        start = replace(full, trace=())
+        less = climb(seen, how, start, rounds=rounds, tolerance=COMPARED, upper=tops)
 
-    every = [(k, c) for k in range(len(full.fits)) for c in range(space.constraints)]
-    kept, left, found = prune(full, every if full.converged else [], test, level)
-    p_values = np.ones((len(full.fits), space.constraints))
-    if found:  # by Holm's method: any wrong finding in any type is as rare as the level says
-        p_values[*np.array(list(found)).T] = holm(list(found.values()))
-    lost = [part for part in left if p_values[part] > level]
-    return without(kept, lost) if lost else kept, p_values
+        def p_value() -> float:
+            pairs = list(zip(full.fits, masks, strict=True))
+            if not any((one.point.x[mask] > 0).any() for one, mask in pairs):
+                return 1.0
+            asked = [k for k in range(many) if own[k]]
+            held = [
+                (one.problem.upper > one.problem.lower) & ~one.free & (k in asked)
+                for k, one in enumerate(less.fits)
+            ]
+            shares = np.zeros(many - 1, bool)
+            fisher, free = observed_information(seen, less)
+            counts = sum(seen.parts(less.membership)[k].counts.sum() for k in asked)
+            ratio = 2.0 * (full.log_likelihood - less.log_likelihood)
+            ratio *= small_sample(counts, sum(full.fits[k].free.sum() for k in asked))
+            tested = np.concatenate([*masks, shares])
+            about = (tested, free, np.concatenate([*held, shares]))
+            return activity_p_value(ratio, fisher, *about, seed=seed)
+
+        return trial(less, p_value)
+
+    whole, steps = trial(full, lambda: 1.0), float(seen.whole.counts.sum())
+    groups = [range(k * count, (k + 1) * count) for k in range(many)]
+    kept, verdict = judge(whole, many * count, drop, level=level, steps=steps, groups=groups)
+
+    def without(members: Sequence[int]) -> Trial[Types]:
+        return drop(tuple(sorted(members))) if len(members) else whole
+
+    told = []
+    for group in groups:
+        mine, first = slice(group.start, group.stop), group.start
+        sets = [
+            ConstraintSet(tuple(m - first for m in one.members), one.p_value)
+            for one in verdict.sets
+            if one.members[0] in group
+        ]
+        chosen = selection_of(group, without, steps)
+        chosen = replace(chosen, members=tuple(m - first for m in chosen.members))
+        told.append(
+            Verdict(
+                unadjusted=verdict.unadjusted[mine],
+                p_values=verdict.p_values[mine],
+                active=None if verdict.active is None else verdict.active[mine],
+                sets=tuple(sets),
+                selection=chosen,
+            )
+        )
+    return kept, told
 
 
-def lost_information(seen: Trajectories, types: Types) -> tuple[list[np.ndarray], np.ndarray]:
-    """One [D, D] per type, information that not knowing the memberships takes, and [T] errors.
+def observed_information(seen: Trajectories, types: Types) -> tuple[np.ndarray, np.ndarray]:
+    """[T D + T - 1, same] of all types and the logits of their shares, and [same] bool, the free.
 
     By Louis (1982): the information of the complete data less the covariance, given what was seen,
-    of its scores; of that the part is lost that the other types and the shares could imitate. The
-    errors are the standard errors of the shares.
+    of its scores.
     """
     mdp, space = seen.whole.mdp, seen.whole.space
     chances, many, size = types.membership, len(types.fits), space.size
@@ -136,14 +176,27 @@ def lost_information(seen: Trajectories, types: Types) -> tuple[list[np.ndarray]
             if max(j, k) < many - 1:
                 shares = types.shares[k] * ((k == j) - types.shares[j]) * len(chances)
                 full[last.start + k, last.start + j] = shares - both.sum()
-    free = np.concatenate([*(one.free for one in types.fits), np.ones(many - 1, bool)])
+    return full, np.concatenate([*(one.free for one in types.fits), np.ones(many - 1, bool)])
+
+
+def lost_information(seen: Trajectories, types: Types) -> tuple[list[np.ndarray], np.ndarray]:
+    """One [D, D] per type, information that not knowing the memberships takes, and [T] errors.
+
+    Of the observed information the part is lost that the other types and the shares could imitate.
+    The errors are the standard errors of the shares.
+    """
+    mdp, space = seen.whole.mdp, seen.whole.space
+    full, free = observed_information(seen, types)
+    size, last = space.size, slice(len(types.fits) * space.size, None)
     lost = []
-    for k in range(many):
-        complete = information(tables[k], types.fits[k].point.policy, parts[k].visits)
+    for k, (one, part) in enumerate(zip(types.fits, seen.parts(types.membership), strict=True)):
+        own = slice(k * size, (k + 1) * size)
+        scores = advantages(mdp, space, one)
+        complete = information(scores, one.point.policy, part.visits)
         others = free.copy()
-        others[rows[k]] = False
+        others[own] = False
         inverse, _ = inverse_information(full, others)
-        left = full[rows[k], rows[k]] - full[rows[k]] @ inverse @ full[:, rows[k]]
+        left = full[own, own] - full[own] @ inverse @ full[:, own]
         lost.append(complete - 0.5 * (left + left.T))
     inverse, blind = inverse_information(full, free)
     spread = np.sqrt(
@@ -213,42 +266,6 @@ def type_findings(
         "there are no likelier ones."
     )
     return [*findings, Finding(said, Kind.LOCAL_OPTIMUM, number=starts)]
-
-
-def trajectory_p_value(seen: Trajectories, base: Fit, *, seed: int = 0) -> float:
-    """Chance that trajectories of one type scatter as much as these; NaN where they are too many.
-
-    The scatter of their scores in units of the information; its law by actions redrawn at the
-    visited states, each draw corrected by one score step instead of a refit.
-    """
-    whole = seen.whole
-    if whole.counts.sum() > LARGEST:
-        return np.nan
-    policy, actions = np.asarray(base.point.policy), whole.mdp.actions
-    scores = advantages(whole.mdp, whole.space, base)[base.free]
-    fisher = information(scores, policy, whole.visits)
-    inverse, _ = inverse_information(fisher, np.ones(len(scores), bool))
-    own = seen.table.tocoo()
-    # One row a step: its trajectory and its state.
-    often = own.data.astype(np.int64)
-    row, state = np.repeat(own.row, often), np.repeat(own.col // actions, often)
-    visits = np.zeros((len(seen), whole.mdp.states))
-    np.add.at(visits, (row, state), 1.0)
-    per_state = np.einsum("dsa,esa,sa->sde", scores, scores, policy)
-    each = np.tensordot(visits, per_state, 1)  # [E, D, D] information of every trajectory
-
-    def scatter(sums: np.ndarray) -> float:
-        left = sums - each @ (inverse @ sums.sum(axis=0))
-        return float(np.einsum("ed,df,ef->", left, inverse, left))
-
-    rng, edges = np.random.default_rng(seed), np.cumsum(policy, axis=1)[state]
-    observed, larger = scatter(seen.sums(scores)), 0
-    for _ in range(DRAWS):
-        drawn = (rng.random(len(state))[:, None] > edges[:, :-1]).sum(axis=1)
-        sums = np.zeros((len(seen), len(scores)))
-        np.add.at(sums, row, scores[:, state, drawn].T)
-        larger += scatter(sums) >= observed
-    return (1.0 + larger) / (1.0 + DRAWS)
 
 
 def best_mark(steps: Steps, fitted: Fit, known: Sequence[int] = ()) -> tuple[int, float, int]:
