@@ -25,11 +25,11 @@ import numpy as np
 
 import tacit
 from provenance import about
+from tacit.engine import row_blocks, side_by_side
+from tacit.engine import threads_allowed as cores
 from tacit.engine.backends import Host, policy_chain
 from tacit.engine.kernels.backups import NOTHING, fused_backup
 from tacit.engine.kernels.chains import krylov
-from tacit.engine.process import row_blocks, side_by_side
-from tacit.engine.process import threads_allowed as cores
 
 RESULTS = Path(__file__).parent / "results" / "bandwidth.json"
 PACKAGES = ("tacit-irl", "numpy", "scipy", "jax", "numba")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tacit.engine.process import keep_compiled_code
+from tacit.engine import keep_compiled_code
 
 # Before anything imports matplotlib: there is no display on a test machine.
 os.environ.setdefault("MPLBACKEND", "Agg")

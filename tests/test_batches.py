@@ -227,7 +227,7 @@ def test_a_chunk_is_at_least_one(world, many, chunk):
 
 ALL_AT_ONCE = """
 import joblib
-from tacit.engine.process import each
+from tacit.engine import each
 with joblib.parallel_config(backend="multiprocessing", n_jobs=2):
     assert list(each(abs, [(-1,), (-2,)])) == [1, 2]
 """

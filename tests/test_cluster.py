@@ -20,7 +20,7 @@ from experts import grid, hill_expert
 from gates import Gate, Gated, gated_tally
 from tacit import many
 from tacit.data import observed
-from tacit.engine.process import each
+from tacit.engine import each
 from tacit.inverse import lockstep
 from tacit.studies import reproduce as studies
 from tacit.studies.records import Settings
@@ -228,7 +228,7 @@ def test_each_task_has_its_recovery_in_order_without_a_cluster(tasks):
 
 def test_a_worker_with_another_version_is_refused_in_one_line(client, monkeypatch):
     """Here it is the caller who seems to be another one."""
-    monkeypatch.setattr("tacit.engine.process.__version__", "0.0.9")
+    monkeypatch.setattr("tacit.engine.__version__", "0.0.9")
     line = "workers must have tacit 0.0.9, as the caller has; the one on .* has .*: install"
     with joblib.parallel_config(backend="dask"), pytest.raises(tacit.InvalidModel, match=line):
         list(each(abs, [(-1,), (-2,)]))

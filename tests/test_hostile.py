@@ -21,7 +21,7 @@ import pytest
 import tacit
 from browser import browser
 from tacit.cli import main
-from tacit.engine.process import is_trusted
+from tacit.engine import is_trusted
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import BadFile, locked, read_page, write_bytes, write_page
 from tacit.files.formats import largest_allowed
@@ -597,7 +597,7 @@ def test_compiled_code_that_others_can_write_is_not_used(tmp_path, monkeypatch, 
     assert is_trusted(folder) is kept
     before = {name: os.environ.get(name) for name in os.environ if name.startswith("JAX_")}
     code = (
-        "import sys; from tacit.engine.process import keep_compiled_code as keep\n"
+        "import sys; from tacit.engine import keep_compiled_code as keep\n"
         "print(keep(sys.argv[1])); from tacit.engine.kernels import chains\n"
         "print(type(chains.size_of.machine._cache).__name__)"
     )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from tacit import inverse as laws
+from tacit.engine import laws
 
 
 def test_tails_are_those_of_scipy():
@@ -74,7 +74,7 @@ def test_least_squares_have_their_signs(kind):
         if kind == "stiff":  # an equation, held by its weight
             rows[-1] *= 1e5
         goals = 3.0 * rng.normal(size=(20, m))
-        places, missed = laws.Cone(rows).nearest_each(goals)
+        places, missed = laws.SignedSums(rows).nearest_each(goals)
         assert (places >= 0).all()
         expected = [optimize.nnls(rows, goal, maxiter=100 * n)[1] for goal in goals]
         # The rounding of a stiff row is 1e5 times that of the others.
@@ -86,6 +86,36 @@ def test_least_squares_have_their_signs(kind):
         z, size = laws.least_squares(rows, goals[0])
         np.testing.assert_allclose(rows @ z, rows @ places[0], atol=loose * 1e2)
         assert size == pytest.approx(missed[0])
+
+
+@pytest.mark.parametrize("signs", ["bound", "free"])
+def test_one_equation_more_costs_what_least_squares_say(signs):
+    """Whatever equation was asked about before: the same columns are only tried first."""
+    rng = np.random.default_rng(5)
+    for _ in range(8):
+        m, n = int(rng.integers(3, 9)), int(rng.integers(1, 8))
+        rows, goal = rng.normal(size=(m, n)) + 0.3, 3.0 * rng.normal(size=m)
+        if signs == "free":  # two columns for a parameter without a bound: no inverse
+            rows = np.concatenate([rows, -rows[:, :1]], axis=1)
+        near = laws.Approach(rows, goal)
+        for _ in range(6):
+            row = 1e5 * rng.normal(size=rows.shape[1])
+            row[:1] = 0.0
+            level = 1e5 * float(rng.normal())
+            whole, aim = np.concatenate([rows, row[None]]), np.append(goal, level)
+            expected = optimize.nnls(whole, aim, maxiter=1000)[1] ** 2
+            # Of a level out of reach the square is left: rounding is a share of it.
+            assert near.missed(row, level) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert laws.Approach(np.eye(2), -np.ones(2)).missed(np.array([1.0, 0.0]), -3.0) == 11.0
+
+
+def test_tails_of_many_numbers_are_those_of_one_each():
+    shape, value = np.full(3000, 2.5), np.linspace(0.0, 9.0, 3000)
+    whole = laws.gamma_tails(shape, value)[1]
+    some = laws.gamma_tails(shape[::3], value[::3])[1]
+    np.testing.assert_allclose(some, whole[::3], rtol=1e-12)
+    assert laws.gamma_tails(1e3, 1e-30)[0] == 0.0
+    assert laws.gamma_tails([[1.0, 2.0]], 0.5)[0].shape == (1, 2)
 
 
 def test_packages_find_their_names_when_asked():

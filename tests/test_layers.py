@@ -77,6 +77,8 @@ SPEAKING = ("inverse", "checks", "show")
 PATTERNS = {
     "tacit.show.report": "names inside the SVG that matplotlib writes; `code` and **strong**",
 }
+# What every room may take from the package itself.
+OF_THE_PACKAGE = ("tacit.__version__", "tacit.names_on_demand")
 VAGUE = {"utils", "util", "common", "base", "helpers", "misc"}
 NOUNS = {"errors", "model", "data"}
 MOST_MODULES, MOST_IN_A_FOLDER, MOST_LINES, MOST_NAMES = 180, 20, 390, 45
@@ -204,7 +206,7 @@ def upward(house: dict[str, Module]) -> list[str]:
             for one in module.imports:
                 top, _, rest = one.name.partition(".")
                 other = rest.partition(".")[0]
-                if top not in ("tacit", "") or one.name == "tacit.__version__":
+                if top not in ("tacit", "") or one.name in OF_THE_PACKAGE:
                     continue
                 if one.name == "tacit" and module.room in TOP:
                     continue

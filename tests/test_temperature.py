@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 
 import tacit
 from kinds import told
-from tacit.inverse import least_squares
+from tacit.engine.laws import least_squares
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.inference import Norm, information

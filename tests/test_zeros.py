@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import tacit
 from kinds import told
-from tacit.inverse import least_squares
+from tacit.engine.laws import least_squares
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy import intervals
 from tacit.inverse.noisy.boltzmann import Fit

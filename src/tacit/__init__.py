@@ -7,6 +7,8 @@ The public names are found on first use, so that importing tacit costs nothing: 
 """
 
 import ast
+import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -57,36 +59,36 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def _listed() -> list[tuple[str, str, str | None]]:
-    """(module, name, name of a namespace or None) of the imports above, which are never executed.
+def names_on_demand(package: str) -> tuple[dict[str, str], Callable[[str], object]]:
+    """Public name -> the module that it is found in, of a package, and the `__getattr__` of it.
 
-    Type checkers follow them, and they are the one list of what is public.
+    They are what the package imports for type checkers, under `if TYPE_CHECKING`, which never runs:
+    the one list of what is public. With `as` the name is that of a module itself, a namespace.
     """
-    source = __loader__.get_source(__name__)  # pyright: ignore
+    module = sys.modules[package]
+    source = module.__loader__.get_source(package)  # pyright: ignore
     checked = next(node for node in ast.parse(source).body if isinstance(node, ast.If))
-    return [
-        (node.module, alias.name, alias.asname)
-        for node in checked.body
-        if isinstance(node, ast.ImportFrom) and node.module
-        for alias in node.names
-    ]
+    home, spaces = {}, set()
+    for node in checked.body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                inside = f"{node.module}.{alias.name}" if alias.asname else str(node.module)
+                home[alias.asname or alias.name] = inside
+                spaces.update([alias.asname] if alias.asname else [])
+
+    def find(name: str) -> object:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found = import_module(home[name])
+        value = found if name in spaces else getattr(found, name)
+        setattr(module, name, value)
+        return value
+
+    return home, find
 
 
-# Public name -> the module that defines it; a namespace is a module itself.
-_NAMESPACES = {space: f"{module}.{name}" for module, name, space in _listed() if space}
-_HOME = {name: module for module, name, space in _listed() if not space} | _NAMESPACES
-
+_HOME, __getattr__ = names_on_demand(__name__)
 __all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
-
-
-def __getattr__(name: str) -> object:
-    """The public object of that name, imported now and kept."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'tacit' has no attribute {name!r}")
-    module = import_module(_HOME[name])
-    value = module if name in _NAMESPACES else getattr(module, name)
-    globals()[name] = value
-    return value
 
 
 def __dir__() -> list[str]:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tacit.engine import names_on_demand
+from tacit import names_on_demand
 
 if TYPE_CHECKING:
     from tacit.checks.assumptions import Alternative, Diagnosis, diagnose
@@ -51,4 +51,4 @@ __all__ = [
     "trajectory_fits",
 ]
 
-__getattr__ = names_on_demand(__name__)
+_HOME, __getattr__ = names_on_demand(__name__)

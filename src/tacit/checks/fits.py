@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
+from tacit.engine.laws import gamma_tails, normal_tail
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import priced
-from tacit.inverse import gamma_tails, normal_tail
 from tacit.inverse.findings import LEVEL, Finding, Kind
 from tacit.inverse.joint.flows import planned
 from tacit.inverse.joint.traveller import Choices, TripsRecovery

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
+from tacit.engine.laws import chi_square_tail
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.inverse import chi_square_tail
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.joint.resample import alike, kept_trips

@@ -30,7 +30,7 @@ from tacit.cli.run import Figures, Report, Score
 from tacit.cli.signals import CODES, Terminated, end_at_once, hush_helpers
 from tacit.cli.solve import Solve
 from tacit.cli.terminal import Answer, Part, Terminal, error_line, to_json
-from tacit.engine.process import keep_compiled_code
+from tacit.engine import keep_compiled_code
 from tacit.errors import Infeasible, NotConverged, TacitError
 from tacit.files.formats import harmless
 

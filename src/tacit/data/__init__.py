@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tacit.engine import names_on_demand
+from tacit import names_on_demand
 
 if TYPE_CHECKING:
     from tacit.data import sources as sources
@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["PartitionedDemonstrations", "Prior", "Tally", "sources", "write_partitions"]
 
-__getattr__ = names_on_demand(__name__)
+_HOME, __getattr__ = names_on_demand(__name__)

@@ -17,7 +17,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.rows import FROM_ONE
 from tacit.data.tally import Moves, Scatter, Spread, Tally
-from tacit.engine.process import each
+from tacit.engine import each
 from tacit.errors import InvalidDemonstrations
 from tacit.files.formats import LARGEST, readable
 from tacit.files.tables import PARQUET, Progress

@@ -349,16 +349,18 @@ class Moves:
         after[demonstrations.offsets[1:] - 1] = demonstrations.final_states
         inside = np.flatnonzero(after >= 0)  # rows of which the next state is known
         bad, first = 0, -1
+        few = mdp.states**2 * mdp.actions <= len(inside)  # kinds of moves: no need to sort them
         for rows in np.array_split(inside, max(1, len(inside) // AT_ONCE)):
             pairs = states[rows].astype(np.int64) * mdp.actions + actions[rows]
             moves = pairs * mdp.states + after[rows]
-            kinds, times = np.unique(moves, return_counts=True)
+            kinds = np.flatnonzero(np.bincount(moves)) if few else np.unique(moves)
             at, where = np.divmod(kinds // mdp.states, mdp.actions), kinds % mdp.states
             likely = mdp.transitions.probabilities[at] > 0
             met = (likely & (mdp.transitions.states[at] == where[:, None])).any(axis=1)
             if not met.all():
-                first = int(rows[np.isin(moves, kinds[~met])][0]) if first < 0 else first
-                bad += int(times[~met].sum())
+                odd = rows[np.isin(moves, kinds[~met])]
+                first = int(odd[0]) if first < 0 else first
+                bad += len(odd)
         move = None
         if bad:
             episode = int(np.searchsorted(demonstrations.offsets, first, side="right")) - 1

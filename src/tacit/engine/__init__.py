@@ -3,19 +3,42 @@
 What the smooth algorithms ask of a model, whatever engine holds it, is a `Backend`: expected next
 value [S] -> [S, A], its transpose, next-state inflow [S, A] -> [S], the soft backup made of the
 first, and the linear systems of the chain that a policy makes of them.
+
+JAX costs about a second to import and defaults to float32. So it is imported where it is needed,
+never by `import tacit`, and double precision is switched on around our own calls only: a user's
+other JAX code keeps its settings, and its compiled code is kept on disk only by whoever asks.
+
+Everything that falls into independent pieces goes through `each`. So one line before the call,
+`joblib.parallel_config(backend="dask")`, hands it to a cluster.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import inspect
+import os
+import platform
+import signal
+import stat
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar
+
+from tacit import __version__
+from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
 
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 # A NumPy or a JAX array, or a number in place of one.
 Array: TypeAlias = Any
 State = TypeVar("State")
@@ -108,31 +131,249 @@ class Backend(Protocol):
         ...
 
 
-def names_on_demand(package: str) -> Callable[[str], object]:
-    """The `__getattr__` of a package: imports one of its public names when it is asked for.
+@functools.cache
+def is_trusted(folder: str | Path, *, like: str | None = None) -> bool:
+    """Whether code kept in a folder may be run: nobody writes there who could not change ours.
 
-    They are what it imports for type checkers, under `if TYPE_CHECKING`, which never runs.
+    Args:
+        folder: where compiled code is kept; one that is not there yet will be made by us.
+        like: a file of ours, whose owner and group may write there, too.
     """
-    import ast
+    if not hasattr(os, "getuid"):  # a system of other permissions
+        return True
+    try:
+        found = os.stat(folder)
+        ours = None if like is None else os.stat(os.path.dirname(like) or ".")
+    except OSError:
+        return True
+    owners = {0, os.getuid()} | (set() if ours is None else {ours.st_uid})
+    groups = {ours.st_gid} if ours is not None and ours.st_mode & stat.S_IWGRP else set()
+    by_group = found.st_mode & stat.S_IWGRP and found.st_gid not in groups
+    return found.st_uid in owners and not by_group and not found.st_mode & stat.S_IWOTH
 
-    module = sys.modules[package]
-    source = module.__loader__.get_source(package)  # pyright: ignore
-    checked = next(node for node in ast.parse(source).body if isinstance(node, ast.If))
-    home = {
-        alias.name: node.module
-        for node in checked.body
-        if isinstance(node, ast.ImportFrom) and node.module
-        for alias in node.names
+
+def numba_folder(file: str) -> str:
+    """Where numba keeps what it compiles from a file."""
+    beside = os.path.join(os.path.dirname(file), "__pycache__")
+    return os.environ.get("NUMBA_CACHE_DIR") or beside
+
+
+class Compiled(Protocol[Given, Found]):
+    """A compiled function; `__wrapped__` is the plain one, for use inside another."""
+
+    __wrapped__: Callable[Given, Found]
+
+    def __call__(self, *arguments: Given.args, **keywords: Given.kwargs) -> Found:
+        """What the function returns, in NumPy arrays of 64 bits."""
+        ...
+
+
+def compiled_in_double(
+    function: Callable[Given, Found], *, static: Sequence[str] = ()
+) -> Compiled[Given, Found]:
+    """The function under `jax.jit`, traced and called with 64-bit numbers.
+
+    Its first argument is the backend. One on NumPy arrays runs the same function step by step; one
+    on many devices places the arguments there, by their names, and fetches the results.
+
+    Args:
+        function: of the backend and of arrays.
+        static: names of its arguments that are no arrays.
+    """
+    import numpy as np
+
+    @functools.cache
+    def traced() -> Callable[..., Any]:
+        import jax
+
+        return jax.jit(function, static_argnames=tuple(static))
+
+    names = tuple(inspect.signature(function).parameters)[1:]
+
+    @functools.wraps(function)
+    def call(backend: Any, *arguments: Any, **keywords: Any) -> Any:
+        if backend.arrays is np:
+            # What overflows is seen in the result, as in compiled code, which warns of nothing.
+            with np.errstate(all="ignore"):
+                return function(backend, *arguments, **keywords)  # pyright: ignore[reportCallIssue]
+        import jax
+
+        with jax.enable_x64(True):
+            if hasattr(backend, "place"):
+                placed = [backend.place(n, a) for n, a in zip(names, arguments, strict=False)]
+                keywords = {n: backend.place(n, a) for n, a in keywords.items()}
+                return backend.fetch(traced()(backend, *placed, **keywords))
+            # NumPy arrays come back: a stray JAX operation outside would fall to float32.
+            return jax.tree.map(np.asarray, traced()(backend, *arguments, **keywords))
+
+    return call  # pyright: ignore[reportReturnType]
+
+
+def keep_compiled_code(folder: str | os.PathLike[str] | None = None) -> Path | None:
+    """The folder in which JAX now keeps what it compiles in this process; None if it keeps nothing.
+
+    The setting is the whole process's, so only its owner may make it: the command line and worker
+    processes call this, `tacit.solve` and `tacit.recover` never do. A folder that JAX was told of
+    before stays, unless another is given.
+
+    Args:
+        folder: where; by default `tacit/jax` in the user's folder for caches.
+    """
+    loaded = sys.modules.get("jax")
+    chosen = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+    if loaded is not None:
+        chosen = loaded.config.values.get("jax_compilation_cache_dir")
+    if chosen is not None and folder is None:
+        return Path(chosen)
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    place = Path(home) / "tacit" / "jax" if folder is None else Path(folder)
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return None  # no home, or a read-only one: compile anew each time
+    if not os.access(place, os.W_OK) or not is_trusted(place):
+        return None  # what others put there would be run as ours
+    # The default keeps only what took a second to compile; ours are many and small.
+    settings = {
+        "jax_compilation_cache_dir": str(place),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
     }
+    for name, value in settings.items():
+        if loaded is not None:
+            loaded.config.update(name, value)
+        else:  # JAX reads these when it is imported, which takes a second: not now
+            os.environ[name.upper()] = str(value)
+    return place
 
-    def find(name: str) -> object:
-        if name not in home:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        if home[name] == package:
-            inside = f"{package}.{name}"
-            return import_module(inside)
-        value = getattr(import_module(home[name]), name)
-        setattr(module, name, value)
-        return value
 
-    return find
+def each(
+    function: Callable[..., Result],
+    pieces: Iterable[tuple],
+    *,
+    workers: int | None = None,
+    ordered: bool = True,
+) -> Iterator[Result]:
+    """The results of the function on every piece's arguments, as they are done.
+
+    Args:
+        function: of a module, so that another process can find it.
+        pieces: its arguments, piece by piece.
+        workers: processes; None for what joblib was told, or one per core if nothing. A cluster
+            decides by itself.
+        ordered: whether the results come in the order of the pieces.
+    """
+    if workers is not None and workers < 1:
+        raise InvalidModel(f"workers must be at least 1; got {workers}")
+    from joblib import Parallel, delayed
+    from joblib.parallel import get_active_backend
+
+    pieces = list(pieces)
+    cluster, told = cluster_is_told()
+    come = "generator" if ordered else "generator_unordered"
+    if not getattr(get_active_backend()[0], "supports_return_generator", True):
+        come = "list"  # Ray's gives all at once, at the end
+    if workers is None and not cluster and told is None:
+        workers = min(cores(), max(1, len(pieces)))
+    # A batch holds one piece: a worker that dies loses one, and progress is seen.
+    many = Parallel(
+        n_jobs=workers,
+        return_as=come,
+        batch_size=1,  # pyright: ignore[reportArgumentType]
+    )
+    here = (os.getpid(), __version__)
+    yield from many(delayed(_worked)(here, function, *piece) for piece in pieces)  # pyright: ignore[reportGeneralTypeIssues, reportReturnType]
+
+
+def _worked(caller: tuple[int, str], function: Callable[..., Result], *piece: object) -> Result:
+    """What the function returns; a process of workers keeps what JAX compiles there.
+
+    Args:
+        caller: process and version of tacit that ask for it. Another version could find other
+            numbers, and mix them with those of the rest: it is refused.
+        function: to be called.
+        piece: its arguments.
+    """
+    process, version = caller
+    if version != __version__:
+        raise InvalidModel(
+            f"workers must have tacit {version}, as the caller has; the one on "
+            f"{platform.node()} has {__version__}: install the same version there"
+        )
+    if os.getpid() != process:
+        keep_compiled_code()
+        with contextlib.suppress(ValueError):  # a thread of a cluster's worker, not ours to tell
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked for this work ends it
+    return function(*piece)
+
+
+def cluster_is_told() -> tuple[bool, object]:
+    """Whether joblib was told of another engine than its own processes, and of how many."""
+    from joblib._parallel_backends import LokyBackend
+    from joblib.parallel import get_active_backend
+
+    backend, told = get_active_backend()
+    return not isinstance(backend, LokyBackend), told
+
+
+def told_of_workers() -> bool:
+    """Whether joblib was told of a cluster or of several processes; not inside one of the latter.
+
+    Work that one machine does well in one piece asks here first.
+    """
+    if "joblib" not in sys.modules:  # nobody has told it anything
+        return False
+    from joblib.parallel import get_active_backend
+
+    if (getattr(get_active_backend()[0], "nesting_level", 0) or 0) > 0:
+        return False
+    cluster, told = cluster_is_told()
+    return cluster or told not in (None, 1)
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# Rows of one piece of work: enough to be worth handing out, few enough to stay in a core's cache.
+BLOCK = 2**15
+
+_here = threading.local()
+
+
+def threads_allowed() -> int:
+    """How many threads to use: what this process may run on, or OMP_NUM_THREADS where it is set.
+
+    Worker processes of joblib and Dask set that to 1, so that they do not fight for the cores.
+    """
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    if asked.isdecimal() and int(asked) > 0:
+        return int(asked)
+    return cores()
+
+
+def row_blocks(count: int) -> list[slice]:
+    """The rows in blocks that do not depend on the cores, so that sums over them do not either."""
+    return [slice(first, min(first + BLOCK, count)) for first in range(0, count, BLOCK)]
+
+
+def side_by_side(call: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """What `call` returns for each item, computed on all cores.
+
+    Work that is itself a part of such work is done in its own thread: waiting for others that
+    wait for a thread would be for ever.
+    """
+    items = list(items)
+    if len(items) < 2 or threads_allowed() < 2 or getattr(_here, "is_worker", False):
+        return [call(item) for item in items]
+    return list(_pool(os.getpid(), threads_allowed()).map(call, items))
+
+
+@functools.lru_cache(maxsize=1)
+def _pool(process: int, workers: int) -> ThreadPoolExecutor:
+    """The threads of this process: a forked child must not wait for those of its parent."""
+    return ThreadPoolExecutor(workers, thread_name_prefix="tacit", initializer=_mark)
+
+
+def _mark() -> None:
+    _here.is_worker = True

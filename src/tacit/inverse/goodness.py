@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from tacit.inverse import gamma_tails, student_tail
+from tacit.engine.laws import gamma_tails, student_tail
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.model.transitions import read_only
 

@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from tacit.engine import compiled_in_double, each, told_of_workers
 from tacit.engine.backends import Array, Backend
 from tacit.engine.newton_search import minimise
-from tacit.engine.process import compiled_in_double, each, told_of_workers
 from tacit.engine.smooth_dual import Dual, loss_at
 
 # Bytes that one chunk of a batch may take, where the accelerator does not say what it has.

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from tacit.engine.process import each
+from tacit.engine import each
 from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidModel
 from tacit.inverse.batch import Batch, recover_many

@@ -24,6 +24,7 @@ import numpy as np
 from jax.sharding import Mesh
 from numpy.typing import ArrayLike
 
+from tacit.engine import keep_compiled_code
 from tacit.engine.backends.sharded import (
     Sharded,
     at_home,
@@ -34,7 +35,6 @@ from tacit.engine.backends.sharded import (
     share,
     split_rows,
 )
-from tacit.engine.process import keep_compiled_code
 from tacit.errors import InvalidModel
 from tacit.model.mdp import checked_discount
 from tacit.model.transitions import (

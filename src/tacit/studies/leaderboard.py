@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.engine.process import cluster_is_told, cores, each
+from tacit.engine import cluster_is_told, cores, each
 from tacit.engine.progress import Callback, Event
 from tacit.errors import TacitError
 from tacit.files.atomic import locked, write_bytes

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.engine.process import cluster_is_told, cores, each, keep_compiled_code
+from tacit.engine import cluster_is_told, cores, each, keep_compiled_code
 from tacit.engine.progress import Callback, Event
 from tacit.errors import TacitError
 from tacit.files.atomic import check_folder, locked, write_bytes

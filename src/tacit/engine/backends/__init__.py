@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.engine import MESH, Array, Backend, State
+from tacit.engine import MESH, Array, Backend, State, row_blocks, side_by_side
 from tacit.engine.kernels import at_hand
 from tacit.engine.kernels.backups import NOTHING, fused_backup
 from tacit.engine.kernels.chains import (
@@ -27,7 +27,6 @@ from tacit.engine.kernels.chains import (
     substitute,
     substitute_rows,
 )
-from tacit.engine.process import row_blocks, side_by_side
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh

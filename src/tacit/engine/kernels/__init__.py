@@ -29,7 +29,7 @@ from typing import Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from tacit.engine.process import is_trusted, numba_folder
+from tacit.engine import is_trusted, numba_folder
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")

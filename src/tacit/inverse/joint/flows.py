@@ -14,9 +14,8 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from tacit.data.tally import Scatter
-from tacit.engine import State
+from tacit.engine import State, side_by_side
 from tacit.engine.backends import Array, Factors, backend_of
-from tacit.engine.process import side_by_side
 from tacit.engine.smooth_dual import Dual, Point, point_at
 from tacit.errors import InvalidModel
 from tacit.forward.policies import visitation

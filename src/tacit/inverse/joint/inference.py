@@ -20,8 +20,8 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
+from tacit.engine.laws import SignedSums, chi_square_tail
 from tacit.forward.policies import visitation
-from tacit.inverse import Cone, chi_square_tail
 from tacit.inverse.identification import unmeasured
 from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit
@@ -338,5 +338,5 @@ def _gain(
     root = np.sqrt(values[kept])
     # max over y >= 0 of 2 y . rest - y' left y is a least-squares problem in the root of `left`.
     matrix, targets = root[:, None] * vectors[:, kept].T, rest @ vectors[:, kept] / root
-    short = Cone(matrix).nearest_each(targets)[1]
+    short = SignedSums(matrix).nearest_each(targets)[1]
     return gained + (targets**2).sum(axis=1) - short**2

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tacit.engine.laws import chi_square_tail
 from tacit.errors import InvalidDemonstrations
-from tacit.inverse import chi_square_tail
 from tacit.inverse.batch import Batch
 from tacit.inverse.joint.maximum import Found, Likelihoods
 from tacit.inverse.joint.traveller import KNOWN, Choices, TripsRecovery

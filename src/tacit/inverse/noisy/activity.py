@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from tacit.inverse import chi_square_tail
+from tacit.engine.laws import chi_square_tail
 from tacit.inverse.findings import Finding, Kind, chance, listed
 from tacit.inverse.goodness import cone_gain, holm
 from tacit.inverse.identification import ConstraintSet, Selection

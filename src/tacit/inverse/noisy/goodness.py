@@ -14,7 +14,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
-from tacit.inverse import ratio_tail
+from tacit.engine.laws import ratio_tail
 from tacit.inverse.findings import LEVEL
 from tacit.inverse.goodness import (
     ACTIONS,

@@ -8,13 +8,14 @@ bound and the denominator far from 0, this is the delta method; elsewhere it sta
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
-from tacit.inverse import root_between
+from tacit.engine.laws import root_between
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import Answer, Chosen, Identification
 from tacit.inverse.noisy.activity import Verdict, of_constraints
@@ -359,9 +360,9 @@ def _crossing(rise: Callable[[float], float], start: float, end: float, cut: flo
     if rise(start) >= cut:
         return start  # only by rounding: `start` is the minimum then
     # The root of the rise is nearly linear in the distance: a secant needs few steps.
-    root = np.sqrt(cut)
+    root = math.sqrt(cut)
     share = root_between(
-        lambda t: np.sqrt(max(rise(start + t * (end - start)), 0.0)) - root, 0.0, 1.0, 1e-7
+        lambda t: math.sqrt(max(rise(start + t * (end - start)), 0.0)) - root, 0.0, 1.0, 1e-7
     )
     return start + share * (end - start)
 

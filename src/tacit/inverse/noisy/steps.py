@@ -7,14 +7,16 @@ episodes end V is what the end pays, linear in theta, and b is minus the expecte
 
 from __future__ import annotations
 
+import math
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tacit.data.observed import Observed, tally_of
 from tacit.data.tally import Tally
-from tacit.inverse import Cone, chi_square_tail, least_squares
+from tacit.engine.laws import Approach, SignedSums, chi_square_tail, least_squares
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.goodness import random_loss
 from tacit.inverse.noisy import Bounds, Options
@@ -227,21 +229,27 @@ class Landscape:
     def rise(self, form: np.ndarray, constant: float) -> float:
         """How far above its minimum the loss must be where form . x + constant = 0."""
         row = form @ self.basis
-        size = float(np.linalg.norm(row))
+        size = math.sqrt(row @ row)
         level = constant + float(form @ self.origin)
         if size == 0.0:
             return 0.0 if level == 0.0 else np.inf
         stiff = STIFF / size
-        rows = np.concatenate([self.rows, stiff * row[None]])
-        missed = least_squares(rows, np.append(self.goal, -stiff * level))[1]
-        return 0.5 * missed**2 - self.least
+        return 0.5 * self._approach.missed(stiff * row, -stiff * level) - self.least
+
+    @cached_property
+    def _approach(self) -> Approach:
+        return Approach(self.rows, self.goal)
+
+    @cached_property
+    def _small(self) -> np.ndarray:
+        """[n] bool, what has a bound at 0 and would be small or negative without it."""
+        inverse = np.linalg.pinv(self.rows)
+        errors = np.linalg.norm(inverse, axis=1)
+        return (self.basis >= 0).all(axis=0) & (inverse @ self.goal < CLEAR * errors)
 
     def zeros(self, form: np.ndarray) -> np.ndarray:
         """[n] bool, what `form` [D] adds up and may well be 0: too small without its bound."""
-        inverse = np.linalg.pinv(self.rows)
-        errors = np.linalg.norm(inverse, axis=1)
-        bounded = (self.basis >= 0).all(axis=0) & (form @ self.basis > 0)
-        return bounded & (inverse @ self.goal < CLEAR * errors)
+        return self._small & (form @ self.basis > 0)
 
     def cut(
         self, top: np.ndarray, bottom: np.ndarray, share: float, unit: float, zeros: np.ndarray
@@ -290,9 +298,9 @@ class Landscape:
         """[draws] rises of the loss to what `held` [r + 1, n] adds, by chance, if it holds at z."""
         noise = np.random.default_rng(0).standard_normal((DRAWS, len(self.goal)))
         goals = self.rows @ place + noise
-        free = Cone(self.rows).nearest_each(goals)[1]
+        free = SignedSums(self.rows).nearest_each(goals)[1]
         levels = np.full((DRAWS, 1), level)
-        bound = Cone(held).nearest_each(np.concatenate([goals, levels], axis=1))[1]
+        bound = SignedSums(held).nearest_each(np.concatenate([goals, levels], axis=1))[1]
         return 0.5 * (bound**2 - free**2)
 
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, tally_of
+from tacit.engine.laws import chi_square_tail
 from tacit.errors import InvalidModel
-from tacit.inverse import chi_square_tail
 from tacit.inverse.findings import LEVEL, NAMED, Finding, Kind, listed
 from tacit.inverse.goodness import ACTIONS, Goodness, Part, combined, holm, prune, untested
 from tacit.inverse.noisy import priced
