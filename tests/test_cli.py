@@ -394,7 +394,7 @@ import os, sys, time
 from dataclasses import dataclass
 from pathlib import Path
 from tacit import cli
-from tacit.cli import signals
+from tacit.cli import terminal as signals
 from tacit.engine.progress import Event
 from tacit.files.atomic import write_atomically
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from tacit.engine import laws
+from tacit.inverse import laws, least_squares
 
 
 def test_tails_are_those_of_scipy():
@@ -74,7 +74,7 @@ def test_least_squares_have_their_signs(kind):
         if kind == "stiff":  # an equation, held by its weight
             rows[-1] *= 1e5
         goals = 3.0 * rng.normal(size=(20, m))
-        places, missed = laws.SignedSums(rows).nearest_each(goals)
+        places, missed = least_squares.SignedSums(rows).nearest_each(goals)
         assert (places >= 0).all()
         expected = [optimize.nnls(rows, goal, maxiter=100 * n)[1] for goal in goals]
         # The rounding of a stiff row is 1e5 times that of the others.
@@ -83,7 +83,7 @@ def test_least_squares_have_their_signs(kind):
         slopes = (goals - places @ rows.T) @ rows / np.linalg.norm(rows, axis=0)
         assert slopes.max() < loose * 1e2
         assert np.abs(slopes[places > 0]).max(initial=0.0) < loose * 1e2
-        z, size = laws.least_squares(rows, goals[0])
+        z, size = least_squares.least_squares(rows, goals[0])
         np.testing.assert_allclose(rows @ z, rows @ places[0], atol=loose * 1e2)
         assert size == pytest.approx(missed[0])
 
@@ -97,7 +97,7 @@ def test_one_equation_more_costs_what_least_squares_say(signs):
         rows, goal = rng.normal(size=(m, n)) + 0.3, 3.0 * rng.normal(size=m)
         if signs == "free":  # two columns for a parameter without a bound: no inverse
             rows = np.concatenate([rows, -rows[:, :1]], axis=1)
-        near = laws.Approach(rows, goal)
+        near = least_squares.Approach(rows, goal)
         for _ in range(6):
             row = 1e5 * rng.normal(size=rows.shape[1])
             row[:1] = 0.0
@@ -106,7 +106,7 @@ def test_one_equation_more_costs_what_least_squares_say(signs):
             expected = optimize.nnls(whole, aim, maxiter=1000)[1] ** 2
             # Of a level out of reach the square is left: rounding is a share of it.
             assert near.missed(row, level) == pytest.approx(expected, rel=1e-9, abs=1e-9)
-    assert laws.Approach(np.eye(2), -np.ones(2)).missed(np.array([1.0, 0.0]), -3.0) == 11.0
+    assert least_squares.Approach(np.eye(2), -np.ones(2)).missed(np.array([1.0, 0.0]), -3.0) == 11.0
 
 
 def test_tails_of_many_numbers_are_those_of_one_each():

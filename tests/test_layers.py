@@ -82,8 +82,9 @@ OF_THE_PACKAGE = ("tacit.__version__", "tacit.names_on_demand")
 VAGUE = {"utils", "util", "common", "base", "helpers", "misc"}
 NOUNS = {"errors", "model", "data"}
 MOST_MODULES, MOST_IN_A_FOLDER, MOST_LINES, MOST_NAMES = 180, 20, 390, 45
-# What `tacit recover` without a report walks through; three in the place of SciPy's imports.
-MOST_ON_THE_WAY = 60
+# What `tacit recover` without a report walks through: 9 200 lines of functions, which would fill 27
+# modules that hold nothing else.
+MOST_ON_THE_WAY = 58
 
 
 @dataclass(frozen=True)

@@ -394,7 +394,7 @@ def test_ctrl_c_leaves_what_is_done(jobs, everyone, tmp_path):
 ENDS_AT_ONCE = """
 import time
 from joblib.externals.loky import ProcessPoolExecutor
-from tacit.cli.signals import end_at_once
+from tacit.cli import end_at_once
 executor = ProcessPoolExecutor(max_workers=1)
 executor.submit(abs, 1).result()
 print(*executor._processes, flush=True)

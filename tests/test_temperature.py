@@ -7,8 +7,8 @@ from scipy.optimize import minimize
 
 import tacit
 from kinds import told
-from tacit.engine.laws import least_squares
 from tacit.inverse.findings import Kind
+from tacit.inverse.least_squares import least_squares
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.inference import Norm, information
 from tacit.inverse.noisy.steps import Landscape, Steps

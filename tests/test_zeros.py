@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 
 import tacit
 from kinds import told
-from tacit.engine.laws import least_squares
 from tacit.inverse.findings import Kind
+from tacit.inverse.least_squares import least_squares
 from tacit.inverse.noisy import intervals
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import Ratios, Split

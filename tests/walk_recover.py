@@ -11,6 +11,7 @@ because a module is imported: its own code, the bodies of its classes, its decor
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import io
 import json
@@ -31,6 +32,7 @@ EPISODES, STEPS = 100, 30
 OPTIONS = ("--no-report", "--dynamics-draws", "2")
 PARTS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 RESUME = opmap["RESUME"]
+LINES_A_MODULE = 350
 
 
 def written(folder: Path) -> Path:
@@ -121,11 +123,31 @@ class Walk:
             self._known[code] = place
         return self._known[code]
 
+    def lines(self) -> int:
+        """Lines of the source of all functions that ran, one within another counted once."""
+        asked: dict[str, set[int]] = {}
+        for module, _, line in self.functions:
+            asked.setdefault(module, set()).add(line)
+        total = 0
+        for module, firsts in asked.items():
+            tree = ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
+            own: set[int] = set()
+            for node in ast.walk(tree):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+                    if first in firsts:
+                        own.update(range(first, (node.end_lineno or first) + 1))
+            total += len(own)
+        return total
+
     def figures(self) -> dict[str, Any]:
         """All that is printed."""
-        modules = sorted({module for module, _, _ in self.functions})
+        modules, lines = sorted({module for module, _, _ in self.functions}), self.lines()
         return {
             "modules": len(modules),
+            "lines": lines,
+            # Were every module full, and made of nothing that this way does not need.
+            "least_modules": -(-lines // LINES_A_MODULE),
             "functions": len(self.functions),
             "calls": self.calls,
             "crossings": sum(self.edges.values()),
@@ -167,6 +189,10 @@ def main() -> None:
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
     print(f"{found['modules']} modules, {found['functions']} functions, {found['calls']} calls")
+    print(
+        f"{found['lines']} lines of functions: {found['least_modules']} modules at least, of "
+        f"{LINES_A_MODULE} lines that are all needed"
+    )
     print(f"{found['crossings']} calls from one room to another:")
     for edge, count in found["edges"].items():
         print(f"{count:6}  {edge}")

@@ -14,11 +14,11 @@ import numpy as np
 
 from tacit.checks.groups import degrees_of_freedom
 from tacit.data.demonstrations import Demonstrations
-from tacit.engine.laws import chi_square_tail
 from tacit.engine.progress import unwatched
 from tacit.errors import InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
+from tacit.inverse.laws import chi_square_tail
 from tacit.inverse.noisy import lapses
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import coordinates

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.engine.laws import gamma_tails, normal_tail
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import priced
@@ -21,6 +20,7 @@ from tacit.inverse.findings import LEVEL, Finding, Kind
 from tacit.inverse.joint.flows import planned
 from tacit.inverse.joint.traveller import Choices, TripsRecovery
 from tacit.inverse.joint.trips import between
+from tacit.inverse.laws import gamma_tails, normal_tail
 from tacit.inverse.recovery import Recovery
 from tacit.model import found as numbered
 from tacit.model.mdp import MDP

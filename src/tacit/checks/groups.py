@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.engine.laws import chi_square_tail
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.joint.resample import alike, kept_trips
 from tacit.inverse.joint.traveller import recover_trips
 from tacit.inverse.joint.trips import Trips
+from tacit.inverse.laws import chi_square_tail
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import fit_direction

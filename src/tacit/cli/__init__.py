@@ -7,12 +7,15 @@ at the top, so that help answers at once. Parsing, help and completion are tyro'
 import contextlib
 import json
 import os
+import signal
 import sys
+import threading
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, field, fields, make_dataclass
 from types import UnionType
-from typing import Annotated, ClassVar, Literal, Protocol, Union, get_args, get_origin
+from typing import Annotated, ClassVar, Literal, Protocol, TextIO, Union, get_args, get_origin
 
 import tyro
 
@@ -27,14 +30,15 @@ from tacit.cli.ingest import Ingest
 from tacit.cli.problem import Check, Simulate
 from tacit.cli.recover import Recover
 from tacit.cli.run import Figures, Report, Score
-from tacit.cli.signals import CODES, Terminated, end_at_once, hush_helpers
 from tacit.cli.solve import Solve
-from tacit.cli.terminal import Answer, Part, Terminal, error_line, to_json
+from tacit.cli.terminal import CODES, Answer, Part, Terminal, Terminated, error_line, to_json
 from tacit.engine import keep_compiled_code
 from tacit.errors import Infeasible, NotConverged, TacitError
+from tacit.files.atomic import remove_unfinished
 from tacit.files.formats import harmless
 
 DONE, OUR_BUG, BAD_INPUT, NOT_SOLVED, NO_FILE, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
+KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
 SHELLS = ("bash", "zsh", "fish")
 FLAGS = {
     "json": "print one JSON object instead of text",
@@ -321,3 +325,61 @@ def _open_streams() -> Iterator[None]:
             yield
         finally:
             sys.stdout, sys.stderr = before
+
+
+def hush_helpers() -> None:
+    """Has joblib and the process that watches its workers say nothing about work that was ended.
+
+    They tidy up all the same; what they say of it would come after the last line.
+    """
+    warnings.filterwarnings("ignore", r"\d+ tasks which were still being processed")
+    told = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = f"{told + ',' if told else ''}ignore:resource_tracker"
+
+
+def _give_back() -> None:
+    """Has the semaphores of workers removed; else a process that watches them complains later."""
+    from multiprocessing import util
+
+    def tidy() -> None:
+        with contextlib.suppress(Exception):
+            util.__dict__["_run_finalizers"](0)  # it has no public name
+
+    thread = threading.Thread(target=tidy, daemon=True)
+    thread.start()
+    thread.join(0.2)
+
+
+def _descriptor(stream: TextIO | None, usual: int) -> int:
+    """Where a stream ends; the usual place where it ends within this process, which is over."""
+    try:
+        return usual if stream is None else stream.fileno()
+    except (OSError, ValueError, AttributeError):
+        return usual
+
+
+def end_at_once(code: int, lines: list[str], answer: str = "") -> None:
+    """Ends this process and those that it started, half-written files removed; never comes back.
+
+    Args:
+        code: exit code.
+        lines: for standard error; none where all is said.
+        answer: for standard output.
+    """
+    with contextlib.suppress(OSError):
+        # A bar that is being drawn has hidden the cursor.
+        cursor = "\x1b[?25h\n" if lines and os.isatty(_descriptor(sys.stderr, 2)) else ""
+        if answer:
+            os.write(_descriptor(sys.stdout, 1), f"{answer}\n".encode())
+        said = cursor + "".join(f"{one}\n" for one in lines)
+        os.write(_descriptor(sys.stderr, 2), said.encode())
+    if "multiprocessing.process" in sys.modules:
+        from multiprocessing import active_children
+
+        for child in active_children():
+            if child.pid is not None:  # by number: those of loky have no `kill`
+                with contextlib.suppress(OSError):
+                    os.kill(child.pid, KILL)
+        _give_back()
+    remove_unfinished()
+    os._exit(code)

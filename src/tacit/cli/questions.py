@@ -173,7 +173,7 @@ def widen_intervals(
         draws = DRAWS if mdp.states * mdp.actions <= SMALL else 0
     if mdp.evidence is None or draws == 0:
         return recovery
-    from tacit.checks import dynamics_uncertainty
+    from tacit.checks.dynamics import dynamics_uncertainty
     from tacit.engine.progress import unwatched
     from tacit.inverse.findings import Finding, Kind
 

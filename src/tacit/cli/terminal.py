@@ -1,20 +1,31 @@
-"""The terminal: what a command hands back, how that is printed, and how progress is shown.
+"""The terminal: what a command hands back, how that is printed, progress, and signals.
 
 Drawn by rich on a terminal, plain text anywhere else, nothing with `--quiet`.
+
+An exception raised by a signal's handler comes up wherever Python happens to be. Inside a callback
+of an engine it is swallowed, and the run goes on as if nobody had asked. So handlers raise nothing:
+they leave a mark, and the next event, which is ordinary code, raises. Where a long computation
+tells no event, or somebody asks twice, or the way out takes long, a thread ends the process with
+what is kept by then: files are whole or not there, so nothing needs to be waited for.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
+import select
+import signal
+import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
-from tacit.cli.signals import Signals
 from tacit.engine.progress import Callback, Event
 from tacit.files.formats import harmless
 
@@ -33,6 +44,10 @@ Part: TypeAlias = "str | Table"
 PAUSE = 2.0
 # Later lines come more rarely: after this share of the time gone by.
 SHARE = 0.1
+# Seconds that the code may go on without an event after somebody asked it to end, and how many more
+# it may take, once it has heard, to write down what it has: whoever asks is answered within one.
+PATIENCE, UNWINDING = 0.5, 0.3
+CODES: dict[int, int] = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +173,104 @@ def parts_of(run: Run) -> list[Part]:
         parts += [f"{result['text']}\n"] if "text" in result else []
         parts += list(result.get("sentences", ()))
     return parts
+
+
+class Terminated(BaseException):
+    """SIGTERM came. Unwinds like an interrupt, so that half-written files are cleaned up."""
+
+
+class Signals:
+    """What the process was asked, and what it has to say if it must end at once.
+
+    Attributes:
+        asked: the number of the signal that came first; 0 for none.
+        notes: lines to be said at an end, by who is at work.
+    """
+
+    def __init__(self) -> None:
+        self.asked, self.notes = 0, list[str]()
+        self._heard = False
+
+    def check(self) -> None:
+        """Raises `KeyboardInterrupt` or `Terminated` where somebody asked for it."""
+        if self.asked:
+            self._heard = True
+            raise Terminated if self.asked == signal.SIGTERM else KeyboardInterrupt
+
+    @contextmanager
+    def noting(self, line: str) -> Iterator[None]:
+        """Inside, an end at once says this line."""
+        self.notes.append(line)
+        try:
+            yield
+        finally:
+            self.notes.remove(line)
+
+    @contextmanager
+    def watched(self, end: Callable[[int], object]) -> Iterator[None]:
+        """Inside, SIGINT and SIGTERM are asked of `check`; on the way out they are asked once more.
+
+        Args:
+            end: called, in another thread, with the number of a signal that nobody heard in time or
+                that came twice. It does not come back.
+        """
+        mine, its = socket.socketpair()
+        for one in (mine, its):
+            one.setblocking(False)
+        try:
+            # A signal that is ignored here, as in the background of a shell, stays so.
+            caught = [one for one in CODES if signal.getsignal(one) is not signal.SIG_IGN]
+            before = {one: signal.signal(one, self._mark) for one in caught}
+        except ValueError:  # not the main thread: signals are somebody else's business
+            mine.close()
+            its.close()
+            yield
+            return
+        outside = signal.set_wakeup_fd(mine.fileno(), warn_on_full_buffer=False)
+        watch = threading.Thread(target=self._wait, args=(its, end), daemon=True)
+        watch.start()
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(outside)
+            for one, handler in before.items():
+                signal.signal(one, handler)
+            mine.close()  # which ends the thread
+            watch.join(1.0)
+            its.close()
+        self.check()
+
+    def _mark(self, number: int, frame: FrameType | None) -> None:
+        """The handler: Python runs it in the main thread between two of its steps."""
+        self.asked = self.asked or number
+
+    def _wait(self, told: socket.socket, end: Callable[[int], object]) -> None:
+        """Reads the numbers of signals, which come even while a long call lasts."""
+        first, until, granted = 0, None, False
+        while True:
+            left = None if until is None else max(until - time.monotonic(), 0.0)
+            ready, _, _ = select.select([told], [], [], left)
+            if not ready:
+                if self._heard and until is not None and not granted:
+                    until, granted = until + UNWINDING, True  # it is on its way out
+                    continue
+                end(first)
+                return
+            came = _received(told)
+            if not came:  # closed: it is over
+                return
+            numbers = [number for number in came if number in CODES]
+            if len(numbers) + bool(first) > 1:
+                end(first or numbers[0])
+                return
+            if numbers and not first:
+                first, until = numbers[0], time.monotonic() + PATIENCE
+
+
+def _received(told: socket.socket) -> bytes:
+    with contextlib.suppress(OSError):
+        return told.recv(64)
+    return b""
 
 
 @dataclass(frozen=True)

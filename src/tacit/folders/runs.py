@@ -29,7 +29,7 @@ from tacit.folders.archives import check_extras, check_recovery, check_shapes, l
 from tacit.model import Layout
 from tacit.model.features.priors import hashable_map
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features
+from tacit.model.objective import Features, is_sparse
 
 if TYPE_CHECKING:  # recoveries save themselves through this module, so it must not need them
     from tacit.folders.problem import Problem
@@ -191,7 +191,7 @@ def data_hashes(mdp: MDP, features: Features, demonstrations: Demonstrations) ->
     """Part of the problem -> SHA-256 of what it says, whatever the format of its file."""
     model = (mdp.transitions.states, mdp.transitions.probabilities, mdp.initial, mdp.discount)
     names = (features.reward_names, [list(part) for part in features.cost_names])
-    maps = [hashable_map(table) for table in features.maps]
+    maps = [hashable_map(table) if is_sparse(table) else table for table in features.maps]
     seen = [
         getattr(demonstrations, name)
         for name in ("states", "actions", "offsets", "ended", "final_states", "partial")

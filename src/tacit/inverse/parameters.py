@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.engine.laws import normal_quantile, normal_tail
 from tacit.engine.smooth_dual import BLIND as BLIND
 from tacit.engine.smooth_dual import inverse_information
 from tacit.errors import InvalidModel
-from tacit.inverse import at_least
+from tacit.inverse.laws import normal_quantile, normal_tail
+from tacit.inverse.least_squares import at_least
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:

@@ -20,10 +20,11 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
-from tacit.engine.laws import SignedSums, chi_square_tail
 from tacit.forward.policies import visitation
 from tacit.inverse.identification import unmeasured
 from tacit.inverse.joint.stack import Stack, StackFit
+from tacit.inverse.laws import chi_square_tail
+from tacit.inverse.least_squares import SignedSums
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit
 from tacit.inverse.noisy.coordinates import split
 from tacit.inverse.noisy.evidence import FLAT, SUSPICIOUS, bisected

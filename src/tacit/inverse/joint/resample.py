@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tacit.engine.laws import chi_square_tail
 from tacit.errors import InvalidDemonstrations
 from tacit.inverse.batch import Batch
 from tacit.inverse.joint.maximum import Found, Likelihoods
 from tacit.inverse.joint.traveller import KNOWN, Choices, TripsRecovery
 from tacit.inverse.joint.trips import Trips
+from tacit.inverse.laws import chi_square_tail
 from tacit.inverse.noisy import Bounds
 from tacit.inverse.noisy.coordinates import Split, split
 from tacit.inverse.noisy.likelihood import Likelihood

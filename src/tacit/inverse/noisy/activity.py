@@ -14,10 +14,10 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from tacit.engine.laws import chi_square_tail
 from tacit.inverse.findings import Finding, Kind, chance, listed
 from tacit.inverse.goodness import cone_gain, holm
 from tacit.inverse.identification import ConstraintSet, Selection
+from tacit.inverse.laws import chi_square_tail
 from tacit.inverse.noisy import priced
 from tacit.inverse.noisy.boltzmann import Fit, refit
 from tacit.inverse.noisy.inference import advantages, information, informed

@@ -14,7 +14,6 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
-from tacit.engine.laws import ratio_tail
 from tacit.inverse.findings import LEVEL
 from tacit.inverse.goodness import (
     ACTIONS,
@@ -30,6 +29,7 @@ from tacit.inverse.goodness import (
     moments_part,
     worst_action,
 )
+from tacit.inverse.laws import ratio_tail
 from tacit.inverse.noisy.inference import square_roots
 
 # Expected number of steps from which a cell is large enough for the chi-square law.

@@ -15,9 +15,9 @@ from functools import cache
 
 import numpy as np
 
-from tacit.engine.laws import root_between
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import Answer, Chosen, Identification
+from tacit.inverse.laws import root_between
 from tacit.inverse.noisy.activity import Verdict, of_constraints
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import Coordinates, Split

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from tacit.engine.laws import chi_square_tail, root_between
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.goodness import Goodness, untested
+from tacit.inverse.laws import chi_square_tail, root_between
 from tacit.inverse.noisy.activity import Trial, Verdict, activity_p_value, judge, of_constraints
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.em import Search

@@ -20,10 +20,10 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, tally_of
-from tacit.engine.laws import chi_square_tail
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import LEVEL, NAMED, Finding, Kind, listed
 from tacit.inverse.goodness import ACTIONS, Goodness, Part, combined, holm, prune, untested
+from tacit.inverse.laws import chi_square_tail
 from tacit.inverse.noisy import priced
 from tacit.inverse.noisy.adjoint import Place, can_write_out
 from tacit.inverse.noisy.boltzmann import Fit, refit

@@ -29,10 +29,8 @@ def too_large(table: FeatureTable) -> bool:
     return is_sparse(table) and table.shape[0] * table.shape[1] > LOOKED_AT
 
 
-def hashable_map(table: FeatureTable) -> np.ndarray | dict[str, np.ndarray]:
-    """A map by which problems are compared: written out, or its sparse entries if too large."""
-    if not is_sparse(table):
-        return table
+def hashable_map(table: csr_array) -> np.ndarray | dict[str, np.ndarray]:
+    """A sparse map by which problems are compared: written out, or its entries if too large."""
     return sparse_entries(table, "map") if too_large(table) else table.toarray()
 
 
