@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tacit.studies.records import LIKELIHOOD, MATCHING, RANDOM
+from tacit.studies import LIKELIHOOD, MATCHING, RANDOM
 
 Page = dict[str, Any]
 COUNTS = ("same_in_every_cell", "visitation_within_0.07", "converged", "constraint_found")

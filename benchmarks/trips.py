@@ -13,6 +13,11 @@ tacit's own search does, and gives no standard errors. Writes benchmarks/results
 How often the intervals of all coefficients hold, over so many smaller networks with several sets of
 trips each, and how often trips of one traveller are wrongly told not to fit. Goes into the same
 file, beside what is there.
+
+    python benchmarks/trips.py --random 20 50
+
+Where moves are random: grids of so many fields a side, 50 goals each, one recovery with the goals
+as columns of one table and one goal by goal. Goes into the same file.
 """
 
 from __future__ import annotations
@@ -54,6 +59,8 @@ class Args:
     """Smaller networks over which intervals are tried, instead of all else; 0 for none."""
     sets: int = 5
     """Sets of trips on each of them."""
+    random: tuple[int, ...] = ()
+    """Sides of grids on which moves are random, instead of all else."""
     out: Path = Path(__file__).parent / "results" / "trips.json"
 
 
@@ -221,9 +228,82 @@ def coverage(args: Args) -> dict[str, Any]:
     }
 
 
+def slippery(side: int, goals: int, each: int, seed: int) -> tacit.Trips:
+    """Trips on a grid where a step goes to either side with chance 0.1, at discount 1."""
+    rng, size = np.random.default_rng(seed), side * side
+    places = np.stack(np.divmod(np.arange(size), side), axis=1)
+    ahead = places[:, None] + np.array([[0, 1], [1, 0], [0, -1], [-1, 0]])
+    inside = ((ahead >= 0) & (ahead < side)).all(axis=2)
+    ahead = np.where(inside[..., None], ahead, places[:, None])
+    reached = ahead[..., 0] * side + ahead[..., 1]
+    states = np.stack([reached, np.roll(reached, 1, axis=1), np.roll(reached, -1, axis=1)], axis=2)
+    chances = np.broadcast_to([0.8, 0.1, 0.1], states.shape)
+    moves = tacit.Successors(states.astype(np.int32), chances)
+    mdp = tacit.MDP(moves, np.full(size, 1 / size), 0.9, available=inside)
+    table = np.concatenate([np.ones((size, 4, 1)), rng.random((size, 4, 2))], axis=2)
+    features = tacit.Features(table, reward_names=("step", "hill", "turn"))
+    reward, trips = table @ [-1.5, -1.0, -0.8], []
+    for goal in rng.choice(size, goals, replace=False).tolist():
+        there = inside & (np.arange(size) != goal)[:, None]
+        world = tacit.MDP(moves, mdp.initial, 1.0, available=there)
+        paid = np.where(there.any(axis=1, keepdims=True), reward, 0.0)
+        policy = tacit.solve(world, tacit.Objective(paid), solver=tacit.SoftDual(1.0)).policy
+        origins = rng.choice(np.delete(np.arange(size), goal), each)
+        for at in origins.tolist():
+            passed, done = [at], []
+            while passed[-1] != goal:
+                done.append(int(rng.choice(4, p=policy[passed[-1]])))
+                passed.append(int(rng.choice(states[passed[-1], done[-1]], p=[0.8, 0.1, 0.1])))
+            trips.append((passed, done))
+    seen = tacit.Demonstrations.from_trajectories(trips, ended=np.ones(len(trips), bool))
+    return tacit.Trips(mdp, features, seen, discount=1.0)
+
+
+def random_moves(args: Args) -> list[dict[str, Any]]:
+    """CPU seconds with goals as columns and goal by goal, and how far the answers are apart."""
+    from tacit.inverse.joint.goals import Columns
+
+    rows, usable = [], Columns.usable
+    for side in args.random:
+        trips = slippery(side, 50, 4, args.seed)
+        for kind in ("columns", "one_by_one"):  # compiled before it is timed
+            few = replace(trips, demonstrations=trips.demonstrations.select(range(8)))
+            Columns.usable = usable if kind == "columns" else property(lambda _: False)
+            tacit.recover(few, throw=False)
+        found, seconds = {}, {}
+        for kind in ("columns", "one_by_one"):
+            Columns.usable = usable if kind == "columns" else property(lambda _: False)
+            start = time.process_time()
+            found[kind] = tacit.recover(trips)
+            seconds[kind] = time.process_time() - start
+        Columns.usable = usable
+        new, old = found["columns"], found["one_by_one"]
+        apart = np.abs(new.parameters.estimates - old.parameters.estimates).max()
+        errors = np.abs(new.parameters.standard_errors - old.parameters.standard_errors).max()
+        row = {
+            "states": side * side,
+            "goals": 50,
+            "steps": trips.demonstrations.steps,
+            "cpu_seconds": seconds,
+            "ratio": seconds["one_by_one"] / seconds["columns"],
+            "estimates": new.parameters.estimates.tolist(),
+            "largest_difference_of_estimates": float(apart),
+            "largest_difference_of_standard_errors": float(errors),
+            "largest_difference_of_flows": float(np.abs(new.flows - old.flows).max()),
+        }
+        print(json.dumps(row, indent=1))
+        rows.append(row)
+    return rows
+
+
 def main(args: Args) -> None:
     load = os.getloadavg()[0]
     names = ("tacit-irl", "numpy", "scipy", "numba")
+    if args.random:
+        document = json.loads(args.out.read_text()) if args.out.exists() else {"rows": []}
+        document["random_moves"] = {**about(names, load=load), "rows": random_moves(args)}
+        args.out.write_text(json.dumps(document, indent=1) + "\n")
+        return
     if args.coverage:
         document = json.loads(args.out.read_text()) if args.out.exists() else {"rows": []}
         document["coverage"] = {**about(names, load=load), **coverage(args)}
@@ -276,7 +356,7 @@ def main(args: Args) -> None:
     args.out.parent.mkdir(exist_ok=True)
     document = {**about(names, load=load), "rows": [row]}
     if args.out.exists():
-        document |= {k: v for k, v in json.loads(args.out.read_text()).items() if k == "coverage"}
+        document |= {k: v for k, v in json.loads(args.out.read_text()).items() if k not in document}
     args.out.write_text(json.dumps(document, indent=1) + "\n")
 
 

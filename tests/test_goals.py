@@ -12,6 +12,7 @@ import networks
 import tacit
 from tacit import MDP, Demonstrations, Features, InvalidDemonstrations, InvalidModel, Kind
 from tacit.engine import backends
+from tacit.inverse.joint import flows, goals
 from tacit.inverse.joint.flows import Sums
 from tacit.inverse.joint.maximum import Likelihoods
 from tacit.inverse.joint.trips import at_ends, goal_world, trimmed
@@ -230,6 +231,60 @@ def test_derivatives_are_those_of_finite_differences(slip, discount):
     spend = [(a.spent - b.spent) / (2 * width) for a, b in zip(ahead, behind, strict=True)]
     np.testing.assert_allclose(here.reaction, spend, rtol=1e-5, atol=1e-5)
     assert np.linalg.eigvalsh(here.fisher).min() > 0
+
+
+@pytest.mark.parametrize(("slip", "discount"), [(0.3, 1.0), (0.3, 0.95), (0.0, 0.95)])
+@pytest.mark.parametrize("few", [200, 0], ids=["dense", "sparse"])
+def test_goals_as_columns_give_what_goals_one_by_one_do(slip, discount, few, monkeypatch):
+    monkeypatch.setattr(flows, "SMALL", few)
+    mdp = streets(slip=slip)
+    features = lengths(mdp)
+    seen = travelled(mdp, features.reward @ TRUTH, 40, GOALS, discount=discount)
+    journeys, _ = tacit.Trips(mdp, features, seen, discount=discount).journeys()
+    columns, single = goals.Worlds(journeys, 1e-9), goals.Worlds(journeys, 1e-9)
+    monkeypatch.setattr(goals.Columns, "blocks", lambda _, chosen: [chosen[:3], chosen[3:]])
+    vars(single)["columns"] = None
+    monkeypatch.setattr(columns, "_goal", None)  # none is left over
+    every = np.arange(len(journeys.goals))
+    for x in (np.array([-3.0, -1.0, 0.3]), np.array([-2.5, -1.2, 0.2])):  # cold, then warm
+        told, one = (w.evaluate(x, every, detailed=True) for w in (columns, single))
+        order = np.argsort(told.rows)
+        assert told.loss == pytest.approx(one.loss, rel=1e-12)
+        for name in ("gradient", "fisher", "spent", "reaction", "flows"):
+            np.testing.assert_allclose(getattr(told, name), getattr(one, name), atol=1e-9)
+        for name in ("rows", "scores", "policy", "advantages"):
+            np.testing.assert_allclose(getattr(told, name)[order], getattr(one, name), atol=1e-9)
+        # Goal by goal visits are only as exact as a curvature needs.
+        np.testing.assert_allclose(told.curvature, one.curvature, rtol=1e-7)
+
+
+def test_goals_that_columns_do_not_find_have_worlds_of_their_own(monkeypatch):
+    mdp = streets(slip=0.3)
+    features = lengths(mdp)
+    seen = travelled(mdp, features.reward @ TRUTH, 40, GOALS)
+    journeys, _ = tacit.Trips(mdp, features, seen, discount=1.0).journeys()
+    every, x = np.arange(len(journeys.goals)), np.array([-3.0, -1.0, 0.3])
+    whole = goals.Worlds(journeys, 1e-9).evaluate(x, every)
+    level = goals.Columns.level
+
+    def lost(self, x, seen, guess):
+        found = level(self, x, seen, guess)
+        one = seen.ends[journeys.goals[1]] & (seen.ends.sum(axis=0) == 1)
+        return found._replace(found=found.found & ~one)
+
+    monkeypatch.setattr(goals.Columns, "level", lost)
+    parts = goals.Worlds(journeys, 1e-9).evaluate(x, every)
+    np.testing.assert_allclose(parts.gradient, whole.gradient, atol=1e-9)
+    np.testing.assert_allclose(parts.flows, whole.flows, atol=1e-9)
+    # Where going round in circles pays, no goal has a finite value; where every step may slip into
+    # the goal, each has one.
+    certain, _ = tacit.Trips(
+        streets(), features, travelled(streets(), features.reward @ TRUTH, 40, GOALS), discount=1.0
+    ).journeys()
+    monkeypatch.setattr(goals.Columns, "level", level)
+    for found, finite in ((journeys, True), (certain, False)):
+        loss = goals.Worlds(found, 1e-9).evaluate(np.array([3.0, 0.0, 0.0]), every).loss
+        assert np.isfinite(loss) == finite
 
 
 def test_known_coefficients_lie_within_three_standard_errors():

@@ -10,9 +10,9 @@ import tacit
 from browser import browser
 from tacit.cli import main
 from tacit.judge.transfers import changes
+from tacit.studies import Board
 from tacit.studies.contests import OPTIMUM, PLACES, RANDOM, known_methods, played, told_more
 from tacit.studies.leaderboard import compare_methods, ranks
-from tacit.studies.records import Board
 
 MINE = """
 import tacit

@@ -19,11 +19,7 @@ import tacit
 from tacit.cli import main
 from tacit.errors import InvalidModel, TacitError
 from tacit.show.document import Tone
-from tacit.studies import draws as drawing
-from tacit.studies import reproduce as studies
-from tacit.studies.conclusions import findings
-from tacit.studies.draws import ESTIMATORS
-from tacit.studies.records import (
+from tacit.studies import (
     BINDING,
     CALIBRATED,
     PUBLISHED,
@@ -36,6 +32,10 @@ from tacit.studies.records import (
     sweep_of,
     to_json,
 )
+from tacit.studies import draws as drawing
+from tacit.studies import reproduce as studies
+from tacit.studies.conclusions import findings
+from tacit.studies.draws import ESTIMATORS
 from tacit.studies.tally import Run, command, published_correlations, recovered, tally, values
 
 # Half a dozen runs of the whole study: too long for every test of a change.

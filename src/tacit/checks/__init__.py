@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tacit.checks.prices import BudgetSweep, PriceCurve, budget_sweep, price_curve
     from tacit.inverse.bootstrap import posterior
     from tacit.inverse.doubts import Posterior
-    from tacit.inverse.joint.flows import link_size
+    from tacit.inverse.joint.goals import link_size
 
 __all__ = [
     "Alternative",

@@ -17,7 +17,7 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import priced
 from tacit.inverse.findings import LEVEL, Finding, Kind
-from tacit.inverse.joint.flows import planned
+from tacit.inverse.joint.goals import planned
 from tacit.inverse.joint.traveller import Choices, TripsRecovery
 from tacit.inverse.joint.trips import between
 from tacit.inverse.laws import gamma_tails, normal_tail

@@ -12,7 +12,7 @@ import tyro
 
 from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal, finding_data, shown_default
 from tacit.errors import InvalidModel
-from tacit.studies.records import Board, Settings
+from tacit.studies import Board, Settings
 
 if TYPE_CHECKING:
     from tacit.folders.runs import Run

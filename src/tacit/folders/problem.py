@@ -23,7 +23,7 @@ from tacit.files.formats import did_you_mean
 from tacit.files.tables import Progress, open_table, write_columns, write_csv
 from tacit.folders.archives import feature_arrays, model_arrays, truth_arrays, write_places
 from tacit.folders.text import is_one_hot
-from tacit.inverse.joint.flows import link_size
+from tacit.inverse.joint.goals import link_size
 from tacit.inverse.joint.trips import BadTrip, Trips
 from tacit.inverse.noisy import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tacit.show.document import Headline, Tone
-from tacit.studies.records import (
+from tacit.studies import (
     BINDING,
     CALIBRATED,
     EXPLANATION,

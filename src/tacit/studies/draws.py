@@ -32,7 +32,7 @@ from tacit.judge.behaviour import (
 from tacit.judge.comparison import compare, null_objectives
 from tacit.judge.outcomes import best_values, correlation, lagrangian
 from tacit.model.objective import Objective
-from tacit.studies.records import (
+from tacit.studies import (
     BINDING,
     CALIBRATED,
     EXPLANATION,

@@ -33,6 +33,7 @@ from tacit.show.document import (
 )
 from tacit.show.report import render
 from tacit.show.tables import Column, Row, RowKind, Table, short
+from tacit.studies import Board
 from tacit.studies.contests import (
     OPTIMUM,
     RANDOM,
@@ -41,7 +42,6 @@ from tacit.studies.contests import (
     played,
     resolved,
 )
-from tacit.studies.records import Board
 from tacit.studies.reproduce import claim, single_threads
 
 # Metric -> its head, how to read it, and whether less is better.

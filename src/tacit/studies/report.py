@@ -30,9 +30,7 @@ from tacit.show.figures import (
     spread_figure,
     study_figure,
 )
-from tacit.studies.conclusions import findings
-from tacit.studies.draws import world_of
-from tacit.studies.records import (
+from tacit.studies import (
     BINDING,
     CALIBRATED,
     EXPLANATION,
@@ -50,6 +48,8 @@ from tacit.studies.records import (
     Settings,
     Sweep,
 )
+from tacit.studies.conclusions import findings
+from tacit.studies.draws import world_of
 from tacit.studies.tally import (
     Run,
     binding_table,

@@ -24,7 +24,7 @@ from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recover import recover
 from tacit.inverse.recovery import Recovery
-from tacit.studies.records import BINDING, FIGURE, FIGURES, PUBLISHED, UNITS, Settings
+from tacit.studies import BINDING, FIGURE, FIGURES, PUBLISHED, UNITS, Settings
 from tacit.worlds import recorded_buses
 from tacit.worlds.published import Recorded
 
@@ -94,7 +94,7 @@ def perform(settings: Settings, task: Task) -> None:
     """Does the task and writes what it found, wherever that is by the same compiled code."""
     import jax  # noqa: F401
 
-    from tacit.studies.records import to_json
+    from tacit.studies import to_json
 
     if task.kind == "sweep":
         from tacit.studies.draws import run_sweep
@@ -112,7 +112,7 @@ def perform(settings: Settings, task: Task) -> None:
 
 def load(settings: Settings) -> Run:
     """The `Run` whose units lie in the folder."""
-    from tacit.studies.records import draw_of, sweep_of
+    from tacit.studies import draw_of, sweep_of
     from tacit.studies.tally import Run
 
     texts = [(one.kind, one.file(settings).read_text(encoding="utf-8")) for one in tasks(settings)]

@@ -13,8 +13,8 @@ import numpy as np
 from tacit.judge.outcomes import correlation
 from tacit.show.document import Details
 from tacit.show.tables import Best, Column, Row, RowKind, Spread, Table
+from tacit.studies import FIGURE, RANDOM, Draw, Settings, Sweep
 from tacit.studies.draws import ESTIMATORS
-from tacit.studies.records import FIGURE, RANDOM, Draw, Settings, Sweep
 from tacit.worlds.draws import published_values
 
 Page: TypeAlias = dict[str, Any]  # plain JSON: numbers, text, lists and pages, by name

@@ -301,3 +301,72 @@ def substitute_rows(starts, columns, entries, downward, x):
                 own[c] -= entry * other[c]
         for c in range(sides):
             own[c] /= diagonal
+
+
+@compiled
+def eliminate_lanes(starts, columns, diagonal, entries):
+    """Factorises as many matrices of one pattern as there are lanes, in place: entries [N, n].
+
+    Row i has the columns of starts[i] to starts[i + 1], ascending, its own at diagonal[i]; the
+    pattern has room for all that fills in. The rows are those of I - discount P: no pivots. Left
+    are both triangles, the upper one with its diagonal inverted. Whether there was room.
+    """
+    count, lanes = len(diagonal), entries.shape[1]
+    place, factor = np.full(count, -1), np.empty(lanes)
+    for i in range(count):
+        for k in range(starts[i], starts[i + 1]):
+            place[columns[k]] = k
+        for k in range(starts[i], diagonal[i]):
+            pivot = columns[k]
+            own, inverse = entries[k], entries[diagonal[pivot]]
+            for c in range(lanes):
+                factor[c] = own[c] * inverse[c]
+                own[c] = factor[c]
+            for m in range(diagonal[pivot] + 1, starts[pivot + 1]):
+                at = place[columns[m]]
+                if at < 0:
+                    return False
+                filled, above = entries[at], entries[m]
+                for c in range(lanes):
+                    filled[c] -= factor[c] * above[c]
+        last = entries[diagonal[i]]
+        for c in range(lanes):
+            last[c] = 1.0 / last[c] if last[c] != 0.0 else np.nan
+        for k in range(starts[i], starts[i + 1]):
+            place[columns[k]] = -1
+    return True
+
+
+@compiled
+def take_lanes(own, entry, other):
+    """Takes entry [n] times other [m, n] off own [m, n]."""
+    sides, lanes = own.shape
+    for d in range(sides):
+        for c in range(lanes):
+            own[d, c] -= entry[c] * other[d, c]
+
+
+@compiled
+def substitute_lanes(starts, columns, diagonal, entries, transposed, x):
+    """Solves with the factors of `eliminate_lanes` in place: x [S, m, n], m right sides a lane."""
+    count, sides, lanes = x.shape
+    for i in range(count):
+        if transposed:
+            for d in range(sides):
+                for c in range(lanes):
+                    x[i, d, c] *= entries[diagonal[i], c]
+            for k in range(diagonal[i] + 1, starts[i + 1]):
+                take_lanes(x[columns[k]], entries[k], x[i])
+        else:
+            for k in range(starts[i], diagonal[i]):
+                take_lanes(x[i], entries[k], x[columns[k]])
+    for i in range(count - 1, -1, -1):
+        if transposed:
+            for k in range(starts[i], diagonal[i]):
+                take_lanes(x[columns[k]], entries[k], x[i])
+        else:
+            for k in range(diagonal[i] + 1, starts[i + 1]):
+                take_lanes(x[i], entries[k], x[columns[k]])
+            for d in range(sides):
+                for c in range(lanes):
+                    x[i, d, c] *= entries[diagonal[i], c]

@@ -1,38 +1,31 @@
-"""The likelihood of trips to many goals, in one network: all goals at once, or world by world.
+"""The likelihood of trips to many goals in one network, by one factorisation for all of them.
 
 Moves that are certain, and no discount: z = exp(V) of a goal g solves z = M z with z(g) = 1 and
 M = exp(u), so one sparse factorisation of I - M serves every goal and every derivative. With G its
 inverse, z = G[:, g] / G[g, g]. Where a trip's z underflows, moves are random or there is a
-discount, every goal has a world of its own, in which nothing but the goal ends a trip.
+discount, values are sought in logarithms (`goals.py`), each goal with a policy of its own: their
+systems have one `Pattern` and are factorised side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from tacit.data.tally import Scatter
 from tacit.engine import State, side_by_side
-from tacit.engine.backends import Array, Factors, backend_of
-from tacit.engine.smooth_dual import Dual, Point, point_at
-from tacit.errors import InvalidModel
-from tacit.forward.policies import visitation
-from tacit.inverse.joint.trips import Journeys, Trips, at_ends, between, goal_world, paid
-from tacit.inverse.noisy import by_number, number_of
-from tacit.inverse.noisy.boltzmann import LARGEST, Fit
-from tacit.inverse.noisy.coordinates import Coordinates
-from tacit.inverse.noisy.inference import CLUSTERS, advantages, at_least, information
-from tacit.model.features import Map
-from tacit.model.mdp import MDP, outside_policy
+from tacit.engine.backends import Array, Factors
+from tacit.engine.kernels import SMALL
+from tacit.engine.kernels.chains import eliminate_lanes, substitute_lanes
+from tacit.inverse.joint.trips import Journeys, paid
+from tacit.inverse.noisy.inference import CLUSTERS, at_least
 
 # Goals treated together: their columns stay in the cache of a core.
 TOGETHER = 32
 # A trip's z below this is too close to where numbers end: values are then sought in logarithms.
 LEAST = 1e-250
-# Bytes of worlds kept from one evaluation to the next.
-KEPT = 2**28
 
 
 class Sums(NamedTuple):
@@ -54,7 +47,8 @@ class Sums(NamedTuple):
 UNASKED = np.zeros((0, 0)), np.zeros((0, 0, 0))
 
 
-def _nothing(size: int, loss: float = 0.0) -> Sums:
+def nothing(size: int, loss: float = 0.0) -> Sums:
+    """The `Sums` of no trips, of D parameters; infinite where a loss is given as that."""
     flat, square = np.zeros(size), np.zeros((size, size))
     none = np.zeros((0, size)), np.zeros(0, np.int64)
     return Sums(loss, flat, square, square, flat, square, np.zeros(()), *none, *UNASKED)
@@ -62,7 +56,7 @@ def _nothing(size: int, loss: float = 0.0) -> Sums:
 
 def added(parts: Sequence[Sums], size: int) -> Sums:
     """The `Sums` of all trips of the parts."""
-    whole = [_nothing(size), *parts]
+    whole = [nothing(size), *parts]
     columns = list(zip(*whole, strict=True))
     sums = (sum(column[1:], start=column[0]) for column in columns[:7])
     lists = (np.concatenate([one for one in c if one.size] or c[:1]) for c in columns[7:])
@@ -131,7 +125,7 @@ class Network:
         try:
             factors = Factors((eye_array(states) - ways).tocsc())
         except RuntimeError:  # exactly singular: the border of finite values
-            return _nothing(size, np.inf), chosen[:0]
+            return nothing(size, np.inf), chosen[:0]
         blocks = [chosen[k : k + TOGETHER] for k in range(0, len(chosen), TOGETHER)]
         parts = side_by_side(lambda b: self._block(chances, factors, b, detailed), blocks)
         small = np.concatenate([left for _, left in parts])
@@ -152,13 +146,13 @@ class Network:
         with np.errstate(all="ignore"):
             z = np.where(reach, z / z[goals, every], 0.0)
         if not (z >= 0.0).all():  # nor where it is NaN: no finite value at these weights
-            return _nothing(size, np.inf), chosen[:0]
-        trips, own = _slices(j.begins, chosen)
+            return nothing(size, np.inf), chosen[:0]
+        trips, own = slices(j.begins, chosen)
         likely = z[j.origins[trips], own]
         small = np.isin(every, own[likely < LEAST])
         if small.any():
             if small.all():
-                return _nothing(size), chosen
+                return nothing(size), chosen
             found, _ = self._block(chances, factors, chosen[~small], detailed)
             return found, chosen[small]
         loss = float(np.log(likely).sum())
@@ -179,12 +173,12 @@ class Network:
             slope = factors.solve(slope)
             slope = np.where(z > 0, (slope - z * slope[goals, every]) / safe, 0.0)
             scores[d] = gains[:, None] + slope[self._to] - slope[self._from]
-        rows, column = _slices(j.steps, chosen)
+        rows, column = slices(j.steps, chosen)
         visits = np.zeros(shape)
         np.add.at(visits, (j.states[rows], column), 1.0)
         policy = chances[:, None] * z[self._to] / safe[self._from]
         pairs = self._pair[j.states[rows], j.actions[rows]]
-        curvature, used = _products(scores, flow), np.zeros(self._kept.shape)
+        curvature, used = products(scores, flow), np.zeros(self._kept.shape)
         used[self._kept] = flow.sum(axis=1)
         spent = self._gains @ used[self._kept]
         told = UNASKED
@@ -196,7 +190,7 @@ class Network:
             loss=loss,
             gradient=spent,
             curvature=curvature,
-            fisher=_products(scores, visits[self._from] * policy),
+            fisher=products(scores, visits[self._from] * policy),
             spent=spent + paid(j.mdp, j.space.tables, goals) @ number,
             reaction=curvature,
             flows=used,
@@ -207,7 +201,7 @@ class Network:
         ), chosen[:0]
 
 
-def _slices(starts: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def slices(starts: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The rows of the chosen goals, and the place of each row's goal among the chosen."""
     lengths = starts[chosen + 1] - starts[chosen]
     places = np.repeat(np.arange(len(chosen)), lengths)
@@ -215,155 +209,93 @@ def _slices(starts: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndar
     return np.arange(lengths.sum()) + (starts[chosen] - before)[places], places
 
 
-def _products(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def products(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """[D, D] the weighted sum of products of scores [D, ...]."""
     flat = scores.reshape(len(scores), -1)
     return (flat * weights.ravel()) @ flat.T
 
 
-class Worlds:
-    """Trips of any kind: each goal's values by itself, in logarithms, from those found before."""
+class Pattern:
+    """Where the systems of all goals have entries, once eliminated."""
 
-    def __init__(self, journeys: Journeys, tolerance: float) -> None:
-        self._journeys, self._tolerance = journeys, tolerance
-        moves = journeys.mdp.transitions.probabilities
-        self._most = KEPT // max(1, 32 * moves.size)
-        self._kept: dict[int, tuple[MDP, Dual]] = {}
-        self._points: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+    def __init__(self, journeys: Journeys) -> None:
+        from scipy.sparse import csr_array, eye_array
+        from scipy.sparse.linalg import splu
 
-    def posed(self, i: int) -> tuple[MDP, Dual]:
-        """The world of goal i, and its likelihood as a smooth dual."""
-        if i in self._kept:
-            return self._kept[i]
-        j = self._journeys
-        origins, rows = j.starts(i), slice(j.steps[i], j.steps[i + 1])
-        world = goal_world(j.mdp, int(j.goals[i]), origins / origins.sum(), j.discount)
-        flat = j.states[rows].astype(np.int64) * j.mdp.actions + j.actions[rows]
-        counts = np.bincount(flat, minlength=j.mdp.states * j.mdp.actions)
-        counts = counts.reshape(j.mdp.states, j.mdp.actions).astype(float)
-        ones = np.ones(j.space.size)
-        begun = counts.sum(axis=1) - j.discount * world.inflow(counts)
-        problem = Dual(
-            start=begun if counts.any() else origins,  # trips that are only planned have no steps
-            discount=j.discount,
-            temperature=1.0,
-            base=np.zeros(counts.shape),
-            tables=at_ends(j.mdp, world, j.space.tables),
-            target=0.0 * ones,
-            lower=-LARGEST * ones,
-            upper=LARGEST * ones,
-            ridge=0.0 * ones,
-            unit=ones,
-            scale=max(1.0, counts.sum()) * ones,
-            information=counts.sum(axis=1),
-        )
-        if len(self._kept) < self._most:
-            self._kept[i] = world, problem
-        return world, problem
+        mdp = journeys.mdp
+        self.states, self.discount, self.moves = mdp.states, journeys.discount, mdp.sparse()
+        pairs = self.moves.tocoo()
+        at, to = pairs.coords[0] // mdp.actions, pairs.coords[1]
+        self.dense = mdp.states <= SMALL
+        self.size, self.work = mdp.states**2, 0.0
+        self.usable, places = True, at * mdp.states + to
+        if not self.dense:
+            number = np.maximum(mdp.available.sum(axis=1), 1)
+            walk = csr_array((0.9 * pairs.data / number[at], (at, to)), shape=(mdp.states,) * 2)
+            factors = splu(
+                (eye_array(mdp.states) - walk).tocsc(),
+                permc_spec="MMD_AT_PLUS_A",
+                diag_pivot_thresh=0.0,
+                options={"SymmetricMode": True},
+            )
+            # Entries of one sign below and beside the diagonal: what fills in cannot cancel.
+            lower, upper = abs(factors.L).tocsr(), abs(factors.U).tocsr()
+            whole = (lower + upper).tocsr()
+            whole.sort_indices()
+            # A pivot takes its row off every row below it that has an entry in its column.
+            below = np.bincount(lower.indices, minlength=mdp.states) - 1.0
+            self.size, self.work = whole.nnz, float(below @ (np.diff(upper.indptr) - 1.0))
+            rows = np.repeat(np.arange(mdp.states), np.diff(whole.indptr))
+            self.order = factors.perm_c.astype(np.int64)
+            self.columns = whole.indices.astype(np.int64)
+            self.starts = whole.indptr.astype(np.int64)
+            self.diagonal = np.flatnonzero(rows == self.columns)
+            keys, sought = rows * mdp.states + self.columns, self.order[at] * mdp.states
+            sought += self.order[to]
+            places = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)
+            self.usable = bool(
+                (factors.perm_c == factors.perm_r).all()
+                and (keys[places] == sought).all()
+                and len(self.diagonal) == mdp.states
+            )
+        # From the chances of all pairs to the entries of I - discount P.
+        entries = -self.discount * pairs.data
+        shape = (self.size, mdp.states * mdp.actions)
+        self.gather = csr_array((entries, (places, pairs.coords[0])), shape=shape)
 
-    def convex(self, i: int) -> bool:
-        """Whether the likelihood of the trips to goal i is convex for certain."""
-        world, problem = self.posed(i)
-        within = problem.start[~world.ends]
-        return bool(within.min(initial=0.0) >= -1e-9 * problem.information.sum())
-
-    def _point(self, world: MDP, problem: Dual, x: np.ndarray, i: int) -> Point:
-        """The `Point` at x [D], from the values that goal i had before."""
-        guess = np.zeros(world.states)
-        if i in self._points:
-            before, values, slopes = self._points[i]
-            guess = values + (x - before) @ slopes
-        point = point_at(backend_of(world), problem, x, guess, self._tolerance)
-        if np.isfinite(point.loss):
-            self._points[i] = x, np.asarray(point.values), np.asarray(point.table_values)
-        return point
-
-    def evaluate(self, x: np.ndarray, chosen: np.ndarray, *, detailed: bool = False) -> Sums:
-        """The `Sums` at x [D] of the chosen goals."""
-        parts: list[Sums] = []
-        for i in chosen.tolist():
-            parts.append(self._goal(x, i, detailed))
-            if np.isinf(parts[-1].loss):
-                return _nothing(len(x), np.inf)
-        return added(parts, len(x))
-
-    def _goal(self, x: np.ndarray, i: int, detailed: bool) -> Sums:
-        j, (world, problem) = self._journeys, self.posed(i)
-        point = self._point(world, problem, x, i)
-        if not np.isfinite(point.loss):
-            return _nothing(len(x), np.inf)
-        fitted = Fit(problem, point, 1, self._tolerance)
-        scores = advantages(world, Coordinates(problem.tables, *([None] * 3), names=None), fitted)  # type: ignore
-        rows = np.arange(j.steps[i], j.steps[i + 1])
-        # The world starts where the trips do.
-        reached = visitation(world, outside_policy(world, point.policy))
-        origins, at = j.starts(i), j.states[rows]
-        told = (point.policy[at], scores[:, at].transpose(1, 2, 0)) if detailed else UNASKED
-        return Sums(
-            loss=float(problem.start @ point.values),
-            gradient=np.asarray(point.gradient),
-            curvature=np.asarray(point.curvature),
-            fisher=information(scores, point.policy, problem.information),
-            spent=np.asarray(point.table_values @ origins),
-            reaction=information(scores, point.policy, reached.sum(axis=1) * origins.sum()),
-            flows=np.where(world.ends[:, None], 0.0, reached) * origins.sum(),
-            scores=scores[:, at, j.actions[rows]].T,
-            rows=rows,
-            policy=np.asarray(told[0]),
-            advantages=np.asarray(told[1]),
-        )
+    def later(self, values: np.ndarray) -> np.ndarray:
+        """[S, A, ...] discounted expected value of the next state, for values [S, ...]."""
+        flat = self.discount * (self.moves @ values.reshape(self.states, -1))
+        return flat.reshape(self.states, -1, *values.shape[1:])
 
 
-def planned(journeys: Journeys, x: np.ndarray, tolerance: float = 1e-9) -> tuple[np.ndarray, float]:
-    """[S, A] expected uses by trips of which only origins and goals are given, and their worth.
+class Systems:
+    """I - discount P of one policy a goal, factorised side by side."""
 
-    The worth is the sum of their values, in units of the noise; minus infinity where a value is
-    not finite.
+    def __init__(self, pattern: Pattern, policy: np.ndarray) -> None:
+        self._pattern, lanes = pattern, policy.shape[2]
+        entries = pattern.gather @ policy.reshape(-1, lanes)
+        if pattern.dense:
+            square = entries.T.reshape(lanes, pattern.states, pattern.states)
+            self._entries = square + np.eye(pattern.states)
+            return
+        entries[pattern.diagonal] += 1.0
+        if not eliminate_lanes(pattern.starts, pattern.columns, pattern.diagonal, entries):
+            entries[:] = np.nan  # the goals get worlds of their own
+        self._entries = entries
 
-    Args:
-        journeys: the trips, without steps.
-        x: [D] the parameters.
-        tolerance: of the values, where they are sought world by world.
-    """
-    chosen, parts = np.arange(len(journeys.goals)), []
-    certain = journeys.successors is not None and journeys.goals[0] >= 0
-    if certain and journeys.discount == 1.0:
-        known, chosen = Network(journeys).evaluate(x, chosen)
-        parts.append(known)
-    parts.append(Worlds(journeys, tolerance).evaluate(x, chosen))
-    whole = added(parts, len(x))
-    if np.isinf(whole.loss):
-        return np.full(journeys.mdp.available.shape, np.nan), -np.inf
-    return np.zeros(journeys.mdp.available.shape) + whole.flows, float(whole.loss)
-
-
-def link_size(
-    trips: Trips, coefficients: Mapping[str | int, float], *, name: str = "link size"
-) -> Map:
-    """[S, A, 1] how often a mean trip is expected to use every pair, at given coefficients.
-
-    The attribute of Fosgerau, Frejinger and Karlstrom (2013) that corrects for routes which
-    overlap, here the mean over the trips between all origins and goals.
-
-    Args:
-        trips: the network, its features, and the trips for their origins and goals.
-        coefficients: {feature: coefficient} of the trips that are expected, in units of the noise,
-            such as {"minutes": -1.0}; others are 0.
-        name: of the feature.
-    """
-    ended = trips.goals >= 0
-    seen = trips.demonstrations
-    origins = seen.states[seen.offsets[:-1][ended]].astype(np.int64)
-    task = trips.mdp, trips.features, cast("float", trips.discount)
-    journeys, _ = between(*task, origins, trips.goals[ended])
-    x, space = np.zeros(journeys.space.size), journeys.space
-    for j, (one, value) in by_number(space, coefficients, "link_size").items():
-        x[j] = number_of(f"link_size: {one}", value) * space.scales[j]
-    flows, worth = planned(journeys, x)
-    if np.isinf(worth):
-        told = ", ".join(f"{one} {value:g}" for one, value in coefficients.items())
-        raise InvalidModel(
-            "link sizes need coefficients under which walking in circles does not pay; got "
-            f"{told or 'none'}: make a cost of every step larger"
-        )
-    return Map(flows[..., None] / len(journeys.origins), name)
+    def solve(self, right: np.ndarray, *, transposed: bool = False) -> np.ndarray:
+        """[S, m, n] the solutions for m right sides of n goals, [S, m, n]; NaN where singular."""
+        pattern = self._pattern
+        if pattern.dense:
+            systems = self._entries.swapaxes(1, 2) if transposed else self._entries
+            sides = right.transpose(2, 0, 1)
+            try:
+                return np.linalg.solve(systems, sides).transpose(1, 2, 0)
+            except np.linalg.LinAlgError:
+                return np.full(right.shape, np.nan)
+        x = np.empty_like(right)
+        x[pattern.order] = right
+        form = pattern.starts, pattern.columns, pattern.diagonal, self._entries
+        substitute_lanes(*form, transposed, x)
+        return x[pattern.order]

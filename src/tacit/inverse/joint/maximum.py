@@ -14,7 +14,8 @@ from tacit.engine.progress import pursue
 from tacit.engine.smooth_dual import Dual, Point
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.joint.flows import Network, Plain, Sums, Worlds, added, scatter_of
+from tacit.inverse.joint.flows import Network, Plain, Sums, added, scatter_of
+from tacit.inverse.joint.goals import Worlds
 from tacit.inverse.joint.trips import Journeys
 from tacit.inverse.noisy import Bounds, priced
 from tacit.inverse.noisy.activity import (
