@@ -9,9 +9,10 @@ import pytest
 
 import tacit
 from tacit.errors import InvalidModel
-from tacit.forward.simulation import Avoiding, fewest
-from tacit.inverse.candidates import World, candidates_of
+from tacit.forward.simulation import Avoiding, Seen, fewest
+from tacit.inverse.candidates import Rival, World, candidates_of
 from tacit.inverse.findings import Kind
+from tacit.inverse.forbidden import Selection
 from tacit.model.ends import close
 
 MOVES = [(0, -1), (0, 1), (1, 0), (-1, 0), (1, -1), (1, 1), (-1, -1), (-1, 1)]
@@ -503,24 +504,74 @@ def ways(chances, starts=1):
     return mdp, tacit.Features(gain)
 
 
-def told(mdp, features, count, start=0):
+def told(mdp, features, count, start=0, **options):
     trips = [([0, 3, 4], [2, 0])] * count if start == 0 else [([5, 3, 4], [0, 0])] * count
     seen = tacit.Demonstrations.from_trajectories(trips, ended=[True] * count)
-    estimator = tacit.Forbidden(reward=[1.0], temperature=1.0, candidates=("states",))
+    estimator = tacit.Forbidden(reward=[1.0], temperature=1.0, candidates=("states",), **options)
     return estimator.fit(mdp, features, seen)
 
 
 def test_of_two_that_explain_each_other_both_are_named():
-    mdp, features = ways((0.7, 0.05, 0.05, 0.2))
+    mdp, features = ways((0.7, 0.06, 0.04, 0.2))
     recovery = told(mdp, features, 4)
-    # Each alone is no chance: .25^4 = .004; where the other is forbidden it is: .8^4 = .41.
+    # Each alone is no chance: .24^4 and .26^4; where the other is forbidden it is: .77^4 = .35.
     (found,) = recovery.forbidden
-    assert {found.name, found.rival} == {"state 1", "state 2"}
-    assert found.p_value == pytest.approx(0.25**4, rel=1e-9)
-    # With more of them either is no chance even so: .8^20 = .012.
+    assert (found.name, found.rival) == ("state 1", "state 2")
+    assert found.p_value == pytest.approx(0.24**4, rel=1e-9)
+    # With more of them either is no chance even so: .77^20 = .005, .83^20 = .026.
     many = told(mdp, features, 20)
     assert {one.name for one in many.forbidden} == {"state 1", "state 2"}
     assert not any(one.rival for one in many.forbidden)
+
+
+def test_of_two_that_are_as_likely_neither_is_named():
+    mdp, features = ways((0.7, 0.05, 0.05, 0.2))
+    recovery = told(mdp, features, 4)
+    assert not recovery.forbidden
+    rivals = {one.name: one.rival for one in recovery.undecided if one.rival}
+    assert rivals == {"state 1": "state 2", "state 2": "state 1"}
+    # One finding for the two: where one is forbidden the other is chance, .8^4.
+    said = [f for f in recovery.identification.findings if f.about.state in (1, 2)]
+    assert [f.kind for f in said] == [Kind.NOT_IDENTIFIED]
+    assert said[0].about.number == pytest.approx(0.8**4, rel=1e-9)
+    assert recovery.available.tolist() == mdp.available.tolist()
+
+
+def test_a_part_that_explains_all_is_named_in_place_of_its_set():
+    # State 1 leads to state 2: both together are avoided with chance .2, state 2 alone as well.
+    mdp, features = ways((0.6, 1e-9, 0.2, 0.2))
+    both = {"groups": {"both": [1, 2]}}
+    recovery = told(mdp, features, 4, **both)
+    assert [one.name for one in recovery.forbidden] == ["state 2"]
+    # So that is all that can be told of the set, if it is the truth.
+    seen = tacit.Demonstrations.from_trajectories([([0, 3, 4], [2, 0])] * 4, ended=[True] * 4)
+    estimator = tacit.Forbidden([1.0], 1.0, candidates=("states",), **both)
+    for true, parts, can in (
+        ("both", False, set()),
+        ("both", True, {"both"}),
+        ("state 2", False, {"state 2"}),
+    ):
+        found = tacit.judge.decidable(estimator, mdp, features, seen, [true], parts=parts)
+        assert found == can
+    # Where way 1 is gone often, too, the set is needed.
+    wide = ways((0.3, 0.3, 0.2, 0.2))
+    assert [one.name for one in told(*wide, 6, **both).forbidden] == ["both"]
+    six = tacit.Demonstrations.from_trajectories([([0, 3, 4], [2, 0])] * 6, ended=[True] * 6)
+    assert tacit.judge.decidable(estimator, *wide, six, ["both"]) == {"both"}
+    # The same where a selection finds the set and later the part: only the part is kept.
+    listed = candidates_of(mdp, features, ("states",), [("both", (1, 2))])
+    policy = expert(mdp, features, [1.0]).policy
+    search = Selection(
+        mdp=mdp,
+        candidates=listed,
+        seen=Seen.of(mdp, seen),
+        policy=lambda _: policy,
+        level=0.05,
+    )
+    names = [one.name for one in listed]
+    whole, one, two = (names.index(name) for name in ("both", "state 1", "state 2"))
+    assert search.named(whole, Rival(0.0, two, (two,))) == [two]
+    assert search.named(two, Rival(0.0, one, (one,))) == [two]
 
 
 def test_what_one_other_would_explain_is_not_found():

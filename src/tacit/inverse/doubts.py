@@ -314,6 +314,23 @@ def forbidden_findings(forbidden: Sequence[HardConstraint]) -> list[Finding]:
     return findings
 
 
+def twin_findings(twins: Sequence[tuple[str, str]]) -> list[Finding]:
+    """One for each pair of names that would take away the same."""
+    words = "Whether {} or {} is forbidden makes no difference here."
+    return [Finding(words.format(*two), Kind.NOT_IDENTIFIED, feature=two[1]) for two in twins]
+
+
+def tested_finding(count: int, level: float, guessed: bool) -> Finding:
+    """How so many candidates were tested, the demonstrator known or guessed."""
+    said = (
+        f"{count} candidates were tested together at the level {level:g}, each given "
+        "what was found before it, and given any one other in its place"
+    )
+    if guessed:
+        said += "; p-values take the recovered reward and noise for the true ones"
+    return Finding(f"{said}.", Kind.ERRORS, number=count)
+
+
 def undecided_findings(undecided: Sequence[HardConstraint], assured: float) -> list[Finding]:
     """What may be forbidden or not: each with a rival by itself, the others in one sentence.
 
@@ -321,12 +338,18 @@ def undecided_findings(undecided: Sequence[HardConstraint], assured: float) -> l
         undecided: the most suspicious first.
         assured: share of simulated cases in which so many more demonstrations decide.
     """
-    findings = []
-    for one in [one for one in undecided if one.rival][:SAID]:
+    findings, names = [], {one.name: one.rival for one in undecided}
+    # Of two that are each other's rivals each would be no chance if both were allowed.
+    both = {name for name, rival in names.items() if rival and names.get(rival) == name}
+    order = list(names)
+    again = {name for name in both if order.index(names[name]) < order.index(name)}
+    for one in [one for one in undecided if one.rival and one.name not in again][:SAID]:
+        said = f"Whether {one.name} or {one.rival} is forbidden cannot be told"
+        if one.name in both:
+            said = f"{one.name} or {one.rival} is forbidden, and which of them cannot be told"
         said = (
-            f"Whether {one.name} or {one.rival} is forbidden cannot be told: where {one.rival} is, "
-            f"it is chance that no demonstration takes {one.name} with {chance(one.p_value)}; "
-            f"{_wait(one.more)}."
+            f"{said[0].upper()}{said[1:]}: where {one.rival} is, it is chance that no "
+            f"demonstration takes {one.name} with {chance(one.p_value)}; {_wait(one.more)}."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, **about(one), number=one.p_value))
     plain = [one for one in undecided if not one.rival]

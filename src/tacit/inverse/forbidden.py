@@ -8,13 +8,14 @@ was taken or not.
 That holds of a candidate where nothing else is forbidden but what was found before it. Something
 that leads past a forbidden place is avoided as well, and without that being chance: a candidate is
 found only if it is no chance either where any one other candidate, its rival, is forbidden instead.
+Where the rival is no chance either, one of the two is forbidden. A part of the other is named in
+its place, neither if both are as likely, and else the one that was found, with its rival.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
 from tacit.forward.simulation import Avoiding, Seen
 from tacit.forward.soft_dual import SoftDual
+from tacit.inverse import doubts
 from tacit.inverse.candidates import (
     ASSURED,
     KINDS,
@@ -35,10 +37,8 @@ from tacit.inverse.candidates import (
     check_left,
     members,
 )
-from tacit.inverse.doubts import forbidden_findings, undecided_findings
 from tacit.inverse.expectations import check_task
 from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly
-from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.convex import known_expert
 from tacit.inverse.recovery import HardConstraint, Recovery, delivered
 from tacit.model.ends import Closure, close
@@ -50,6 +50,8 @@ from tacit.model.transitions import numbers, read_only
 NEARLY = 0.9
 # How many times the level a p-value may be where a rival is forbidden.
 EXCUSED = 2.0
+# Of two whose likelihoods differ by a hundredth or less, naming one would be tossing a coin.
+EVEN = 0.01
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -148,6 +150,13 @@ class Selection:
                     worst[which] = Rival(log, j, (*given, j))
         return worst[0], worst[1]
 
+    def named(self, k: int, doubt: Rival) -> list[int]:
+        """Candidate k, the rival that is a part of it, or neither where both are as likely."""
+        world, rival = self.world(doubt.given[:-1]), doubt.given[-1]
+        if world.closure.one(rival).within(world.closure.one(k))[0]:
+            return [rival]
+        return [k] if abs(world.logs[rival] - world.logs[k]) > EVEN else []
+
     def select(self) -> list[int]:
         """The forbidden candidates, in the order in which they were found, rivals not heard."""
         return self._extended([], ())
@@ -155,18 +164,24 @@ class Selection:
     def outlast(self, chosen: Sequence[int]) -> Outcome:
         """Those of the chosen that outlast their rivals, and what is found when others go."""
         kept, dropped, bar = list(chosen), [], np.log(EXCUSED * self.level)
+        parted: list[int] = []  # each once: what is found again beside its part stays
         while True:
-            doubts = [
-                self.rivals_of(k, [other for other in kept if other != k], dropped) for k in kept
-            ]
-            worst = int(np.argmax([one.log for one, _ in doubts])) if kept else 0
-            if kept and doubts[worst][0].log > bar:
+            rivals = [self.rivals_of(k, [one for one in kept if one != k], dropped) for k in kept]
+            worst = int(np.argmax([one.log for one, _ in rivals])) if kept else 0
+            if kept and rivals[worst][0].log > bar:
                 dropped.append(kept.pop(worst))
+                continue
+            pairs = [(k, two) for k, (_, two) in zip(kept, rivals, strict=True) if two.log > bar]
+            named = ((k, self.named(k, two)) for k, two in pairs if k not in parted)
+            if other := next(((k, better) for k, better in named if better != [k]), None):
+                k, better = other
+                (parted if better else dropped).append(k)
+                kept = self._extended([*(one for one in kept if one != k), *better], dropped)
                 continue
             more = self._extended(kept, dropped)
             if set(more) <= set(kept):
-                rivals = [two.rival if two.log > bar else None for _, two in doubts]
-                return Outcome(kept, rivals, dropped)
+                instead = {k: two.rival for k, two in pairs}
+                return Outcome(kept, [instead.get(k) for k in kept], dropped)
             kept = more
 
     def _extended(self, chosen: Sequence[int], barred: Sequence[int]) -> list[int]:
@@ -199,24 +214,19 @@ class Selection:
                 best = k
         return best
 
-    def twins(self, chosen: Sequence[int]) -> list[Finding]:
-        """Candidates that would take away the same as a chosen one, so that nobody can tell."""
-        findings, gone = [], self.world(chosen).own.removed
+    def twins(self, chosen: Sequence[int]) -> list[tuple[str, str]]:
+        """A chosen candidate and one that would take away the same, so that nobody can tell."""
+        found, gone, names = [], self.world(chosen).own.removed, [c.name for c in self.candidates]
         for c in chosen:
             world = self.world([other for other in chosen if other != c])
-            for k in np.flatnonzero((world.closure.removed == gone).all(axis=0)).tolist():
-                if k not in chosen:
-                    one, other = self.candidates[c].name, self.candidates[k].name
-                    said = f"Whether {one} or {other} is forbidden makes no difference here."
-                    findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=other))
-        return findings
+            same = np.flatnonzero((world.closure.removed == gone).all(axis=0)).tolist()
+            found += [(names[c], names[k]) for k in same if k not in chosen]
+        return found
 
     def p_values(self, chosen: Sequence[int]) -> list[float]:
         """Of "this one is allowed", given that the other chosen ones are not."""
-        return [
-            float(np.exp(self.world([other for other in chosen if other != k]).logs[k]))
-            for k in chosen
-        ]
+        rest = ([other for other in chosen if other != k] for k in chosen)
+        return [float(np.exp(self.world(r).logs[k])) for k, r in zip(chosen, rest, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -254,16 +264,15 @@ class Forbidden:
         if not kinds and not self.groups:
             raise InvalidModel("there must be something that may be forbidden; got no candidates")
         if not 0.0 < self.level < 1.0 or not self.tolerance > 0 or self.max_steps < 1:
+            got = f"got {self.level}, {self.tolerance}, {self.max_steps}"
+            must = "level must be in (0, 1), tolerance positive, max_steps at least 1"
+            raise InvalidModel(f"{must}; {got}")
+        if self.reward is None and self.temperature is not None:
             raise InvalidModel(
-                "level must be in (0, 1), tolerance positive, max_steps at least 1; "
-                f"got {self.level}, {self.tolerance}, {self.max_steps}"
+                "a temperature is in units of a known reward: give `reward`, or leave "
+                f"`temperature` out; got temperature {self.temperature}"
             )
         if self.reward is None:
-            if self.temperature is not None:
-                raise InvalidModel(
-                    "a temperature is in units of a known reward: give `reward`, or leave "
-                    f"`temperature` out; got temperature {self.temperature}"
-                )
             return
         self._known()  # checks both
         weights = np.atleast_1d(numbers(self.reward, "reward"))
@@ -272,9 +281,8 @@ class Forbidden:
     def _known(self) -> ConstraintOnly:
         """The fit of what is not known beside the reward: the temperature, if anything."""
         assert self.reward is not None
-        return ConstraintOnly(
-            self.reward, self.temperature, tolerance=self.tolerance, max_steps=self.max_steps
-        )
+        limits = {"tolerance": self.tolerance, "max_steps": self.max_steps}
+        return ConstraintOnly(self.reward, self.temperature, **limits)
 
     def expert(self, mdp: MDP, features: Features, demonstrations: Demonstrations) -> Recovery:
         """The recovery of what is not known of the expert in a world without hard constraints.
@@ -282,14 +290,9 @@ class Forbidden:
         Features are those of the reward alone.
         """
         if self.reward is not None and self.temperature is not None:
-            return known_expert(
-                mdp,
-                features,
-                demonstrations,
-                reward_weights=self.reward,
-                solver=SoftDual(self.temperature, self.tolerance, self.max_steps),
-                level=self.level,
-            )
+            solver = SoftDual(self.temperature, self.tolerance, self.max_steps)
+            known = {"reward_weights": self.reward, "solver": solver, "level": self.level}
+            return known_expert(mdp, features, demonstrations, **known)
         if self.reward is not None:
             return self._known().fit(mdp, features, demonstrations, throw=False)
         only = RewardOnly(free_reward=True, tolerance=self.tolerance, max_steps=self.max_steps)
@@ -316,7 +319,7 @@ class Forbidden:
             raise InvalidModel(
                 f"reward must have shape ({features.reward.shape[-1]},); got ({len(self.reward)},)"
             )
-        groups = [(name, tuple(held)) for name, held in self.groups.items()]
+        groups = list(self.groups.items())
         listed = candidates_of(mdp, features, self.candidates, groups)  # type: ignore[arg-type]
         seen = Seen.of(mdp, demonstrations)
         check_left(mdp, demonstrations, listed, seen)
@@ -330,24 +333,23 @@ class Forbidden:
         chosen = search.select()
         if self.reward is None or self.temperature is None:  # rivals do not change what it wants
             found = self.expert(search.world(chosen).mdp, alone, demonstrations)
-            held = partial(_wanting, found, SoftDual(found.temperature, self.tolerance))
-            search = replace(search, policy=held, worlds={}, sites={})
+            held = SoftDual(found.temperature, self.tolerance)
+            search = replace(
+                search,
+                policy=lambda w: held.solve(w, found.objective, throw=False).policy,
+                worlds={},
+                sites={},
+            )
         outcome = search.outlast(chosen)
         recovery = self.expert(search.world(outcome.chosen).mdp, alone, demonstrations)
         return delivered(_reported(self, search, outcome, recovery), throw)
-
-
-def _wanting(recovery: Recovery, solver: SoftDual, mdp: MDP) -> np.ndarray:
-    """[S, A] what somebody who wants what was recovered would do in a world."""
-    return solver.solve(mdp, recovery.objective, throw=False).policy
 
 
 def _reported(
     options: Forbidden, search: Selection, outcome: Outcome, recovery: Recovery
 ) -> Recovery:
     """The recovery with what is forbidden, what is undecided, and both in words."""
-    chosen, dropped = outcome.chosen, outcome.dropped
-    world, count = search.world(chosen), len(search.candidates)
+    chosen, world = outcome.chosen, search.world(outcome.chosen)
 
     def record(k: int, p: float, more: float, rival: int | None) -> HardConstraint:
         one, name = search.candidates[k], "" if rival is None else search.candidates[rival].name
@@ -360,22 +362,20 @@ def _reported(
     for k in np.flatnonzero(~world.broken & ~world.idle).tolist():
         worst, instead = Rival(float(world.logs[k])), None
         if worst.log <= np.log(options.level):
-            others = [one for one in dropped if one != k]
+            others = [one for one in outcome.dropped if one != k]
             doubt = max(search.rivals_of(k, chosen, others), key=lambda one: one.log)
             if doubt.log > bar and (avoiding := search.alone(k, doubt.given)) is not None:
                 worst, instead = doubt, (doubt.log - bar, avoiding)
         more = forecast.needed(k, options.level, instead)
         undecided.append(record(k, float(np.exp(worst.log)), more, worst.rival))
     undecided.sort(key=lambda one: one.p_value)
-    said = [*forbidden_findings(forbidden), *search.twins(chosen)]
-    said += undecided_findings(undecided, ASSURED)
-    tested = (
-        f"{count} candidates were tested together at the level {options.level:g}, each given "
-        "what was found before it, and given any one other in its place"
-    )
-    if options.reward is None or options.temperature is None:
-        tested += "; p-values take the recovered reward and noise for the true ones"
-    said.append(Finding(f"{tested}.", Kind.ERRORS, number=count))
+    guessed = options.reward is None or options.temperature is None
+    said = [
+        *doubts.forbidden_findings(forbidden),
+        *doubts.twin_findings(search.twins(chosen)),
+        *doubts.undecided_findings(undecided, ASSURED),
+        doubts.tested_finding(len(search.candidates), options.level, guessed),
+    ]
     known, first = recovery.identification, len(recovery.goodness.findings())
     told = (*known.findings[:first], *said, *known.findings[first:])  # misfit comes first
     return replace(

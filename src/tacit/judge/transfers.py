@@ -292,12 +292,15 @@ def decidable(
     features: Features,
     demonstrations: Demonstrations,
     true: Collection[str],
+    *,
+    parts: bool = False,
 ) -> frozenset[str]:
     """The names, of those truly forbidden, that these demonstrations can tell at the level.
 
     Something can be told if it is tested in the world that lacks all the rest of the truth: the
     chance to avoid it there is known beforehand, and small enough beside those of all candidates.
-    What nobody could enter anyway, or hardly would, cannot.
+    What nobody could enter anyway, or hardly would, cannot; nor can a set of which a part, itself a
+    candidate, explains all: that the part is forbidden is all that the data say.
 
     Args:
         estimator: what may be forbidden, to whom, and at which level.
@@ -305,6 +308,7 @@ def decidable(
         features: of the model.
         demonstrations: what was seen.
         true: names of what is forbidden.
+        parts: whether to count sets of which only a part can be told.
     """
     from tacit.forward.simulation import Seen
     from tacit.inverse.candidates import candidates_of
@@ -321,12 +325,19 @@ def decidable(
         level=estimator.level,
     )
     truth = [k for k, one in enumerate(listed) if one.name in true]
-    rest = ([other for other in truth if other != k] for k in truth)
-    return frozenset(
-        listed[k].name
-        for k, others in zip(truth, rest, strict=True)
-        if search.world(others).tested(estimator.level)[k]
-    )
+
+    def told(k: int) -> bool:
+        others = [other for other in truth if other != k]
+        world = search.world(others)
+        tested = world.tested(estimator.level)
+        if parts or not tested[k]:
+            return bool(tested[k])
+        own, bar = world.closure.one(k), np.log(estimator.level)
+        smaller = world.closure.within(own) & (world.logs > world.logs[k]) & tested
+        inside = np.flatnonzero(smaller).tolist()
+        return all(search.world([*others, j]).logs[k] <= bar for j in inside)
+
+    return frozenset(listed[k].name for k in truth if told(k))
 
 
 def feasible_share(mdp: MDP, truth: Objective, policy: np.ndarray) -> float:

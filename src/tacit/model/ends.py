@@ -176,8 +176,12 @@ class Closure:
         return np.asarray(odd | np.any(self.dead & visited[:, None], axis=0))
 
     def within(self, other: Closure) -> np.ndarray:
-        """[K] bool, whether all that is gone here is gone in the other's only world, too."""
-        pairs = np.any(self.removed & ~other.removed, axis=0)
+        """[K] bool, whether all that is gone here is gone in the other's only world, too.
+
+        Pairs of states that are dead there are gone with them.
+        """
+        gone = other.removed | np.repeat(other.dead, len(self.removed) // len(self.dead), axis=0)
+        pairs = np.any(self.removed & ~gone, axis=0)
         return np.asarray(~(pairs | np.any(self.dead & ~other.dead, axis=0)))
 
     def one(self, k: int) -> Closure:
