@@ -1,6 +1,8 @@
 """Sums made in parts are the sums of the whole, and estimators cannot tell the difference."""
 
 import dataclasses
+import gc
+import weakref
 
 import joblib
 import numpy as np
@@ -14,7 +16,7 @@ import tacit
 from experts import hill_expert
 from strategies import examples, problems
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.observed import tally_of
+from tacit.data.observed import counts_of, moves_of, tally_of
 from tacit.data.tally import Moves, Scatter, Spread, Tally
 from tacit.errors import InvalidDemonstrations
 
@@ -136,6 +138,21 @@ def test_the_first_impossible_move_of_the_whole_is_named():
     walks = dataclasses.replace(walks, partial=np.arange(6) == 5)  # the last was joined later
     found = added([Moves.of(mdp, walks.select([e])) for e in range(6)])
     assert found == Moves(episodes=6, impossible=2, move=(2, 0, 0, 0, 0), misplaced=1, start=(3, 1))
+
+
+def test_sums_are_kept_for_one_world_and_die_with_the_demonstrations():
+    one, other = tacit.worlds.hill_grid(seed=0).mdp, tacit.worlds.hill_grid(seed=1).mdp
+    walks = tacit.simulate(one, np.full((25, 4), 0.25), trajectories=3, steps=5, seed=0)
+    assert tally_of(one, walks) is tally_of(one, walks)
+    assert moves_of(one, walks) is moves_of(one, walks)
+    assert tally_of(other, walks) is not tally_of(one, walks)
+    assert_array_equal(counts_of(one, walks), walks.counts(one))
+    with pytest.raises(ValueError, match="read-only"):  # one array for all who ask
+        counts_of(one, walks)[0] = 1.0
+    gone = weakref.ref(walks)
+    del walks
+    gc.collect()
+    assert gone() is None
 
 
 def test_tallies_of_other_worlds_are_refused():

@@ -10,7 +10,8 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial, reduce
 from operator import add
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from tacit.files.tables import PARQUET, Progress
 from tacit.model import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+from tacit.model.transitions import read_only
 
 # Sums over episodes, which can be added up.
 Sums = TypeVar("Sums")
@@ -273,10 +275,37 @@ def check_observed(mdp: MDP, observed: Observed, *, in_memory: bool = False) -> 
     observed.check(mdp)
 
 
+# Model entries up to which sums over demonstrations are kept until they are asked for again.
+KEPT = 100_000
+_kept: WeakKeyDictionary[Demonstrations, tuple[ref[MDP], dict[object, object]]] = (
+    WeakKeyDictionary()
+)
+
+
+def _once(make: Callable[[MDP, Demonstrations], Sums], mdp: MDP, observed: Demonstrations) -> Sums:
+    """What `make` finds; kept with the demonstrations, since neither they nor a world ever change.
+
+    One fit asks for the same sums several times, for the search, the tests and the findings.
+    """
+    if mdp.states * mdp.actions > KEPT:
+        return make(mdp, observed)
+    world, found = _kept.get(observed, (None, {}))
+    if world is None or world() is not mdp:
+        found = {}
+        _kept[observed] = (ref(mdp), found)
+    if make not in found:
+        found[make] = make(mdp, observed)
+    return cast("Sums", found[make])
+
+
+def _counts(mdp: MDP, observed: Demonstrations) -> np.ndarray:
+    return read_only(observed.counts(mdp))
+
+
 def tally_of(mdp: MDP, observed: Observed) -> Tally:
     """The `Tally` in this world."""
     if isinstance(observed, Demonstrations):
-        return Tally.of(mdp, observed)
+        return _once(Tally.of, mdp, observed)
     if isinstance(observed, PartitionedDemonstrations):
         return observed.tally(mdp)
     observed.check(mdp)
@@ -286,14 +315,14 @@ def tally_of(mdp: MDP, observed: Observed) -> Tally:
 def counts_of(mdp: MDP, observed: Observed) -> np.ndarray:
     """[S, A] how often each action was taken in each state."""
     if isinstance(observed, Demonstrations):
-        return observed.counts(mdp)  # quicker than the whole tally
+        return _once(_counts, mdp, observed)  # quicker than the whole tally
     return tally_of(mdp, observed).counts
 
 
 def moves_of(mdp: MDP, observed: Observed) -> Moves | None:
     """The `Moves` that this world cannot have done; None where only sums are left."""
     if isinstance(observed, Demonstrations):
-        return Moves.of(mdp, observed)
+        return _once(Moves.of, mdp, observed)
     return observed.moves(mdp) if isinstance(observed, PartitionedDemonstrations) else None
 
 

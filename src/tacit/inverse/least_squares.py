@@ -165,7 +165,7 @@ class Approach:
         """The least squares of the chosen columns; None where they nearly depend on one another."""
         if chosen not in self._faces:
             inside = np.array(chosen, np.intp)
-            outside = np.delete(np.arange(self.rows.shape[1]), inside)
+            outside = np.array([j for j in self._all if j not in chosen], np.intp)
             columns, others = self.rows[:, inside], self.rows[:, outside]
             turn, triangle = np.linalg.qr(columns)
             sizes = np.abs(np.diagonal(triangle))

@@ -268,11 +268,12 @@ def forbidden_limits(mdp: MDP, space: Coordinates, fitted: Fit) -> np.ndarray:
     others make up for it altogether.
     """
     limits = np.full(space.size, np.nan)
-    x, best = fitted.point.x, loss_of(mdp, fitted, fitted.point.x)
-    endless = fitted.problem.upper >= LARGEST
-    for j in np.flatnonzero((space.signs < 0) & (x > SUSPICIOUS) & endless):
-        if x[j] ** 2 * fitted.point.curvature[j, j] > 4.0:
-            continue  # well determined: its loss is curved on the scale of the parameter itself
+    x, endless = fitted.point.x, fitted.problem.upper >= LARGEST
+    # Well determined is a parameter whose loss is curved on the scale of itself.
+    vague = x**2 * np.diagonal(fitted.point.curvature) <= 4.0
+    asked = np.flatnonzero((space.signs < 0) & (x > SUSPICIOUS) & endless & vague)
+    best = loss_of(mdp, fitted, x) if len(asked) else np.nan
+    for j in asked:
         trial = x.copy()
         trial[j] = LARGEST
         if loss_of(mdp, fitted, trial) - best <= FLAT:
