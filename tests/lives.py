@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 
 import tacit
+import tacit.folders as resume
 from tacit.cli import main
-from tacit.folders import resume
 
 PROBLEM, FOLDER, CHOSEN = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
 WORDS = ["--estimator", "alternating", "--starts", "2", "--max-steps", "6", "--no-report"]

@@ -13,6 +13,9 @@ from tacit.errors import InvalidModel
 from tacit.inverse.joint.tasks import SharedLikelihood
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.model import Layout
+from tacit.show.differences import shared_section
+from tacit.show.several import several_document
+from tacit.show.tables import short
 
 PHI = np.random.default_rng(1).uniform(size=(9, 2))
 HEAT = (np.arange(9) % 3 == 1).astype(float)[:, None]
@@ -149,6 +152,37 @@ def test_a_group_called_joint_keeps_apart_from_what_the_groups_share(named, tmp_
     shared = tacit.JointRecovery.load(told["shared"])
     assert [len(one.reward_weights) for one in shared.recoveries] == [2, 2]
     assert not (tmp_path / "runs" / "compare.html").exists()  # the page's name is free
+
+
+def test_what_groups_share_is_tested_and_shown_beside_their_own(named, tmp_path, capsys):
+    words = ["--estimator", "likelihood", "--share", "all", "--no-report", "--json"]
+    assert main([*named, *words]) == 0
+    told = json.loads(capsys.readouterr().out)
+    joint = tacit.JointRecovery.load(told["shared"])
+    assert joint.agreement.shape == (2,)
+    tested = joint.agreement[np.isfinite(joint.agreement)]
+    assert [row["p_value"] for row in told["agreement"]] == tested.tolist()
+    by_hand = np.minimum(np.maximum.accumulate(np.sort(tested) * np.arange(len(tested), 0, -1)), 1)
+    assert sorted(row["adjusted"] for row in told["agreement"]) == pytest.approx(by_hand)
+    # Found again where only the folder is named.
+    place = tmp_path / "compared.html"
+    assert main(["compare", str(tmp_path / "runs"), "--out", str(place), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["agreement"] == told["agreement"]
+    page = place.read_text("utf-8")
+    own = {n: tacit.runs.Run.load(n).recovery for n in told["runs"]}
+    section = shared_section(joint, own)
+    rows = next(one for one in section.blocks if getattr(one, "caption", "").startswith("Shared"))
+    for row, weight in zip(rows.rows, joint.reward_weights, strict=False):
+        assert str(row.cells[1]).startswith(short(float(weight)))
+        assert str(row.cells[1]) in page
+    tests = next(one for one in section.blocks if getattr(one, "caption", "").startswith("Tests"))
+    assert [row.cells[1] for row in tests.rows] == [short(p, digits=2) for p in tested]
+    assert "Tests between shared and own weights" in page
+    assert (tmp_path / "compared-shared.svg").exists()
+    whole = several_document(tacit.runs.Run.load(told["shared"], several=True))
+    assert whole.headlines[0].text.partition(" fits")[0] in ("Joint", "compare.html")
+    kept = [one.label for one in whole.headlines if one.label in ("Joint", "compare.html")]
+    assert kept == ["Joint", "compare.html"]  # as they are called
 
 
 def test_a_shared_fit_that_is_cut_short_decides_the_exit_code(named, tmp_path, capsys, monkeypatch):

@@ -16,7 +16,7 @@ import tacit
 import torture
 from tacit.engine.progress import pursue, watching
 from tacit.files.atomic import write_bytes
-from tacit.folders.resume import claimed
+from tacit.folders import claimed
 from tacit.folders.runs import Run
 from walks import problem, seen_by
 

@@ -25,7 +25,7 @@ from tacit.engine import is_trusted
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import BadFile, locked, read_page, write_bytes, write_page
 from tacit.files.formats import largest_allowed
-from tacit.folders.resume import claimed
+from tacit.folders import claimed
 from tacit.folders.runs import Run
 from tacit.model import Layout
 from tacit.show.page import recovery_document

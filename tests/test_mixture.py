@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,10 +14,18 @@ import tacit
 from kinds import told
 from strategies import draws
 from tacit import Kind
+from tacit.cli import main
+from tacit.folders.problem import Problem
+from tacit.folders.runs import Run
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import Search, Trajectories, expectation, search
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.types import degrees, lost_information
+from tacit.model import Layout
+from tacit.show import Document
+from tacit.show.report import render
+from tacit.show.several import several_document
+from tacit.show.tables import Table
 
 
 @cache
@@ -318,3 +328,111 @@ def test_trajectories_are_needed():
         tacit.Mixture(types=3).fit(place.mdp, place.features, seen.select([0, 1]))
     with pytest.raises(tacit.InvalidDemonstrations, match="in memory"):
         tacit.Mixture().fit(place.mdp, place.features, tacit.data.Tally.of(place.mdp, seen))
+
+
+# ------------------------------------------------------------------------------- pages
+
+
+def test_memberships_by_name_are_those_of_the_types():
+    found, seen = fitted(), two_types()[0]
+    names = np.array([f"Vole {e:02d}" for e in range(seen.episodes)])
+    told = tacit.export.memberships(found, replace(seen, names=names))
+    order = told["number"]
+    assert sorted(order.tolist()) == list(range(seen.episodes))
+    assert told["episode"].tolist() == names[order].tolist()
+    assert told["type"].tolist() == found.assigned[order].tolist()
+    for k in range(2):
+        np.testing.assert_array_equal(told[f"type_{k}"], found.membership[order, k])
+    assert (np.diff(told["z_score"]) >= 0).all()
+    at = 7  # by hand: the mean log-probability of its actions under the policy of its type
+    states, actions = seen.trajectory(int(order[at]))[:2]
+    policy_of = found.types[int(told["type"][at])].behaviour
+    by_hand = np.log(policy_of[states[: len(actions)], actions]).mean()
+    assert told["log_likelihood"][at] == pytest.approx(by_hand)
+    unnamed = tacit.export.memberships(found, seen)
+    assert unnamed["episode"].tolist() == unnamed["number"].tolist()
+    with pytest.raises(tacit.InvalidModel, match="60 trajectories; got 2"):
+        tacit.export.memberships(found, seen.select([0, 1]))
+
+
+def page_of(found, *, private: bool = False, **more) -> Document:
+    return several_document(Run(found, **more), private=private)
+
+
+def named_run() -> dict:
+    seen = two_types()[0]
+    names = np.array([f"Vole {e:02d}" for e in range(seen.episodes)])
+    groups = np.where(np.arange(seen.episodes) % 3 == 0, "moor", "heath")
+    columns = tacit.export.memberships(fitted(), replace(seen, names=names))
+    columns["group"] = groups[columns["number"]]
+    layout = Layout(state_names=tuple(f"Burrow {s}" for s in range(12)))
+    config = {"problem": "/secret/voles", "command": "tacit recover /secret/voles --types 2"}
+    return {"layout": layout, "trajectories": columns, "config": config}
+
+
+def test_the_page_of_types_says_goodness_first_then_each_type_and_who_is_of_it():
+    found, document = fitted(), page_of(fitted(), **named_run())
+    heads = document.headlines
+    assert [one.label for one in heads[:2]] == ["Does the model fit?", "How many types"]
+    assert heads[0].verdict == "yes"
+    assert [one.label.partition(" (")[0] for one in heads[2:4]] == ["type 0", "type 1"]
+    tables = {one.caption: one for one in document.blocks() if isinstance(one, Table)}
+    who = tables["Who is of which type"].rows
+    assert len(who) == len(found.membership)
+    sure = found.membership.max(axis=1)
+    assert who[0].cells[0] == f"Vole {int(sure.argmin()):02d}"  # the least certain first
+    for row in who:
+        e = int(row.cells[0].removeprefix("Vole "))
+        chances = [cell.value / 100.0 for cell in row.cells[2:4]]
+        assert chances == pytest.approx(found.membership[e].tolist())
+    totals = np.array([[c.value for c in row.cells[2:]] for row in tables["Groups by type"].rows])
+    assert totals.sum(axis=0) == pytest.approx(found.membership.sum(axis=0))
+    # A trajectory that fits no type is a warning on top.
+    told = named_run()
+    told["trajectories"]["p_value"] = np.r_[1e-9, np.full(59, 0.5)]
+    assert page_of(found, **told).headlines[0].verdict == "no"
+    assert page_of(found).headlines[0].verdict == "not tested"
+
+
+def test_a_private_page_of_types_tells_no_name_and_no_path():
+    whole = render(page_of(fitted(), **named_run()))
+    shared = render(page_of(fitted(), private=True, **named_run()))
+    for name in ("Vole", "Burrow", "moor", "secret"):
+        assert name in whole
+        assert name not in shared
+
+
+def test_types_are_recovered_and_reported_by_one_command(tmp_path, capsys):
+    place, seen = world(), two_types()[0]
+    names = np.array([f"Vole {e:02d}" for e in range(seen.episodes)])
+    problem = Problem(place.mdp, place.features, replace(seen, names=names))
+    problem.save(tmp_path / "voles")
+    run = tmp_path / "run"
+    words = ["recover", str(tmp_path / "voles"), "--types", "2", "--starts", "2", "--json"]
+    assert main([*words, "--out", str(run)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    found = tacit.Mixture.load(run)
+    assert told["shares"] == found.shares.tolist() == pytest.approx(fitted().shares.tolist())
+    assert [len(one["reward_weights"]) for one in told["types"]] == [3, 3]
+    text = (run / "report.html").read_text("utf-8")
+    assert all(name in text for name in names)
+    assert Run.load(run, several=True).trajectories["type_1"].shape == (60,)
+    assert main([*words, "--out", str(run), "--resume"]) == 0  # it is done: told again
+    assert json.loads(capsys.readouterr().out)["shares"] == told["shares"]
+    assert main(["figures", str(run), "--format", "svg", "--quiet"]) == 0
+    assert (run / "figures" / "beside.svg").exists()
+    for more, message in (
+        (["--holdout", "0.2"], "several types of demonstrators are recovered without --holdout"),
+        (["--estimator", "convex"], "--types is an option of mixture"),
+        (["--by", "group"], "knows who is of which"),
+        (["--types", "0"], "types must be an integer, 1 or more"),
+    ):
+        assert main([*words, "--out", str(tmp_path / "no"), *more]) == 2
+        assert message in capsys.readouterr().err
+    assert main(["score", str(run), str(tmp_path / "voles")]) == 4
+    assert "a mixture of types" in capsys.readouterr().err
+
+
+def test_no_line_of_the_summary_is_wider_than_a_terminal():
+    shown = fitted().summary()
+    assert max(map(len, shown.splitlines())) <= 88

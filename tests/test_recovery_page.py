@@ -30,13 +30,13 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import unidentified
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
 from tacit.model import COMPASS, Layout, with_directions
-from tacit.show import canvas
+from tacit.show import Document, Section, canvas, figure_files
 from tacit.show.arrows import LEAST_SHARE, draw_policy, indifferent
 from tacit.show.canvas import PAINTED, axes_at, new_figure
 from tacit.show.checks import check_sections
-from tacit.show.document import Document, Section, figure_files
+from tacit.show.differences import comparison_document
 from tacit.show.grid import drawable_map, extent, map_names, outlines
-from tacit.show.headlines import comparison_document, headlines
+from tacit.show.headlines import headlines
 from tacit.show.maps import MapGrid, action_maps, policy_map, value_map
 from tacit.show.page import recovery_document
 from tacit.show.quantities import NamedRecovery, state_choice, state_table

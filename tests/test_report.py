@@ -9,9 +9,7 @@ import pytest
 
 from browser import CONTRAST, browser
 from outline import read
-from tacit.show.canvas import png, svg
-from tacit.show.curves import Convergence, Curve, Group, Interval
-from tacit.show.document import (
+from tacit.show import (
     Choice,
     Code,
     Details,
@@ -27,6 +25,8 @@ from tacit.show.document import (
     Tone,
     anchor,
 )
+from tacit.show.canvas import png, svg
+from tacit.show.curves import Convergence, Curve, Group, Interval
 from tacit.show.figures import (
     View,
     comparison_figure,

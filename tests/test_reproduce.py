@@ -18,7 +18,7 @@ import pytest
 import tacit
 from tacit.cli import main
 from tacit.errors import InvalidModel, TacitError
-from tacit.show.document import Tone
+from tacit.show import Tone
 from tacit.studies import (
     BINDING,
     CALIBRATED,

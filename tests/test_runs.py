@@ -18,7 +18,7 @@ import tacit
 from tacit.checks.fits import trajectory_fits
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import LOCK, locked, read_page, write_page
-from tacit.folders.resume import claimed, difference, identity
+from tacit.folders import claimed, difference, identity
 from tacit.folders.runs import Run, data_hashes, data_summary
 from tacit.model import Layout
 from walks import seen_by

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import asdict, dataclass
 from errno import ENOENT
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional, Union
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
     from tacit.folders.problem import Problem
     from tacit.folders.runs import Run
-    from tacit.inverse.recovery import Recovery
-    from tacit.many import Differences
+    from tacit.inverse.joint.recovery import JointRecovery
+    from tacit.many import Differences, Number
     from tacit.model import Layout
 
 # Differences that are listed and drawn for people.
 MOST = 24
+# What lies beside the runs of groups: the fit that they share.
+SHARED = "joint"
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,8 @@ class Compare:
     out: Annotated[Optional[Path], shown_default("write nothing")] = None
     """page to write, .html; its figures are written beside it"""
 
-    def run(self, terminal: Terminal) -> Answer:
-        """Reads the folders and says where they agree."""
+    def run(self, terminal: Terminal, shared: Path | None = None) -> Answer:
+        """Reads the folders and says where they agree; `shared` holds a fit of all together."""
         from tacit.folders.runs import PAGE, Run
 
         asked = (self.first, *(self.others or ()))
@@ -61,7 +63,9 @@ class Compare:
         found = {_short(folder, folders): run for folder, run in zip(folders, runs, strict=True)}
         pair = len(folders) == 2
         answer = _against_run(runs[0], runs[1], _Pair(*folders)) if pair else _side_by_side(found)
-        return _with_differences(answer, found, self.out)
+        if self.others is None:
+            shared = shared_fit(self.first)
+        return _with_differences(answer, found, self.out, shared)
 
 
 class _Pair(NamedTuple):
@@ -69,6 +73,14 @@ class _Pair(NamedTuple):
 
     first: Path
     second: Path
+
+
+def shared_fit(folder: Path) -> Path | None:
+    """The fit of all groups with the same weights beside their runs, where there is one."""
+    from tacit.folders.runs import PAGE
+
+    place = folder / SHARED / "shared"
+    return place if (place / PAGE).exists() else None
 
 
 def runs_in(folder: Path) -> list[Path]:
@@ -90,7 +102,9 @@ def _short(folder: Path, folders: list[Path]) -> str:
 
 def _side_by_side(found: dict[str, Run]) -> Answer:
     """Every number of several runs, a column each."""
-    numbers = {name: _numbers(run.recovery) for name, run in found.items()}
+    from tacit.many import Number, numbers_of
+
+    numbers = {name: numbers_of(run.recovery) for name, run in found.items()}
     names = list(dict.fromkeys(name for each in numbers.values() for name in each))
     nothing = Number(math.nan)
     rows = [[name, *(str(each.get(name, nothing)) for each in numbers.values())] for name in names]
@@ -102,8 +116,13 @@ def _side_by_side(found: dict[str, Run]) -> Answer:
     return Answer([table], {"numbers": data})
 
 
-def _with_differences(answer: Answer, found: dict[str, Run], out: Path | None) -> Answer:
-    """The answer, with the differences of its runs, which `out` shows as a page."""
+def _with_differences(
+    answer: Answer, found: dict[str, Run], out: Path | None, shared: Path | None
+) -> Answer:
+    """The answer, with the differences of its runs, which `out` shows as a page.
+
+    Where `shared` holds a fit in which all have the same weights, that is shown and tested, too.
+    """
     from tacit.many import differences
 
     if len(found) < 2:  # the same run twice
@@ -128,22 +147,35 @@ def _with_differences(answer: Answer, found: dict[str, Run], out: Path | None) -
         "differences": [asdict(row) for row in told.rows],
         "findings": [finding_data(one) for one in told.sentences],
     }
+    joint = None
+    if shared is not None:
+        from tacit.folders.runs import load
+        from tacit.show.differences import agreements
+
+        joint = load(shared, "JointRecovery")
+        tests = agreements(joint)
+        data["agreement"] = [{"of": n, "p_value": p, "adjusted": q} for n, p, q in tests]
+        lines = [[f"weights of {n}", f"{p:.2g}", f"{q:.2g}"] for n, p, q in tests]
+        parts.append(Table(["weights fitted apart are the same", "p", "p by Holm"], lines))
     if out is not None:
         data["page"] = str(out)
-        parts.append(f"written: {', '.join(write_page(out, found, told))}")
+        parts.append(f"written: {', '.join(write_page(out, found, told, joint))}")
     return Answer(parts, data)
 
 
-def write_page(out: Path, found: dict[str, Run], told: Differences) -> list[str]:
+def write_page(
+    out: Path, found: dict[str, Run], told: Differences, shared: JointRecovery | None = None
+) -> list[str]:
     """The files written: one offline page about several runs, and its figures beside it."""
     from tacit.files.atomic import write_bytes
-    from tacit.show.document import figure_files
-    from tacit.show.headlines import comparison_document
+    from tacit.show import figure_files
+    from tacit.show.differences import comparison_document
     from tacit.show.report import render
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise InvalidModel(f"out must end in .html; got {out.name}")
-    document = comparison_document({name: run.recovery for name, run in found.items()}, told)
+    each = {name: run.recovery for name, run in found.items()}
+    document = comparison_document(each, told, shared)
     files = {out: render(document).encode()}
     files |= {out.with_name(f"{out.stem}-{n}"): i for n, i in figure_files(document).items()}
     for path in reversed(files):  # the page last: it says that all is there
@@ -151,44 +183,12 @@ def write_page(out: Path, found: dict[str, Run], told: Differences) -> list[str]
     return [str(path) for path in files]
 
 
-@dataclass(frozen=True)
-class Number:
-    """One number of an answer and how well it is known.
-
-    Attributes:
-        value: NaN where it is not known at all.
-        low: lower end of its interval.
-        high: upper end of its interval.
-        constraint: number of the cost that it is about, if it is about one.
-        feature: name of the feature whose weight it is, if it is one.
-    """
-
-    value: float
-    low: float = math.nan
-    high: float = math.nan
-    _: KW_ONLY
-    constraint: int | None = None
-    feature: str = ""
-
-    def __str__(self) -> str:
-        if math.isnan(self.value):
-            return "not known"
-        if math.isnan(self.low) or math.isnan(self.high) or self.low == self.high:
-            return f"{self.value:.4g}"
-        return f"{self.value:.4g} [{self.low:.3g}, {self.high:.3g}]"
-
-    def is_apart(self, other: Number) -> bool:
-        """Whether the two intervals do not overlap; never where an end is not known."""
-        ends = (self.low, self.high, other.low, other.high)
-        known = not any(map(math.isnan, ends))
-        return known and (self.low > other.high or other.low > self.high)
-
-
 def _against_run(one: Run, other: Run, arguments: _Pair) -> Answer:
     import numpy as np
 
     from tacit.inverse.joint.resample import conduct
     from tacit.judge.behaviour import policy_distance
+    from tacit.many import numbers_of
 
     first, second = one.recovery, other.recovery
     (mine, visited), (its, gone) = (conduct(found) for found in (first, second))
@@ -207,7 +207,7 @@ def _against_run(one: Run, other: Run, arguments: _Pair) -> Answer:
         "visitation_distance": float(0.5 * np.abs(shares[0] - shares[1]).sum()),
     }
     titles, heading = (str(arguments.first), str(arguments.second)), "behaviour, 0 for the same"
-    return _answer(_numbers(first), _numbers(second), titles, distances, heading)
+    return _answer(numbers_of(first), numbers_of(second), titles, distances, heading)
 
 
 def _orders(
@@ -234,29 +234,6 @@ def _orders(
     return orders
 
 
-def _numbers(found: Recovery) -> dict[str, Number]:
-    """Every number of a recovery by its name."""
-    known = found.identification
-    numbers = {
-        f"reward: {name}": _number(weight, ends)
-        for name, weight, ends in zip(
-            found.reward_names, found.reward_weights, known.reward_intervals, strict=True
-        )
-    }
-    for k, names in enumerate(found.cost_names):
-        pieces = zip(names, found.cost_weights[k], known.cost_intervals[k], strict=True)
-        for name, weight, ends in pieces:
-            numbers[f"cost {k}: {name}"] = _number(weight, ends, k, name)
-        price, budget = known.multiplier_intervals[k], known.budget_intervals[k]
-        numbers[f"price {k}"] = _number(found.multipliers[k], price, k)
-        numbers[f"budget {k}"] = _number(found.budgets[k], budget, k)
-    return numbers | {"noise": Number(found.temperature)}
-
-
-def _number(value: float, ends: np.ndarray, k: int | None = None, name: str = "") -> Number:
-    return Number(float(value), *map(float, ends), constraint=k, feature=name)
-
-
 def _answer(
     first: dict[str, Number],
     second: dict[str, Number],
@@ -264,6 +241,8 @@ def _answer(
     distances: dict[str, float],
     heading: str,
 ) -> Answer:
+    from tacit.many import Number
+
     nothing, units = Number(math.nan), _other_units(first, second)
     names = [*first, *(name for name in second if name not in first)]
     rows, data = [], []
@@ -315,6 +294,7 @@ def _against_truth(run: Run, problem: Problem, arguments: _Pair) -> Answer:
 
     from tacit.forward.soft_dual import SoftDual
     from tacit.judge.comparison import compare
+    from tacit.many import Number, numbers_of
 
     found = run.recovery
     if problem.truth is None or found.solution is None:
@@ -347,7 +327,7 @@ def _against_truth(run: Run, problem: Problem, arguments: _Pair) -> Answer:
     )
     truth = {name: Number(value, value, value) for name, value in _true_numbers(problem).items()}
     titles = (str(arguments.first), f"truth of {arguments.second}")
-    return _answer(_numbers(found), truth, titles, judged.scalars(), "judged in the true world")
+    return _answer(numbers_of(found), truth, titles, judged.scalars(), "judged in the true world")
 
 
 def _true_numbers(problem: Problem) -> dict[str, float]:

@@ -12,8 +12,8 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, get_args
 
-from tacit.cli.questions import Method, estimator_kind, prior_of
-from tacit.cli.solve import named_sets, split_weights
+from tacit.cli.questions import Method, estimator_kind
+from tacit.cli.solve import named_sets, prior_of, split_weights
 from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal, finding_data, shown_default
 from tacit.errors import InvalidModel, TacitError
 
@@ -291,6 +291,7 @@ class Simulate:
 CALLED = {
     ("forbidden", "reward_weights"): "reward",
     ("soft-constraint", "budgets"): "budget",
+    ("mixture", "max_steps"): "max_rounds",
     ("", "sets"): "groups",
 }
 
@@ -299,7 +300,8 @@ def estimator_of(
     arguments: Recover, asked: Mapping[str, object], problem: Problem | None
 ) -> Estimator | None:
     """The estimator that was asked for, with these options; None where it needs the problem."""
-    chosen = arguments.estimator
+    mixed = arguments.types is not None and arguments.estimator == "auto"
+    chosen = "mixture" if mixed else arguments.estimator
     kind = estimator_kind(chosen)  # the others are loaded for a refusal alone
     known = set() if kind is None else {one.name for one in fields(kind)}
 
@@ -322,6 +324,8 @@ def estimator_of(
             spelled = {own: name for (word, name), own in CALLED.items() if word in ("", chosen)}
             word = spelled.get(one.name, one.name).replace("_", "-")
             raise InvalidModel(f"--{word} must be given for {chosen}; got none")
+    if given.get("types") == "auto":
+        given["types"] = None
     if "prior" in given:
         given["prior"] = prior_of(given["prior"])
     if "budget" in given:
@@ -335,3 +339,42 @@ def estimator_of(
     if problem is not None and "groups" in given:
         given["groups"] = named_sets(problem, given["groups"])
     return kind(**given, **({"seed": arguments.seed} if "seed" in known else {}))
+
+
+def check_trips(arguments: Recover, problem: Problem) -> None:
+    """Raises where something is asked that trips do not answer."""
+    ends = "a trip ends at its goal; give another discount in problem.toml"
+    asked = {
+        "--estimator": (
+            arguments.estimator not in ("auto", "likelihood"),
+            "likelihood is the one estimator of trips",
+        ),
+        "--discount-grid": (arguments.discount_grid, ends),
+        "--diagnose": (arguments.diagnose, "the goodness of fit names what the trips contradict"),
+        "--sampler": (arguments.sampler != "laplace", "laplace is the one sampler of trips"),
+        "--cautious": (arguments.cautious, "a goal has its own budget; recover one goal's trips"),
+    }
+    for option, (given, reason) in asked.items():
+        if given:
+            told = f'{option} is not for trips (goal = "last"): {reason}'
+            raise InvalidModel(f"{arguments.problem}: {told}")
+
+
+def check_types(arguments: Recover, problem: Problem) -> None:
+    """Raises where something is asked that types of demonstrators do not answer."""
+    asked = {
+        "--bootstrap": arguments.bootstrap,
+        "--holdout": arguments.holdout,
+        "--discount-grid": arguments.discount_grid,
+        "--dynamics-draws": arguments.dynamics_draws,
+        "--groups": arguments.groups,
+        "--diagnose": arguments.diagnose,
+        "--belief": arguments.belief,
+        "--cautious": arguments.cautious,
+        'trips (goal = "last")': problem.goal,
+    }
+    if refused := [option for option, given in asked.items() if given]:
+        raise InvalidModel(
+            f"{arguments.problem}: several types of demonstrators are recovered without "
+            f"{refused[0]}; leave out one of the two"
+        )

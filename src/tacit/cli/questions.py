@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tacit.cli.recover import Recover
     from tacit.cli.terminal import Answer, Terminal
     from tacit.data.demonstrations import Demonstrations
     from tacit.folders.problem import Problem
+    from tacit.inverse.joint.recovery import JointRecovery
+    from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.recover import Estimator
     from tacit.inverse.recovery import Recovery
-    from tacit.model.features import Ridge, Smooth, Sparse
 
 # Estimators by their words; those of `tacit.families` are their names, in small letters.
 Method = Literal[
@@ -22,12 +25,12 @@ Method = Literal[
     "cloning", "inverse-action-values", "maximum-entropy", "causal-entropy", "apprenticeship",
     "linear-programming", "margin-planning", "likeliest-constraints", "posterior-constraints",
     "penalty-constraints", "constraint-as-reward", "safe-set", "forbidden", "known-constraints",
-    "soft-constraint",
+    "soft-constraint", "mixture",
 ]  # fmt: skip
 # Draws of estimated transitions, and the number of state-action pairs up to which they cost little.
 DRAWS, SMALL = 20, 5000
-# What lies beside the runs of the groups: the fit that they share, the page that compares them.
-SHARED, COMPARED = "joint", "compare"
+# The page beside the runs of the groups, which compares them.
+COMPARED = "compare"
 
 
 def estimator_kind(word: str) -> type | None:
@@ -44,8 +47,6 @@ def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations)
     """Raises, before any long fit, where these data cannot answer what is asked."""
     from tacit.data.observed import moves_of
 
-    if problem.goal:
-        _check_trips(arguments, problem)
     known = problem.mdp.evidence is None and not arguments.allow_impossible and not problem.goal
     if known and (found := moves_of(problem.mdp, seen)) is not None and found.impossible:
         from tacit.folders.check import impossible_sentence
@@ -86,25 +87,6 @@ def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations)
                 f"{arguments.problem}: --bootstrap works with likelihood or convex. {reason} "
                 "Choose one by --estimator, or leave --bootstrap out"
             )
-
-
-def _check_trips(arguments: Recover, problem: Problem) -> None:
-    """Raises where something is asked that trips do not answer."""
-    ends = "a trip ends at its goal; give another discount in problem.toml"
-    asked = {
-        "--estimator": (
-            arguments.estimator not in ("auto", "likelihood"),
-            "likelihood is the one estimator of trips",
-        ),
-        "--discount-grid": (arguments.discount_grid, ends),
-        "--diagnose": (arguments.diagnose, "the goodness of fit names what the trips contradict"),
-        "--sampler": (arguments.sampler != "laplace", "laplace is the one sampler of trips"),
-        "--cautious": (arguments.cautious, "a goal has its own budget; recover one goal's trips"),
-    }
-    for option, (given, reason) in asked.items():
-        if given:
-            told = f'{option} is not for trips (goal = "last"): {reason}'
-            raise InvalidModel(f"{arguments.problem}: {told}")
 
 
 def _check_noisy(arguments: Recover, problem: Problem, seen: Demonstrations, wanted: str) -> None:
@@ -305,7 +287,8 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
     """One run a group inside the folder, and the page that compares them."""
     import re
 
-    from tacit.cli.compare import Compare
+    from tacit.cli.compare import SHARED, Compare
+    from tacit.cli.run import Report
     from tacit.cli.terminal import Answer
     from tacit.files.atomic import check_folder
     from tacit.inverse.noisy.likelihood import Likelihood
@@ -341,46 +324,56 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
         alone = replace(arguments, by=None, share="none", only=name, out=arguments.out / folder)
         answers[name] = alone.run(replace(terminal, show=None))
     runs = tuple(arguments.out / folder for folder in folders.values())
-    page = None if arguments.no_report else arguments.out / f"{COMPARED}.html"
-    told = Compare(runs[0], runs[1:], page).run(terminal)
-    parts, data = [*told.parts], {**told.data, "runs": [str(run) for run in runs]}
     wrong = [f"group {name}: {line}" for name, one in answers.items() for line in one.errors]
+    parts, data, place = [], {}, None
     if arguments.share != "none":
-        from tacit.inverse.joint.tasks import Task
-        from tacit.inverse.recover import recover
-
-        of_each = [seen.select(seen.groups == name) for name in groups]
-        tasks = [Task(problem.mdp, problem.features, one) for one in of_each]
-        joint = recover(
-            tasks,
-            estimator=estimator,
-            share_reward=arguments.share == "all",
-            allow_impossible=True,  # refused already, group by group, where it is not allowed
-            throw=False,
-        )
         place = arguments.out / SHARED / "shared"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        joint.save(place)
+        joint = _shared_run(arguments, problem, seen, cast("Likelihood | None", estimator), place)
+        if not arguments.no_report:
+            Report(place).run(terminal)
         said = f"With {arguments.share} shared, tasks in the order {', '.join(groups)}:\n"
         parts += [said, joint.summary(), f"written: {place}"]
         data["shared"] = str(place)
         if joint.status.name == "NOT_CONVERGED":
             wrong.append(f"with {arguments.share} shared: {joint.status.value}")
         wrong += joint.findings[:1] if arguments.strict and not joint.goodness.adequate else []
-    parts.append(f"written: {', '.join(map(str, runs))}")
+    page = None if arguments.no_report else arguments.out / f"{COMPARED}.html"
+    told = Compare(runs[0], runs[1:], page).run(terminal, place)
+    data = {**told.data, **data, "runs": [str(run) for run in runs]}
+    parts = [*told.parts, *parts, f"written: {', '.join(map(str, runs))}"]
     return Answer(parts, data, 3 if wrong else 0, wrong[:1])
 
 
-def prior_of(word: object) -> Ridge | Smooth | Sparse:
-    """The prior on weights that "ridge", "smooth" or "sparse" names, its strength after a colon."""
-    from tacit.model.features import Ridge, Smooth, Sparse
+def _shared_run(
+    arguments: Recover,
+    problem: Problem,
+    seen: Demonstrations,
+    estimator: Likelihood | None,
+    place: Path,
+) -> JointRecovery:
+    """The fit of all groups with the same weights, written as a run of its own."""
+    from tacit.folders.runs import Run, data_hashes, summary_of
+    from tacit.inverse.joint.tasks import Task
+    from tacit.inverse.recover import recover
 
-    name, _, strength = str(word).partition(":")
-    kinds = {"ridge": Ridge, "smooth": Smooth, "sparse": Sparse}
-    try:
-        return kinds[name](float(strength) if strength else None)
-    except (KeyError, ValueError):
-        raise InvalidModel(
-            "prior must be ridge, smooth or sparse, with a strength as in ridge:0.3; got "
-            f"{str(word)!r:.60}"
-        ) from None
+    groups = group_names(arguments, seen)
+    of_each = [seen.select(seen.groups == name) for name in groups]
+    joint = recover(
+        [Task(problem.mdp, problem.features, one) for one in of_each],
+        estimator=estimator,
+        share_reward=arguments.share == "all",
+        allow_impossible=True,  # refused already, group by group, where it is not allowed
+        throw=False,
+    )
+    place.parent.mkdir(parents=True, exist_ok=True)
+    asked = {"problem": str(arguments.problem), "command": arguments.command}
+    Run(
+        cast("Recovery", joint),
+        layout=problem.layout,
+        config={**asked, "tasks": list(groups), "share": arguments.share},
+        data=summary_of(problem, seen),
+        notes=tuple(problem.notes),
+        seed=arguments.seed,
+        hashes=data_hashes(problem.mdp, problem.features, seen),
+    ).save(place)
+    return joint

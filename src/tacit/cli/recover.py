@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional, Union, cast
 
-from tacit.cli.problem import estimator_of
+from tacit.cli.problem import check_trips, check_types, estimator_of
 from tacit.cli.questions import (
     DRAWS,
     SMALL,
@@ -25,21 +25,22 @@ from tacit.cli.terminal import Answer, Terminal, finding_data, parts_of, shown_d
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from tacit.data.demonstrations import Demonstrations
     from tacit.folders.problem import Problem
     from tacit.folders.runs import Run
     from tacit.inverse.noisy.likelihood import Likelihood
+    from tacit.inverse.noisy.mixture import Mixture, MixtureRecovery
     from tacit.inverse.recover import Estimator
+    from tacit.inverse.recovery import Recovery
 
-NOT_CONVERGED = 3
 # Options that are handed to the estimator, where it has them.
 OPTIONS = (
-    "free_reward", "level", "ridge", "prior", "tolerance", "max_steps", "starts", "step_size",
-    "band", "multiplier", "update", "reward_weights", "temperature", "errors", "candidates",
-    "sets", "cost_weights", "budgets",
+    "types", "free_reward", "level", "ridge", "prior", "tolerance", "max_steps", "starts",
+    "step_size", "band", "multiplier", "update", "reward_weights", "temperature", "errors",
+    "candidates", "sets", "cost_weights", "budgets",
 )  # fmt: skip
-# What is said of each coefficient.
-ESTIMATED = ("names", "estimates", "standard_errors", "intervals", "p_values", "errors")
 # Arguments that the result does not depend on.
 ELSEWHERE = (
     "problem", "out", "resume", "overwrite", "break_lock", "allow_impossible", "strict",
@@ -85,6 +86,8 @@ class Recover:
     """recover from each group by itself, a run each inside the folder, and compare them"""
     share: Literal["none", "costs", "all"] = "none"
     """with --by: also fit all groups with the same cost weights, or with all weights the same"""
+    types: Annotated[Union[None, int, Literal["auto"]], shown_default("1; mixture: 2")] = None
+    """mixture: types of demonstrators in one file, nobody knows who is which; auto goes by BIC"""
     only: Annotated[Optional[str], shown_default("all")] = None
     """group from whose episodes alone to recover"""
     diagnose: bool = False
@@ -98,19 +101,21 @@ class Recover:
     allow_impossible: bool = False
     """let observed moves of probability 0 pass, with a finding, instead of refusing them"""
     free_reward: bool = False
-    """likelihood, convex, explanation, reward-only: let reward weights be negative"""
+    """likelihood, convex, explanation, reward-only, mixture: let reward weights be negative"""
     level: Annotated[Optional[float], shown_default("0.05")] = None
-    """likelihood, constraint-only: level of the test whether a constraint is active"""
+    """likelihood, constraint-only, mixture: level of the test whether a constraint is active"""
     ridge: Annotated[Optional[float], shown_default("0.0")] = None
     """convex: strength of the penalty on the squared parameters"""
     prior: Annotated[Optional[str], shown_default("none")] = None
     """likelihood: ridge, smooth or sparse, a prior on weights; ridge:0.3 gives its strength, too"""
-    tolerance: Annotated[Optional[float], shown_default("1e-09; alternating: 0.0001")] = None
+    tolerance: Annotated[
+        Optional[float], shown_default("1e-09; alternating: 0.0001; mixture: 1e-06")
+    ] = None
     """the estimator has converged when its residual is below this"""
-    max_steps: Annotated[Optional[int], shown_default("300; alternating: 150")] = None
+    max_steps: Annotated[Optional[int], shown_default("300; alternating: 150; mixture: 500")] = None
     """largest number of steps of the estimator; not for explanation"""
-    starts: Annotated[Optional[int], shown_default("12")] = None
-    """alternating: number of random starts"""
+    starts: Annotated[Optional[int], shown_default("12; mixture: 8")] = None
+    """alternating, mixture: number of random starts"""
     step_size: Annotated[Optional[float], shown_default("5.0")] = None
     """alternating: size of the first step"""
     band: Annotated[Optional[float], shown_default("2.5")] = None
@@ -173,15 +178,21 @@ class Recover:
         from tacit.cli.run import Report, budgets_to_play
         from tacit.engine.progress import watching
         from tacit.files.arrays import digest
-        from tacit.folders.resume import claimed, identity
+        from tacit.folders import claimed, identity
         from tacit.folders.runs import Run, data_hashes
 
         self.make_estimator()  # what makes no sense is said before anything is read
+        if self.by is not None and self.mixed:
+            raise InvalidModel("--by group knows who is of which; several types are for --only")
         if self.by is not None:
             return recover_groups(self, terminal)
         problem = terminal.load_problem(self.problem)
         estimator = with_coefficients(self, problem, self.make_estimator(problem))
         seen = chosen_episodes(self, problem)
+        if self.mixed:
+            check_types(self, problem)
+        if problem.goal:
+            check_trips(self, problem)
         check_answerable(self, problem, seen)
         hashes = data_hashes(problem.mdp, problem.features, seen)
         if self.belief is not None:
@@ -194,15 +205,16 @@ class Recover:
         options = {name: getattr(self, name) for name in ("resume", "overwrite", "break_lock")}
         with claimed(self.out, depends, **options) as claim:
             if claim.done:
-                run = Run.load(self.out)
+                run = Run.load(self.out, several=True)
             else:
                 progress = terminal.progress()
                 with _resumable(self, terminal), progress as tell, watching([tell], claim.journal):
                     run = _fit(self, problem, seen, estimator, hashes)
                     if terminal.show is not None:  # the answer first: pages and their figures wait
                         terminal.show(parts_of(run))
-                    played = budgets_to_play(problem, run.recovery)
-                    run = replace(run, extras={**run.extras, **played})
+                    if not self.mixed:
+                        played = budgets_to_play(problem, run.recovery)
+                        run = replace(run, extras={**run.extras, **played})
                 claim.finish(run)
             report = None if self.no_report else Report(self.out).run(terminal).data["report"]
         answer = _answer(self, run, report)
@@ -219,6 +231,11 @@ class Recover:
         if self.estimator == "auto" and not given:
             return None
         return estimator_of(self, given, problem)
+
+    @property
+    def mixed(self) -> bool:
+        """Whether several types of demonstrators are asked for."""
+        return self.types is not None or self.estimator == "mixture"
 
     @property
     def config(self) -> dict[str, object]:
@@ -262,9 +279,40 @@ def _fit(
     hashes: dict[str, str],
 ) -> Run:
     """The run: the recovery, and every question asked about it."""
-    from tacit.checks.fits import trajectory_fits
     from tacit.folders.reading import availability
-    from tacit.folders.runs import Run, ends_of, summary_of
+    from tacit.folders.runs import Run, summary_of
+
+    fit = _fit_types if arguments.mixed else _fit_one
+    recovery, columns, number = fit(arguments, problem, seen, estimator)
+    notes = [*problem.notes, *availability(problem.mdp, problem.layout, arguments.problem)]
+    if seen.groups is not None:
+        columns = {"episode": columns.pop("episode"), "group": seen.groups[number], **columns}
+        alike = arguments.groups or arguments.mixed
+        if not alike and len(set(seen.groups.tolist())) > 1:
+            notes.append(
+                "The demonstrations have groups, taken together here: --groups tests whether they "
+                "share their weights."
+            )
+    asked = {"problem": arguments.problem, "out": arguments.out, "command": arguments.command}
+    return Run(
+        cast("Recovery", recovery),
+        layout=problem.layout,
+        config={**arguments.config, **{name: str(value) for name, value in asked.items()}},
+        data=summary_of(problem, seen),
+        notes=tuple(notes),
+        trajectories=columns,
+        extras=further_results(arguments, problem, seen, cast("Recovery", recovery), estimator),
+        seed=arguments.seed,
+        hashes=hashes,
+    )
+
+
+def _fit_one(
+    arguments: Recover, problem: Problem, seen: Demonstrations, estimator: Estimator | None
+) -> tuple[Recovery, dict[str, np.ndarray], np.ndarray]:
+    """The recovery, columns about every trajectory, the worst fit first, and their numbers."""
+    from tacit.checks.fits import trajectory_fits
+    from tacit.folders.runs import ends_of
     from tacit.inverse.recover import recover
 
     trips = None if problem.trips is None else replace(problem.trips, demonstrations=seen)
@@ -295,85 +343,46 @@ def _fit(
     if trips is not None:
         ends = ends_of(problem, trips, fits.episode)
         columns = {"episode": columns.pop("episode"), **ends, **columns}
-    notes = [*problem.notes, *availability(problem.mdp, problem.layout, arguments.problem)]
-    if seen.groups is not None:
-        columns = {"episode": columns.pop("episode"), "group": seen.groups[fits.episode], **columns}
-        if not arguments.groups and len(set(seen.groups.tolist())) > 1:
-            notes.append(
-                "The demonstrations have groups, taken together here: --groups tests whether they "
-                "share their weights."
-            )
-    asked = {"problem": arguments.problem, "out": arguments.out, "command": arguments.command}
-    return Run(
-        recovery,
-        layout=problem.layout,
-        config={**arguments.config, **{name: str(value) for name, value in asked.items()}},
-        data=summary_of(problem, seen),
-        notes=tuple(notes),
-        trajectories=columns,
-        extras=further_results(arguments, problem, seen, recovery, estimator),
-        seed=arguments.seed,
-        hashes=hashes,
+    return recovery, columns, fits.episode
+
+
+def _fit_types(
+    arguments: Recover, problem: Problem, seen: Demonstrations, estimator: Estimator | None
+) -> tuple[MixtureRecovery, dict[str, np.ndarray], np.ndarray]:
+    """The types of demonstrators, columns about every trajectory, and their numbers."""
+    from tacit.export.frames import memberships
+    from tacit.inverse.findings import Finding, Kind
+    from tacit.inverse.recover import recover
+
+    found = recover(
+        problem.mdp,
+        problem.features,
+        seen,
+        estimator=cast("Mixture", estimator),
+        allow_impossible=True,  # refused already, by name, where it is not allowed
+        throw=False,
     )
+    if problem.mdp.evidence is not None:
+        said = "The intervals of all types take the estimated transitions for known."
+        known = found.identification
+        findings = (*known.findings, Finding(said, Kind.ERRORS))
+        found = replace(found, identification=replace(known, findings=findings))
+    columns = memberships(found, seen)
+    return found, columns, columns["number"]
 
 
 def _answer(arguments: Recover, run: Run, report: object) -> Answer:
-    recovery, known = run.recovery, run.recovery.identification
-    goodness, layout = recovery.goodness, run.layout
-    fits = goodness.sentence(layout.state_names, layout.action_names)
+    """What was found; exit code 3 as `Recover.run` says."""
+    from tacit.show.summary import run_data
+
+    found, data = run.recovery, run_data(run)
+    notes = [note for note in run.notes if hasattr(note, "kind")]
+    told = [finding_data(one) for one in (*found.identification.findings, *notes)]
+    data |= {"run": str(arguments.out), "report": report, "findings": told}
+    for one, kept in zip(data.get("types", ()), getattr(found, "types", ()), strict=True):
+        one["findings"] = [finding_data(said) for said in kept.identification.findings]
+    wrong = [found.status.value] if found.status.name == "NOT_CONVERGED" else []
+    if arguments.strict and not arguments.mixed and not found.goodness.adequate:
+        wrong.append(data["fit"])
     parts = [*parts_of(run), f"written: {arguments.out}" + (f", {report}" if report else "")]
-    data = {
-        "fit": fits,
-        "run": str(arguments.out),
-        "report": report,
-        "estimator": recovery.estimator,
-        "status": recovery.status.name,
-        "reward_weights": dict(zip(recovery.reward_names, recovery.reward_weights, strict=True)),
-        "cost_weights": [
-            dict(zip(names, weights, strict=True))
-            for names, weights in zip(recovery.cost_names, recovery.cost_weights, strict=True)
-        ],
-        "multipliers": recovery.multipliers,
-        "budgets": recovery.budgets,
-        "temperature": recovery.temperature,
-        "reward_intervals": known.reward_intervals,
-        "cost_intervals": list(known.cost_intervals),
-        "multiplier_intervals": known.multiplier_intervals,
-        "budget_intervals": known.budget_intervals,
-        "active": known.active,
-        "p_values": known.p_values,
-        "unadjusted_p_values": known.unadjusted,
-        "sets": [asdict(one) for one in known.sets],
-        "selection": None if known.selection is None else asdict(known.selection),
-        "findings": [
-            finding_data(one)
-            for one in (*known.findings, *(note for note in run.notes if hasattr(note, "kind")))
-        ],
-        **{
-            name: {f: getattr(getattr(recovery, name), f) for f in (*ESTIMATED, "confidence")}
-            for name in ("parameters", "noise_prices")
-        },
-        "log_likelihood": recovery.log_likelihood,
-        "null_log_likelihood": recovery.null_log_likelihood,
-        "aic": recovery.aic,
-        "bic": recovery.bic,
-        "rho_squared": recovery.rho_squared,
-        "certificate": asdict(recovery.certificate),
-        "goodness": {
-            **{
-                name: getattr(goodness, name)
-                for name in (
-                    "adequate",
-                    *("statistic", "p_value", "level", "share", "weight", "settled"),
-                )
-            },
-            "parts": [asdict(part) for part in goodness.parts],
-            "absence": goodness.absence,
-        },
-        "data": run.data,
-        "notes": run.notes,
-        "extras": {name: one for name, one in run.extras.items() if name != "budgets"},
-    }
-    wrong = [recovery.status.value] if recovery.status.name == "NOT_CONVERGED" else []
-    wrong += [fits] if arguments.strict and not goodness.adequate else []
-    return Answer(parts, data, NOT_CONVERGED if wrong else 0, wrong[:1])
+    return Answer(parts, data, 3 if wrong else 0, wrong[:1])

@@ -8,7 +8,16 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
-from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal, finding_data, shown_default
+from tacit.cli.terminal import (
+    Answer,
+    Cell,
+    Part,
+    Table,
+    Terminal,
+    finding_data,
+    holds_several,
+    shown_default,
+)
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
@@ -46,15 +55,17 @@ class Report:
         """Writes the page of a run, and says where."""
         from tacit.files.atomic import check_folder, write_bytes
         from tacit.folders.runs import Run
-        from tacit.show.document import figure_files
+        from tacit.show import figure_files
         from tacit.show.page import recovery_document
         from tacit.show.report import render
 
         out = self.folder / PAGE if self.out is None else self.out
         _check_name(out, given=self.out is not None)
-        run = Run.load(self.folder)
-        document = recovery_document(run, private=self.private)
-        page = render(document).encode()
+        run = Run.load(self.folder, several=True)
+        make = recovery_document
+        if holds_several(run):
+            from tacit.show.several import several_document as make
+        page = render(document := make(run, private=self.private)).encode()
         figures = figure_files(document) if self.out is None and not self.private else {}
         check_folder(self.folder / FIGURES)
         if figures:
@@ -114,7 +125,7 @@ class Figures:
         from tacit.show.canvas import MISSING, styled
 
         out = self.folder / FIGURES if self.out is None else self.out
-        figures = _all_figures(Run.load(self.folder))
+        figures = _all_figures(Run.load(self.folder, several=True))
         out.mkdir(parents=True, exist_ok=True)
         written, boxes = [], []
         for name, figure in figures.items():
@@ -146,6 +157,8 @@ def _all_figures(run: Run) -> dict[str, Figure]:
     from tacit.show.checks import curve_of, sweeps_of
 
     recovery, layout = run.recovery, run.layout
+    if holds_several(run):
+        return {"beside": recovery.plot()}
     known = [bool(np.isfinite(weights).all()) for weights in recovery.cost_weights]
     drawn: dict[str, Axes] = {}
     if any(known) or np.isfinite(recovery.reward_weights).all():
@@ -196,6 +209,7 @@ class Score:
     def run(self, terminal: Terminal) -> Answer:
         """Scores the demonstrations, writes what was asked for, and says what came out."""
         from tacit.checks import score
+        from tacit.files.tables import write_columns
         from tacit.folders.problem import bad_line
         from tacit.folders.runs import Run
         from tacit.inverse.joint.trips import BadTrip
@@ -210,14 +224,12 @@ class Score:
             raise bad_line(path, error, run.layout, seen) from None
         columns = _columns(run, seen, found)
         if self.out is not None:
-            _write(self.out, columns)
+            write_columns(self.out, columns)
         return Answer(_text(found, columns, self, path), _data(found, columns, self, path))
 
 
 def demonstrations_of(path: Path) -> Path:
     """The file of the demonstrations: the path itself, or the one in a problem folder."""
-    import errno
-
     from tacit.folders.reading import SEEN, one_of
 
     if not path.is_dir():
@@ -230,8 +242,6 @@ def demonstrations_of(path: Path) -> Path:
 
 def _check_out(out: Path | None) -> None:
     """Raises unless a table can be written under this name."""
-    from tacit.errors import InvalidModel
-
     if out is not None and out.suffix.lower() not in (".csv", ".parquet"):
         raise InvalidModel(f"out must be a .csv or .parquet file; got {out.name}")
 
@@ -269,12 +279,6 @@ def _columns(run: Run, seen: Demonstrations, found: Prediction) -> dict[str, np.
         for what, states in ends.items()
     }
     return {"episode": columns.pop("episode"), **told, **columns}
-
-
-def _write(out: Path, columns: dict[str, np.ndarray]) -> None:
-    from tacit.files.tables import write_columns
-
-    write_columns(out, columns)
 
 
 def _text(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tacit.forward.solution import Solution
     from tacit.forward.solve import Solver
     from tacit.inverse.findings import Finding
+    from tacit.model.features import Ridge, Smooth, Sparse
     from tacit.model.objective import Objective
 
 
@@ -331,3 +332,18 @@ def named_sets(problem: Problem, words: Sequence[str]) -> dict[str, list[int]]:
                 raise InvalidModel(f"--sets: {name} names no state {state!r:.60}{hint}")
         found[name] = [known[state] for state in held.split(",")]
     return found
+
+
+def prior_of(word: object) -> Ridge | Smooth | Sparse:
+    """The prior on weights that "ridge", "smooth" or "sparse" names, its strength after a colon."""
+    from tacit.model.features import Ridge, Smooth, Sparse
+
+    name, _, strength = str(word).partition(":")
+    kinds = {"ridge": Ridge, "smooth": Smooth, "sparse": Sparse}
+    try:
+        return kinds[name](float(strength) if strength else None)
+    except (KeyError, ValueError):
+        raise InvalidModel(
+            "prior must be ridge, smooth or sparse, with a strength as in ridge:0.3; got "
+            f"{str(word)!r:.60}"
+        ) from None

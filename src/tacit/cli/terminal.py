@@ -163,11 +163,17 @@ def finding_data(sentence: str) -> dict[str, object]:
     return {"sentence": str(found), "kind": found.kind.name, "about": about}
 
 
+def holds_several(run: Run) -> bool:
+    """Whether the run is one of types or of tasks."""
+    return hasattr(run.recovery, "types") or hasattr(run.recovery, "recoveries")
+
+
 def parts_of(run: Run) -> list[Part]:
     """What a run says to people."""
     from tacit.show.summary import summarise
 
-    parts: list[Part] = [summarise(run.recovery, run.layout)]
+    told = run.recovery.summary() if holds_several(run) else summarise(run.recovery, run.layout)
+    parts: list[Part] = [told]
     parts += [f"Note: {note}" for note in run.notes]
     for result in run.extras.values():
         parts += [f"{result['text']}\n"] if "text" in result else []

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tacit.data.sources.gymnasium import gymnasium_module, numbered, terminal_states
 from tacit.data.sources.recordings import where_over
 from tacit.errors import InvalidModel
-from tacit.export.frames import actions_of, dataset, frame, objective_of, tables
+from tacit.export.frames import actions_of, dataset, frame, memberships, objective_of, tables
 from tacit.inverse.recovery import Recovery
 from tacit.judge.transfers import limited
 from tacit.model import Layout
@@ -26,7 +26,7 @@ from tacit.model.objective import Objective
 if TYPE_CHECKING:
     from gymnasium import Env
 
-__all__ = ["dataset", "environment", "frame", "tables", "wrapper"]
+__all__ = ["dataset", "environment", "frame", "memberships", "tables", "wrapper"]
 
 Info = dict[str, object]
 StateOf = Callable[[Any], npt.ArrayLike]  # of an observation, or of an action: anything

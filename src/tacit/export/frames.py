@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from tacit.checks.fits import trajectory_fits
 from tacit.errors import InvalidModel
 from tacit.files.arrays import write_arrays
 from tacit.files.tables import write_columns
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import polars
     import xarray  # pyright: ignore[reportMissingImports]
 
+    from tacit.data.demonstrations import Demonstrations
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.noisy.mixture import MixtureRecovery
 
@@ -118,6 +120,38 @@ def dataset(
     said = {"status": given.status.name, "estimator": given.estimator}
     said |= {"temperature": given.temperature, "confidence": known.confidence}
     return xarray.Dataset(arrays, labels, said)
+
+
+def memberships(found: MixtureRecovery, demonstrations: Demonstrations) -> dict[str, np.ndarray]:
+    """Name -> [E], one row a trajectory: how likely it is of each type, and how well it fits.
+
+    `episode` is its name, `number` its place in the demonstrations, `type` its likeliest type and
+    `type_0`, `type_1`, ... the chances of all; `steps`, `log_likelihood`, `z_score` and so on are
+    those of `checks.trajectory_fits`, judged by the likeliest type. The worst fit stands first.
+
+    Args:
+        found: the types.
+        demonstrations: those that they were recovered from.
+    """
+    if len(found.membership) != demonstrations.episodes:
+        raise InvalidModel(
+            f"memberships are those of {len(found.membership)} trajectories; got "
+            f"{demonstrations.episodes}"
+        )
+    parts: list[dict[str, np.ndarray]] = []
+    for k, one in enumerate(found.types):
+        own = np.flatnonzero(found.assigned == k)
+        if len(own):
+            fits = trajectory_fits(one, demonstrations.select(found.assigned == k))
+            number, columns = own[fits.episode], dict(fits.columns)
+            about = {"number": number, "type": np.full(len(own), k)}
+            about |= {f"type_{j}": found.membership[number, j] for j in range(len(found.types))}
+            # Named by the whole: of a part, numbers would begin at 0 again.
+            columns["episode"] = number if demonstrations.names is None else columns["episode"]
+            parts.append({"episode": columns["episode"], **about, **columns})
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    order = np.argsort(np.nan_to_num(whole["z_score"]), kind="stable")
+    return {name: column[order] for name, column in whole.items()}
 
 
 def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:

@@ -251,7 +251,8 @@ def sound(path: Path, wanted: str) -> Iterator[None]:
 
 
 def shape_of(found: Recovery) -> tuple[int, int]:
-    """S and A: of the policy, or of the flows of trips."""
+    """S and A: of the policy, or of the flows of trips; of several, those of the first."""
+    found = getattr(found, "types", getattr(found, "recoveries", (found,)))[0]
     trips = found.solution is None
     table = np.asarray(getattr(found, "flows", None) if trips else found.solution.policy)
     if table.ndim != 2:

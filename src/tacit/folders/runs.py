@@ -304,8 +304,8 @@ class Run:
         return page, files
 
     @classmethod
-    def load(cls, folder: str | Path) -> Run:
-        """The run of a folder, everything checked; a recovery saved by itself is one, too."""
+    def load(cls, folder: str | Path, *, several: bool = False) -> Run:
+        """The run of a folder, all checked; a recovery saved by itself, or `several`, is one."""
         folder = Path(folder)
         if not folder.is_dir():
             raise FileNotFoundError(
@@ -323,7 +323,7 @@ class Run:
             said = f"the folder holds no run: {PAGE} is missing"
             raise FileNotFoundError(errno.ENOENT, said, str(folder))
         page = _page(folder)
-        recovery = load(folder, "Recovery")
+        recovery = load(folder, None if several else "Recovery")
         extras, trajectories = {}, {}
         if EXTRAS in page["files"]:
             with sound(path := member(folder, page, EXTRAS), "further results"):

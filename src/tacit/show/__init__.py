@@ -2,7 +2,315 @@
 
 canvas, grid, arrows, curves   panels on axes; figures: whole figures of them
 plot                   pictures of a recovery by one call each: the public `tacit.plot`
-tables, document       what a report says; `report.render` makes one HTML page of it
+tables                 cells and rows; `report.render` makes one HTML page of a `Document`
 page, headlines, maps, quantities, checks   what the report of a recovery says, part by part
+several                the pages of types, of tasks and of runs compared
 summary                what a terminal and a notebook say about a recovery
+
+Here stands what a report says, without how it looks: headlines first, then sections of blocks.
+Everywhere a reader's text is expected, `code` between backticks and **strong** between two stars
+are understood; everything else is shown as it is.
 """
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from enum import Enum
+
+from tacit.show.tables import Cell, Table
+
+
+class Tone(Enum):
+    """How a headline is meant. The value is a word for the style sheet."""
+
+    PLAIN = "plain"
+    GOOD = "good"
+    CAUTION = "caution"
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph of text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list of points, numbered where their order matters."""
+
+    items: Sequence[str]
+    numbered: bool = False
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Short facts, name to value, in the order to show them."""
+
+    facts: Mapping[str, Cell]
+
+
+@dataclass(frozen=True)
+class Code:
+    """Text to copy, shown as it is: a command, a program, a configuration."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A lattice of values over a part of a figure: pointed at, or read with the arrow keys.
+
+    Attributes:
+        label: what the values are.
+        box: (left, top, width, height) of the lattice, as shares of the figure's size.
+        rows: number of rows.
+        columns: number of columns.
+        values: one text a cell, row by row.
+        names: one name a cell; empty where its row and column name it.
+        points: where cells that form no lattice have their middle, as shares of the box from its
+            left and its top; rows and columns are 0 then.
+    """
+
+    label: str
+    box: tuple[float, float, float, float]
+    _: KW_ONLY
+    rows: int
+    columns: int
+    values: Sequence[str]
+    names: Sequence[str] = ()
+    points: Sequence[tuple[float, float]] = ()
+
+    def __post_init__(self) -> None:
+        count = self.rows * self.columns or len(self.points)
+        if len(self.values) != count or len(self.names) not in (0, count):
+            raise ValueError(f"a lattice of {count} cells must have as many values and names")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure.
+
+    Attributes:
+        image: SVG as text, or PNG as bytes.
+        alt: what it shows, for who cannot see it.
+        caption: how to read it, below.
+        cells: the values that can be read off it.
+        name: of its file, without ending, where figures are also saved; empty for none.
+        bright: whether the least is the brightest: on a dark page its colours change sides.
+    """
+
+    image: str | bytes
+    alt: str
+    _: KW_ONLY
+    caption: str = ""
+    cells: Sequence[Cells] = ()
+    name: str = ""
+    bright: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.alt.strip():
+            raise ValueError("a picture must say in `alt` what it shows")
+        if isinstance(self.image, bytes) and not self.image.startswith(b"\x89PNG\r\n\x1a\n"):
+            raise ValueError("a picture in bytes must be a PNG image")
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """(width, height): points of a drawing, dots of an image."""
+        if isinstance(self.image, bytes):
+            return struct.unpack(">II", self.image[16:24])
+        box = self.image.partition('viewBox="')[2].partition('"')[0].split()
+        return (float(box[2]), float(box[3])) if len(box) == 4 else (0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Selector:
+    """One thing to choose by.
+
+    Attributes:
+        name: what is chosen, such as "seed".
+        values: what there is to choose from.
+        slider: whether the values are steps on a scale, such as iterations.
+    """
+
+    name: str
+    values: Sequence[str]
+    slider: bool = False
+
+
+@dataclass(frozen=True)
+class Option:
+    """The blocks shown for one choice; `at` is the index of the chosen value of each selector."""
+
+    at: Sequence[int]
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Several alternatives, one shown at a time. The first is shown at first.
+
+    A report that would become too large leaves out the last ones, and says so.
+
+    Attributes:
+        selectors: what to choose by.
+        options: what there is; not every combination need be there.
+        elsewhere: where those that were left out are found, such as "the folder `figures`".
+        left_out: how many were left out.
+    """
+
+    selectors: Sequence[Selector]
+    options: Sequence[Option]
+    elsewhere: str = ""
+    left_out: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.options:
+            raise ValueError("a choice must have at least one option")
+        limits = [len(selector.values) for selector in self.selectors]
+        places = [tuple(option.at) for option in self.options]
+        if len(set(places)) < len(places):
+            raise ValueError("no two options of a choice may lie at the same place")
+        for place in places:
+            if len(place) != len(limits) or any(
+                not 0 <= i < n for i, n in zip(place, limits, strict=True)
+            ):
+                raise ValueError(f"an option must lie within {limits}; got {place}")
+
+    def values(self, selector: int) -> list[int]:
+        """The values of a selector that some option has."""
+        return sorted({option.at[selector] for option in self.options})
+
+    def title(self, option: Option) -> str:
+        """What was chosen where this option is shown."""
+        pairs = zip(self.selectors, option.at, strict=True)
+        return ", ".join(f"{selector.name}: {selector.values[index]}" for selector, index in pairs)
+
+
+@dataclass(frozen=True)
+class Details:
+    """What only some readers want, folded away; the summary says what unfolding it shows."""
+
+    summary: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Blocks side by side, as many as there is room for."""
+
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Play:
+    """Something to move: a slider for each budget, and what is done at each of its places.
+
+    Attributes:
+        sliders: (name, index of the place to begin with, one text a place) of each.
+        data: what the script of the page draws; numbers, texts, lists and mappings only.
+        otherwise: what is said to who has no script.
+    """
+
+    sliders: Sequence[tuple[str, int, Sequence[str]]]
+    data: Mapping[str, object]
+    otherwise: str
+
+
+Block = Paragraph | Items | Facts | Code | Table | Picture | Choice | Details | Gallery | Play
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One thing that was found, in plain words.
+
+    Attributes:
+        text: what was found, a sentence or two.
+        label: what it answers, such as "What it wants".
+        verdict: a word or two, such as "confirmed".
+        tone: of the verdict.
+        detail: the numbers behind it, in smaller print.
+    """
+
+    text: str
+    label: str = ""
+    verdict: str = ""
+    tone: Tone = Tone.PLAIN
+    _: KW_ONLY
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report: its heading, its blocks, and below the heading what it is about."""
+
+    title: str
+    blocks: Sequence[Block]
+    lead: str = ""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A whole report.
+
+    Attributes:
+        title: what it is about.
+        headlines: what was found, most important first.
+        sections: what they rest on.
+        lead: a paragraph below the title.
+        facts: what was run, in a strip below it.
+        footer: how it was made.
+    """
+
+    title: str
+    headlines: Sequence[Headline]
+    sections: Sequence[Section]
+    _: KW_ONLY
+    lead: str = ""
+    facts: Facts | None = None
+    footer: str = ""
+
+    def blocks(self) -> Iterator[Block]:
+        """Every block of every section, and the blocks inside them."""
+        return _every(block for section in self.sections for block in section.blocks)
+
+
+def _every(blocks: Iterable[Block]) -> Iterator[Block]:
+    for block in blocks:
+        yield block
+        if isinstance(block, Details | Gallery):
+            yield from _every(block.blocks)
+        elif isinstance(block, Choice):
+            yield from _every(inside for option in block.options for inside in option.blocks)
+
+
+def figure_files(document: Document) -> dict[str, bytes]:
+    """File name -> content of every picture of the document that has a name, for papers."""
+    files: dict[str, bytes] = {}
+    for picture in document.blocks():
+        if isinstance(picture, Picture) and picture.name:
+            image, ending = picture.image, "png"
+            if isinstance(image, str):
+                image, ending = image.encode(), "svg"
+            files[free_name(picture.name, f".{ending}", files)] = image
+    return files
+
+
+def free_name(name: str, ending: str, taken: Iterable[str]) -> str:
+    """The name with its ending, numbered from 2 where it is taken already."""
+    free, number = f"{name}{ending}", 2
+    while free in taken:
+        free, number = f"{name}-{number}{ending}", number + 1
+    return free
+
+
+def anchor(title: str) -> str:
+    """A name for links to that title, and for files: at most 80 letters.
+
+    >>> anchor("Budget 1, as published")
+    'budget-1-as-published'
+    """
+    letters = (c if c.isascii() and c.isalnum() else " " for c in title.lower())
+    return "-".join("".join(letters).split())[:80].strip("-") or "section"

@@ -13,6 +13,18 @@ from matplotlib.axes import Axes
 
 from tacit.checks.prices import PriceCurve
 from tacit.folders.runs import plain
+from tacit.show import (
+    Block,
+    Cells,
+    Facts,
+    Gallery,
+    Items,
+    Paragraph,
+    Picture,
+    Play,
+    Section,
+    anchor,
+)
 from tacit.show.canvas import (
     INK,
     axes_at,
@@ -26,18 +38,6 @@ from tacit.show.canvas import (
 )
 from tacit.show.canvas import plain as plain_text
 from tacit.show.curves import draw_history, draw_level, tidy_values
-from tacit.show.document import (
-    Block,
-    Cells,
-    Facts,
-    Gallery,
-    Items,
-    Paragraph,
-    Picture,
-    Play,
-    Section,
-    anchor,
-)
 from tacit.show.grid import drawable_map
 from tacit.show.quantities import NamedRecovery
 from tacit.show.tables import Bar, Cell, Column, Row, Table, scale_of, short

@@ -1,27 +1,22 @@
-"""What the report says on top, from the kinds of the findings; and the page that compares runs."""
+"""What the report says on top, from the kinds of the findings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.transforms import blended_transform_factory
 
-from tacit.inverse.findings import OPEN, WARNINGS, Kind, chance, listed, worst_first
+from tacit.inverse.findings import OPEN, WARNINGS, Kind, chance, worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
-from tacit.inverse.recovery import Recovery, RecoveryStatus
-from tacit.many import Differences
-from tacit.show.canvas import INK, axes_at, fit_text, new_figure, plain, styled, svg
-from tacit.show.curves import Interval, draw_intervals
-from tacit.show.document import Document, Headline, Picture, Section, Tone
+from tacit.inverse.recovery import RecoveryStatus
+from tacit.show import Headline, Tone
 from tacit.show.quantities import NamedRecovery
-from tacit.show.tables import Column, Row, Table, interval_words, share, short
+from tacit.show.tables import interval_words, share, short
 
 NAMED = 3  # features, states or sentences that are named before the rest is counted
 NOISY = 2.0  # times the sampling noise: a gap beyond it is not chance
 LOOSE = 0.5  # width of the interval of the heaviest weight beyond which shares are not settled
-WIDTH = 3.7  # inches of a figure that compares
 LITTLE = 0.005  # a weight below it is not worth a word
 
 
@@ -48,12 +43,30 @@ def headlines(
     kinds = [kind for kind in WARNINGS if kind is not Kind.MISFIT or not _misfit(named)]
     warnings = [capital(finding) for finding in worst_first(findings, kinds)]
     if warnings:
-        found.append(_several(warnings, "Warnings", Tone.CAUTION, "Guarantees and findings"))
+        found.append(first_sentences(warnings, "Warnings", Tone.CAUTION, "Guarantees and findings"))
     found += [Headline(" ".join(said), name) for name, said in (answers or {}).items() if said]
     found.append(_untold(named))
     if notes:
-        found.append(_several(notes, "What was assumed", Tone.PLAIN, "What was assumed"))
+        found.append(first_sentences(notes, "What was assumed", Tone.PLAIN, "What was assumed"))
     return found
+
+
+def character(named: NamedRecovery, label: str) -> Headline:
+    """What one of several wants and refuses, and at what price, as one headline."""
+    every, known = range(named.constraints), named.recovery.identification
+    parts = [_wants(named)]
+    for k in every:
+        parts.append(_refuses(named, k))
+        if not named.identified[k] and known.set_of(k) is None:
+            text = f"{capital(named.constraint(k))} is not seen to hold it back."
+            parts[-1] = replace(parts[-1], text=text, verdict="")
+    parts += [_price(named, k) for k in every if named.identified[k]]
+    open_ones = [one for one in parts if one.verdict]
+    verdict = open_ones[0].verdict if open_ones else ""
+    tone = open_ones[0].tone if open_ones else Tone.PLAIN
+    text = " ".join(one.text for one in parts)
+    detail = " ".join(one.detail for one in parts if one.detail)
+    return Headline(text, label, verdict, tone, detail=detail)
 
 
 def _misfit(named: NamedRecovery) -> list[Headline]:
@@ -65,7 +78,7 @@ def _misfit(named: NamedRecovery) -> list[Headline]:
     return [Headline(said, "Does the model fit?", "no", Tone.CAUTION)]
 
 
-def _several(sentences: Sequence[str], label: str, tone: Tone, section: str) -> Headline:
+def first_sentences(sentences: Sequence[str], label: str, tone: Tone, section: str) -> Headline:
     """The first sentences, and where the others stand."""
     rest = len(sentences) - NAMED
     detail = f"{rest} more under “{section}” below." if rest > 0 else ""
@@ -218,7 +231,7 @@ def _untold(named: NamedRecovery) -> Headline:
         sentences.insert(0, "How far the weights may be off: this answer has no intervals.")
     if not sentences:
         return Headline("The fit found nothing that these demonstrations leave open.", label)
-    return _several(sentences, label, Tone.CAUTION, "Guarantees and findings")
+    return first_sentences(sentences, label, Tone.CAUTION, "Guarantees and findings")
 
 
 def capital(sentence: str) -> str:
@@ -273,100 +286,3 @@ def _loose(intervals: np.ndarray, weights: np.ndarray) -> bool:
 
 def _joined(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1]))) if parts else ""
-
-
-# Differences that are drawn; all are in the table.
-MOST_DRAWN = 24
-
-
-def comparison_document(recoveries: Mapping[str, Recovery], told: Differences) -> Document:
-    """The page about several recoveries: what each wants and refuses, and how they differ."""
-    forest = [
-        (f"{quantity}: {name}", Interval(who, value, low, high))
-        for (quantity, name), each in _by_number(recoveries).items()
-        for who, (value, low, high) in each.items()
-        if value == value and low < high
-    ]
-    gaps = [
-        (f"{r.quantity}: {r.name}", Interval(f"{r.first} - {r.second}", r.value, r.low, r.high))
-        for r in told.rows[:MOST_DRAWN]
-    ]
-    pictures = [
-        ("forest", forest, "Every weight and price", "with its 95 % interval, for each of them"),
-        ("differences", gaps, "Their differences", "with 95 % intervals, the clearest first"),
-    ]
-    sections = [
-        Section(title, [Picture(svg(_intervals(rows)), f"{title} {said}.", name=name)])
-        for name, rows, title, said in pictures
-        if rows
-    ]
-    heads = ("Number", "Of", "Difference", "Low", "High", "p", "p by Holm")
-    rows = [
-        Row(
-            [
-                f"{r.quantity}: {r.name}",
-                f"{r.first} - {r.second}",
-                *(float(x) for x in (r.value, r.low, r.high, r.p_value, r.adjusted)),
-            ]
-        )
-        for r in told.rows
-    ]
-    note = "They are taken to be independent. By Holm: adjusted for all rows of this table."
-    table = Table("Differences", [Column(head) for head in heads], rows, note, sortable=True)
-    return Document(
-        f"{listed(list(recoveries), 6)} compared",
-        [
-            Headline(str(one), "" if n else "Do they differ?")
-            for n, one in enumerate(told.sentences)
-        ],
-        [*sections, Section("All differences", [table])],
-        lead="What each wants and refuses, side by side, and what is sure about the differences.",
-    )
-
-
-@styled()
-def _intervals(told: Sequence[tuple[str, Interval]]) -> Figure:
-    """A panel of intervals under the name of what they are: narrow, so that a phone shows it."""
-    rows: list[Interval] = []
-    heads: list[int] = []
-    for n, (head, row) in enumerate(told):
-        if not n or told[n - 1][0] != head:
-            heads.append(len(rows))
-            rows.append(Interval(head, np.nan, np.nan, np.nan))
-        rows.append(row)
-    longest = max(len(row.name) for _, row in told)
-    left, height = float(np.clip(0.062 * longest + 0.15, 0.4, 2.0)), 0.2 * len(rows)
-    figure = new_figure(WIDTH, height + 0.5)
-    axes = axes_at(figure, left, 0.1, WIDTH - 0.12 - left, height)
-    ends = [end for _, row in told for end in (row.low, row.high) if np.isfinite(end)]
-    low, high = min(0.0, *ends), max(1e-9, *ends)
-    draw_intervals(rows, axes, limits=(1.04 * low, 1.04 * high))
-    axes.set_yticks(range(len(rows)), [plain(row.name) for row in rows])
-    for place, label in enumerate(axes.get_yticklabels()):
-        if place in heads:  # it begins where the names do, and may go on above its rows
-            label.set_visible(False)
-            across = blended_transform_factory(figure.transFigure, axes.transData)
-            name = {"transform": across, "va": "center", "weight": "bold", "clip_on": False}
-            fit_text(axes.text(0.1 / WIDTH, place, label.get_text(), **name), axes)
-    if low < 0:
-        axes.axvline(0.0, color=INK, lw=0.8)
-    return figure
-
-
-def _by_number(
-    recoveries: Mapping[str, Recovery],
-) -> dict[tuple[str, str], dict[str, tuple[float, float, float]]]:
-    """(quantity, name) -> whose -> value and interval."""
-    found: dict[tuple[str, str], dict[str, tuple[float, float, float]]] = {}
-    for who, one in recoveries.items():
-        known = one.identification
-        parts = [("reward", one.reward_names, one.reward_weights, known.reward_intervals)]
-        for k, names in enumerate(one.cost_names):
-            parts.append((f"cost {k}", names, one.cost_weights[k], known.cost_intervals[k]))
-            price = one.multipliers[k : k + 1], known.multiplier_intervals[k : k + 1]
-            parts.append((f"price {k}", (" and ".join(names[:3]),), *price))
-        for quantity, names, values, ends in parts:
-            for name, value, (low, high) in zip(names, values, ends, strict=True):
-                row = float(value), float(low), float(high)
-                found.setdefault((quantity, str(name)), {})[who] = row
-    return found

@@ -10,6 +10,17 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from tacit.model import Layout
+from tacit.show import (
+    Block,
+    Cells,
+    Choice,
+    Details,
+    Gallery,
+    Option,
+    Picture,
+    Selector,
+    anchor,
+)
 from tacit.show.arrows import (
     ASSUMED,
     LEAST_SHARE,
@@ -31,17 +42,6 @@ from tacit.show.canvas import (
     plain,
     styled,
     svg,
-)
-from tacit.show.document import (
-    Block,
-    Cells,
-    Choice,
-    Details,
-    Gallery,
-    Option,
-    Picture,
-    Selector,
-    anchor,
 )
 from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, extent, limits_of, map_names
 from tacit.show.quantities import NamedRecovery

@@ -14,9 +14,7 @@ from tacit.forward.solution import Certificate
 from tacit.inverse.findings import worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.model import Layout
-from tacit.show import checks as further
-from tacit.show.checks import answers, cell, check_sections, history_picture, words
-from tacit.show.document import (
+from tacit.show import (
     Block,
     Choice,
     Code,
@@ -30,6 +28,8 @@ from tacit.show.document import (
     Section,
     Selector,
 )
+from tacit.show import checks as further
+from tacit.show.checks import answers, cell, check_sections, history_picture, words
 from tacit.show.headlines import NAMED, capital, headlines
 from tacit.show.maps import MapGrid, action_maps, forbidden_blocks, forest, map_gallery
 from tacit.show.quantities import (
@@ -71,9 +71,10 @@ def recovery_document(run: Run, *, private: bool = False) -> Document:
         run: what was recovered, and from what.
         private: whether to leave out states, episodes, groups and paths, so that it can be shared.
     """
-    run = _without_names(run) if private else run
+    run = without_names(run) if private else run
     named = NamedRecovery(run.recovery, run.layout, bool(run.data.get("moves_estimated")))
-    where = [*_trip_sections(named), _world_section(named), _state_section(named)]
+    states = Section("State by state", [state_table(named), *state_choice(named)])
+    where = [*_trip_sections(named), _world_section(named), states]
     if shut := forbidden_blocks(named):
         where.insert(-2, Section("What is forbidden", shut))
     sections = [
@@ -90,7 +91,7 @@ def recovery_document(run: Run, *, private: bool = False) -> Document:
     if len(assumed) > NAMED:
         sections.insert(-3, Section("What was assumed", [Items(list(assumed))]))
     return Document(
-        title=_title(run.config),
+        title=title_of(run.config),
         headlines=headlines(named, assumed, answers(run.extras)),
         sections=sections,
         lead="What a demonstrator wants and what it refuses, as far as its behaviour tells.",
@@ -99,7 +100,7 @@ def recovery_document(run: Run, *, private: bool = False) -> Document:
     )
 
 
-def _without_names(run: Run) -> Run:
+def without_names(run: Run) -> Run:
     """The run without anything that tells where or who: states by number, no episode, no path."""
     layout = Layout(action_names=run.layout.action_names)
     data = {name: one for name, one in run.data.items() if isinstance(one, int | float)}
@@ -171,11 +172,8 @@ def _world_section(named: NamedRecovery) -> Section:
     return Section("Maps", blocks, lead)
 
 
-def _state_section(named: NamedRecovery) -> Section:
-    return Section("State by state", [state_table(named), *state_choice(named)])
-
-
-def _title(config: Mapping[str, object]) -> str:
+def title_of(config: Mapping[str, object]) -> str:
+    """What a page about the run of these arguments is called."""
     name, only = str(config.get("problem") or "").rstrip("/").rpartition("/")[2], config.get("only")
     return f"What was recovered from {name}{f', {only}' if only else ''}".removesuffix(" from ")
 
@@ -283,6 +281,9 @@ def reproduce_section(run: Run) -> Section:
         if isinstance(run.recovery, TripsRecovery):
             task = f"tacit.Trips({task}, discount={run.recovery.discount:g})"
         program = f"tacit.recover({task}, estimator=tacit.{call})"
+        if hasattr(run.recovery, "recoveries"):  # several tasks
+            shared = not isinstance(run.recovery.reward_weights, tuple)
+            program = f"tacit.recover([tacit.Task({task}), ...], share_reward={shared})"
         blocks += [Paragraph("In Python:"), Code(program)]
     facts: dict[str, Cell] = {str(name): str(value) for name, value in run.versions.items()}
     if run.seed is not None:

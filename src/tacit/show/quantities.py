@@ -12,7 +12,7 @@ from tacit.inverse.findings import Kind
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recovery import Recovery
 from tacit.model import Layout
-from tacit.show.document import Block, Choice, Option, Paragraph, Selector
+from tacit.show import Block, Choice, Option, Paragraph, Selector
 from tacit.show.tables import MISSING, Bar, Cell, Column, Row, Table, scale_of, short
 
 MOST_LISTED = 300  # rows of the table of states

@@ -16,8 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from tacit.files.formats import harmless
-from tacit.show.canvas import CELL, EMPTY, FAINT, INK, MARKED, MUTED, PAPER, SERIES, readable
-from tacit.show.document import (
+from tacit.show import (
     Block,
     Choice,
     Details,
@@ -27,6 +26,7 @@ from tacit.show.document import (
     anchor,
     free_name,
 )
+from tacit.show.canvas import CELL, EMPTY, FAINT, INK, MARKED, MUTED, PAPER, SERIES, readable
 from tacit.show.tables import Bar, Cell, number_in, short
 
 LARGEST = 1_000_000  # bytes

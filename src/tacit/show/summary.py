@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.show.tables import short
 
 if TYPE_CHECKING:
+    from tacit.folders.runs import Run
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.noisy.mixture import MixtureRecovery
     from tacit.inverse.recovery import Recovery
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
 WIDTH = 88
 SHOWN = 12  # features and coefficients listed before the rest is counted
+# What is said of each coefficient, and of all together.
+ESTIMATED = ("names", "estimates", "standard_errors", "intervals", "p_values", "errors")
+LIKELIHOODS = ("log_likelihood", "null_log_likelihood", "aic", "bic")
 ROWS_SHOWN = 10  # features of a table, and findings, in a notebook
 
 
@@ -97,14 +102,76 @@ def summarise_mixture(mixture: MixtureRecovery) -> str:
         ends = _interval(mixture.share_intervals[k])
         lines.append(f"  type {k}  {mixture.shares[k]:.4f}{ends}, {assigned[k]} likeliest its own")
     lines.append(
-        f"  log-likelihood {mixture.log_likelihood:.6g}, of actions at random "
-        f"{mixture.null_log_likelihood:.6g}; AIC {mixture.aic:.6g}, BIC {mixture.bic:.6g}"
+        _sentence(
+            f"log-likelihood {mixture.log_likelihood:.6g}, of actions at random "
+            f"{mixture.null_log_likelihood:.6g}; AIC {mixture.aic:.6g}, BIC {mixture.bic:.6g}"
+        )
     )
     if mixture.findings:
         lines += ["", "Findings", *worst_first(mixture.findings)]
     text = "\n".join(_wrapped(line) for line in lines) + "\n"
     parts = [f"Type {k}\n{one.summary()}" for k, one in enumerate(mixture.types)]
     return "\n".join([text, *parts])
+
+
+def run_data(run: Run) -> dict[str, Any]:
+    """Everything that a run found, as names, numbers, lists and arrays, for other programs."""
+    recovery, layout = run.recovery, run.layout
+    data: dict[str, Any] = {
+        "estimator": recovery.estimator,
+        "status": recovery.status.name,
+        "certificate": asdict(recovery.certificate),
+        "data": run.data,
+        "notes": run.notes,
+        **{name: getattr(recovery, name) for name in LIKELIHOODS},
+    }
+    if hasattr(recovery, "types"):
+        mixture = cast("MixtureRecovery", recovery)
+        names = ("shares", "share_intervals", "membership", "tried", "criteria")
+        types = [_numbers(one) for one in mixture.types]
+        kept = {"types": types, "trajectories": dict(run.trajectories)}
+        return data | {name: getattr(mixture, name) for name in names} | kept
+    goodness = recovery.goodness
+    judged = ("adequate", "statistic", "p_value", "level", "share", "weight", "settled", "absence")
+    parts = {"parts": [asdict(part) for part in goodness.parts]}
+    return (
+        _numbers(recovery)
+        | data
+        | {
+            "fit": goodness.sentence(layout.state_names, layout.action_names),
+            "rho_squared": recovery.rho_squared,
+            "goodness": {name: getattr(goodness, name) for name in judged} | parts,
+            "extras": {name: one for name, one in run.extras.items() if name != "budgets"},
+        }
+    )
+
+
+def _numbers(recovery: Recovery) -> dict[str, object]:
+    """Every number of one recovery by name, and what is known of it."""
+    known = recovery.identification
+    return {
+        "reward_weights": dict(zip(recovery.reward_names, recovery.reward_weights, strict=True)),
+        "cost_weights": [
+            dict(zip(names, weights, strict=True))
+            for names, weights in zip(recovery.cost_names, recovery.cost_weights, strict=True)
+        ],
+        "multipliers": recovery.multipliers,
+        "budgets": recovery.budgets,
+        "temperature": recovery.temperature,
+        "reward_intervals": known.reward_intervals,
+        "cost_intervals": list(known.cost_intervals),
+        "multiplier_intervals": known.multiplier_intervals,
+        "budget_intervals": known.budget_intervals,
+        "active": known.active,
+        "p_values": known.p_values,
+        "unadjusted_p_values": known.unadjusted,
+        "sets": [asdict(one) for one in known.sets],
+        "selection": None if known.selection is None else asdict(known.selection),
+        **{
+            name: {f: getattr(getattr(recovery, name), f) for f in (*ESTIMATED, "confidence")}
+            for name in ("parameters", "noise_prices")
+        },
+    }
 
 
 def recovery_html(recovery: Recovery) -> str:
@@ -169,15 +236,17 @@ def coefficient_table(recovery: Recovery | JointRecovery) -> list[str]:
     lines.insert(2, "  " + "-" * (len(lines[1]) - 2))
     whole = found.estimates if found.unrestricted is None else found.unrestricted
     if not np.allclose(whole, found.estimates, rtol=0.05, equal_nan=True):
-        told = ", ".join(f"{found.names[j]} {_number(whole[j])}" for j in map(int, shown))
-        lines.append(f"  errors, z and P are of the fit with every constraint, which has {told}")
+        each = ", ".join(f"{found.names[j]} {_number(whole[j])}" for j in map(int, shown))
+        told = f"which has {each}"
+        lines.append(_sentence(f"errors, z and P are of the fit with every constraint, {told}"))
     if len(found) > SHOWN:
         lines.append(f"  and {len(found) - SHOWN} more in `recovery.parameters.frame()`")
     if np.isfinite(recovery.log_likelihood):
-        lines.append(
-            f"  log-likelihood {recovery.log_likelihood:.6g}, of actions at random "
+        told = (
+            f"log-likelihood {recovery.log_likelihood:.6g}, of actions at random "
             f"{recovery.null_log_likelihood:.6g}; AIC {recovery.aic:.6g}, BIC {recovery.bic:.6g}"
         )
+        lines.append(_sentence(told))
         if isinstance(recovery, TripsRecovery):
             shared = 1.0 - (recovery.log_likelihood - found.degrees) / recovery.null_log_likelihood
             lines.append(f"  rho squared {recovery.rho_squared:.4f}, adjusted {shared:.4f}")
@@ -259,7 +328,7 @@ def _certificate(recovery: Recovery) -> list[str]:
     c = recovery.certificate
     lines = []
     if recovery.goodness.adequate:  # or not tested, which is said as well
-        lines.append(f"  {recovery.goodness.sentence()[:-1]}")
+        lines.append(_sentence(recovery.goodness.sentence()[:-1]))
     if not np.isnan(c.feature_gap):
         line = f"  predicted behaviour differs from the data by {_share(c.feature_gap)}"
         if not np.isnan(c.sampling_noise):
@@ -285,6 +354,11 @@ def _share(number: float) -> str:
     if number < 1e-4:
         return "0.01 %"
     return f"{short(100 * number, digits=2)} %" if number <= 1.0 else f"{number:.3g} times its size"
+
+
+def _sentence(text: str) -> str:
+    """The text as lines of a table's width, each indented like its rows."""
+    return textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  ")
 
 
 def _wrapped(line: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tacit.show.document import Headline, Tone
+from tacit.show import Headline, Tone
 from tacit.studies import (
     BINDING,
     CALIBRATED,

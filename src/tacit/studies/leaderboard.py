@@ -19,9 +19,7 @@ from tacit.engine.progress import Callback, Event
 from tacit.errors import TacitError
 from tacit.files.atomic import locked, write_bytes
 from tacit.folders.runs import versions
-from tacit.show.canvas import INK, MUTED, axes_at, new_figure, styled, svg
-from tacit.show.curves import Group, draw_spread
-from tacit.show.document import (
+from tacit.show import (
     Block,
     Document,
     Facts,
@@ -31,6 +29,8 @@ from tacit.show.document import (
     Picture,
     Section,
 )
+from tacit.show.canvas import INK, MUTED, axes_at, new_figure, styled, svg
+from tacit.show.curves import Group, draw_spread
 from tacit.show.report import render
 from tacit.show.tables import Column, Row, RowKind, Table, short
 from tacit.studies import Board

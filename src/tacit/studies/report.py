@@ -8,10 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tacit import __version__
-from tacit.show.canvas import svg
-from tacit.show.curves import Convergence, Curve, Group
-from tacit.show.document import Block as Element
-from tacit.show.document import (
+from tacit.show import Block as Element
+from tacit.show import (
     Choice,
     Code,
     Details,
@@ -23,6 +21,8 @@ from tacit.show.document import (
     Section,
     Selector,
 )
+from tacit.show.canvas import svg
+from tacit.show.curves import Convergence, Curve, Group
 from tacit.show.figures import (
     View,
     comparison_figure,

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tacit.judge.outcomes import correlation
-from tacit.show.document import Details
+from tacit.show import Details
 from tacit.show.tables import Best, Column, Row, RowKind, Spread, Table
 from tacit.studies import FIGURE, RANDOM, Draw, Settings, Sweep
 from tacit.studies.draws import ESTIMATORS

@@ -21,6 +21,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
 from tacit.forward.policies import visitation
+from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.identification import unmeasured
 from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.laws import chi_square_tail
@@ -42,6 +43,9 @@ from tacit.model.mdp import outside_policy
 
 # Simulated likelihood ratios where a parameter sits on its bound.
 DRAWS = 2000
+
+# Level of the tests whether tasks agree on what they share.
+AGREEMENT_LEVEL = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,3 +345,21 @@ def _gain(
     matrix, targets = root[:, None] * vectors[:, kept].T, rest @ vectors[:, kept] / root
     short = SignedSums(matrix).nearest_each(targets)[1]
     return gained + (targets**2).sum(axis=1) - short**2
+
+
+def agreement_findings(p_values: np.ndarray) -> list[Finding]:
+    """Whether the tasks agree on the weights of the reward, then of each constraint [1 + K]."""
+    findings = []
+    for b, p in enumerate(p_values.tolist()):
+        if np.isnan(p):
+            continue
+        what, constraint = ("the reward", None) if b == 0 else (f"constraint {b - 1}", b - 1)
+        said = f"The tasks agree on the weights of {what} ({chance(p)} if they share them)."
+        kind = Kind.MISFIT if p < AGREEMENT_LEVEL else Kind.NOTE
+        if kind is Kind.MISFIT:
+            said = (
+                f"The tasks disagree on the weights of {what} ({chance(p)} if they shared them): "
+                "the shared weights are a compromise that fits none of them well."
+            )
+        findings.append(Finding(said, kind, constraint=constraint, number=float(p)))
+    return findings

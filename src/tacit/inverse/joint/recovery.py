@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,14 @@ from tacit.inverse.findings import (
 )
 from tacit.inverse.goodness import Goodness, action_log_likelihoods
 from tacit.inverse.identification import Identification, akaike, schwarz
-from tacit.inverse.joint.inference import Pooled, numbers_of, parameters_of, pooled, together
+from tacit.inverse.joint.inference import (
+    Pooled,
+    agreement_findings,
+    numbers_of,
+    parameters_of,
+    pooled,
+    together,
+)
 from tacit.inverse.joint.stack import task_goodness
 from tacit.inverse.noisy import never_incurred
 from tacit.inverse.noisy.activity import Verdict
@@ -47,9 +54,6 @@ if TYPE_CHECKING:
 
     from tacit.inverse.joint.tasks import Search, SharedLikelihood, Task
 
-# Level of the tests whether tasks agree on what they share.
-AGREEMENT_LEVEL = 0.01
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class JointRecovery:
@@ -68,6 +72,8 @@ class JointRecovery:
         identification: of the shared weights. What tasks have for themselves, multipliers, budgets
             and rewards that are not shared, is in their recoveries and NaN or empty here.
         estimator: the call that made it.
+        agreement: [1 + K] p-values that the tasks have the same weights of the reward and of each
+            constraint, NaN where that is not tested.
     """
 
     recoveries: tuple[Recovery, ...]
@@ -78,12 +84,14 @@ class JointRecovery:
     history: History
     identification: Identification
     estimator: str = ""
+    agreement: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         def fixed(weights: npt.ArrayLike) -> np.ndarray:
             return read_only(np.array(weights, dtype=np.float64))
 
         object.__setattr__(self, "recoveries", tuple(self.recoveries))
+        object.__setattr__(self, "agreement", fixed(self.agreement))
         many = isinstance(self.reward_weights, tuple | list)
         reward = tuple(map(fixed, self.reward_weights)) if many else fixed(self.reward_weights)
         object.__setattr__(self, "reward_weights", reward)
@@ -186,11 +194,11 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> J
         for said in fits[worst].findings()
     ] + _findings(found, told, tasks[0])
     whole, own = found.joint.whole, tuple(one.reward_weights for one in recoveries)
+    losses = [found.alone.loss, found.joint.loss]
 
     def mean(name: str) -> float:
         return float(np.sqrt(np.mean([getattr(one.certificate, name) ** 2 for one in recoveries])))
 
-    losses = [found.alone.loss, found.joint.loss]
     return JointRecovery(
         recoveries=tuple(recoveries),
         reward_weights=own[found.joint.link.leaders[0]] if options.share_reward else own,
@@ -206,6 +214,7 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> J
         history=History({"loss": losses, "evaluations": [found.alone.whole.steps, whole.steps]}),
         identification=_shared(options, found, recoveries, misfit),
         estimator=repr(options),
+        agreement=np.asarray(found.agreement, dtype=np.float64),
     )
 
 
@@ -321,7 +330,7 @@ def _speakers(found: Search) -> list[int]:
 def _findings(found: Search, told: Pooled, first: Task) -> list[Finding]:
     """What all tasks together say."""
     names = found.joint.link.names
-    findings = [*_activity_findings(found), *_agreement_findings(found)]
+    findings = [*_activity_findings(found), *agreement_findings(found.agreement)]
     for j in np.flatnonzero(np.isfinite(told.limits)):
         said = (
             f"{names[j]} is forbidden: its cost was never incurred although the reward pulls "
@@ -369,22 +378,4 @@ def _activity_findings(found: Search) -> list[Finding]:
                 f"expert there ({chance(own)} if it does not)."
             )
             findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=k, number=own))
-    return findings
-
-
-def _agreement_findings(found: Search) -> list[Finding]:
-    """Whether the tasks agree on the weights that they share."""
-    findings = []
-    for b, p in enumerate(found.agreement):
-        if np.isnan(p):
-            continue
-        what, constraint = ("the reward", None) if b == 0 else (f"constraint {b - 1}", b - 1)
-        said = f"The tasks agree on the weights of {what} ({chance(p)} if they share them)."
-        kind = Kind.MISFIT if p < AGREEMENT_LEVEL else Kind.NOTE
-        if kind is Kind.MISFIT:
-            said = (
-                f"The tasks disagree on the weights of {what} ({chance(p)} if they shared them): "
-                "the shared weights are a compromise that fits none of them well."
-            )
-        findings.append(Finding(said, kind, constraint=constraint, number=float(p)))
     return findings

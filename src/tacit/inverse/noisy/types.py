@@ -252,7 +252,7 @@ def type_findings(
     if unsure:
         said = (
             f"{unsure} of {len(types.membership)} trajectories cannot be assigned with "
-            f"{SURE:.0%} confidence."
+            f"{100 * SURE:g} % confidence."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=unsure))
     for k in np.flatnonzero(types.shares * len(types.membership) < 2.0).tolist():
