@@ -14,6 +14,12 @@ How often the intervals of all coefficients hold, over so many smaller networks 
 trips each, and how often trips of one traveller are wrongly told not to fit. Goes into the same
 file, beside what is there.
 
+    python benchmarks/trips.py --package FOLDER --package-python PYTHON
+
+Beside the package RecursiveRouteChoice (github.com/m-richards/RecursiveRouteChoice, not on the
+package index), given as a folder with its source and a Python that has what it imports: the same
+60 trips on a small network. Goes into the same file.
+
     python benchmarks/trips.py --random 20 50
 
 Where moves are random: grids of so many fields a side, 50 goals each, one recovery with the goals
@@ -25,6 +31,8 @@ from __future__ import annotations
 import json
 import os
 import resource
+import subprocess
+import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,6 +67,10 @@ class Args:
     """Smaller networks over which intervals are tried, instead of all else; 0 for none."""
     sets: int = 5
     """Sets of trips on each of them."""
+    package: Path | None = None
+    """Folder with the source of RecursiveRouteChoice, to run beside it, instead of all else."""
+    package_python: str = "python"
+    """Python that runs it."""
     random: tuple[int, ...] = ()
     """Sides of grids on which moves are random, instead of all else."""
     out: Path = Path(__file__).parent / "results" / "trips.json"
@@ -228,6 +240,87 @@ def coverage(args: Args) -> dict[str, Any]:
     }
 
 
+# What the package is asked in its own process: its way of a first estimation, timed by itself.
+ASKED = """
+import sys, time
+import numpy as np
+from recursiveRouteChoice import ModelDataStruct, RecursiveLogitModelEstimation, optimisers
+from recursiveRouteChoice import recursive_route_choice
+recursive_route_choice.ALLOW_POSITIVE_VALUE_FUNCTIONS = False  # trips end at their goal, as ours
+given = np.load(sys.argv[1])
+paths = [row[:n].tolist() for row, n in zip(given["paths"], given["lengths"])]
+start = time.process_time()
+data = ModelDataStruct(list(given["attributes"]), given["incidence"])
+model = RecursiveLogitModelEstimation(
+    data, observations_record=paths, initial_beta=given["begun"].tolist(), mu=1,
+    optimiser=optimisers.ScipyOptimiser(method="bfgs"),
+)
+found = model.solve_for_optimal_beta(verbose=False)
+np.savez(sys.argv[2], found=found, seconds=time.process_time() - start,
+         loss=model.get_log_likelihood()[0])
+"""
+
+
+def beside_package(args: Args) -> dict[str, Any]:
+    """The same small network in both packages: coefficients, log-likelihoods and CPU seconds."""
+    assert args.package is not None
+    small = replace(args, side=6, trips=60, goals=10, seed=7)
+    made = town(small)
+    seen = journeys(made, small)
+    trips = tacit.Trips(made.mdp, made.features, seen, discount=1.0)
+    tacit.recover(trips)  # compiled before it is timed
+    start = time.process_time()
+    own = tacit.recover(trips)
+    seconds = time.process_time() - start
+    # It takes the smallest link that it sees for the first: let that be one that it sees.
+    size, first = made.mdp.states, int(seen.states[0])
+    number = np.arange(size)
+    number[[0, first]] = first, 0
+    tail, head = number[made.turns[:, 0]], number[made.turns[:, 2]]
+    incidence, attributes = np.zeros((size, size)), np.zeros((4, size, size))
+    incidence[tail, head] = 1.0
+    attributes[:, tail, head] = made.features.reward[made.turns[:, 0], made.turns[:, 1]].T
+    paths = []
+    for e, goal in enumerate(number[seen.final_states].tolist()):
+        paths.append([goal, *number[seen.trajectory(e)[0]].tolist(), goal])
+    padded = np.zeros((len(paths), max(map(len, paths))), int)
+    for row, path in zip(padded, paths, strict=True):
+        row[: len(path)] = path
+    told: dict[str, Any] = {"links": size, "trips": len(paths), "cpu_seconds": seconds}
+    with tempfile.TemporaryDirectory() as folder:
+        asked, answer = Path(folder) / "asked.npz", Path(folder) / "answer.npz"
+        np.savez(
+            asked,
+            incidence=incidence,
+            attributes=attributes,
+            paths=padded,
+            lengths=[len(path) for path in paths],
+            begun=begun(trips),
+        )
+        done = subprocess.run(
+            # Without assertions: one of them, where trips end at their goal, is mistyped.
+            [args.package_python, "-O", "-c", ASKED, str(asked), str(answer)],
+            env=os.environ | {"PYTHONPATH": str(args.package.resolve() / "src")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            return told | {"package_failed": done.stderr.strip().splitlines()[-1][:300]}
+        with np.load(answer) as found:
+            theirs, other, loss = found["found"], float(found["seconds"]), float(found["loss"])
+    return told | {
+        "estimates": own.parameters.estimates.tolist(),
+        "log_likelihood": own.log_likelihood,
+        "package_cpu_seconds": other,
+        "package_estimates": theirs.tolist(),
+        "package_log_likelihood": -loss,
+        "largest_difference": float(np.abs(theirs - own.parameters.estimates).max()),
+        "ratio": other / seconds,
+        "note": "the package gives no standard errors, tests or goodness of fit; ours does",
+    }
+
+
 def slippery(side: int, goals: int, each: int, seed: int) -> tacit.Trips:
     """Trips on a grid where a step goes to either side with chance 0.1, at discount 1."""
     rng, size = np.random.default_rng(seed), side * side
@@ -299,6 +392,14 @@ def random_moves(args: Args) -> list[dict[str, Any]]:
 def main(args: Args) -> None:
     load = os.getloadavg()[0]
     names = ("tacit-irl", "numpy", "scipy", "numba")
+    if args.package is not None:
+        document = json.loads(args.out.read_text()) if args.out.exists() else {"rows": []}
+        command = "python benchmarks/trips.py --package FOLDER --package-python PYTHON"
+        head = about(names, load=load, command=command)
+        document["package"] = {**head, **beside_package(args)}
+        print(json.dumps(document["package"], indent=1))
+        args.out.write_text(json.dumps(document, indent=1) + "\n")
+        return
     if args.random:
         document = json.loads(args.out.read_text()) if args.out.exists() else {"rows": []}
         document["random_moves"] = {**about(names, load=load), "rows": random_moves(args)}
@@ -355,8 +456,13 @@ def main(args: Args) -> None:
     print(json.dumps(row, indent=1))
     args.out.parent.mkdir(exist_ok=True)
     document = {**about(names, load=load), "rows": [row]}
+    document["package"] = {"absent": "RecursiveRouteChoice is not here: give it by --package"}
     if args.out.exists():
-        document |= {k: v for k, v in json.loads(args.out.read_text()).items() if k not in document}
+        document |= {
+            k: v
+            for k, v in json.loads(args.out.read_text()).items()
+            if k not in ("rows", *about(names))
+        }
     args.out.write_text(json.dumps(document, indent=1) + "\n")
 
 
