@@ -31,7 +31,7 @@ from tacit.show.figures import (
     View,
     comparison_figure,
     convergence_figure,
-    interval_figure,
+    several_figure,
     spread_figure,
     study_figure,
 )
@@ -85,7 +85,7 @@ def whole(pictures) -> Document:
         "convergence": convergence_figure(Convergence(fall, fall, fall[:, None], noise=0.02)),
         "study": study_figure([("reward", curves, 0.9)], positions_name="steps"),
         "spread": spread_figure([("reward", groups)]),
-        "intervals": interval_figure([Interval("row", 0.6, 0.5, np.inf, truth=0.7)]),
+        "intervals": several_figure({}, [Interval("row", 0.6, 0.5, np.inf, truth=0.7)]),
     }
     options = [
         Option((b, s), [pictures[s], Paragraph(f"budget {b}, seed {s}")])
@@ -233,8 +233,8 @@ def test_the_page_is_small(page):
         Code(EVIL),
         Details(EVIL, [Paragraph(EVIL)]),
         Table(EVIL, [Column(EVIL, EVIL), Column("b")], [Row([EVIL, EVIL])], EVIL, searchable=True),
-        Picture(svg(interval_figure([Interval(EVIL, 1, 0, 2)])), alt=EVIL, caption=EVIL),
-        Picture(png(interval_figure([]), dots_per_inch=20), alt=EVIL, caption=EVIL),
+        Picture(svg(several_figure({}, [Interval(EVIL, 1, 0, 2)])), alt=EVIL, caption=EVIL),
+        Picture(png(spread_figure([("a", [])]), dots_per_inch=20), alt=EVIL, caption=EVIL),
         Choice([Selector(EVIL, [EVIL, "b"])], [Option((i,), [Paragraph(EVIL)]) for i in (0, 1)]),
         Choice(
             [Selector(EVIL, [EVIL, "b"], slider=True)],
@@ -372,10 +372,10 @@ def test_two_pictures_on_a_page_share_no_names(pictures):
 
 
 def test_an_image_carries_its_size():
-    image = png(interval_figure([Interval("a", 1, 0, 2)]), dots_per_inch=50)
-    html = written(Picture(image, alt="one interval"))
+    image = png(spread_figure([("a", [])]), dots_per_inch=50)
+    html = written(Picture(image, alt="one row"))
     found = read(html).every("img")[0]
-    assert (found["width"], found["alt"]) == ("360", "one interval")
+    assert (found["width"], found["alt"]) == ("360", "one row")
     assert base64.b64decode(found["src"].partition(",")[2]) == image
 
 

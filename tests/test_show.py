@@ -50,7 +50,7 @@ from tacit.show.figures import (
     View,
     comparison_figure,
     convergence_figure,
-    interval_figure,
+    several_figure,
     spread_figure,
     study_figure,
 )
@@ -739,7 +739,7 @@ def test_intervals_show_ends_estimate_and_truth():
         Interval("water $", 0.2, 0.1, np.inf),
         Interval("border", np.nan, 0.0, 1.0),
     ]
-    figure = interval_figure(known, title="Weights")
+    figure = several_figure({}, known, "Weights")
     axes = figure.axes[0]
     bars = [line for line in axes.lines if len(line.get_xdata()) == 2]
     assert [tuple(bar.get_xdata()) for bar in bars[:1]] == [(0.6, 0.74)]
@@ -777,7 +777,7 @@ def test_drawing_leaves_no_trace_in_the_settings():
 def test_no_window_and_no_shared_state():
     code = (
         "import sys; from tacit.show import canvas, figures;"
-        " canvas.svg(figures.interval_figure([]));"
+        " canvas.svg(figures.spread_figure([('a', [])]));"
         "print('matplotlib.pyplot' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -305,19 +305,6 @@ def spread_figure(
 
 
 @styled()
-def interval_figure(intervals: Sequence[Interval], *, title: str = "") -> Figure:
-    """A figure of one panel of intervals, as tall as they need."""
-    height = 0.26 * max(1, len(intervals))
-    figure = new_figure(PAGE_WIDTH, 0.34 + height + 0.34)
-    axes = axes_at(figure, 1.9, 0.34, PAGE_WIDTH - 2.1, height)
-    draw_intervals(intervals, axes)
-    axes.set_title(plain(title))
-    truth = "   ◇ truth" if any(interval.truth is not None for interval in intervals) else ""
-    axes.set_title(f"● estimate{truth}", loc="right", size=TINY, color=MUTED, weight="normal")
-    return figure
-
-
-@styled()
 def draw_beside(rows: Mapping[str, Sequence[Interval]], axes: Axes | None, label: str) -> Axes:
     """The axes, with intervals of the same name in one row, a mark for each that has it.
 

@@ -43,7 +43,7 @@ from tacit.inverse.families.priced import (
     choice_probabilities,
 )
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.recovery import Recovery, delivered
+from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 
@@ -144,11 +144,12 @@ class SafeSet:
         assert isinstance(demonstrations, Demonstrations)
         found = self.solve(mdp, features, [Task(mdp, features, demonstrations)])
         names = tuple(name for part in features.cost_names for name in part)
-        recovery = published_answer(
+        return published_answer(
             self,
             mdp,
             features,
             demonstrations,
+            throw=throw,
             objective=found.objective,
             solution=found.solution,
             reward_weights=np.array(self.reward_weights) / np.abs(self.reward_weights).sum(),
@@ -158,7 +159,6 @@ class SafeSet:
             findings=found.findings,
             history={"missed": found.missed},
         )
-        return delivered(recovery, throw)
 
     def solve(self, mdp: MDP, features: Features, tasks: Sequence[Task | Known]) -> SafePolicy:
         """The best `SafePolicy` in a world, from demonstrators in worlds of their own.

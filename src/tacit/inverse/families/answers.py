@@ -21,6 +21,7 @@ from tacit.inverse.recovery import (
     History,
     Recovery,
     RecoveryCertificate,
+    delivered,
     status_of,
 )
 from tacit.model import coefficient_names
@@ -44,6 +45,7 @@ def published_answer(
     features: Features,
     demonstrations: Observed,
     *,
+    throw: bool = False,
     objective: Objective,
     solution: Solution,
     reward_weights: np.ndarray | None,
@@ -66,6 +68,7 @@ def published_answer(
         mdp: the model.
         features: what was offered.
         demonstrations: what was seen.
+        throw: raise where the recovery did not succeed.
         objective: what was found, as tables.
         solution: of it, by the method's own model.
         reward_weights: [D] in the gauge; None where the answer is a table, not weights.
@@ -101,7 +104,7 @@ def published_answer(
     if reward_weights is None:
         nothing = np.full(len(labels), np.nan)
         parameters = unmeasured(labels, nothing, lower=-np.inf, absence=table_only)
-    return Recovery(
+    recovery = Recovery(
         reward_weights=weights,
         cost_weights=costs,
         multipliers=prices,
@@ -131,6 +134,7 @@ def published_answer(
         observed_steps=demonstrations.steps,
         parameters=parameters,
     )
+    return delivered(recovery, throw)
 
 
 # --- smooth losses --------------------------------------------------------------------------------

@@ -321,11 +321,12 @@ class SoftConstraint:
         if not norm:
             words = "Constraint 0 was not needed, or nothing explains it."
             said.append(Finding(words, Kind.INACTIVE, constraint=0))
-        recovery = published_answer(
+        return published_answer(
             self,
             mdp,
             features,
             demonstrations,
+            throw=throw,
             objective=objective,
             solution=solution,
             reward_weights=weights,
@@ -335,7 +336,6 @@ class SoftConstraint:
             findings=said,
             history={"loss": losses},
         )
-        return delivered(recovery, throw)
 
 
 def _with_features(

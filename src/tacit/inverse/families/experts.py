@@ -81,17 +81,17 @@ class Cloning:
             ),
             *left_out(features, "a clone has no constraints"),
         ]
-        recovery = published_answer(
+        return published_answer(
             self,
             mdp,
             features,
             demonstrations,
+            throw=throw,
             objective=objective,
             solution=solution,
             reward_weights=None,
             findings=said,
         )
-        return delivered(recovery, throw)
 
 
 @dataclass(frozen=True)
@@ -162,17 +162,17 @@ class InverseActionValues:
             ),
             *left_out(features, "the reward alone had to explain the demonstrations"),
         ]
-        recovery = published_answer(
+        return published_answer(
             self,
             mdp,
             features,
             demonstrations,
+            throw=throw,
             objective=objective,
             solution=solution,
             reward_weights=None,
             findings=said,
         )
-        return delivered(recovery, throw)
 
 
 def _mean(mdp: MDP, table: np.ndarray) -> np.ndarray:
@@ -301,11 +301,12 @@ class MaximumEntropy:
             *unbounded_findings(found),
             *left_out(features, "the reward alone had to explain the demonstrations"),
         ]
-        recovery = published_answer(
+        return published_answer(
             self,
             mdp,
             features,
             demonstrations,
+            throw=throw,
             objective=objective,
             solution=solution,
             reward_weights=weights,
@@ -315,7 +316,6 @@ class MaximumEntropy:
             history={"loss": found.losses},
             projected_gradient=found.gradient,
         )
-        return delivered(recovery, throw)
 
 
 def _trips(mdp: MDP, demonstrations: Demonstrations) -> Trips:

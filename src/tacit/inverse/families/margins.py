@@ -21,7 +21,7 @@ from tacit.inverse.families.answers import (
     spans,
 )
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.recovery import Recovery, delivered
+from tacit.inverse.recovery import Recovery
 from tacit.model.ends import uniform_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
@@ -104,11 +104,12 @@ class Apprenticeship:
             ),
             *left_out(features, ALONE),
         ]
-        recovery = published_answer(
+        return published_answer(
             self,
             mdp,
             features,
             demonstrations,
+            throw=throw,
             objective=objective,
             solution=solution,
             reward_weights=weights,
@@ -118,7 +119,6 @@ class Apprenticeship:
             history={"distance": distances},
             objective_gap=0.0 if near else ahead,
         )
-        return delivered(recovery, throw)
 
 
 def nearest_mixture(rows: np.ndarray) -> np.ndarray:
@@ -193,11 +193,12 @@ class LinearProgramming:
             )
         weights = _gauge(w / scale) if w.any() else None
         objective = _alone(features, np.zeros(len(scale)) if weights is None else weights)
-        recovery = published_answer(
+        return published_answer(
             self,
             mdp,
             features,
             demonstrations,
+            throw=throw,
             objective=objective,
             solution=ColumnGeneration().solve(mdp, objective, throw=False),
             reward_weights=weights,
@@ -205,7 +206,6 @@ class LinearProgramming:
             findings=said,
             history={"loss": losses},
         )
-        return delivered(recovery, throw)
 
 
 def advantages_of(
@@ -309,11 +309,12 @@ class MarginPlanning:
                 break
         weights = _gauge(w / scale) if w.any() else None
         objective = _alone(features, np.zeros(len(scale)) if weights is None else weights)
-        recovery = published_answer(
+        return published_answer(
             self,
             mdp,
             features,
             demonstrations,
+            throw=throw,
             objective=objective,
             solution=ColumnGeneration().solve(mdp, objective, throw=False),
             reward_weights=weights,
@@ -322,7 +323,6 @@ class MarginPlanning:
             history={"loss": bounds},
             objective_gap=gap,
         )
-        return delivered(recovery, throw)
 
 
 def planning_loss(mdp: MDP, counts: np.ndarray) -> np.ndarray:

@@ -349,11 +349,12 @@ class KnownConstraints:
             for k, price in enumerate(prices)
             if not price > 0
         ]
-        recovery = published_answer(
+        return published_answer(
             self,
             mdp,
             features,
             demonstrations,
+            throw=throw,
             objective=objective,
             solution=SoftDual(1.0 / scale).solve(mdp, objective, throw=False),
             reward_weights=weights,
@@ -365,7 +366,6 @@ class KnownConstraints:
             history={"loss": found.losses},
             projected_gradient=found.gradient,
         )
-        return delivered(recovery, throw)
 
 
 def choice_probabilities(mdp: MDP, recovery: Recovery, temperature: float = 1.0) -> np.ndarray:

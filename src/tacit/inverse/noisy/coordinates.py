@@ -258,19 +258,6 @@ def ratios(
     return Ratios(tops, bottoms, constants, np.where(sizes > 0, sizes, np.nan))
 
 
-def budget_one(split: Split) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """([K] multipliers, one [D_k] weights per constraint) in the paper's gauge: every budget is 1.
-
-    Both gauges describe the same expert: multiplier * weights is the same, and so is weights /
-    budget. An inactive constraint has multiplier 0 and NaN weights; a budget that is not positive
-    cannot be scaled to 1, and both are NaN.
-    """
-    active = np.isfinite(split.budgets)
-    scale = np.where(active & (split.budgets > 0), split.budgets, np.nan)
-    multipliers = np.where(active, split.multipliers * scale, 0.0)
-    return multipliers, tuple(w / b for w, b in zip(split.cost_weights, scale, strict=True))
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeltaMethod:
     """Answers to linear questions about a recovery.
