@@ -5,7 +5,7 @@ import pytest
 
 import tacit
 from kinds import told
-from tacit.cli.questions import prior_of
+from tacit.cli.solve import prior_of
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.boltzmann import loss_of
 from tacit.inverse.noisy.coordinates import coordinates
