@@ -165,6 +165,9 @@ def test_nothing_is_contradicted_where_the_model_is_right():
 def test_the_assumption_that_is_wrong_is_named(alternative, policies, groups):
     found = diagnosis(*policies(), groups=groups)
     assert found.contradicted[0].alternative == alternative
+    # What else seems to be contradicted is so by the same.
+    assert found.together is None or found.together.needed == (alternative,)
+    assert found.together is not None or alternative == "two levels of noise"
     assert found.sentences[0].kind is Kind.MISFIT
     assert alternative in found.text
 
@@ -188,6 +191,26 @@ def test_a_missing_feature_is_named_where_it_shows():
     more = with_marks(world().mdp, world().features, [10])
     whole = tacit.Likelihood(bounds={"mark 10": (None, None)}).fit(world().mdp, more, lacking())
     assert first.gain == pytest.approx(whole.log_likelihood - found.log_likelihood, rel=1e-6)
+
+
+def test_two_assumptions_that_are_wrong_are_both_needed():
+    place = world()
+    more = with_marks(place.mdp, place.features, [10])
+    expert = experts.policy_of(place.mdp, more, [np.append(2.0 * THETA, 3.0)])
+    both = tacit.simulate(place.mdp, 0.75 * expert + 0.25 / 3, trajectories=60, steps=50, seed=1)
+    found = checks.diagnose(place.mdp, place.features, both)
+    first, second = found.contradicted[:2]
+    assert found.together.alternatives == (first.alternative, second.alternative)
+    assert set(found.together.needed) == {"a feature more", "lapses"}
+    assert found.sentences[1].about.number == 2
+    # One likelihood, whichever was first, and that of the fit with both; EM stops within 0.02 nats.
+    gains, whole = found.together.gains, found.log_likelihood
+    assert first.gain + gains[1] == pytest.approx(second.gain + gains[0])
+    steps = steps_of(both)
+    chosen = missing_marks(steps, steps.fit(Search(max_steps=300)), place.features, Search(), 3)
+    more = with_marks(place.mdp, place.features, chosen.marks)
+    oracle = tacit.Likelihood(free_reward=True, lapses=True).fit(place.mdp, more, both)
+    assert whole + first.gain + gains[1] == pytest.approx(oracle.log_likelihood, abs=0.02)
 
 
 def test_the_score_of_a_mark_is_nearly_what_it_gains():
@@ -243,6 +266,16 @@ def test_the_likeliest_culprit_leads_and_the_others_follow():
     assert second.about.number == 1
     alone = replace(found, rows=(rows[0], rows[2]))
     assert len(alone.sentences) == 1
+    # The second leads where it explains what the first gains, and not the other way round.
+    pair = checks.Together(
+        alternatives=("lapses", "another discount"), gains=(1.0, 9.0), criteria=(6.0, -10.0)
+    )
+    turned = replace(found, together=pair)
+    assert [one.alternative for one in turned.contradicted] == ["another discount", "lapses"]
+    assert [one.about.number for one in turned.sentences[1:]] == [1, 1]
+    neither = replace(found, together=replace(pair, criteria=(6.0, 5.0)))
+    assert neither.contradicted[0].alternative == "lapses"
+    assert neither.sentences[1].kind is Kind.NOT_IDENTIFIED
 
 
 @pytest.mark.study

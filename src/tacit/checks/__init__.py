@@ -1,11 +1,20 @@
-"""Questions after a fit: held-out data, other discounts, groups, doubt about dynamics, prices."""
+"""Questions after a fit: held-out data, other discounts, groups, doubt about dynamics, prices.
 
+Here, what is told of the assumptions behind it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tacit import names_on_demand
+from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 
 if TYPE_CHECKING:
-    from tacit.checks.assumptions import Alternative, Diagnosis, diagnose
+    from tacit.checks.assumptions import diagnose
     from tacit.checks.discounts import (
         DiscountProfile,
         ResolutionCheck,
@@ -52,3 +61,155 @@ __all__ = [
 ]
 
 _HOME, __getattr__ = names_on_demand(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alternative:
+    """One assumption, what it was given up for, and what that gains.
+
+    Attributes:
+        assumption: of the plain model, in words.
+        alternative: in its place.
+        extra: number of parameters more.
+        gain: of the log-likelihood.
+        p_value: of the assumption; NaN where no law of the gain is known.
+        aic: difference of Akaike's criterion; negative speaks for the alternative.
+        bic: difference of Schwarz's criterion, likewise.
+        estimate: what was estimated in its place, in words.
+        remedy: what to do, in words.
+    """
+
+    assumption: str
+    alternative: str
+    extra: int
+    gain: float
+    p_value: float
+    aic: float
+    bic: float
+    estimate: str
+    remedy: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Together:
+    """Two alternatives in one fit: what each gains beside the other.
+
+    Attributes:
+        alternatives: the one that gains most by itself, and the next.
+        gains: of the log-likelihood, by each beside the other.
+        criteria: differences of Schwarz's criterion, likewise; negative where it is still needed.
+    """
+
+    alternatives: tuple[str, str]
+    gains: tuple[float, float]
+    criteria: tuple[float, float]
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Those that the other does not explain away."""
+        pairs = zip(self.alternatives, self.criteria, strict=True)
+        return tuple(name for name, bic in pairs if bic < 0)
+
+    @property
+    def finding(self) -> Finding:
+        """What is left of each beside the other."""
+        one, two = self.alternatives
+        told = (
+            f"beside {two} the log-likelihood rises by {self.gains[0]:.4g} with {one}, "
+            f"beside {one} by {self.gains[1]:.4g} with {two}"
+        )
+        left = self.needed
+        if len(left) == 2:
+            said = f"Fitted together, both {one} and {two} are needed: {told}."
+        elif left:
+            other = two if left[0] == one else one
+            said = f"Fitted together, {left[0]} explains what {other} gains: {told}."
+        else:
+            said = f"Fitted together, one of {one} and {two} will do, not told which: {told}."
+        kind = Kind.MISFIT if left else Kind.NOT_IDENTIFIED
+        return Finding(said, kind, number=float(len(left)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    """What giving up each assumption gains, the one contradicted most first.
+
+    Attributes:
+        rows: one per assumption, sorted by Schwarz's criterion.
+        log_likelihood: of the plain model, with every constraint.
+        observed_steps: number of observed actions.
+        together: the one contradicted most and the next of another kind, in one fit; None where
+            there is none, or no such fit. All about who was seen is one kind.
+    """
+
+    rows: tuple[Alternative, ...]
+    log_likelihood: float
+    observed_steps: int
+    together: Together | None = None
+
+    @property
+    def contradicted(self) -> tuple[Alternative, ...]:
+        """The assumptions that both criteria, and the test where there is one, speak against.
+
+        The worst first; of two fitted together the one that the other does not explain.
+        """
+        found = [
+            row
+            for row in self.rows
+            if max(row.bic, row.aic) < 0
+            and not row.p_value > LEVEL / len(self.rows)  # NaN: the criteria alone
+        ]
+        pair = self.together
+        if pair is not None and pair.needed == pair.alternatives[1:]:
+            found.sort(key=lambda row: row.alternative != pair.needed[0])  # the others stay
+        return tuple(found)
+
+    @property
+    def sentences(self) -> tuple[Finding, ...]:
+        """The conclusion, as a finding: the likeliest culprit first, then what else speaks up."""
+        found = self.contradicted
+        if not found:
+            names = listed([row.assumption for row in self.rows])
+            said = f"The demonstrations contradict none of the assumptions tested: {names}."
+            return (Finding(said),)
+        worst = found[0]
+        said = (
+            f"What the demonstrations contradict most is that {worst.assumption}: "
+            f"{worst.estimate} (log-likelihood up by {worst.gain:.4g} with {worst.extra} more "
+            f"parameter{'s' if worst.extra != 1 else ''}{_tested(worst.p_value)}). {worst.remedy}"
+        )
+        first = Finding(said, Kind.MISFIT, number=worst.p_value)
+        if len(found) == 1:
+            return (first,)
+        both = () if self.together is None else (self.together.finding,)
+        others = listed([f"that {row.assumption} ({row.alternative})" for row in found[1:]])
+        said = f"Contradicted less, perhaps by the same: {others}. Diagnose again after the first."
+        return first, *both, Finding(said, number=float(len(found) - 1))
+
+    @property
+    def text(self) -> str:
+        """The rows as a table, one a line."""
+        heads = ("assumption", "in its place", "more", "gain", "p", "AIC", "BIC", "estimate")
+        cells = [heads] + [
+            (
+                row.assumption,
+                row.alternative,
+                str(row.extra),
+                f"{row.gain:.4g}",
+                "-" if np.isnan(row.p_value) else f"{row.p_value:.3f}",
+                f"{row.aic:+.4g}",
+                f"{row.bic:+.4g}",
+                row.estimate,
+            )
+            for row in self.rows
+        ]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [
+            "  " + "  ".join(f"{cell:<{n}}" for cell, n in zip(line, widths, strict=True)).rstrip()
+            for line in cells
+        ]
+        return "\n".join(lines)
+
+
+def _tested(p_value: float) -> str:
+    return "" if np.isnan(p_value) else f", {chance(p_value)}"

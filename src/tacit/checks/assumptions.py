@@ -7,17 +7,19 @@ other things.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
+from tacit.checks import Alternative, Diagnosis, Together
 from tacit.checks.groups import degrees_of_freedom
 from tacit.data.demonstrations import Demonstrations
 from tacit.engine.progress import unwatched
 from tacit.errors import InvalidModel
 from tacit.inverse.expectations import check_task
-from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
+from tacit.inverse.findings import listed
 from tacit.inverse.laws import chi_square_tail
 from tacit.inverse.noisy import lapses
 from tacit.inverse.noisy.boltzmann import Fit
@@ -32,7 +34,8 @@ from tacit.inverse.noisy.em import (
     trajectory_p_value,
 )
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.types import degrees, mark_name, missing_marks
+from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.types import degrees, mark_name, marked, missing_marks, with_marks
 from tacit.inverse.recovery import Recovery
 from tacit.model import Layout
 from tacit.model.mdp import MDP
@@ -40,111 +43,35 @@ from tacit.model.objective import Features
 
 # Gain (nats) still to come that ends a search: far below what a criterion needs to differ.
 COMPARED = 1e-2
-# Discounts looked at, at most.
-HIGHEST = 0.995
+# What assumptions are given up for, where two of them are fitted together.
+LAPSES, DISCOUNT, MARK = "lapses", "another discount", "a feature more"
+NOISE_BY_GROUP, BY_GROUP = "a noise by group", "weights by group"
 # Marks of states and actions in the place of a missing feature, at most.
 MARKS = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class Alternative:
-    """One assumption, what it was given up for, and what that gains.
+class Setting(NamedTuple):
+    """The world that an alternative is fitted in.
 
     Attributes:
-        assumption: of the plain model, in words.
-        alternative: in its place.
-        extra: number of parameters more.
-        gain: of the log-likelihood.
-        p_value: of the assumption; NaN where no law of the gain is known.
-        aic: difference of Akaike's criterion; negative speaks for the alternative.
-        bic: difference of Schwarz's criterion, likewise.
-        estimate: what was estimated in its place, in words.
-        remedy: what to do, in words.
+        seen: the trajectories.
+        options: of a fit.
+        base: the fit of the plain model there.
+        features: what reward and costs may be made of.
     """
 
-    assumption: str
-    alternative: str
-    extra: int
-    gain: float
-    p_value: float
-    aic: float
-    bic: float
-    estimate: str
-    remedy: str
+    seen: Trajectories
+    options: Search
+    base: Fit
+    features: Features
 
 
-@dataclass(frozen=True, kw_only=True)
-class Diagnosis:
-    """What giving up each assumption gains, the one contradicted most first.
+class About(NamedTuple):
+    """What else the alternatives ask for."""
 
-    Attributes:
-        rows: one per assumption, sorted by Schwarz's criterion.
-        log_likelihood: of the plain model, with every constraint.
-        observed_steps: number of observed actions.
-    """
-
-    rows: tuple[Alternative, ...]
-    log_likelihood: float
-    observed_steps: int
-
-    @property
-    def contradicted(self) -> tuple[Alternative, ...]:
-        """The assumptions that both criteria, and the test where there is one, speak against."""
-        return tuple(
-            row
-            for row in self.rows
-            if max(row.bic, row.aic) < 0
-            and not row.p_value > LEVEL / len(self.rows)  # NaN: the criteria alone
-        )
-
-    @property
-    def sentences(self) -> tuple[Finding, ...]:
-        """The conclusion, as a finding: the likeliest culprit first, then what else speaks up."""
-        found = self.contradicted
-        if not found:
-            names = listed([row.assumption for row in self.rows])
-            said = f"The demonstrations contradict none of the assumptions tested: {names}."
-            return (Finding(said),)
-        worst = found[0]
-        said = (
-            f"What the demonstrations contradict most is that {worst.assumption}: "
-            f"{worst.estimate} (log-likelihood up by {worst.gain:.4g} with {worst.extra} more "
-            f"parameter{'s' if worst.extra != 1 else ''}{_tested(worst.p_value)}). {worst.remedy}"
-        )
-        first = Finding(said, Kind.MISFIT, number=worst.p_value)
-        if len(found) == 1:
-            return (first,)
-        others = listed([f"that {row.assumption} ({row.alternative})" for row in found[1:]])
-        said = f"Contradicted less, perhaps by the same: {others}. Diagnose again after the first."
-        return first, Finding(said, number=float(len(found) - 1))
-
-    @property
-    def text(self) -> str:
-        """The rows as a table, one a line."""
-        heads = ("assumption", "in its place", "more", "gain", "p", "AIC", "BIC", "estimate")
-        cells = [heads] + [
-            (
-                row.assumption,
-                row.alternative,
-                str(row.extra),
-                f"{row.gain:.4g}",
-                "-" if np.isnan(row.p_value) else f"{row.p_value:.3f}",
-                f"{row.aic:+.4g}",
-                f"{row.bic:+.4g}",
-                row.estimate,
-            )
-            for row in self.rows
-        ]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [
-            "  " + "  ".join(f"{cell:<{n}}" for cell, n in zip(line, widths, strict=True)).rstrip()
-            for line in cells
-        ]
-        return "\n".join(lines)
-
-
-def _tested(p_value: float) -> str:
-    return "" if np.isnan(p_value) else f", {chance(p_value)}"
+    demonstrations: Demonstrations
+    layout: Layout
+    seed: int
 
 
 def diagnose(
@@ -178,25 +105,23 @@ def diagnose(
     with unwatched():
         seen = Trajectories.of(mdp, coordinates(mdp, features), demonstrations)
         base = seen.whole.fit(replace(options, max_steps=300))
-        rows = [
-            _row(seen, base, *found)
-            for found in (
-                *_lapses(seen, options, base),
-                *_discount(seen, options, base),
-                *_marks(seen, options, base, features, layout or Layout()),
-                *_groups(seen, options, base, demonstrations),
-                *_trajectories(seen, options, base, demonstrations, seed),
-            )
-        ]
-    return Diagnosis(
-        rows=tuple(sorted(rows, key=lambda row: row.bic)),
-        log_likelihood=-float(base.point.loss),
-        observed_steps=demonstrations.steps,
-    )
+        at = Setting(seen, options, base, features)
+        about = About(demonstrations, layout or Layout(), seed)
+        asked = (_lapses, _discount, _marks, _groups, _trajectories)
+        found = [one for ask in asked for one in ask(at, about)]
+        rows = [_row(seen, base, *one[:-1]) for one in found]
+        told = Diagnosis(
+            rows=tuple(sorted(rows, key=lambda row: row.bic)),
+            log_likelihood=-float(base.point.loss),
+            observed_steps=demonstrations.steps,
+        )
+        inside = {one[1]: one[-1] for one in found}
+        return replace(told, together=_together(told, at, inside, about))
 
 
-# (assumption, alternative, extra, log-likelihood, p-value or None for a chi-square, words, remedy)
-Found = tuple[str, str, int, float, float | None, str, str]
+# (assumption, alternative, extra, log-likelihood, p-value or None for a chi-square, words, remedy,
+# the world with this alternative in it, where there is one)
+Found = tuple[str, str, int, float, float | None, str, str, Setting | None]
 
 
 def _row(
@@ -226,134 +151,199 @@ def _row(
     )
 
 
-def _lapses(seen: Trajectories, options: Search, base: Fit) -> Iterator[Found]:
-    found = lapses.climb(seen.whole, options, base, 0.1, tolerance=1e-4)
-    low, high = lapses.share_interval(seen.whole, options, found)
-    ratio = max(2.0 * (found.log_likelihood + float(base.point.loss)), 0.0)
+def _together(
+    told: Diagnosis, at: Setting, inside: Mapping[str, Setting | None], about: About
+) -> Together | None:
+    """The two alternatives that gain most, in one fit: the best of the ways to fit it there are."""
+    every, single = told.contradicted, (LAPSES, DISCOUNT, MARK)
+    who = bool(every) and every[0].alternative not in single
+    rest = [row for row in every[1:] if not who or row.alternative in single]
+    for other in rest:
+        ways = _ways({every[0].alternative, other.alternative}, at, inside, about)
+        if ways:
+            return _pair(told, (every[0], other), max(ways), sum(at.seen.whole.counts.shape))
+    return None
+
+
+def _ways(
+    pair: set[str], at: Setting, inside: Mapping[str, Setting | None], about: About
+) -> list[float]:
+    """Log-likelihoods of fits of two alternatives together, one for each way there is."""
+    ways = [
+        _likely(other, world, about)
+        for own in sorted(pair)
+        for other in pair - {own}
+        if (world := inside[own]) is not None
+    ]
+    whole = at.seen.whole
+    if pair == {LAPSES, DISCOUNT}:
+        near = lapses.climb(whole, at.options, at.base, 0.1, tolerance=COMPARED)
+
+        def likely(steps: Steps) -> float:
+            start = near.fitted, max(near.share, 0.01)
+            return lapses.climb(steps, at.options, *start, tolerance=COMPARED).log_likelihood
+
+        ways.append(lapses.best_discount(whole, likely, near.log_likelihood, 0.01)[1])
+    if pair == {LAPSES, BY_GROUP}:
+        parts = _by_group(at, about.demonstrations)[1]
+        apart = [lapses.climb(one, at.options, at.base, 0.1, tolerance=COMPARED) for one in parts]
+        ways.append(sum(one.log_likelihood for one in apart))
+    return ways
+
+
+def _pair(
+    told: Diagnosis, found: tuple[Alternative, Alternative], likely: float, marks: int
+) -> Together:
+    """What each of two alternatives gains beside the other; so many marks there are to choose."""
+    # Together they explain no less than each does alone.
+    top = max(likely - told.log_likelihood, *(row.gain for row in found))
+    gains = top - found[1].gain, top - found[0].gain
+    # Marks are chosen among many, and pay for it.
+    chosen = [2.0 * float(np.log(marks)) * (row.alternative == MARK) for row in found]
+    prices = [
+        row.extra * (np.log(told.observed_steps) + more)
+        for row, more in zip(found, chosen, strict=True)
+    ]
+    return Together(
+        alternatives=(found[0].alternative, found[1].alternative),
+        gains=gains,
+        criteria=(float(prices[0]) - 2.0 * gains[0], float(prices[1]) - 2.0 * gains[1]),
+    )
+
+
+def _likely(alternative: str, at: Setting, about: About) -> float:
+    """The log-likelihood of an alternative in a world."""
+    if alternative == LAPSES:
+        found = lapses.climb(at.seen.whole, at.options, at.base, 0.1, tolerance=COMPARED)
+        return found.log_likelihood
+    asked = {DISCOUNT: _discount, MARK: _marks, NOISE_BY_GROUP: _groups, BY_GROUP: _groups}
+    named = (one for one in asked.get(alternative, _trajectories)(at, about))
+    return next((one[3] for one in named if one[1] == alternative), -np.inf)
+
+
+def _lapses(at: Setting, _about: About) -> Iterator[Found]:
+    whole = at.seen.whole
+    found = lapses.climb(whole, at.options, at.base, 0.1, tolerance=1e-4)
+    low, high = lapses.share_interval(whole, at.options, found)
+    ratio = max(2.0 * (found.log_likelihood + float(at.base.point.loss)), 0.0)
     yield (
         "every step was chosen",
-        "lapses",
+        LAPSES,
         1,
         found.log_likelihood,
         0.5 * chi_square_tail(1, ratio) if ratio > 0 else 1.0,  # 0 is a border
         f"{found.share:.1%} of the steps at random [{low:.1%}, {high:.1%}]",
         "Recover with Likelihood(lapses=True).",
+        None,
     )
 
 
-def _discount(seen: Trajectories, options: Search, base: Fit) -> Iterator[Found]:
-    mdp = seen.whole.mdp
-    if mdp.discount > HIGHEST:  # first exit, or so patient that others near it are all alike
+def _discount(at: Setting, _about: About) -> Iterator[Found]:
+    whole = at.seen.whole
+    if whole.mdp.discount > lapses.HIGHEST:  # first exit, or so patient that others are all alike
         return
-    best, interval, likely = fitted_discount(seen, options, base)
+    best, interval, likely = lapses.fitted_discount(whole, at.options, at.base)
+    there = lapses.steps_at(whole, best)
+    seen, base = Trajectories(at.seen.table, there), there.fit(at.options, near=at.base)
     yield (
-        f"the discount is {mdp.discount:g}",
-        "another discount",
+        f"the discount is {whole.mdp.discount:g}",
+        DISCOUNT,
         1,
         likely,
         None,
         f"discount {best:.3g} [{interval[0]:.3g}, {interval[1]:.3g}]",
         f"Recover with a discount near {best:.3g}; checks.discount_profile shows what it changes.",
+        Setting(seen, at.options, base, at.features),
     )
 
 
-def fitted_discount(
-    seen: Trajectories, options: Search, base: Fit
-) -> tuple[float, tuple[float, float], float]:
-    """The likeliest discount, its 95 % likelihood interval, and the log-likelihood there."""
-    from scipy.optimize import OptimizeResult, minimize_scalar
-
-    whole = seen.whole
-
-    def likely(discount: float) -> float:
-        world = replace(whole.mdp, discount=float(discount))
-        steps = replace(whole, mdp=world, discounted=None, tally=None)
-        return -float(steps.reweighted(whole.counts).fit(options, near=base).point.loss)
-
-    own = whole.mdp.discount
-    top, best = -float(base.point.loss), own
-    for low, high in ((0.0, own), (own, HIGHEST)):
-        found: OptimizeResult = minimize_scalar(  # type: ignore[assignment]
-            lambda d: -likely(d), bounds=(low, high), method="bounded", options={"xatol": 1e-3}
-        )
-        value, place = -float(found["fun"]), float(found["x"])
-        if value > top:
-            top, best = value, place
-    return best, lapses.likelihood_interval(likely, best, top, 0.0, HIGHEST), top
-
-
-def _marks(
-    seen: Trajectories, options: Search, base: Fit, features: Features, layout: Layout
-) -> Iterator[Found]:
-    found = missing_marks(seen.whole, base, features, options, MARKS)
+def _marks(at: Setting, about: About) -> Iterator[Found]:
+    mdp, whole = at.seen.whole.mdp, at.seen.whole
+    found = missing_marks(whole, at.base, at.features, at.options, MARKS)
     if not found.marks:
         return
-    names = [mark_name(seen.whole.mdp, layout, mark) for mark in found.marks]
+    names = [mark_name(mdp, about.layout, mark) for mark in found.marks]
     each = [f"{one} ({x:+.3g})" for one, x in zip(names, found.coefficients, strict=True)]
+    wider, how = marked(whole, at.features, at.options, found.marks)
+    world = Setting(
+        Trajectories(at.seen.table, wider),
+        how,
+        wider.fit(how),
+        with_marks(mdp, at.features, found.marks),
+    )
     yield (
         "no feature is missing",
-        "a feature more",
+        MARK,
         len(names),
         found.log_likelihood,
         found.p_value,
         f"marks of {listed(each)}",
         f"A feature that tells {listed(names)} from the rest would mend most: add one.",
+        world,
     )
 
 
-def _groups(
-    seen: Trajectories, options: Search, base: Fit, demonstrations: Demonstrations
-) -> Iterator[Found]:
-    if demonstrations.groups is None or len(set(demonstrations.groups.tolist())) < 2:
-        return
+def _by_group(at: Setting, demonstrations: Demonstrations) -> tuple[list[str], list[Steps]]:
+    """The names of the groups, and the likelihood of each; none where there are not two."""
+    if demonstrations.groups is None:
+        return [], []
     names, member = np.unique(demonstrations.groups, return_inverse=True)
-    parts = seen.parts(np.eye(len(names))[member.ravel()])
-    apart = [part.fit(options, near=base) for part in parts]
-    loss, points = fit_direction(seen.whole.mdp, apart, base.point.x)
-    sizes = np.array([np.abs(p.x / seen.whole.space.scales).sum() for p in points])
+    if len(names) < 2:
+        return [], []
+    return names.tolist(), at.seen.parts(np.eye(len(names))[member.ravel()])
+
+
+def _groups(at: Setting, about: About) -> Iterator[Found]:
+    names, parts = _by_group(at, about.demonstrations)
+    if not names:
+        return
+    whole, base = at.seen.whole, at.base
+    apart = [part.fit(at.options, near=base) for part in parts]
+    loss, points = fit_direction(whole.mdp, apart, base.point.x)
+    sizes = np.array([np.abs(p.x / whole.space.scales).sum() for p in points])
     noises = 1.0 / np.maximum(sizes, 1e-300)
-    each = [f"{name} {t:.3g}" for name, t in zip(names.tolist(), noises, strict=True)]
+    each = [f"{name} {t:.3g}" for name, t in zip(names, noises, strict=True)]
     yield (
         "all groups have one noise",
-        "a noise by group",
+        NOISE_BY_GROUP,
         len(names) - 1,
         -loss,
         None,
         f"temperatures, reward weights of sum 1: {listed(each, 6)}",
         "Recover the groups apart, or as tasks that share their weights.",
+        None,
     )
     counts = np.stack([part.counts for part in parts])
-    extra = int(degrees_of_freedom(seen.whole, base, counts, own_noise=False))
+    extra = int(degrees_of_freedom(whole, base, counts, own_noise=False))
     yield (
         "all groups want and refuse the same",
-        "weights by group",
+        BY_GROUP,
         extra,
         -float(sum(one.point.loss for one in apart)),
         None,
         f"{len(names)} groups, each with coefficients of its own",
         "Recover the groups apart; checks.equal_weights_test says in what they differ.",
+        None,
     )
 
 
-def _trajectories(
-    seen: Trajectories, options: Search, base: Fit, demonstrations: Demonstrations, seed: int
-) -> Iterator[Found]:
-    many = len(seen)
-    if many < 4 or many == demonstrations.steps:  # loose pairs are nobody's
+def _trajectories(at: Setting, about: About) -> Iterator[Found]:
+    seen, many = at.seen, len(at.seen)
+    if many < 4 or many == about.demonstrations.steps:  # loose pairs are nobody's
         return
-    p_value = trajectory_p_value(seen, base, seed=seed)
-    plain = degrees(seen, single_type(seen, base))
+    p_value = trajectory_p_value(seen, at.base, seed=about.seed)
+    plain = degrees(seen, single_type(seen, at.base))
 
     def sought(shared: bool) -> Types:
         return search(
             seen,
-            replace(options, max_steps=20),
-            base,
+            replace(at.options, max_steps=20),
+            at.base,
             2,
             starts=2 if shared else 6,
             rounds=60,
             tolerance=COMPARED,
-            seed=seed,
+            seed=about.seed,
             shared=shared,
         )
 
@@ -368,6 +358,7 @@ def _trajectories(
         p_value,
         f"temperatures {noises[0]:.3g} and {noises[1]:.3g}, reward weights of sum 1",
         "Find out who is noisy: Mixture(types=2) gives the chances of every trajectory.",
+        None,
     )
     found = sought(False)
     yield (
@@ -378,4 +369,5 @@ def _trajectories(
         p_value,
         f"two types, shares {found.shares[0]:.2f} and {found.shares[1]:.2f}",
         "Recover with Mixture(types=None).",
+        None,
     )

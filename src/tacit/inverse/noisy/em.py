@@ -7,8 +7,8 @@ one ended: it need not reach the maximum, only rise, so that no round lowers the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,11 +46,13 @@ class Search:
         free_reward: let reward weights take either sign.
         tolerance: projected gradient to reach, relative to the number of steps.
         max_steps: most evaluations of the loss.
+        bounds: {number of a coefficient: (least, largest)}, where not the usual ones.
     """
 
     free_reward: bool = False
     tolerance: float = 1e-9
     max_steps: int = 20
+    bounds: Mapping[int, tuple[None, None]] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 ROUNDS, TOLERANCE, COMPARED = 500, 1e-6, 1e-3
 # Shares looked at: between a lapse in a billion steps and nearly nothing else.
 LEAST, MOST = 1e-9, 0.999
+# Discounts looked at, at most.
+HIGHEST = 0.995
 
 
 class LapseOptions(Options, Protocol):
@@ -166,6 +168,47 @@ def likelihood_interval(
         inside = abs(best - end) < 1e-9 or excess(end) <= 0
         ends.append(said if inside else root_between(excess, best, end, 1e-4))
     return ends[0], ends[1]
+
+
+def steps_at(whole: Steps, discount: float) -> Steps:
+    """The likelihood of the same steps in the world with another discount."""
+    world = replace(whole.mdp, discount=float(discount))
+    return replace(whole, mdp=world, discounted=None, tally=None).reweighted(whole.counts)
+
+
+def best_discount(
+    whole: Steps, likely: Callable[[Steps], float], top: float, care: float = 1e-3
+) -> tuple[float, float]:
+    """The likeliest discount, to `care`, and the log-likelihood there: `top` at the present one.
+
+    `likely` gives that of the steps in a world.
+    """
+    from scipy.optimize import OptimizeResult, minimize_scalar
+
+    best = own = whole.mdp.discount
+    for low, high in ((0.0, own), (own, HIGHEST)):
+        found: OptimizeResult = minimize_scalar(  # type: ignore[assignment]
+            lambda d: -likely(steps_at(whole, d)),
+            bounds=(low, high),
+            method="bounded",
+            options={"xatol": care},
+        )
+        if -float(found["fun"]) > top:
+            top, best = -float(found["fun"]), float(found["x"])
+    return best, top
+
+
+def fitted_discount(
+    whole: Steps, options: Search, base: Fit
+) -> tuple[float, tuple[float, float], float]:
+    """The likeliest discount, its 95 % likelihood interval, and the log-likelihood there."""
+
+    def likely(steps: Steps) -> float:
+        return -float(steps.fit(options, near=base).point.loss)
+
+    best, top = best_discount(whole, likely, -float(base.point.loss))
+    ends = likelihood_interval(lambda d: likely(steps_at(whole, d)), best, top, 0.0, HIGHEST)
+    return best, ends, top
 
 
 def observed_scores(steps: Steps, found: Lapsed) -> tuple[np.ndarray, np.ndarray]:

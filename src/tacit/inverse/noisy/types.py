@@ -14,7 +14,6 @@ import numpy as np
 
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import ConstraintSet
-from tacit.inverse.noisy import Label, Range
 from tacit.inverse.noisy.activity import (
     Trial,
     Verdict,
@@ -27,7 +26,6 @@ from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import Search, Trajectories, Types, climb
 from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps, small_sample
 from tacit.inverse.parameters import TWO_SIDED, inverse_information
 from tacit.model import Layout
@@ -333,17 +331,14 @@ def missing_marks(steps: Steps, base: Fit, features: Features, options: Search, 
     from scipy.special import chdtrc
 
     found, fitted, first = Marks(), base, len(features.reward_names)
-    price, mdp = float(np.log(max(steps.counts.sum(), 2.0))), steps.mdp
+    price = float(np.log(max(steps.counts.sum(), 2.0)))
     while len(found.marks) < most:
         at, square, many = best_mark(steps, fitted, found.marks)
         if at < 0:
             break
         marks = (*found.marks, at)
-        space = coordinates(mdp, with_marks(mdp, features, marks))
-        either: dict[Label, Range] = {first + n: (None, None) for n in range(len(marks))}
-        how = Likelihood(options.free_reward, max_steps=options.max_steps, bounds=either)
-        wider = replace(steps, space=space).reweighted(steps.counts)
-        more = wider.fit(how)
+        wider, how = marked(steps, features, options, marks)
+        more, space = wider.fit(how), wider.space
         gained = max(2.0 * float(fitted.point.loss - more.point.loss), 0.0)
         if found.marks and not gained > price + 2.0 * np.log(many):
             break
@@ -357,6 +352,20 @@ def missing_marks(steps: Steps, base: Fit, features: Features, options: Search, 
             found.p_value if found.marks else p_value,
         )
     return found
+
+
+def marked(
+    steps: Steps, features: Features, options: Search, marks: Sequence[int]
+) -> tuple[Steps, Search]:
+    """The likelihood with these marks among the features, and options that leave their signs free.
+
+    `features` are those without the marks.
+    """
+    space = coordinates(steps.mdp, with_marks(steps.mdp, features, marks))
+    first = len(features.reward_names)
+    either = {first + n: (None, None) for n in range(len(marks))}
+    wider = replace(steps, space=space).reweighted(steps.counts)
+    return wider, replace(options, bounds={**options.bounds, **either})
 
 
 def with_marks(mdp: MDP, features: Features, marks: Sequence[int]) -> Features:
