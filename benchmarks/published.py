@@ -41,7 +41,7 @@ RESULTS = Path(__file__).parent / "results" / "published.json"
 PACKAGES = ("tacit-irl", "numpy", "scipy", "jax")
 NOISE, WALL_DRAWS = 0.002, 5
 PRICE_DRAWS, TRUE_PRICES = 20, (31.114, 5.033)
-TASK_DRAWS, TASKS, DEMONSTRATORS = 16, 4, (1, 2, 4, 10, 30)
+TASK_DRAWS, TASKS, DEMONSTRATORS = 12, 3, (1, 2, 4, 10, 30)
 SURE = 0.95
 
 

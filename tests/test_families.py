@@ -399,6 +399,24 @@ def test_where_moves_are_sure_both_entropies_agree():
     assert trips_.status is tacit.RecoveryStatus.CONVERGED
 
 
+def test_the_most_random_policy_has_the_expectations_of_the_demonstrations(world, seen):
+    mdp, features = world.mdp, world.features
+    found = families.CausalEntropy().fit(mdp, features, seen, throw=False)
+    # Soft values by hand, at the weights over the noise: the policy is Boltzmann over them.
+    table = (features.reward @ found.reward_weights / found.temperature).reshape(mdp.states, -1)
+    moves, q = mdp.dense(), np.zeros((mdp.states, mdp.actions))
+    for _ in range(4000):
+        q = table + mdp.discount * moves @ np.logaddexp.reduce(q, axis=1)
+    policy = np.exp(q - np.logaddexp.reduce(q, axis=1)[:, None])
+    np.testing.assert_allclose(found.solution.policy, policy, atol=1e-6)
+    # And its discounted visits, by hand, have the demonstrations' sums of features.
+    chain = np.einsum("sa,sat->st", policy, moves)
+    visits = np.linalg.solve(np.eye(mdp.states) - mdp.discount * chain.T, mdp.initial)
+    own = pull_back(features, visits[:, None] * policy)[0]
+    target = seen_expectations(mdp, features, seen)[0]
+    np.testing.assert_allclose(own, target, rtol=1e-4)  # its gradient is small, not 0
+
+
 def test_over_trajectories_luck_is_taken_for_choice():
     # Action 0 stays sure; action 1 is lucky half of the time. Both are worth the same on average.
     table = np.zeros((4, 2, 4))

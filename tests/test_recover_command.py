@@ -81,6 +81,46 @@ def test_what_a_problem_must_be_known_for_is_made_with_it(folder):
     assert dict(asked.make_estimator(known).groups) == {"a": (1, 2), "b": (3,)}
 
 
+def test_what_the_folder_knows_need_not_be_said(folder, tmp_path, capsys):
+    from tacit.folders.problem import Problem
+
+    known = Problem.load(folder)
+    words = "--estimator known-constraints"
+    asked = parse(["recover", str(folder), *words.split()])
+    assert asked.make_estimator() is None  # the folder may say it
+    costs, weights = np.array([0.1, 0.2, 0.3, 0.4]), np.array([1.0, 2.5])
+    truth = known.features.objective(weights, [costs], [0.75])
+    full = replace(known, truth=truth)
+    made = asked.make_estimator(full)
+    assert made == tacit.families.KnownConstraints([costs.tolist()], [0.75])
+    # What is said counts before what the folder holds, and nothing is taken that is not needed.
+    asked = parse(["recover", str(folder), *words.split(), "--budgets", "0.5"])
+    assert asked.make_estimator(full).budgets == (0.5,)
+    for word, made in (
+        ("safe-set", tacit.families.SafeSet(weights)),
+        ("soft-constraint", tacit.families.SoftConstraint(weights, 0.75)),
+        ("forbidden", tacit.Forbidden(candidates=("states", "actions"))),
+    ):
+        words = f"--estimator {word}"
+        words += " --candidates states actions" if word == "forbidden" else ""
+        asked = parse(["recover", str(folder), *words.split()])
+        assert repr(asked.make_estimator(full)) == repr(made)
+    # A truth that is not made of the features says nothing; nor does a folder without one.
+    table = np.random.default_rng(0).random((known.mdp.states, known.mdp.actions))
+    other = replace(known, truth=tacit.Objective(table, [table], [1.0]))
+    for one in (other, replace(known, truth=None)):
+        with pytest.raises(tacit.InvalidModel, match=r"--reward-weights must be given.*truth of"):
+            parse(["recover", str(folder), "--estimator", "safe-set"]).make_estimator(one)
+    # The whole way: the truth of a folder is used, and an estimator that asks more says so.
+    full.save(tmp_path / "full")
+    out = ["--out", str(tmp_path / "run"), "--no-report"]
+    assert main(["recover", str(tmp_path / "full"), *words.split()[:1], "safe-set", *out]) == 0
+    assert "SafeSet(reward_weights=(1.0, 2.5)" in capsys.readouterr().out
+    asked = ["--estimator", "penalty-constraints"]
+    assert main(["recover", str(tmp_path / "full"), *asked, "--out", str(tmp_path / "r")]) == 2
+    assert "--temperature must be given" in capsys.readouterr().err
+
+
 KINDS = {
     "likelihood": tacit.Likelihood,
     "convex": tacit.Convex,

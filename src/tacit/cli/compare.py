@@ -337,19 +337,19 @@ def _true_numbers(problem: Problem) -> dict[str, float]:
     truth, features = problem.truth, problem.features
     assert truth is not None
     reward, costs = truth.tables(problem.mdp)
-    weights = _weights(features.reward, reward)
+    weights = feature_weights(features.reward, reward)
     numbers = _in_gauge("reward", features.reward_names, weights)
     if truth.constraints != features.constraints:
         return numbers
     for k, table in enumerate(features.costs):
-        weights = _weights(table, costs[k])
+        weights = feature_weights(table, costs[k])
         numbers |= _in_gauge(f"cost {k}", features.cost_names[k], weights)
         if weights is not None and np.abs(weights).sum() > 0:
             numbers[f"budget {k}"] = float(truth.budgets[k] / np.abs(weights).sum())
     return numbers
 
 
-def _weights(features: np.ndarray, table: np.ndarray) -> np.ndarray | None:
+def feature_weights(features: np.ndarray, table: np.ndarray) -> np.ndarray | None:
     """[D] the weights whose sum of features is the table; None where there are none."""
     import numpy as np
 

@@ -296,6 +296,31 @@ CALLED = {
 }
 
 
+# Options that the truth of a folder, where it has one, says as well.
+KNOWN = ("reward_weights", "cost_weights", "budgets")
+
+
+def known_numbers(problem: Problem) -> dict[str, tuple[float, ...]]:
+    """Weights of the features and budgets of a folder's own truth, as far as it is made of them."""
+    import numpy as np
+
+    from tacit.cli.compare import feature_weights
+
+    truth, features = problem.truth, problem.features
+    if truth is None:
+        return {}
+    reward, costs = truth.tables(problem.mdp)
+    found = {"reward_weights": feature_weights(features.reward, reward)}
+    if truth.constraints == features.constraints > 0:
+        parts = [feature_weights(t, c) for t, c in zip(features.costs, costs, strict=True)]
+        whole = [part for part in parts if part is not None]
+        if len(whole) == len(parts):
+            found["cost_weights"] = np.concatenate(whole)
+            found["budgets"] = truth.budgets
+    plain = {name: [f"{one:.12g}" for one in row] for name, row in found.items() if row is not None}
+    return {name: tuple(map(float, row)) for name, row in plain.items()}  # without rounding's tail
+
+
 def estimator_of(
     arguments: Recover, asked: Mapping[str, object], problem: Problem | None
 ) -> Estimator | None:
@@ -322,14 +347,21 @@ def estimator_of(
     for one in fields(kind):
         if one.name not in given and one.default is one.default_factory is MISSING:
             spelled = {own: name for (word, name), own in CALLED.items() if word in ("", chosen)}
-            word = spelled.get(one.name, one.name).replace("_", "-")
-            raise InvalidModel(f"--{word} must be given for {chosen}; got none")
+            name = spelled.get(one.name, one.name)
+            if problem is None and name in KNOWN:
+                return None
+            held = known_numbers(problem) if problem is not None and name in KNOWN else {}
+            if name not in held:
+                word = name.replace("_", "-")
+                place = f", or be in the truth of {arguments.problem}" if name in KNOWN else ""
+                raise InvalidModel(f"--{word} must be given for {chosen}{place}; got none")
+            given[one.name] = held[name]
     if given.get("types") == "auto":
         given["types"] = None
     if "prior" in given:
         given["prior"] = prior_of(given["prior"])
     if "budget" in given:
-        if len(arguments.budgets or ()) != 1:
+        if len(given["budget"]) != 1:
             raise InvalidModel(f"--budgets must be one number for {chosen}; got {given['budget']}")
         given["budget"] = given["budget"][0]
     if problem is None and {"cost_weights", "groups"} & {*given}:

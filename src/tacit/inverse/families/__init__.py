@@ -101,7 +101,7 @@ class SafePolicy:
 
 @dataclass(frozen=True)
 class SafeSet:
-    """Safety from demonstrators of unknown rewards (Lindner et al. 2024).
+    """Safety from demonstrators of unknown rewards (Lindner et al. 2024, CoCoRL).
 
     A policy whose cost expectations lie in the convex hull of the demonstrated ones, one a group of
     the demonstrations, keeps every budget that all of them kept, for any costs linear in the cost

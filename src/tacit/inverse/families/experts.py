@@ -96,7 +96,7 @@ class Cloning:
 
 @dataclass(frozen=True)
 class InverseActionValues:
-    """Inverse action-value iteration (Kalweit et al. 2020).
+    """Inverse action-value iteration (Kalweit et al. 2020, the section of that name).
 
     The expert is Boltzmann at temperature 1 over the OPTIMAL action values: its log-chances differ
     as these do. With eta(s, a) = log policy(a|s) - discount E max Q(next) the
@@ -196,7 +196,7 @@ def _check_number(number: float, name: str) -> None:
 
 @dataclass(frozen=True)
 class CausalEntropy:
-    """Maximum causal entropy (Ziebart, Bagnell and Dey 2010).
+    """Maximum causal entropy (Ziebart, Bagnell and Dey 2010, the case of decision processes).
 
     Of all policies with the demonstrations' discounted feature expectations the one that is most
     random given what it knows at each step: Boltzmann over SOFT action values.
@@ -246,11 +246,11 @@ class MaximumEntropy:
     """Maximum entropy over trajectories (Ziebart, Maas, Bagnell and Dey 2008).
 
     A trajectory of T steps has chance exp(weights . its feature sum) times the chances of its
-    moves, over Z, given where it starts. Undiscounted; one that came to an end competes
-    with all of at most as many steps as the longest, one that was cut off with those as long as
-    itself. The log-likelihood is concave, its gradient observed less expected feature sums
-    by one backward and one forward pass (their algorithm; forward by the chances of paths,
-    where the paper's algorithm takes those of the world: the same where moves are sure).
+    moves, over Z (eq. 4; eq. 2 where moves are sure), given where it starts. Undiscounted; one that
+    came to an end competes with all of at most as many steps as the longest, one that was cut off
+    with those as long as itself. The log-likelihood is concave, its gradient observed less expected
+    feature sums (eq. 6) by one backward and one forward pass (Algorithm 1; forward by the chances
+    of paths, where theirs takes those of the world: the same where moves are sure).
 
     Known weakness: it takes chance for choice. Where moves are random, Z adds up the luck of good
     outcomes, so that risky ways look better than they are and weights are biased; `CausalEntropy`

@@ -39,7 +39,8 @@ class LikeliestConstraints:
     (maximum entropy). Forbidding C takes the mass of the trajectories that touch it: with q the
     chance that the present expert avoids C, the divergence from the demonstrations,
     KL = log Z - mean reward - entropy of the demonstrated trips, drops by -log q.
-    The candidate with the largest drop is added, until the largest is at most `stop`.
+    The candidate with the largest drop is added, until the largest is at most `stop` (their
+    Algorithm 2, greedy; q is what their Algorithm 1 counts).
 
     Known weakness: no error rate. A drop per demonstration of .1 is chance where there are few of
     them: on the published grid 31 % of what is found from one demonstration is wrong. Supersets and
@@ -134,7 +135,7 @@ def trip_entropy(demonstrations: Demonstrations) -> float:
 
 @dataclass(frozen=True)
 class PosteriorConstraints:
-    """Bayesian inverse constrained learning (Papadimitriou, Anwar and Brown 2021).
+    """Bayesian inverse constrained learning (Papadimitriou, Anwar and Brown 2021, BICRL).
 
     The posterior over SETS of constraints and their penalty, by Metropolis-Hastings: a proposal
     flips one random candidate, or moves the penalty; both are symmetric. The likelihood is that of

@@ -35,7 +35,7 @@ class Apprenticeship:
 
     Weights w = mu_E - the nearest mixture of the policies met so far; the optimum for w joins them,
     until mu_E is within `tolerance` or no policy comes nearer. `margin` takes the nearest point of
-    all mixtures at once, which is the maximum-margin program by its dual;
+    all mixtures at once, which is the maximum-margin program, eqs. 10 to 12, by its dual;
     otherwise the projection of section 3.1 moves along one line a step. The answer is the MIXTURE,
     which draws one policy an episode and does as well as the expert for EVERY reward of these
     features within the distance.
@@ -137,12 +137,13 @@ def nearest_mixture(rows: np.ndarray) -> np.ndarray:
 class LinearProgramming:
     """Inverse reinforcement learning by linear programs (Ng and Russell 2000).
 
-    With a policy (sections 3 and 4): weights within [-1, 1] that maximise the sum over
-    the visited states of min over other actions of p(advantage of what was done most), less
-    `penalty` times their L1 norm, where p(x) = x for x >= 0 and 2 x below. One-hot features are
-    the small form, any others the large one with its sampled states. With `trajectories` (section
-    5): maximise the sum of p(return of the demonstrations - return of a policy) over the
-    policies met so far, to which the optimum is added, until none does better.
+    With a policy (sections 3.2 and 4): weights within [-1, 1] that maximise the sum over
+    the visited states of min over other actions of p(advantage of what was done most), eq. 6 by
+    eqs. 8 to 10, less `penalty` times their L1 norm, where p(x) = x for x >= 0 and 2 x below: no
+    reward need make the policy optimal (Theorem 3, eq. 4). One-hot features are the small form, any
+    others the large one with its sampled states. With `trajectories` (section 5): maximise the sum
+    of p(return of the demonstrations - return of a policy), eqs. 11 and 12, over the policies met
+    so far, to which the optimum is added, until none does better.
 
     Known weakness: 0 is always a solution, and many others are; the margin and the penalty choose
     among them by taste, at a corner of the program. One noisy action counts like a belief.
@@ -257,6 +258,7 @@ def best_margins(rows: np.ndarray, groups: np.ndarray, penalty: float) -> tuple[
 class MarginPlanning:
     """Maximum margin planning (Ratliff, Bagnell and Zinkevich 2006).
 
+    Its quadratic program with one slack, which is the regularised hinge loss of their subgradients.
     Minimise |w|^2 regularisation / 2 + max over policies of (w . features + loss) less
     w . demonstrations: the best policy for w must beat none by more than what it does otherwise
     than the expert, its loss. Here the loss of a step is 1 less the share of the demonstrations

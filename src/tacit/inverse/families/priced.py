@@ -71,7 +71,7 @@ class ConstraintAsReward:
 
 @dataclass(frozen=True)
 class PenaltyConstraints:
-    """Inverse constrained reinforcement learning (Malik et al. 2021), on tables.
+    """Inverse constrained reinforcement learning (Malik et al. 2021, ICRL), on tables.
 
     zeta(s, a) in (0, 1) is how far an action is allowed, here the product of one zeta a cost
     feature to the power of the feature. Trajectories have chance exp(r / temperature) zeta / Z,
