@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, get_args
 
 from tacit.cli.questions import Method, estimator_kind
-from tacit.cli.solve import named_sets, prior_of, split_weights
+from tacit.cli.solve import KNOWN, known_numbers, named_sets, prior_of, split_weights
 from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal, finding_data, shown_default
 from tacit.errors import InvalidModel, TacitError
 
@@ -294,31 +294,6 @@ CALLED = {
     ("mixture", "max_steps"): "max_rounds",
     ("", "sets"): "groups",
 }
-
-
-# Options that the truth of a folder, where it has one, says as well.
-KNOWN = ("reward_weights", "cost_weights", "budgets")
-
-
-def known_numbers(problem: Problem) -> dict[str, tuple[float, ...]]:
-    """Weights of the features and budgets of a folder's own truth, as far as it is made of them."""
-    import numpy as np
-
-    from tacit.cli.compare import feature_weights
-
-    truth, features = problem.truth, problem.features
-    if truth is None:
-        return {}
-    reward, costs = truth.tables(problem.mdp)
-    found = {"reward_weights": feature_weights(features.reward, reward)}
-    if truth.constraints == features.constraints > 0:
-        parts = [feature_weights(t, c) for t, c in zip(features.costs, costs, strict=True)]
-        whole = [part for part in parts if part is not None]
-        if len(whole) == len(parts):
-            found["cost_weights"] = np.concatenate(whole)
-            found["budgets"] = truth.budgets
-    plain = {name: [f"{one:.12g}" for one in row] for name, row in found.items() if row is not None}
-    return {name: tuple(map(float, row)) for name, row in plain.items()}  # without rounding's tail
 
 
 def estimator_of(
