@@ -95,13 +95,13 @@ def test_the_right_expert_is_called_adequate(right):
 
 def test_false_alarms_and_power():
     # 40 draws at a level of 5 %: more than 7 false alarms have a chance of 1 in 1 000.
-    right, wrong = hill_expert(temperature=0.01)[0], lapsing()
+    asked = ((hill_expert(temperature=0.01)[0], 40), (lapsing(), 10))
     said = [
-        [not fitted(walks(policy, steps=25, seed=seed)).goodness.adequate for seed in range(40)]
-        for policy in (right, wrong)
+        [not fitted(walks(policy, steps=25, seed=seed)).goodness.adequate for seed in range(draws)]
+        for policy, draws in asked
     ]
     assert sum(said[0]) <= 7
-    assert sum(said[1]) >= 38
+    assert sum(said[1]) >= 9
 
 
 def test_two_kinds_of_demonstrators_are_told_by_their_trajectories():

@@ -356,12 +356,12 @@ def test_a_malformed_journal_is_bad_input(place, tmp_path, capsys):
 
 
 def seconds_to_refuse(folder: Path, capsys, word: str) -> float:
-    start = time.monotonic()
+    start = time.process_time()  # its own work, whatever else the machine does
     assert main(["check", str(folder), "--quiet"]) == 2
     said = capsys.readouterr().err
     assert word in said
     assert max(map(len, said.splitlines())) <= 300
-    return time.monotonic() - start
+    return time.process_time() - start
 
 
 @pytest.fixture
@@ -416,9 +416,9 @@ def test_a_million_columns_are_refused_in_seconds(small, capsys):
 
 def test_deep_pages_are_refused_in_seconds(run, capsys):
     (run / "run.json").write_text("[" * 200_000)
-    start = time.monotonic()
+    start = time.process_time()
     assert main(["report", str(run)]) in (2, 4)
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
     assert capsys.readouterr().err.count("\n") == 1
 
 

@@ -255,11 +255,11 @@ def test_the_paper_size_takes_well_under_a_second():
     policy = random_policy(0, 25, 4)
     seconds = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         walks = simulate(mdp, policy, trajectories=100, steps=2000)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     assert walks.steps == 200_000
-    # About 0.06 s alone on one core; the best of three within 1 s holds on a busy machine too.
+    # About 0.06 s of one core, of which 1 s is far away whatever else the machine does.
     assert min(seconds) < 1.0
 
 

@@ -139,7 +139,7 @@ def test_demonstrations_can_speak_against_it(world, seen):
     assert [one for one in told(wrong.identification.findings, Kind.MISFIT) if "temperature" in one]
 
 
-@pytest.mark.parametrize("zeros", [0, 12])
+@pytest.mark.parametrize("zeros", [0, 5])  # fewer than four have the usual law
 def test_the_law_of_its_test_is_that_of_fresh_draws(zeros):
     rng, size = np.random.default_rng(zeros), 2 + zeros
     rows = np.linalg.cholesky(np.eye(size) + 0.3 * np.ones((size, size))).T
