@@ -1,6 +1,6 @@
 """What `Forbidden` finds where the truth is known: false findings, and recall of what can be told.
 
-    python benchmarks/forbidden.py --first 200000
+    python benchmarks/forbidden.py --first 200000 --seconds 420
     python benchmarks/forbidden.py --draws 12      # a quick look; writes as well
 
 The rules about rivals were settled on random grids of seeds below 220 and on seeds from 100000 to
@@ -175,48 +175,62 @@ def share(count: int, sets: int) -> dict[str, float]:
     return {"share": rate, "standard_error": float(np.sqrt(rate * (1.0 - rate) / sets))}
 
 
+def strata(rows: list[dict[str, int]]) -> dict[str, dict[str, object]]:
+    """False findings and recall of all sets, by world, and by number of demonstrations."""
+    sizes = [SIZES[k // 4 % len(SIZES)] for k in range(len(rows))]
+    parts = [("all", rows), ("random 6 x 6", rows[::2])]
+    parts += [("9 x 9, published constraints", rows[1::4]), ("9 x 9, others", rows[3::4])]
+    parts += [
+        (str(n), [row for row, size in zip(rows, sizes, strict=True) if size == n]) for n in SIZES
+    ]
+    kinds = {
+        "sets_with_a_false_one": "false",
+        "sets_with_a_false_one_without_a_rival": "false_without_a_rival",
+        "sets_with_a_false_claim": "neither_it_nor_its_rival",
+    }
+    found: dict[str, dict[str, object]] = {}
+    for label, chosen in parts:
+        if not chosen:
+            continue
+        sums = {name: sum(row[name] for row in chosen) for name in rows[0]}
+        shares = {
+            name: share(sum(row[of] > 0 for row in chosen), len(chosen))
+            for name, of in kinds.items()
+        }
+        found[label] = {"sets": len(chosen), **sums, **shares}
+        found[label]["recall_of_what_can_be_told"] = sums["told"] / max(sums["can_be_told"], 1)
+        some = sums["told_in_part"] / max(sums["can_be_told_in_part"], 1)
+        found[label]["recall_in_part"] = some
+    return found
+
+
 def main() -> None:
     """Runs all draws and writes the result."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--draws", type=int, default=500, help="fresh sets in all")
-    parser.add_argument(
-        "--first", type=int, default=0, help="seed of the first set, a multiple of 4"
-    )
+    parser.add_argument("--seconds", type=float, default=np.inf, help="of the processor, for these")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first, a multiple of 4")
     given = parser.parse_args()
-    start = time.process_time()
-    sizes = [SIZES[seed // 4 % len(SIZES)] for seed in range(given.draws)]
-    rows = [fresh(seed, n) for seed, n in enumerate(sizes, given.first)]
-    by_size = {}
-    parts = [("all", rows), ("random 6 x 6", rows[::2])]
-    parts += [("9 x 9, published constraints", rows[1::4]), ("9 x 9, others", rows[3::4])]
-    parts += [
-        (str(n), [row for row, size in zip(rows, sizes, strict=True) if size == n]) for n in SIZES
-    ]
-    for label, chosen in parts:
-        sums = {name: sum(row[name] for row in chosen) for name in rows[0]}
-        by_size[label] = sums | {
-            "sets": len(chosen),
-            "sets_with_a_false_one": share(sum(row["false"] > 0 for row in chosen), len(chosen)),
-            "sets_with_a_false_one_without_a_rival": share(
-                sum(row["false_without_a_rival"] > 0 for row in chosen), len(chosen)
-            ),
-            "sets_with_a_false_claim": share(
-                sum(row["neither_it_nor_its_rival"] > 0 for row in chosen), len(chosen)
-            ),
-            "recall_of_what_can_be_told": sums["told"] / max(sums["can_be_told"], 1),
-            "recall_in_part": sums["told_in_part"] / max(sums["can_be_told_in_part"], 1),
-        }
+    result: dict[str, object] = {"about": about(PACKAGES)}
+    rows, begin = [], time.process_time()
+    for k in range(given.draws):
+        # Every kind of set and number of demonstrations as often as every other.
+        if k % 16 == 0 and time.process_time() - begin > given.seconds:
+            break
+        rows.append(fresh(given.first + k, SIZES[k // 4 % len(SIZES)]))
+    result["fresh"] = strata(rows)
+    result["seconds"] = time.process_time() - begin
     folder = os.environ.get("TACIT_DATA")
-    result = {
-        "about": about(PACKAGES),
-        "seconds": time.process_time() - start,
-        "fresh": by_size,
-        "published": published(Path(folder)) if folder else "TACIT_DATA is not set",
-        "their_method": likeliest() if folder else "TACIT_DATA is not set",
-        "diagonals_of_5.657": dearer_diagonals(Path(folder)) if folder else "TACIT_DATA is not set",
-    }
+    for name, part in (
+        ("published", published),
+        ("diagonals_of_5.657", dearer_diagonals),
+        ("their_method", lambda _: likeliest()),
+    ):
+        # Each is kept as soon as it is there.
+        RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+        result[name] = part(Path(folder)) if folder else "TACIT_DATA is not set"
     RESULTS.write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps({k: v for k, v in result.items() if k != "about"}, indent=2))
 

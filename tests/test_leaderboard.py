@@ -1,6 +1,7 @@
 """Methods side by side: judged by the truth alone, resumable, own worlds and methods welcome."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -11,7 +12,15 @@ from browser import browser
 from tacit.cli import main
 from tacit.judge.transfers import changes
 from tacit.studies import Board
-from tacit.studies.contests import OPTIMUM, PLACES, RANDOM, known_methods, played, told_more
+from tacit.studies.contests import (
+    OPTIMUM,
+    PLACES,
+    RANDOM,
+    known_methods,
+    played,
+    resolved,
+    told_more,
+)
 from tacit.studies.leaderboard import compare_methods, ranks
 
 MINE = """
@@ -127,6 +136,28 @@ def test_a_run_goes_on_and_takes_methods_of_ones_own(tmp_path, monkeypatch, caps
     assert "did you mean 'Likelihood'" in capsys.readouterr().err
     assert main(["leaderboard", "--worlds", "wall-1", "--out", str(tmp_path / "x")]) == 2
     assert "did you mean 'walls-1'" in capsys.readouterr().err
+
+
+def test_what_is_not_a_world_or_method_of_ones_own_is_one_line(contest, tmp_path):
+    file = tmp_path / "odd.py"
+    file.write_text("def make(seed):\n    return None\n\nnumber = 3\n")
+    for word, what, said in (
+        ("make", "world", "a `Place`, whose `make` gives a contest; got function"),
+        ("number", "method", "must be a function of a contest; got int"),
+        ("other", "method", "must hold the method 'other'"),
+    ):
+        with pytest.raises(tacit.InvalidModel, match=re.escape(said)):
+            resolved(f"{file}:{word}", {}, what)
+    # A method that breaks, or gives no estimator, is a row that says so; the others go on.
+    own = {"broken": lambda _: 1 / 0, "empty": lambda _: None, **known_of("Cloning")}
+    rows = {row["method"]: row for row in played(contest, own)}
+    assert rows["broken"]["status"] == "ZeroDivisionError: division by zero"
+    assert "must give an estimator; got NoneType" in rows["empty"]["status"]
+    assert rows["broken"]["metrics"] == rows["empty"]["metrics"] == {}
+    assert rows["Cloning"]["metrics"]
+    # One of tacit's own that breaks is a bug, and no row.
+    with pytest.raises(ZeroDivisionError):
+        played(contest, {"Cloning": own["broken"]})
 
 
 def test_a_world_whose_data_are_not_there_is_a_row_that_says_so(tmp_path, monkeypatch):

@@ -339,6 +339,10 @@ def resolved(name: str, known: Mapping[str, object], what: str) -> object:
             raise InvalidModel(f"a {what} of one's own must be FILE.py:NAME; no file {path}")
         if own not in (held := run_path(path)):
             raise InvalidModel(f"{path} must hold the {what} {own!r}; it does not")
+        asked = getattr(held[own], "make", None) if what == "world" else held[own]
+        if not callable(asked):
+            must = {"world": "a `Place`, whose `make` gives", "method": "a function of"}[what]
+            raise InvalidModel(f"{name} must be {must} a contest; got {type(held[own]).__name__}")
         return held[own]
     hint = did_you_mean(name, known)
     raise InvalidModel(f"no {what} is called {name!r}{hint}; known are {', '.join(known)}")
@@ -351,8 +355,10 @@ def played(contest: Contest, methods: Mapping[str, Method]) -> list[dict[str, ob
         head = {"method": name, "told": told_more(name, contest.known)}
         start = time.process_time()
         try:
+            if not hasattr(estimator := make(contest), "fit"):
+                raise InvalidModel(f"it must give an estimator; got {type(estimator).__name__}")
             found = recover(
-                contest.mdp, contest.features, contest.seen, estimator=make(contest), throw=False
+                contest.mdp, contest.features, contest.seen, estimator=estimator, throw=False
             )
             seconds = time.process_time() - start
             told = judge.policy(found.solution.policy) | judge.forbidden(found)
@@ -368,8 +374,11 @@ def played(contest: Contest, methods: Mapping[str, Method]) -> list[dict[str, ob
                     "fits": bool(found.goodness.adequate),
                 }
             )
-        except TacitError as error:
-            rows.append({**head, "metrics": {}, "status": str(error)[:200], "fits": True})
+        except Exception as error:  # somebody's own method may break in its own way
+            if not isinstance(error, TacitError) and name in estimators():
+                raise
+            said = "" if isinstance(error, TacitError) else f"{type(error).__name__}: "
+            rows.append({**head, "metrics": {}, "status": f"{said}{error}"[:200], "fits": True})
     blind = judge.policy(uniform_policy(contest.mdp))
     best = solve(contest.mdp, contest.truth, throw=False)
     ideal = judge.policy(best.policy) | judge.elsewhere(contest.truth)
