@@ -199,8 +199,8 @@ def test_a_weight_is_as_many_episodes(tmp_path):
     ("weight", "words"),
     [
         ([1, 2, 2], "weight must be the same in all rows of an episode"),
-        ([0.5, 0.5, 1.0], r"weight must be how often .* got 0.5: shares and sampling weights"),
-        (["0.5", "0.5", "1"], r"got '0.5': shares and sampling weights are no counts"),
+        ([0.5, 0.5, 1.0], r"weight must be how often .* got 0.5: sampling weights .* --by group"),
+        (["0.5", "0.5", "1"], r"got '0.5': sampling weights are no counts"),
         ([0, 0, 1], "whole number from 1"),
         ([2**30, 2**30, 1], "fit into memory"),
     ],

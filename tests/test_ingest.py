@@ -240,7 +240,7 @@ def test_decimal_commas_are_asked_about(tmp_path):
 
 def test_degrees_become_metres():
     frame = {"id": ["a"] * 2, "lon": [10.0, 10.02], "lat": [60.0, 60.0]}
-    found = ingest(frame, episode="id", x="lon", y="lat", cell=10_000)
+    found = ingest(frame, episode="id", x="lon", y="lat", cell=1000)
     assert np.ptp(found.points[:, 0]) == pytest.approx(0.02 * 111_320 / 2, rel=1e-6)
 
 
@@ -286,3 +286,28 @@ def test_the_resolution_check_tells_states_that_change_the_answer():
     assert other.sentences[0].kind is Kind.MISFIT
     with pytest.raises(InvalidModel, match="at least two"):
         resolution_check(make, [1])
+
+
+def test_two_names_tell_episodes_apart_that_begin_again_for_each_individual(tmp_path):
+    """Semicolons, decimal commas, zones, NA, and trip 1 of each cow."""
+    lines = ["Tier;Fahrt;Zeitpunkt;Breite;Länge"]
+    for cow in ("Kuh 7", "Ochse"):
+        for trip in (1, 2):
+            for k in range(6):
+                place = "NA;NA" if k == 4 else f"52,{1000 + k:04d};8,{4000 + 10 * k:04d}"
+                time = f"2023-07-0{trip}T06:{10 * k:02d}:00+02:00"
+                lines.append(f"{cow};{trip};{time};{place}")
+    log = tmp_path / "kuehe.csv"
+    log.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    asked = {"time": "Zeitpunkt", "every": "10min", "x": "Länge", "y": "Breite", "cell": 100.0}
+    asked |= {"episode": "Fahrt", "individual": "Tier", "decimal_comma": True}
+    found = tacit.data.sources.ingest(log, **asked)
+    seen = found.demonstrations
+    assert seen.names.tolist() == ["Kuh 7 1", "Kuh 7 2", "Ochse 1", "Ochse 2"]
+    assert seen.individuals.tolist() == ["Kuh 7", "Kuh 7", "Ochse", "Ochse"]
+    assert seen.lengths.tolist() == [3, 3, 3, 3]  # to the fix that is missing
+    assert len(found.layout.state_names) > 1  # degrees, by their German names
+    text = log.read_text("utf-8").replace("Länge", "east").replace("Breite", "north")
+    log.write_text(text, encoding="utf-8")
+    with pytest.raises(tacit.InvalidDemonstrations, match="all positions lie in one cell"):
+        tacit.data.sources.ingest(log, **(asked | {"x": "east", "y": "north"}))

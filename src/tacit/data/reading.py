@@ -221,13 +221,13 @@ def _check_names(table: Table) -> list[str]:
 
 def _counted(column: Column) -> np.ndarray:
     """[N] how often an episode like that of each row was seen: whole numbers from 1."""
-    wanted = "how often such an episode was seen, a whole number"
-    values = column.values
+    wanted, values = "how often such an episode was seen, a whole number", column.values
     if column.texts is None and values.dtype.kind == "f" and (values % 1 == 0).all():
         column = replace(column, values=values.astype(np.int64))
     texts = [] if column.texts is None else [_number(text) for text in column.texts]
     parts = [n is not None and n % 1 != 0 for n in texts] if texts else column.values % 1 != 0
-    hint = ": shares and sampling weights are no counts, fit their strata apart and compare them"
+    hint = ": sampling weights are no counts; name their strata in a column `group` and recover "
+    hint += "--by group, or leave weights out where being sampled depends on nothing that is done"
     column.refuse(parts, f"{wanted} from 1", hint)
     return column.integers(1, wanted=wanted)
 

@@ -50,8 +50,8 @@ MOST_GROUPS = 12
 FEWEST_ACROSS, MOST_ACROSS = 5, 30
 # What columns are called, by what they are to `ingest`; the earlier the likelier.
 CALLED = {
-    "x": "x lon longitude long lng east easting",
-    "y": "y lat latitude north northing",
+    "x": "x lon longitude long lng länge laenge longitud east easting",
+    "y": "y lat latitude breite latitud north northing",
     "state": "state cell room node place zone site station patch location area link",
     "action": "action move choice decision",
     "time": "time timestamp datetime when date t step frame hour day",

@@ -112,14 +112,15 @@ def ingest(
     corners = (one.corner for one in rasters.values() if math.isfinite(one.left))
     origin = origin or next(corners, None)
     points, frame_of = np.zeros((len(rows.who), 2)), Degrees(origin or (0.0, 0.0))
-    said: list[str] = []
+    rows, said = rows.within_individuals()
     if state is None:
         points = np.stack([reals(rows["x"]), reals(rows["y"])], axis=1)
         for axis, name in enumerate(("x", "y")):
             far = np.abs(points[:, axis]) > FARTHEST
             if far.any():
                 raise rows[name].wrong(int(np.argmax(far)), "a position", ": write NA if unknown")
-        frame_of, said = Degrees.found(points, (str(x), str(y)), origin)
+        frame_of, told = Degrees.found(points, (str(x), str(y)), origin)
+        said += told
         points = frame_of.metres(points)
         known = np.all(np.isfinite(points), axis=1)
     else:
@@ -131,6 +132,12 @@ def ingest(
         widths = {"cell": cell, "hexagon": hexagon, "clusters": clusters}
         places = places_by(points[track.rows], widths, origin=frame_of.start, seed=seed)
         where, names = places(points[track.rows]), places.names
+        if len(names) == 1:
+            wide = np.ptp(points[known], axis=0)
+            raise InvalidDemonstrations(
+                f"{rows.source}: all positions lie in one cell, of {wide[0]:.3g} x {wide[1]:.3g}"
+                ": give a smaller --cell; degrees are in columns called lon and lat"
+            )
     else:
         texts = rows.texts("state", track.rows)
         names = natural_order({*texts})
@@ -200,6 +207,19 @@ class _Rows:
         column = self.columns["episode"]
         column.refuse(_voids(column), "the name of an episode")
         return column.values
+
+    def within_individuals(self) -> tuple[_Rows, list[str]]:
+        """The rows, an episode's name made with its individual's where several have one of it."""
+        if "individual" not in self.columns:
+            return self, []
+        episode, whose = self["episode"], self["individual"]
+        pairs, at = np.unique(np.stack([whose.values, self.who]), axis=1, return_inverse=True)
+        if len(np.unique(pairs[1])) == pairs.shape[1] or _void(whose).any():
+            return self, []
+        told = [f"{(whose.texts or ())[w]} {(episode.texts or ())[e]}" for w, e in pairs.T.tolist()]
+        column = replace(episode, values=at.ravel(), texts=tuple(told))
+        note = f"individuals have episodes of the same name: {len(told)} in all, such as {told[0]}"
+        return replace(self, columns={**self.columns, "episode": column}), [note]
 
     def texts(self, role: str, rows: np.ndarray, void: object = "refuse") -> list:
         """The texts of these rows; `void` stands where one is missing, unless that is refused."""

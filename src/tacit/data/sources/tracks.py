@@ -20,7 +20,10 @@ from tacit.model.objective import Features
 from tacit.model.transitions import Successors
 
 # Names of columns that hold degrees, in small letters.
-DEGREES = (("lon", "long", "longitude", "lng"), ("lat", "latitude"))
+DEGREES = (
+    ("lon", "long", "longitude", "lng", "länge", "laenge", "longitud"),
+    ("lat", "latitude", "breite", "latitud"),
+)
 METRES = 111_320.0  # in one degree of latitude, nearly
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 # Share of moves beyond a neighbour from which cells or time steps do not suit each other.
