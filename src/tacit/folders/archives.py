@@ -263,7 +263,7 @@ def shape_of(found: Recovery) -> tuple[int, int]:
 def check_recovery(found: Recovery) -> None:
     """Raises `BadFile` where arrays of a recovery do not belong together."""
     known, solution, objective = found.identification, found.solution, found.objective
-    states, actions = shape_of(found)
+    (states, actions), untold = shape_of(found), np.shape(found.goodness.residuals)
     costs, rewards = len(found.multipliers), len(found.reward_weights)
     wanted: Wanted = {
         "prices": (found.multipliers, (costs,)),
@@ -279,6 +279,7 @@ def check_recovery(found: Recovery) -> None:
         "reward errors": (known.reward_standard_errors, (rewards,)),
         "multiplier errors": (known.multiplier_standard_errors, (costs,)),
         "budget errors": (known.budget_standard_errors, (costs,)),
+        "residuals": (found.goodness.residuals, untold if 0 in untold else (states, actions)),
     }
     if solution is not None:  # trips have one for every goal
         wanted |= {
