@@ -191,7 +191,7 @@ def units(folder: Path) -> dict[str, object]:
 
     def timeless(value):
         if isinstance(value, dict):
-            return {k: timeless(v) for k, v in value.items() if k != "seconds"}
+            return {k: timeless(v) for k, v in value.items() if k not in ("seconds", "checksum")}
         return [timeless(v) for v in value] if isinstance(value, list) else value
 
     found = sorted((folder / "units").glob("*.json"))

@@ -139,6 +139,10 @@ def test_columns_of_a_file_in_any_order(tmp_path):
         ("state,sun\n0,1\n9,2\n", "line 3: state must be a state in 0..3"),
         ("state,sun\n0,1\n1.5,2\n", "line 3: state must be a state in 0..3"),
         ("state,sun\n0,1\n1\n", "line 3: every row must have 2 fields (state, sun); got 1"),
+        (
+            "state,sun,wind\n0\n1,1,1\n",
+            "line 2: every row must have 3 fields (state, sun, wind); got 1",
+        ),
         ("state,sun,sun\n0,1,2\n", "line 1: every column must be named once; 'sun' is twice"),
         ("place,sun\n0,1\n", "must have the column 'state'"),
         ("state\n0\n", "at least one row and one column of features"),

@@ -29,6 +29,8 @@ from tacit.folders import claimed
 from tacit.folders.runs import Run
 from tacit.model import Layout
 from tacit.show.page import recovery_document
+from tacit.studies import read_unit, write_unit
+from tacit.studies.leaderboard import Tried, Unit
 from walks import problem
 
 
@@ -240,18 +242,39 @@ def reseal(run: Path, rng: random.Random) -> None:
     write_page(run / "run.json", page)
 
 
-def test_a_malformed_run_is_bad_input_whatever_its_seal(place, tmp_path, capsys):
-    """Compared, and every tenth shown: never a bug of ours, and often refused."""
-    assert main(["compare", str(place / "run"), str(place / "run"), "--quiet"]) == 0
+@pytest.fixture
+def whole(request, place, tmp_path) -> Path:
+    """A run of the kind that is asked for."""
+    kind = request.param
+    if kind == "noisy":
+        return place / "run"
+    problem("exact" if kind == "exact" else "noisy").save(tmp_path / "problem")
+    forbidden = ["--estimator", "forbidden", "--candidates", "pairs"] * (kind == "forbidden")
+    words = ["recover", str(tmp_path / "problem"), *forbidden, "--quiet", "--no-report", "--out"]
+    assert main([*words, str(tmp_path / "run")]) == 0
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize(
+    "whole",
+    ["noisy", *(pytest.param(one, marks=pytest.mark.study) for one in ("exact", "forbidden"))],
+    indirect=True,
+)
+def test_a_malformed_run_is_bad_input_whatever_its_seal(whole, tmp_path, capsys):
+    """Compared, every tenth shown, every tenth drawn: never a bug of ours, and often refused."""
+    assert main(["compare", str(whole), str(whole), "--quiet"]) == 0
     codes = []
     for seed in range(SEEDS):
         rng, run = random.Random(seed), tmp_path / str(seed)
-        shutil.copytree(place / "run", run)
+        shutil.copytree(whole, run)
         reseal(run, rng)
         if seed % 10 == 0:
-            codes.append(main(["report", str(run), "--out", str(tmp_path / "page.html")]))
+            words = ["report", str(run), "--out", str(tmp_path / "page.html")]
+        elif seed % 10 == 1:
+            words = ["figures", str(run), "--format", "svg", "--out", str(run / "drawn")]
         else:
-            codes.append(main(["compare", str(run), str(place / "run"), "--quiet"]))
+            words = ["compare", str(run), str(whole)]
+        codes.append(main([*words, "--quiet"]))
         said = capsys.readouterr().err
         assert codes[-1] in (0, 2, 4), (seed, said)
         assert len(said) <= 301
@@ -301,6 +324,31 @@ def test_several_recoveries_that_do_not_belong_together_are_refused(place, tmp_p
     odd.save(tmp_path / "odd")
     with pytest.raises(BadFile, match="must be numbers"):
         type(made).load(tmp_path / "odd")
+
+
+def test_a_malformed_unit_of_a_study_is_refused(tmp_path):
+    """Whatever is changed and sealed again: it is read as what it was meant to be, or not at all."""
+    path, refused = tmp_path / "unit.json", 0
+    row = Tried(method="Cloning", told="", metrics={"regret": 0.5}, status="CONVERGED", fits=True)
+    unit = Unit(world="walls-1", seed=0, rows=[row], absent="", seconds=1.0)
+    write_unit(path, unit)
+    assert read_unit(path, Unit) == unit
+    page = read_page(path)
+    for seed in range(100):
+        odd = mutated(page, random.Random(seed))
+        write_page(path, odd if isinstance(odd, dict) else {"rows": odd})
+        try:
+            found = read_unit(path, Unit)
+        except BadFile as error:
+            assert "remove it" in str(error)
+            refused += 1
+        else:
+            assert [type(one) for one in found.rows] == [Tried] * len(found.rows)
+            assert isinstance(found.seed, int)
+    assert 50 <= refused < 100
+    path.write_bytes(path.read_bytes().replace(b"walls", b"balls"))
+    with pytest.raises(OSError, match="damaged"):
+        read_unit(path, Unit)
 
 
 def test_a_bug_in_drawing_is_ours_and_no_bad_input(run, monkeypatch, capsys):

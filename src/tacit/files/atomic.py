@@ -274,10 +274,13 @@ def _checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_page(path: Path, content: Page) -> None:
-    """Writes a JSON file that holds the checksum of its own text."""
-    page = {**content, "checksum": BLANK}
-    text = json.dumps(page, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+def write_page(path: Path, content: Page, *, strict: bool = True) -> None:
+    """Writes a JSON file that holds the checksum of its own text.
+
+    It is for people, too, or, where not `strict`, one line that may hold NaN as Python writes it.
+    """
+    page, indent = {**content, "checksum": BLANK}, 2 if strict else None
+    text = json.dumps(page, indent=indent, allow_nan=not strict, ensure_ascii=False) + "\n"
     total = hashlib.sha256(text.encode()).hexdigest()
     at = text.rindex(BLANK)
     write_bytes(path, (text[:at] + total + text[at + len(BLANK) :]).encode())

@@ -299,9 +299,9 @@ class TextTable(Table):
     def _explain(self, first: int, content: bytes) -> str:
         """What is wrong with a block that Polars could not split into fields."""
         try:
-            content.decode()
+            closed = content.decode().count('"') % 2 == 0
             for line, fields in self.records(content):
-                if len(fields) > len(self.names):
+                if len(fields) > len(self.names) or (closed and len(fields) < len(self.names)):
                     return f"{self.path}, line {first + line}: {self._uneven(fields)}"
         except UnicodeDecodeError as error:
             line = first + content.count(b"\n", 0, error.start)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import KW_ONLY, asdict, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field, is_dataclass
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
 from tacit.errors import InvalidModel
+from tacit.files.arrays import Tree
+from tacit.files.atomic import read_page, write_page
+from tacit.folders.archives import sound
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 # The estimators that are compared, by the name that people and files see.
 RULES, CALIBRATED = "Algorithm 1, as published", "Algorithm 1, calibrated budget"
@@ -284,25 +289,37 @@ class Sweep:
     points: list[Point]
 
 
-def to_json(record: Draw | Sweep) -> str:
-    """The record as one line of JSON, with NaN and infinities as Python writes them."""
-    return json.dumps(asdict(record)) + "\n"
+Record = TypeVar("Record")
 
 
-def draw_of(text: str) -> Draw:
-    """The `Draw` written by `to_json`."""
-    page = json.loads(text)
-    scores = [
-        Score(**{**score, "trace": None if score["trace"] is None else Trace(**score["trace"])})
-        for score in page.pop("scores")
-    ]
-    return Draw(**page, scores=scores)
+def write_unit(path: Path, record: DataclassInstance) -> None:
+    """Writes the record of a unit, sealed, with NaN and infinities as Python writes them."""
+    write_page(path, asdict(record), strict=False)
 
 
-def sweep_of(text: str) -> Sweep:
-    """The `Sweep` written by `to_json`."""
-    page = json.loads(text)
-    return Sweep(page["seed"], [Point(**point) for point in page["points"]])
+def read_unit(path: Path, kind: type[Record]) -> Record:
+    """The record that `write_unit` wrote; `OSError` where it has changed or is another kind."""
+    with sound(path, "the record of a unit (remove it, and that is done again)"):
+        return _made(read_page(path), kind, "it")
+
+
+def _made(value: Tree, kind: Tree, name: str) -> Tree:
+    """The value as one of that kind: a record, a list, a dictionary, a number, a text or None."""
+    within = get_args(kind)
+    if is_dataclass(kind):
+        wanted = {key: one for key, one in get_type_hints(kind).items() if key != "_"}
+        if not isinstance(value, dict) or value.keys() != wanted.keys():
+            raise TypeError(f"{name} must have {', '.join(wanted)}")
+        return kind(**{key: _made(value[key], one, key) for key, one in wanted.items()})
+    if get_origin(kind) is list and isinstance(value, list):
+        return [_made(one, within[0], name) for one in value]
+    if get_origin(kind) is dict and isinstance(value, dict):
+        return {key: _made(one, within[1], name) for key, one in value.items()}
+    if type(None) in within:
+        return None if value is None else _made(value, within[0], name)
+    if type(value) is not kind and (kind, type(value)) != (float, int):
+        raise TypeError(f"{name} must be {getattr(kind, '__name__', kind)}; got {value!r:.40}")
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)

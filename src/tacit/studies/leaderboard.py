@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from tacit.engine import cluster_is_told, cores, each
 from tacit.engine.progress import Callback, Event
 from tacit.errors import TacitError
-from tacit.files.atomic import locked, write_bytes
+from tacit.files.atomic import BadFile, locked, write_bytes
 from tacit.folders.runs import versions
 from tacit.show import (
     Block,
@@ -33,7 +33,7 @@ from tacit.show.canvas import INK, MUTED, axes_at, new_figure, styled, svg
 from tacit.show.curves import Group, draw_spread
 from tacit.show.report import render
 from tacit.show.tables import Column, Row, RowKind, Table, short
-from tacit.studies import Board
+from tacit.studies import Board, read_unit, write_unit
 from tacit.studies.contests import (
     OPTIMUM,
     RANDOM,
@@ -69,6 +69,44 @@ HIDES = (
     "from a lack of reward, and cloning is hard to beat at it; solving again, above all where the "
     "world has changed, can."
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """One method on one draw of a world.
+
+    Attributes:
+        method: its name.
+        told: what it was told beyond the demonstrations.
+        metrics: name -> number.
+        status: how the fit ended, or why there is none.
+        fits: whether the model fits.
+    """
+
+    method: str
+    told: str = ""
+    metrics: dict[str, float]
+    status: str
+    fits: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """All methods on one draw of a world.
+
+    Attributes:
+        world: its name.
+        seed: of the draw.
+        rows: one a method.
+        absent: why there are none, or nothing.
+        seconds: of the processor.
+    """
+
+    world: str
+    seed: int
+    rows: list[Tried]
+    absent: str
+    seconds: float
 
 
 def compare_methods(
@@ -110,9 +148,9 @@ def perform(board: Board, world: str, seed: int) -> None:
         rows, said = [], str(error)
     for name, reason in left_out.items():
         rows.append({"method": name, "metrics": {}, "status": reason, "fits": True})
-    record = {"world": world, "seed": seed, "rows": rows, "absent": said}
-    record["seconds"] = time.process_time() - begin
-    write_bytes(board.file(world, seed), (json.dumps(record) + "\n").encode())
+    tried, seconds = [Tried(**row) for row in rows], time.process_time() - begin
+    unit = Unit(world=world, seed=seed, rows=tried, absent=said, seconds=seconds)
+    write_unit(board.file(world, seed), unit)
 
 
 def _work(board: Board, left: list[tuple[str, int]]) -> Iterator[None]:
@@ -131,49 +169,46 @@ def _work(board: Board, left: list[tuple[str, int]]) -> Iterator[None]:
 
 def standings(board: Board) -> dict[str, object]:
     """Everything that was measured: of each world and method the mean and its standard error."""
-    units = [json.loads(board.file(*unit).read_text(encoding="utf-8")) for unit in board.contests]
-    places = known_places()
-    worlds = []
-    for name in dict.fromkeys(unit["world"] for unit in units):
-        own = [unit for unit in units if unit["world"] == name]
+    units = [read_unit(board.file(*contest), Unit) for contest in board.contests]
+    for contest, unit in zip(board.contests, units, strict=True):
+        if contest != (unit.world, unit.seed):
+            raise BadFile(f"{board.file(*contest)} must be of {contest}; got {unit.world!r:.60}")
+    places, worlds = known_places(), []
+    for name in dict.fromkeys(unit.world for unit in units):
+        own = [unit for unit in units if unit.world == name]
         place = resolved(name, places, "world")
         rows = []
-        for method in dict.fromkeys(row["method"] for unit in own for row in unit["rows"]):
-            tried = [row for unit in own for row in unit["rows"] if row["method"] == method]
-            rows.append({"method": method, "told": _told(tried), **_summary(tried)})
+        for method in dict.fromkeys(row.method for unit in own for row in unit.rows):
+            tried = [row for unit in own for row in unit.rows if row.method == method]
+            told = "; ".join({row.told: None for row in tried if row.told})
+            rows.append({"method": method, "told": told, **_summary(tried)})
         worlds.append(
             {
                 "name": name,
                 "title": getattr(place, "title", name),
                 "said": getattr(place, "said", ""),
-                "absent": next((unit["absent"] for unit in own if unit["absent"]), ""),
+                "absent": next((unit.absent for unit in own if unit.absent), ""),
                 "draws": len(own),
-                "seconds": sum(unit.get("seconds", 0.0) for unit in own),
+                "seconds": sum(unit.seconds for unit in own),
                 "methods": rows,
             }
         )
     return {"settings": board.identity(), "versions": versions(), "worlds": worlds}
 
 
-def _told(tried: list[dict]) -> str:
-    """What a method was told in any of the draws, which older runs did not keep."""
-    return "; ".join({row.get("told", "not kept"): None for row in tried if row.get("told", True)})
-
-
-def _summary(tried: list[dict]) -> dict[str, object]:
+def _summary(tried: list[Tried]) -> dict[str, object]:
     """Mean and standard error over the draws of each metric, and how the fits ended."""
     metrics = {}
     for name in METRICS:
-        values = [row["metrics"][name] for row in tried if name in row["metrics"]]
+        values = [row.metrics[name] for row in tried if name in row.metrics]
         if values:
-            error = (
-                float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
-            )
+            many = len(values) > 1
+            error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if many else None
             metrics[name] = {"mean": float(np.mean(values)), "error": error, "values": values}
     return {
         "metrics": metrics,
-        "statuses": list(dict.fromkeys(row["status"] for row in tried if row["status"])),
-        "misfits": sum(not row["fits"] for row in tried),
+        "statuses": list(dict.fromkeys(row.status for row in tried if row.status)),
+        "misfits": sum(not row.fits for row in tried),
     }
 
 

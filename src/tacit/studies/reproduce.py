@@ -19,12 +19,24 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.engine import cluster_is_told, cores, each, keep_compiled_code
 from tacit.engine.progress import Callback, Event
 from tacit.errors import TacitError
-from tacit.files.atomic import check_folder, locked, write_bytes
+from tacit.files.atomic import BadFile, check_folder, locked, write_bytes
+from tacit.folders.archives import sound
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recover import recover
 from tacit.inverse.recovery import Recovery
-from tacit.studies import BINDING, FIGURE, FIGURES, PUBLISHED, UNITS, Settings
+from tacit.studies import (
+    BINDING,
+    FIGURE,
+    FIGURES,
+    PUBLISHED,
+    UNITS,
+    Draw,
+    Settings,
+    Sweep,
+    read_unit,
+    write_unit,
+)
 from tacit.worlds import recorded_buses
 from tacit.worlds.published import Recorded
 
@@ -32,7 +44,7 @@ if TYPE_CHECKING:
     from tacit.studies.tally import Run
 
 SETTINGS = "settings.json"
-FORMAT = 2  # of the units; a folder of another one is refused
+FORMAT = 3  # of the units; a folder of another one is refused
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
@@ -94,8 +106,6 @@ def perform(settings: Settings, task: Task) -> None:
     """Does the task and writes what it found, wherever that is by the same compiled code."""
     import jax  # noqa: F401
 
-    from tacit.studies import to_json
-
     if task.kind == "sweep":
         from tacit.studies.draws import run_sweep
 
@@ -107,20 +117,24 @@ def perform(settings: Settings, task: Task) -> None:
         record = run_draw(settings, settings.blocks[task.block], task.seed)
         for name, image in comparisons(settings, record).items():
             write_bytes(settings.out / FIGURES / f"{name}.svg", image.encode())
-    write_bytes(task.file(settings), to_json(record).encode())
+    write_unit(task.file(settings), record)
 
 
 def load(settings: Settings) -> Run:
     """The `Run` whose units lie in the folder."""
-    from tacit.studies import draw_of, sweep_of
+    from tacit.studies.draws import ESTIMATORS
     from tacit.studies.tally import Run
 
-    texts = [(one.kind, one.file(settings).read_text(encoding="utf-8")) for one in tasks(settings)]
-    draws = [draw_of(text) for kind, text in texts if kind == "draw"]
+    found, draws = tasks(settings), []
+    for task in (one for one in found if one.kind == "draw"):
+        draw, block = read_unit(task.file(settings), Draw), settings.blocks[task.block].name
+        own = {score.estimator for score in draw.scores} <= {*ESTIMATORS}
+        if (draw.block, draw.seed) != (block, task.seed) or not own:
+            raise BadFile(f"{task.file(settings)} must be of {block}, seed {task.seed}")
+        draws.append(draw)
     draws.sort(key=lambda draw: (draw.seed == FIGURE, draw.seed))
-    return Run(
-        settings, tuple(draws), tuple(sweep_of(text) for kind, text in texts if kind == "sweep")
-    )
+    sweeps = [read_unit(one.file(settings), Sweep) for one in found if one.kind == "sweep"]
+    return Run(settings, tuple(draws), tuple(sweeps))
 
 
 class Asked(Protocol):
@@ -213,7 +227,9 @@ def _write_report(settings: Settings) -> Path:
     from tacit.studies.tally import tally, to_text
 
     run, page = load(settings), settings.out / "report.html"
-    write_bytes(settings.out / "results.json", to_text(tally(run)).encode())
+    with sound(settings.out / UNITS, "records of one study"):
+        numbers = to_text(tally(run))
+    write_bytes(settings.out / "results.json", numbers.encode())
     write_bytes(page, render(document(run), largest=LARGEST).encode())
     return page
 
