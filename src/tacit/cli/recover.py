@@ -87,15 +87,15 @@ class Recover:
     share: Literal["none", "costs", "all"] = "none"
     """with --by: also fit all groups with the same cost weights, or with all weights the same"""
     types: Annotated[Union[None, int, Literal["auto"]], shown_default("1; mixture: 2")] = None
-    """mixture: types of demonstrators in one file, nobody knows who is which; auto goes by BIC"""
+    """mixture: number of types, where it is not known who is of which; auto chooses it by BIC"""
     only: Annotated[Optional[str], shown_default("all")] = None
     """group from whose episodes alone to recover"""
     diagnose: bool = False
     """give up each assumption in turn and say which one the demonstrations contradict"""
     belief: Annotated[Optional[Path], shown_default("none")] = None
-    """TOML file with a mean and a standard deviation believed of coefficients beforehand"""
+    """TOML file of a prior belief: a mean and a standard deviation for each coefficient in it"""
     sampler: Literal["laplace", "nuts"] = "laplace"
-    """with --belief: the likelihood as quadratic around its maximum, or sampled as it is"""
+    """with --belief: laplace takes the likelihood for quadratic at its maximum, nuts samples it"""
     cautious: bool = False
     """also give the objective that keeps within every budget the demonstrations leave possible"""
     allow_impossible: bool = False
@@ -140,11 +140,11 @@ class Recover:
     ] = None
     """forbidden, likeliest- and posterior-constraints: what may be forbidden"""
     sets: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
-    """the same: sets of states that may be forbidden together, each as NAME=STATE,STATE"""
+    """for the same methods: states that may be forbidden together, each as NAME=STATE,STATE"""
     temperature: Annotated[Optional[float], shown_default("estimated")] = None
     """likelihood, convex, constraint-only: the known noise, of reward weights that sum to 1"""
     errors: Annotated[Optional[float], shown_default("0.0")] = None
-    """explanation: largest chance that a step is wrong; the set then has a confidence"""
+    """explanation: largest probability that a step is a mistake; above 0 the set is a 95 % one"""
     strict: bool = False
     """exit code 3 where the model does not fit what was seen"""
     no_report: bool = False

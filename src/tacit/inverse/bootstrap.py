@@ -204,7 +204,7 @@ def _widened(recovery: Recovery, batch: Batch, episodes: int, level: float) -> R
         "budget_intervals": intervals(batch.budgets, known.budget_intervals),
     }
     if held:
-        said += f" Numbers that no resample moves off a bound ({held}) keep the likelihood's."
+        said += f" Numbers that no resample moves off a bound ({held}) keep their own intervals."
     known = replace(
         known,
         **found,

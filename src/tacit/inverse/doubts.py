@@ -304,8 +304,8 @@ def forbidden_findings(forbidden: Sequence[HardConstraint]) -> list[Finding]:
     findings = []
     for one in forbidden:
         said = (
-            f"{one.name} is forbidden: no demonstration takes it, which would be chance if it were "
-            f"allowed with {chance(one.p_value)}."
+            f"{one.name} is forbidden: no demonstration takes it "
+            f"({chance(one.p_value)} if it were allowed)."
         )
         if one.rival:
             said += f" Or {one.rival} is, in its place, which would explain it as well."
@@ -348,8 +348,8 @@ def undecided_findings(undecided: Sequence[HardConstraint], assured: float) -> l
         if one.name in both:
             said = f"{one.name} or {one.rival} is forbidden, and which of them cannot be told"
         said = (
-            f"{said[0].upper()}{said[1:]}: where {one.rival} is, it is chance that no "
-            f"demonstration takes {one.name} with {chance(one.p_value)}; {_wait(one.more)}."
+            f"{said[0].upper()}{said[1:]}: if {one.rival} is, chance may explain that no "
+            f"demonstration takes {one.name} ({chance(one.p_value)}); {_wait(one.more)}."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, **about(one), number=one.p_value))
     plain = [one for one in undecided if not one.rival]

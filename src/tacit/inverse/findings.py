@@ -285,9 +285,9 @@ def guarantee_findings(seen: Expectations, reached: Blocks) -> list[Finding]:
     parts = ["reward"] + [f"cost {k}" for k in range(len(bounds) - 1)]
     listed = "; ".join(f"{name} {bound:.3g}" for name, bound in zip(parts, bounds, strict=True))
     said = (
-        "For any weights of L1 norm 1 the recovered policy collects what the demonstrator does up "
-        f"to, with 95 % confidence: {listed} (discounted sums; the better of the Hoeffding and "
-        "the empirical Bernstein bound)."
+        "For any weights of L1 norm 1 the recovered policy and the demonstrator collect sums that "
+        f"differ, with 95 % confidence, by at most: {listed} (discounted; the better of the "
+        "Hoeffding and the empirical Bernstein bound)."
     )
     return [Finding(said, number=max(bounds))]
 
@@ -359,9 +359,9 @@ def found_findings(chosen: Chosen) -> list[Finding]:
     for k in np.flatnonzero([chosen.barely_found(k) for k in range(len(chosen.kept))]).tolist():
         p = float(chosen.p_values[k])
         said = (
-            f"Constraint {k} was found barely ({chance(p)}, the level is {chosen.level:g}): some "
-            "that have no price at all look as sure where they are found, so that its weights may "
-            "be anything, and its price is more likely too high than too low."
+            f"Constraint {k} was only just found ({chance(p)}, the level is {chosen.level:g}). "
+            "Where a constraint without any price is found by chance, it looks like this: the "
+            "weights may be anything, and the price is more likely too high than too low."
         )
         findings.append(Finding(said, Kind.NOTE, constraint=k, number=p))
     return findings
@@ -384,7 +384,7 @@ def doubt_findings(chosen: Chosen, pooled: np.ndarray, settled: np.ndarray | Non
         said = (
             f"What decides about constraint {k} is the doubt about the dynamics, not the behaviour "
             f"({chance(settled[k])} if the dynamics were as estimated, {chance(pooled[k])} with "
-            "the doubt): more steps to count them from tell more than better demonstrations."
+            "the doubt): more steps to estimate them from would help more than anything else."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=k, number=float(settled[k])))
     return findings

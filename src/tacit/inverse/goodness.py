@@ -160,7 +160,7 @@ class Goodness:
                 "Whether the model fits cannot be told: with the dynamics as estimated it does not "
                 f"({chance(self.settled)}), and only the doubt about them leaves it open "
                 f"({chance(self.p_value)}). Another discount, above all, looks like other "
-                "dynamics: more steps to count them from tell more than better demonstrations."
+                "dynamics: more steps to estimate them from would help more than anything else."
             )
         if self.adequate:
             return (

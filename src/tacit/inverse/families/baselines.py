@@ -238,9 +238,9 @@ def _kept_reward(
     kept = maximise(options, mdp, one, demonstrations, first=size)
     lost = max(without.log_likelihood - kept.log_likelihood, 0.0)
     said = (
-        "The costs could do without the reward that was given. It is kept with the noise that it "
-        f"has without any constraint, temperature {1.0 / size:.4g}, which costs {lost:.4g} of "
-        "log-likelihood: give the temperature where it is known."
+        "The costs alone explain the demonstrations, without the reward that was given. It is kept "
+        f"with the noise that it has without any constraint, temperature {1.0 / size:.4g}, which "
+        f"costs {lost:.4g} of log-likelihood: give the temperature where it is known."
     )
     return kept, [Finding(said, Kind.NOT_IDENTIFIED, feature=one.reward_names[0], number=lost)]
 

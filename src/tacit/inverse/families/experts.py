@@ -76,7 +76,7 @@ class Cloning:
         )
         said = [
             Finding(
-                "The answer is a policy: the reward is its logarithm and says no more than it.",
+                "The answer is a policy: the reward is its logarithm and says nothing more.",
                 Kind.NOT_IDENTIFIED,
             ),
             *left_out(features, "a clone has no constraints"),

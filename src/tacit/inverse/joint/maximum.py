@@ -358,8 +358,8 @@ def method_findings(likelihoods: Likelihoods, evidence: Evidence, convex: bool) 
         return [*findings, Finding(said, Kind.DETERMINISTIC, number=RESCUE)]
     if not evidence.fitted.converged:
         said = (
-            "The search stopped before its tolerance was met, or where a step further no value is "
-            "finite: no error bars are given."
+            "The search stopped before its tolerance was met, or at the border beyond which no "
+            "value is finite: no error bars are given."
         )
         return [*findings, Finding(said, Kind.NOT_CONVERGED)]
     units = "trips" if evidence.found.clustered else "steps"

@@ -333,7 +333,7 @@ def parameter_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
                 "there, so the demonstrations set a lower limit on its weight and no upper one."
             )
         if steps.at_starts[j]:
-            said = f"{names[j]} has no upper limit: its cost was incurred without a choice alone."
+            said = f"{names[j]} has no upper limit: its cost was incurred only without a choice."
         low = float(limits[j] / steps.space.scales[j])
         kind = Kind.NOT_IDENTIFIED if steps.at_starts[j] else Kind.FORBIDDEN
         findings.append(Finding(said, kind, feature=names[j], number=low))

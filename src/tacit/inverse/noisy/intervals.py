@@ -381,8 +381,8 @@ def zero_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
         stable = float(own @ fitted.point.x)
         error = float(np.sqrt(max(own @ evidence.found.covariance @ own, 0.0)))
         said = (
-            f"{zeros} reward weights are at 0: the noise of as many adds up in the unit of prices, "
-            f"and the interval of price {k} was simulated. Price {k} over the temperature does not "
+            f"{zeros} reward weights are at 0. Their noise adds up in the unit of prices, so that "
+            f"the interval of price {k} was simulated. Price {k} over the temperature does not "
             f"depend on it: {stable:.4g}, standard error {error:.2g}."
         )
         findings.append(Finding(said, Kind.NOTE, constraint=k, number=stable))

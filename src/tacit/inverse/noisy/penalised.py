@@ -307,8 +307,8 @@ def _silent_findings(loss: Loss, known: Posterior | None) -> list[Finding]:
     if not loss.mdp.ends.any() and design.constant is not None:
         said = (
             "These features can add the same number to the reward of every state, which changes "
-            "nothing that anybody does: reward weights are told up to such a constant, and those "
-            "given are one choice of it."
+            "nothing that anybody does: reward weights are identified up to such a constant, and "
+            "those given are one choice of it."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED))
     if known is not None and known.blind:
@@ -319,8 +319,8 @@ def _silent_findings(loss: Loss, known: Posterior | None) -> list[Finding]:
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=known.blind))
     if known is not None and loss.penalty is not None and np.isfinite(known.effective):
         said = (
-            f"The demonstrations tell as much as {known.effective:.3g} of {size} weights; the "
-            "prior tells the rest."
+            f"The demonstrations determine as much as {known.effective:.3g} of {size} weights, the "
+            "prior the rest."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=known.effective))
     return findings

@@ -352,7 +352,7 @@ def norm_findings(fitted: Fit) -> list[Finding]:
         return []
     said = (
         f"The temperature was given, {1.0 / norm.value:.6g}: reward weights over it sum to "
-        f"{norm.value:.6g}. How that is shared, prices and budgets were estimated."
+        f"{norm.value:.6g}. Their shares, the prices and the budgets were estimated."
     )
     return [Finding(said, Kind.ASSUMED, number=1.0 / norm.value)]
 
@@ -375,7 +375,7 @@ def temperature_findings(evidence: Evidence) -> list[Finding]:
     if p < LEVEL:
         other = f"{1.0 / norm.free_value:.4g}" if norm.free_value > 0 else "without a limit"
         said = (
-            f"The demonstrations speak against the given temperature ({chance(p)} if it were "
+            f"The demonstrations contradict the given temperature ({chance(p)} if it were "
             f"right): without it the estimate is {other}."
         )
         findings.append(Finding(said, Kind.MISFIT, number=p))
