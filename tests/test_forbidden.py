@@ -11,7 +11,7 @@ import tacit
 from tacit.errors import InvalidModel
 from tacit.forward.simulation import Avoiding, Seen, fewest
 from tacit.inverse.candidates import Rival, World, candidates_of
-from tacit.inverse.findings import Kind
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.forbidden import Selection
 from tacit.model.ends import close
 
@@ -288,7 +288,10 @@ def test_what_is_forbidden_leaves_with_every_export(tmp_path):
 
 def test_the_report_has_a_map_and_a_table_of_what_is_forbidden(tmp_path):
     from tacit.folders.runs import Run
+    from tacit.show.headlines import headlines
+    from tacit.show.maps import forbidden_blocks
     from tacit.show.page import recovery_document
+    from tacit.show.quantities import NamedRecovery
     from tacit.show.report import render
 
     mdp, features, weights, seen = forbidding()
@@ -304,6 +307,23 @@ def test_the_report_has_a_map_and_a_table_of_what_is_forbidden(tmp_path):
     assert "forbidden" in render(document)
     hidden = recovery_document(run, private=True)
     assert "What is forbidden" not in [one.title for one in hidden.sections]
+    # What is forbidden is what it refuses, by the names of the places; a rival is named so, too.
+    open_to = [replace(one, rival="state 8") for one in found.undecided if one.name == "state 7"]
+    open_to += [one for one in found.undecided if one.name == "state 8"]
+    said = (Finding("Said of state 7.", Kind.FORBIDDEN, state=7),)
+    shut = replace(
+        found,
+        forbidden=tuple(open_to[:1]),
+        undecided=tuple(open_to[1:]),
+        identification=replace(found.identification, findings=said),
+    )
+    named = NamedRecovery(shut, tacit.worlds.Layout(5, 5), False)
+    told = {one.label: one for one in headlines(named)}
+    assert "**(1, 2)**" in told["What it refuses"].text
+    assert "(1, 2) or (1, 3)" in told["What it refuses"].detail
+    assert said[0] not in told["What cannot be told"].text
+    *_, table = forbidden_blocks(named)
+    assert [row.cells[5] for row in table.rows] == ["(1, 3)", "–"]
     # Likelihood's separation is in the same table; nothing forbidden makes no section.
     plain = tacit.Likelihood(free_reward=True).fit(mdp, walking(mdp, 24), seen, throw=False)
     plain.save(tmp_path / "plain")

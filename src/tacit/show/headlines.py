@@ -34,7 +34,9 @@ def headlines(
     """
     constraints = range(named.constraints)
     found = [*_misfit(named), _wants(named), *(_refuses(named, k) for k in constraints)]
-    if not named.constraints:
+    if named.recovery.forbidden and named.recovery.available is not None:
+        found.append(_never(named))
+    elif not named.constraints:
         found.append(Headline("Nothing was asked: the problem names no costs.", "What it refuses"))
     found += [_price(named, k) for k in constraints if named.identified[k]]
     found.append(_sure(named))
@@ -223,10 +225,39 @@ def _sure(named: NamedRecovery) -> Headline:
     return Headline(text, label, "behaviour not matched", Tone.CAUTION, detail=detail)
 
 
+def hard_names(named: NamedRecovery) -> dict[str, str]:
+    """What is forbidden or undecided -> the same by the names of its states and actions."""
+    found = {}
+    for one in (*named.recovery.forbidden, *named.recovery.undecided):
+        found[one.name] = one.name
+        if isinstance(one.index, tuple):
+            found[one.name] = f"{named.action(one.index[1])} in {named.state(one.index[0])}"
+        elif one.kind in ("state", "action"):
+            name = named.state if one.kind == "state" else named.action
+            found[one.name] = name(one.index)
+    return found
+
+
+def _never(named: NamedRecovery) -> Headline:
+    """What is forbidden, the surest first, and what may be in the place of some of it."""
+    found, names = named.recovery.forbidden, hard_names(named)
+    surest = sorted(found, key=lambda one: one.p_value if np.isfinite(one.p_value) else 1.0)
+    parts = [f"**{names[one.name]}**" for one in surest[:NAMED]]
+    parts += [f"{len(found) - NAMED} more"] if len(found) > NAMED else []
+    pairs = [
+        f"{names[one.name]} or {names.get(one.rival, one.rival)}" for one in found if one.rival
+    ]
+    detail = f"Which of two cannot be told: {'; '.join(pairs[:NAMED])}." if pairs else ""
+    return Headline(f"It never takes {_joined(parts)}.", "What it refuses", detail=detail)
+
+
 def _untold(named: NamedRecovery) -> Headline:
     """What the demonstrations leave open."""
     known, label = named.recovery.identification, "What cannot be told"
-    sentences = [capital(finding) for finding in worst_first(known.findings, OPEN)]
+    # What is taken out of the world is no cost without an upper limit: it is said above.
+    above = named.recovery.available is not None
+    kinds = [kind for kind in OPEN if kind is not Kind.FORBIDDEN or not above]
+    sentences = [capital(finding) for finding in worst_first(known.findings, kinds)]
     if np.isnan(known.reward_intervals).all():
         sentences.insert(0, "How far the weights may be off: this answer has no intervals.")
     if not sentences:

@@ -44,6 +44,7 @@ from tacit.show.canvas import (
     svg,
 )
 from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, extent, limits_of, map_names
+from tacit.show.headlines import hard_names
 from tacit.show.quantities import NamedRecovery
 from tacit.show.tables import Column, Row, Scale, Table, short
 
@@ -187,18 +188,12 @@ def forbidden_blocks(named: NamedRecovery) -> list[Block]:
             grid, suspicion, "forbidden", colours=COST_MAP, limits=(0.0, 1.0), bar=bar
         )
         blocks.append(Gallery([picture]))
-    rows = []
+    rows, names = [], hard_names(named)
     for one, verdict in found[:MOST_LISTED]:
-        name = one.name
-        if one.kind == "state" and isinstance(one.index, int):
-            name = named.state(one.index)
-        elif one.kind == "action" and isinstance(one.index, int):
-            name = named.action(one.index)
-        elif isinstance(one.index, tuple):
-            name = f"{named.action(one.index[1])} in {named.state(one.index[0])}"
         wait = "–" if np.isnan(one.more) else short(one.more) if one.more < np.inf else "never"
         p = short(one.p_value) if np.isfinite(one.p_value) else "–"
-        rows.append(Row([name, one.kind, verdict, p, wait, one.rival or "–"]))
+        rival = names.get(one.rival, one.rival) or "–"
+        rows.append(Row([names[one.name], one.kind, verdict, p, wait, rival]))
     columns = [
         Column("What"),
         Column("Kind"),
