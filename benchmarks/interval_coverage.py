@@ -30,7 +30,6 @@ import numpy as np
 
 import tacit
 from provenance import about
-from tacit.inverse.identification import Identification
 
 STATES, ACTIONS, DISCOUNT, NOISE, WORLDS = 8, 3, 0.9, 0.15, 6
 PRICES = {"zero": 0.0, "weak": 0.1, "strong": 0.8}
@@ -163,7 +162,7 @@ def draw(cell: Cell, seed: int) -> dict[str, Any]:
         "reward": _holds(told.reward_intervals, weights[0]).mean(),
         "costs": np.nanmean(np.concatenate(inside)) if np.isfinite(ends).any() else np.nan,
         "price": _holds(told.multiplier_intervals, price).mean(),
-        "selected": _selected(told, price),
+        "selected": _selected(found, price),
         "dropped": bool((found.multipliers == 0).any()),
         "alarm": alarm if idle else np.nan,
         "found": float(np.mean(hits)) if real else np.nan,
@@ -172,10 +171,11 @@ def draw(cell: Cell, seed: int) -> dict[str, Any]:
     }
 
 
-def _selected(told: Identification, price: np.ndarray) -> float:
+def _selected(recovery: tacit.Recovery, price: np.ndarray) -> float:
     """Share of the price intervals of real constraints found by themselves that hold; or NaN."""
-    found = np.asarray(told.active) & (price > 0)
-    return float(_holds(told.multiplier_intervals, price)[found].mean()) if found.any() else np.nan
+    found = np.asarray(recovery.identification.active) & (price > 0)
+    held = _holds(recovery.identification.multiplier_intervals, price)
+    return float(held[found].mean()) if found.any() else np.nan
 
 
 def _holds(ends: np.ndarray, truth: np.ndarray) -> np.ndarray:

@@ -34,3 +34,49 @@ def test_tables_are_those_of_the_files():
             told += f"{plain['solved']} | {plain['worst']:.1%} | "
             told += f"{round(careful['broken'] * careful['solved'])} of {careful['solved']} |"
             assert f"| {row['change']} ({row['draws']}) {told}" in PAGE
+
+
+def test_what_is_said_of_coverage_is_in_the_files():
+    found = results("coverage")
+    told = found["summary"]
+    assert told["below_94"] == []  # what the page says
+    assert f"called active in {told['false_alarms']['mean']:.1%} of draws" in spaced(PAGE)
+    assert told["false_alarms"]["mean"] <= 0.06
+    draws = [row["draws"] for row in found["rows"]]
+    assert f"in {len(draws)} settings" in PAGE
+    assert f"{min(draws)} to {max(draws)} draws each" in PAGE
+    for row in told["below_94_where_found"]:  # weak ones in few steps, and no other
+        assert (row["strength"], row["trajectories"], row["steps"]) == ("weak", 5, 10)
+        assert f"in {row['mean']:.0%}" in spaced(PAGE)
+        assert f"error {row['error']:.0%}" in spaced(PAGE)
+
+
+def test_what_is_said_of_misfit_is_in_the_files():
+    rows = {(row["expert"], row["constraint"]): row for row in results("misfit")["rows"]}
+    for expert in {name for name, _ in rows}:
+        pair = [rows[expert, constrained] for constrained in (False, True)]
+        said = [f"{100 * row['misfit_said']:.3g} %" for row in pair]
+        held = [f"{100 * row['coverage_of_best_approximation']:.3g} %" for row in pair]
+        assert f"| {expert} | {' | '.join(said + held)} |" in PAGE
+        assert all(0.9 <= row["coverage_of_best_approximation"] <= 0.99 for row in pair)
+    counted = results("misfit-counted")
+    many = counted["settings"]["draws"]
+    each = {(row["expert"], row["constraint"]): row for row in counted["rows"]}
+
+    def total(expert, name):
+        return round(sum(many * each[expert, one][name] for one in (False, True)))
+
+    wrong, seen = "discount 0.3 for 0.9", total("discount 0.3 for 0.9", "misfit_said")
+    quiet, right = 2 * many - seen, 2 * many - total("right", "misfit_said")
+    hidden = total(wrong, "not_settled")
+    assert f"noticed in {seen} of {2 * many}" in PAGE
+    assert f"in {hidden} of the other {quiet} draws" in PAGE
+    assert f"in {total('right', 'not_settled')} of the {right} with the right expert" in PAGE
+    assert f"In the last {quiet - hidden} nothing is said" in PAGE
+    held = [row["coverage_of_best_approximation"] for row in counted["rows"]]
+    assert f"in {100 * min(held):.3g} to {100 * max(held):.3g} % for all kinds" in PAGE
+    assert each["optimal, 20 % at random", False]["coverage_of_best_approximation"] > 0.94
+
+
+def spaced(text: str) -> str:
+    return text.replace(" %", "%")

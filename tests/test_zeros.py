@@ -81,6 +81,18 @@ def weight_beside_zeros(rng: np.random.Generator) -> tuple[float, float]:
     return intervals._weight_ends(loss, cast(Split, gauge), cast(Fit, fitted), 0, (0.0, 1.0))
 
 
+def test_the_cut_of_a_clear_weight_is_not_short_by_its_own_draws():
+    # The same few draws simulate every cut: that of 200 held in 93 % of 2000 fresh ones.
+    size, rng = 12, np.random.default_rng(1)
+    rows = np.linalg.cholesky(0.6 * np.eye(size) + 0.4).T * 5.0
+    true, top = np.array([3.0, 2.0, *np.zeros(10)]), np.eye(size)[0]
+    fresh = [around(rows, true, rng.standard_normal(size)) for _ in range(500)]
+    rises = np.array([one.rise(top - 0.6, 0.0) for one in fresh])
+    cut = fresh[0].cut(top, 1.0 - top, 0.6, 1.0, fresh[0].zeros(1.0 - top))
+    # 95 %, less one Monte Carlo error of 500.
+    assert np.mean(rises <= PLAIN) < 0.9 < 0.94 <= np.mean(rises <= cut) < 0.98
+
+
 def test_a_clear_weight_beside_many_zeros_has_a_wider_interval(monkeypatch):
     low, high = weight_beside_zeros(np.random.default_rng(0))
     monkeypatch.setattr(intervals, "REFINED", 0)

@@ -360,8 +360,8 @@ def found_findings(chosen: Chosen) -> list[Finding]:
         p = float(chosen.p_values[k])
         said = (
             f"Constraint {k} was only just found ({chance(p)}, the level is {chosen.level:g}). "
-            "Where a constraint without any price is found by chance, it looks like this: the "
-            "weights may be anything, and the price is more likely too high than too low."
+            "One without any price that is found by chance looks like this: its weights may be "
+            "anything, its price is more likely too high, and the interval holds it less often."
         )
         findings.append(Finding(said, Kind.NOTE, constraint=k, number=p))
     return findings
