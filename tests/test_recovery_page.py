@@ -41,7 +41,9 @@ from tacit.show.maps import MapGrid, action_maps, policy_map, value_map
 from tacit.show.page import recovery_document
 from tacit.show.quantities import NamedRecovery, state_choice, state_table
 from tacit.show.report import LARGEST, render
+from tacit.show.several import several_document
 from tacit.show.tables import short
+from test_goals import GOALS, TRUTH, lengths, streets, travelled
 
 EVIL = "<script>alert(1)</script> & \"quotes\" '$1'"
 CONFIG = {"command": "tacit recover house --out run", "problem": "data/house"}
@@ -906,3 +908,73 @@ def test_rows_and_columns_are_called_as_in_the_names_of_cells():
     layout = Layout(2, 3, state_names=cells)
     drawn = str(value_map(MapGrid(layout, 4), np.arange(6.0), "worth", colours="viridis").image)
     assert all(f">{name}<" in drawn for name in "ABC12")
+
+
+def kinds_of_pages(rooms: Run, grid: Run) -> dict[str, str]:
+    """Every kind of page about a run: name -> HTML."""
+    mdp, features, truth, layout = house()
+    policy = tacit.solve(mdp, truth, solver=tacit.SoftDual(temperature=0.05)).policy
+    other = features.objective([1.0], [np.array([0.15, 0.85])], [0.3])
+    its = tacit.solve(mdp, other, solver=tacit.SoftDual(temperature=0.05)).policy
+    halves = [
+        tacit.simulate(mdp, one, trajectories=30, steps=40, seed=k)
+        for k, one in enumerate((policy, its))
+    ]
+    both = [one.trajectory(e) for one in halves for e in range(one.episodes)]
+    seen = tacit.Demonstrations.from_trajectories(both)
+    seen = replace(seen, names=np.array([f"bird {e}" for e in range(60)]))
+    mixture = tacit.recover(mdp, features, seen, estimator=tacit.Mixture(starts=2), throw=False)
+    columns = tacit.export.memberships(mixture, seen)
+    joint = tacit.recover([tacit.Task(mdp, features, one) for one in halves], throw=False)
+    own = {
+        name: tacit.Likelihood().fit(mdp, features, one, throw=False)
+        for name, one in zip(("ann", "bob"), halves, strict=True)
+    }
+    told = tacit.many.differences(own)
+    town = streets()
+    trips = tacit.Trips(
+        town, lengths(town), travelled(town, lengths(town).reward @ TRUTH, 60, GOALS)
+    )
+    named = Layout(4, 4, state_names=tuple(f"place {s}" for s in range(16)))
+    goodness = replace(rooms.recovery.goodness, adequate=False, p_value=1e-4, absence="")
+    misfit = replace(rooms, recovery=replace(rooms.recovery, goodness=goodness))
+    walls = tacit.worlds.walls(seed=0)
+    drawn = tacit.solve(walls.mdp, walls.truth, solver=tacit.SoftDual(temperature=0.1)).policy
+    walks = tacit.simulate(walls.mdp, drawn, trajectories=40, steps=30, seed=0)
+    shut = run_of(walls.mdp, walls.features, walks, walls.layout, tacit.Forbidden())
+    found = {
+        "noisy": recovery_document(rooms),
+        "optimal": recovery_document(grid),
+        "misfit": recovery_document(misfit),
+        "private": recovery_document(rooms, private=True),
+        "types": several_document(Run(mixture, layout, CONFIG, trajectories=columns)),
+        "tasks": several_document(Run(joint, layout, CONFIG)),
+        "compared": comparison_document(own, told, joint),
+        "forbidden": recovery_document(shut),
+        "trips": recovery_document(Run(tacit.recover(trips, throw=False), named, CONFIG)),
+    }
+    return {name: render(document) for name, document in found.items()}
+
+
+@pytest.mark.study
+@pytest.mark.browser
+def test_every_kind_of_page_fits_every_screen(chrome, rooms, grid, tmp_path):
+    for name, text in kinds_of_pages(rooms, grid).items():
+        file = tmp_path / f"{name}.html"
+        file.write_text(text, "utf-8")
+        for width in (1280, 390):
+            for dark in (False, True):
+                page = chrome.open(file.as_uri(), width=width, dark=dark)
+                page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+                look = (name, width, dark)
+                assert page.complaints == [], look
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, look
+                assert page.evaluate(CONTRAST) >= 4.5, look
+                empty = page.evaluate(
+                    "[...document.querySelectorAll('.picture svg')].filter(s => s.checkVisibility()"
+                    " && !s.querySelector('path, rect, use, text')).length"
+                )
+                assert empty == 0, look
+                if not dark:
+                    assert page.faults() == [], look
+                page.close()
