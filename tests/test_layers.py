@@ -79,6 +79,9 @@ PATTERNS = {
 }
 # What every room may take from the package itself.
 OF_THE_PACKAGE = ("tacit.__version__", "tacit.names_on_demand")
+# Where it is decided how a solve or a recovery ended.
+DECIDING = ("tacit.forward.solution", "tacit.inverse.recovery")
+STATUSES = ("Status", "RecoveryStatus")
 VAGUE = {"utils", "util", "common", "base", "helpers", "misc"}
 NOUNS = {"errors", "model", "data"}
 MOST_MODULES, MOST_IN_A_FOLDER, MOST_LINES, MOST_NAMES = 180, 20, 390, 45
@@ -286,7 +289,23 @@ def reading_prose(house: dict[str, Module]) -> list[str]:
     ]
 
 
-RULES = (upward, circles, early, large, misnamed, reading_prose)
+def statuses(house: dict[str, Module]) -> list[str]:
+    """Statuses that are made, not compared with, outside the two places that decide them."""
+    found = []
+    for name, module in house.items():
+        if name in DECIDING:
+            continue
+        tree = ast.parse(module.path.read_text(encoding="utf-8"))
+        asked = [n for n in ast.walk(tree) if isinstance(n, ast.Compare | ast.Subscript | ast.Dict)]
+        compared = {inner for node in asked for inner in ast.walk(node)}
+        for node in ast.walk(tree):
+            made = isinstance(node, ast.Attribute) and named(node.value) in STATUSES
+            if made and node.attr.isupper() and node not in compared:
+                found.append(f"{name}:{node.lineno} makes {ast.unparse(node)}")
+    return found
+
+
+RULES = (upward, circles, early, large, misnamed, reading_prose, statuses)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
@@ -311,7 +330,10 @@ def test_every_rule_sees_what_breaks_it(tmp_path):
             "        import_module(f'tacit.folders.{1}')\n"
         ),
         "inverse/recovery_page.py": "if TYPE_CHECKING:\n    from tacit.show import page\n",
-        "folders/runs.py": "from tacit.inverse.recovery import Recovery",
+        "folders/runs.py": (
+            "from tacit.inverse.recovery import Recovery\nf(status=Status.CONVERGED)\n"
+            "s is Status.CONVERGED"
+        ),
         "show/page.py": "import matplotlib\n" * (MOST_LINES + 1),
         **{f"many/part{n}.py": "" for n in range(MOST_IN_A_FOLDER + 1)},
     }
@@ -338,6 +360,7 @@ def test_every_rule_sees_what_breaks_it(tmp_path):
         "inverse/: recovery, recovery_page",
     ]
     assert reading_prose(house) == ["tacit.inverse.recovery:1 imports re"]
+    assert statuses(house) == ["tacit.folders.runs:2 makes Status.CONVERGED"]
 
 
 def test_nothing_listed_here_is_gone():

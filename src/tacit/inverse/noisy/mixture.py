@@ -358,7 +358,7 @@ def _type_recovery(
     findings.append(Finding(said, Kind.ERRORS))
     return replace(
         found,
-        status=worst_of([found.status, RecoveryStatus.LOCAL_OPTIMUM]),
+        status=worst_of([found.status, status_of(converged=True, proven=False)]),
         identification=replace(known, findings=tuple(findings)),
         estimator=f"{options!r}, type {k} of {len(parts)}",
     )

@@ -26,11 +26,9 @@ from tacit.inverse.noisy.coordinates import Coordinates, split
 from tacit.inverse.noisy.evidence import VISIBLE as VISIBLE_STEPS
 from tacit.inverse.noisy.inference import Errors, check_plain, gauge_errors, inverse_information
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.recovery import RecoveryStatus
+from tacit.inverse.recovery import RecoveryStatus, status_of
 from tacit.model.objective import Features
 from tacit.model.sharded import Rows, ShardedMDP
-
-CONVERGED, NOT_CONVERGED = RecoveryStatus.CONVERGED, RecoveryStatus.NOT_CONVERGED
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -116,9 +114,8 @@ def recover_sharded(
         scale=weight / (1.0 - mdp.discount) * ones,
         information=data.visits if likely else mdp.zeros(),
     )
-    fitted, status = _fitted(mdp, problem, chosen)
-    if status is RecoveryStatus.CONVERGED and likely and not data.convex:
-        status = RecoveryStatus.LOCAL_OPTIMUM
+    fitted, facts = _fitted(mdp, problem, chosen)
+    status = status_of(**facts, proven=data.convex or not likely)
     found = explained(mdp.backend, fitted.problem, fitted.point, mdp.initial, data.visits)
     recovery = _recovery(space, fitted, found, status, likely=likely)
     if throw and recovery.status is RecoveryStatus.NOT_CONVERGED:
@@ -131,8 +128,8 @@ def recover_sharded(
 
 def _fitted(
     mdp: ShardedMDP, problem: Dual, chosen: Likelihood | Convex
-) -> tuple[Fit, RecoveryStatus]:
-    """The minimum, and how the search ended; by the rules of `rescued`, with its ridge."""
+) -> tuple[Fit, dict[str, bool]]:
+    """The minimum, and facts for `status_of`; by the rules of `rescued`, with its ridge."""
 
     def sought(problem: Dual, x: Array, values: Array) -> Fit:
         point, steps = minimise(mdp.backend, problem, x, values, chosen.tolerance, chosen.max_steps)
@@ -152,15 +149,16 @@ def _fitted(
     visible = VISIBLE_STEPS if likely else VISIBLE
     flat = furthest > 1.0 and loss(2.0 * x) - loss(x) < visible
     if problem.ridge.any() or not (flat if converged(plain) else furthest > FAR):
-        return plain, (CONVERGED if converged(plain) else NOT_CONVERGED)
+        return plain, {"converged": converged(plain)}
     ridge = RESCUE if likely else RESCUE / (1.0 - mdp.discount)
     fitted = sought(problem._replace(ridge=np.full(len(x), ridge)), x, plain.point.values)
-    if not converged(fitted):
-        return fitted, NOT_CONVERGED
     terms = float(np.abs(x) @ np.abs(problem.target))
-    if not likely and loss(x) < -1e-9 * (1.0 + terms):
-        return fitted, RecoveryStatus.UNATTAINABLE
-    return fitted, RecoveryStatus.EXPERT_DETERMINISTIC
+    unattainable = not likely and loss(x) < -1e-9 * (1.0 + terms)
+    return fitted, {
+        "converged": converged(fitted),
+        "unattainable": unattainable,
+        "deterministic": not unattainable,
+    }
 
 
 def _recovery(
@@ -170,7 +168,7 @@ def _recovery(
     gauge = split(space, point.x, found.spent, found.reaction)
     errors = np.full(len(gauge.jacobian), np.nan)
     # Curvature says nothing about a maximum that is not there or was not reached.
-    if likely and status in (CONVERGED, RecoveryStatus.LOCAL_OPTIMUM):
+    if likely and status in (RecoveryStatus.CONVERGED, RecoveryStatus.LOCAL_OPTIMUM):
         errors = gauge_errors(gauge, Errors(*inverse_information(found.fisher, fitted.free), False))
     return ShardedRecovery(
         reward_weights=gauge.reward_weights,

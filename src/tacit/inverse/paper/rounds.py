@@ -18,6 +18,7 @@ from tacit.forward.solution import (
     Status,
     certify,
     priced,
+    status_of,
 )
 from tacit.inverse.expectations import Blocks, Expectations, Yardsticks, pull_back
 from tacit.inverse.paper import budgets_of, first_weights, later_of, stride, visits_of
@@ -284,7 +285,7 @@ def _first_guess(mdp: MDP, seen: Expectations) -> tuple[Solution, np.ndarray]:
         value=np.nan,
         spent=constraints,
         temperature=0.0,
-        status=Status.TOLERANCE_MISSED,
+        status=status_of(unknown, 0.0),
         certificate=unknown,
     )
     return guess, shown
