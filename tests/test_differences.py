@@ -87,12 +87,32 @@ def test_differences_are_those_of_the_numbers_and_their_errors(recoveries):
         tacit.many.differences({"ann": recoveries["ann"]})
 
 
+def test_doubts_about_single_recoveries_are_told_with_their_differences(recoveries):
+    found = {name: recoveries[name] for name in ("ann", "cat/dog")}
+    assert not tacit.many.differences(found).doubts
+    poor = replace(found["ann"].goodness, adequate=False, p_value=0.01)
+    found["ann"] = replace(found["ann"], goodness=poor, reward_weights=np.full(2, np.nan))
+    told = tacit.many.differences(found)
+    assert [(one.kind, one.about.number) for one in told.doubts] == [(tacit.Kind.MISFIT, 0.01)]
+    assert told.sentences[-1].startswith("ann: ")
+    # Without a reward prices are in units of the noise, which are not those of the other.
+    assert not told.rows
+    assert any("over the noise heat" in one for one in told.unjudged)
+
+
 def test_groups_are_recovered_apart_and_compared_on_a_page(problem, tmp_path, capsys):
     problem.save(tmp_path / "problem")
     out = tmp_path / "runs"
     words = ["recover", str(tmp_path / "problem"), "--estimator", "likelihood", "--out", str(out)]
-    assert main([*words, "--by", "group", "--no-report", "--json"]) == 0
+    assert main([*words, "--by", "group", "--no-report", "--holdout", "0.2"]) == 0
+    said = capsys.readouterr().out
+    for name in ("ann", "bob", "cat-dog"):  # what was asked of each group is told, too
+        asked = tacit.runs.Run.load(out / name).extras["holdout"]["sentences"]
+        assert f"{name.replace('-', '/')}: {asked[0]}" in said
+    again = ["--by", "group", "--no-report", "--holdout", "0.2", "--json", "--resume"]
+    assert main([*words, *again]) == 0
     told = json.loads(capsys.readouterr().out)
+    assert told["extras"].keys() == {"ann", "bob", "cat/dog"}
     assert told["runs"] == [str(out / name) for name in ("ann", "bob", "cat-dog")]
     assert {row["name"] for row in told["differences"] if row["adjusted"] < 0.05} == {"heat"}
     run = tacit.runs.Run.load(out / "cat-dog")

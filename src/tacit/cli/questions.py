@@ -318,11 +318,14 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
             f"{arguments.problem}: --by group needs at least two groups whose names make different "
             f"folders; got {', '.join(groups)}"
         )
-    answers = {}
+    answers, said = {}, []
     for name, folder in folders.items():
         terminal.note(f"group {name}: {int((seen.groups == name).sum())} episodes")
         alone = replace(arguments, by=None, share="none", only=name, out=arguments.out / folder)
         answers[name] = alone.run(replace(terminal, show=None))
+        extras = cast("dict[str, dict[str, object]]", answers[name].data["extras"])
+        for one in extras.values():  # what was asked of each group besides
+            said += [f"{name}: {line}" for line in cast("list[str]", one.get("sentences", ()))]
     runs = tuple(arguments.out / folder for folder in folders.values())
     wrong = [f"group {name}: {line}" for name, one in answers.items() for line in one.errors]
     parts, data, place = [], {}, None
@@ -331,16 +334,17 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
         joint = _shared_run(arguments, problem, seen, cast("Likelihood | None", estimator), place)
         if not arguments.no_report:
             Report(place).run(terminal)
-        said = f"With {arguments.share} shared, tasks in the order {', '.join(groups)}:\n"
-        parts += [said, joint.summary(), f"written: {place}"]
+        heading = f"With {arguments.share} shared, tasks in the order {', '.join(groups)}:\n"
+        parts += [heading, joint.summary(), f"written: {place}"]
         data["shared"] = str(place)
         if joint.status.name == "NOT_CONVERGED":
             wrong.append(f"with {arguments.share} shared: {joint.status.value}")
         wrong += joint.findings[:1] if arguments.strict and not joint.goodness.adequate else []
     page = None if arguments.no_report else arguments.out / f"{COMPARED}.html"
     told = Compare(runs[0], runs[1:], page).run(terminal, place)
-    data = {**told.data, **data, "runs": [str(run) for run in runs]}
-    parts = [*told.parts, *parts, f"written: {', '.join(map(str, runs))}"]
+    each = {name: one.data["extras"] for name, one in answers.items()}
+    data = {**told.data, **data, "runs": [str(run) for run in runs], "extras": each}
+    parts = [*told.parts, *said, *parts, f"written: {', '.join(map(str, runs))}"]
     return Answer(parts, data, 3 if wrong else 0, wrong[:1])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from itertools import combinations
 
 import numpy as np
@@ -18,7 +18,7 @@ from tacit.inverse.goodness import holm
 from tacit.inverse.joint.tasks import Task
 from tacit.inverse.parameters import ONE_SIDED, TWO_SIDED
 from tacit.inverse.recover import Estimator, recover
-from tacit.inverse.recovery import Recovery
+from tacit.inverse.recovery import Recovery, RecoveryStatus
 
 
 def recover_each(
@@ -118,11 +118,13 @@ class Differences:
         names: of the recoveries.
         rows: one per number and pair, those that are clearest first.
         unjudged: numbers that have no error bars in one of a pair, and so no p-value.
+        doubts: what is wrong with single recoveries: misfit, not converged, not identified.
     """
 
     names: tuple[str, ...]
     rows: tuple[Difference, ...]
     unjudged: tuple[str, ...] = ()
+    doubts: tuple[Finding, ...] = ()
 
     @property
     def sentences(self) -> tuple[Finding, ...]:
@@ -140,7 +142,7 @@ class Differences:
         if self.unjudged:
             said = f"Without error bars, and so not judged: {', '.join(self.unjudged[:6])}."
             found.append(Finding(said, Kind.NOT_IDENTIFIED, number=len(self.unjudged)))
-        return tuple(found)
+        return (*found, *self.doubts)
 
     @property
     def columns(self) -> dict[str, np.ndarray]:
@@ -199,7 +201,25 @@ def differences(recoveries: Mapping[str, Recovery]) -> Differences:
         )
     ]
     order = sorted(found, key=lambda row: (row.adjusted, row.p_value))
-    return Differences(tuple(recoveries), tuple(order), tuple(unjudged))
+    doubts = [doubt for name, one in recoveries.items() for doubt in _doubts(name, one)]
+    return Differences(tuple(recoveries), tuple(order), tuple(unjudged), tuple(doubts))
+
+
+def _doubts(name: str, found: Recovery) -> Iterator[Finding]:
+    """What keeps the numbers of one recovery from being read as they stand."""
+    fit = found.goodness
+    if found.status is RecoveryStatus.NOT_CONVERGED:
+        yield Finding(f"{name}: {found.status.value}.", Kind.NOT_CONVERGED)
+    if not fit.adequate:
+        how = f" ({chance(fit.p_value)})" if math.isfinite(fit.p_value) else ""
+        said = (
+            f"{name}: the model does not fit what was seen{how}; its numbers, and differences "
+            "from them, are about the best approximation. Its report says where it fails."
+        )
+        yield Finding(said, Kind.MISFIT, number=float(fit.p_value))
+    for one in found.identification.findings:
+        if isinstance(one, Finding) and one.kind in (Kind.NOT_IDENTIFIED, Kind.INACTIVE):
+            yield Finding(f"{name}: {one[:1].lower()}{one[1:]}", one.kind, **asdict(one.about))
 
 
 def _numbers(found: Recovery) -> Iterator[tuple[tuple[str, str], tuple[float, float]]]:
@@ -211,10 +231,12 @@ def _numbers(found: Recovery) -> Iterator[tuple[tuple[str, str], tuple[float, fl
         parts.append((f"cost {k}", names, found.cost_weights[k], known.cost_standard_errors[k]))
         ends.append(known.cost_intervals[k])
     prices = tuple(" and ".join(names[:3]) for names in found.cost_names)
+    # Where no reward is known, prices are in units of the noise: no matter for a difference.
+    unit = "" if np.isfinite(found.reward_weights).all() else " over the noise"
     for k, name in enumerate(prices):
         part = slice(k, k + 1)
         errors = known.multiplier_standard_errors[part]
-        parts.append((f"price {k}", (name,), found.multipliers[part], errors))
+        parts.append((f"price {k}{unit}", (name,), found.multipliers[part], errors))
         ends.append(known.multiplier_intervals[part])
     for (quantity, names, values, errors), limits in zip(parts, ends, strict=True):
         if len(names) == 1 and quantity[:5] != "price":
