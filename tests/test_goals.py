@@ -40,8 +40,11 @@ def lengths(mdp: MDP, size: int = 3, seed: int = 0, *, costs: int = 0) -> Featur
     return Features(table[..., :size], [table[..., size:]] if costs else ())
 
 
-def travelled(mdp, table, number, goals, *, discount=1.0, seed=0) -> Demonstrations:
-    """Trips of a noisy traveller, whose policies are found by value iteration."""
+def travelled(mdp, table, number, goals, *, discount=1.0, seed=0, lapses=0.0) -> Demonstrations:
+    """Trips of a noisy traveller, whose policies are found by value iteration.
+
+    A share of the steps, `lapses`, is random among those that leave a way.
+    """
     rng, dense, policies, trips = np.random.default_rng(seed), mdp.dense(), {}, []
     while len(trips) < number:
         goal, at = int(rng.choice(goals)), int(rng.integers(mdp.states))
@@ -53,6 +56,9 @@ def travelled(mdp, table, number, goals, *, discount=1.0, seed=0) -> Demonstrati
         states, actions = [at], []
         while at != goal:
             row = policies[goal][at]
+            if lapses:
+                there = trimmed(mdp, goal)[at]
+                row = (1.0 - lapses) * row / row.sum() + lapses * there / there.sum()
             actions.append(int(rng.choice(mdp.actions, p=row / row.sum())))
             at = int(rng.choice(mdp.states, p=dense[at, actions[-1]]))
             states.append(at)
@@ -787,3 +793,49 @@ def test_trips_are_held_out_with_their_own_features(town):
         tacit.checks.holdout(town.mdp)
     with pytest.raises(InvalidModel, match="got fewer"):
         tacit.checks.equal_weights_test(town.mdp)
+
+
+# --- which assumption is wrong -------------------------------------------------------------------
+
+
+def together(*parts: Demonstrations) -> Demonstrations:
+    """Trips of several travellers, each a group."""
+    trips = [
+        (np.r_[one.trajectory(e)[0], one.final_states[e]], one.trajectory(e)[1])
+        for one in parts
+        for e in range(one.episodes)
+    ]
+    groups = np.repeat(["x", "y"], [one.episodes for one in parts])
+    return Demonstrations.from_trajectories(trips, ended=np.ones(len(trips), bool), groups=groups)
+
+
+def test_the_assumption_that_trips_contradict_is_named(town):
+    mdp, features, table = town.mdp, town.features, town.features.reward @ TRUTH
+    avoided = table.copy()
+    avoided[5] -= 1.5
+    half = town.demonstrations, travelled(mdp, 2.5 * table, 150, GOALS, seed=1)
+    cases = {
+        None: town.demonstrations,
+        "another discount": travelled(mdp, table, 200, GOALS, discount=0.7),
+        "a feature more": travelled(mdp, avoided, 150, GOALS),
+        "a noise by group": together(*half),
+        "lapses": travelled(mdp, table, 400, GOALS, lapses=0.1),
+    }
+    for planted, seen in cases.items():
+        trips = tacit.Trips(mdp, features, seen, discount=1.0)
+        found = tacit.checks.diagnose(trips)
+        assert [row.alternative for row in found.contradicted][:1] == [planted] * bool(planted)
+        assert found.log_likelihood == pytest.approx(-likelihoods(trips).best().sums.loss)
+        assert found.observed_steps == seen.steps
+
+
+def test_discounts_of_trips_are_compared(town):
+    seen = travelled(town.mdp, town.features.reward @ TRUTH, 200, GOALS, discount=0.7)
+    trips = tacit.Trips(town.mdp, town.features, seen, discount=1.0)
+    profile = tacit.checks.discount_profile(trips, None, None, [0.7, 1.0])
+    assert profile.inside.tolist() == [True, False]
+    assert profile.assumed == 1.0
+    alone = tacit.recover(dataclasses.replace(trips, discount=0.7))
+    assert profile.log_likelihood[0] == pytest.approx(alone.log_likelihood)
+    with pytest.raises(InvalidModel, match=r"\[0, 1\]"):
+        tacit.checks.discount_profile(trips, None, None, [1.1])

@@ -191,15 +191,27 @@ def test_a_belief_about_trips_is_weighed(problem, tmp_path, capsys):
 def test_what_trips_do_not_answer_is_refused(problem, tmp_path, capsys):
     problem.save(tmp_path / "trips", text=True)
     for option in (
-        ["--discount-grid", "0.9"],
         ["--estimator", "convex"],
-        ["--diagnose"],
         ["--cautious"],
         ["--sampler", "nuts", "--belief", str(tmp_path / "belief.toml")],
     ):
         code = main(["recover", str(tmp_path / "trips"), "--out", str(tmp_path / "r"), *option])
         assert code == 2
         assert f"{option[0]} is not for trips" in capsys.readouterr().err
+
+
+def test_trips_are_diagnosed_and_other_discounts_tried(problem, tmp_path, capsys):
+    folder, run = tmp_path / "trips", tmp_path / "run"
+    problem.save(folder)
+    asked = ["--diagnose", "--discount-grid", "0.6", "1", "--json"]
+    assert main(["recover", str(folder), "--out", str(run), *asked]) == 0
+    told = json.loads(capsys.readouterr().out)["extras"]
+    found = tacit.checks.diagnose(problem.trips)
+    gains = {row["alternative"]: row["gain"] for row in told["diagnose"]["rows"]}
+    assert gains == pytest.approx({row.alternative: row.gain for row in found.rows})
+    assert told["discount_profile"]["discounts"] == [0.6, 1.0]
+    page = (run / "report.html").read_text()
+    assert "Which assumption do the demonstrations contradict?" in page
 
 
 def test_one_task_is_scored_too(tmp_path, capsys):

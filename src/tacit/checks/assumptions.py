@@ -7,9 +7,9 @@ other things.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from tacit.engine.progress import unwatched
 from tacit.errors import InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import listed
+from tacit.inverse.joint.resample import GivenUp, alternatives
+from tacit.inverse.joint.trips import Trips
 from tacit.inverse.laws import chi_square_tail
 from tacit.inverse.noisy import lapses
 from tacit.inverse.noisy.boltzmann import Fit
@@ -75,9 +77,9 @@ class About(NamedTuple):
 
 
 def diagnose(
-    mdp: MDP,
-    features: Features,
-    demonstrations: Demonstrations,
+    mdp: MDP | Trips,
+    features: Features | None = None,
+    demonstrations: Demonstrations | None = None,
     recovery: Recovery | None = None,
     *,
     estimator: Likelihood | None = None,
@@ -87,7 +89,7 @@ def diagnose(
     """The `Diagnosis` of the assumptions of a noisy recovery.
 
     Args:
-        mdp: the known world.
+        mdp: the known world; or `Trips`, which have features and demonstrations.
         features: what reward and costs may be made of.
         demonstrations: what was seen.
         recovery: what was recovered, to refuse one of an expert without noise; may be left out.
@@ -95,12 +97,18 @@ def diagnose(
         seed: of starts and redrawn actions.
         layout: names of states and actions.
     """
-    check_task(mdp, features, demonstrations, in_memory=True)
     if recovery is not None and not recovery.temperature > 0:
         raise InvalidModel(
             "the diagnosis compares likelihoods: recover with Likelihood(); "
             f"this recovery has none ({recovery.estimator:.60})"
         )
+    if isinstance(mdp, Trips):
+        with unwatched():
+            free = estimator or Likelihood(free_reward=True)
+            loss, steps, rest = alternatives(mdp, free, layout or Layout())
+            return _diagnosis(loss, steps, rest)
+    features, demonstrations = cast("Features", features), cast("Demonstrations", demonstrations)
+    check_task(mdp, features, demonstrations, in_memory=True)
     options = Search((estimator or Likelihood()).free_reward, max_steps=100)
     with unwatched():
         seen = Trajectories.of(mdp, coordinates(mdp, features), demonstrations)
@@ -109,12 +117,8 @@ def diagnose(
         about = About(demonstrations, layout or Layout(), seed)
         asked = (_lapses, _discount, _marks, _groups, _trajectories)
         found = [one for ask in asked for one in ask(at, about)]
-        rows = [_row(seen, base, *one[:-1]) for one in found]
-        told = Diagnosis(
-            rows=tuple(sorted(rows, key=lambda row: row.bic)),
-            log_likelihood=-float(base.point.loss),
-            observed_steps=demonstrations.steps,
-        )
+        steps = demonstrations.steps
+        told = _diagnosis(float(base.point.loss), steps, (one[:-1] for one in found))
         inside = {one[1]: one[-1] for one in found}
         return replace(told, together=_together(told, at, inside, about))
 
@@ -124,31 +128,28 @@ def diagnose(
 Found = tuple[str, str, int, float, float | None, str, str, Setting | None]
 
 
-def _row(
-    seen: Trajectories,
-    base: Fit,
-    assumption: str,
-    alternative: str,
-    extra: int,
-    likely: float,
-    p_value: float | None,
-    estimate: str,
-    remedy: str,
-) -> Alternative:
-    gain = max(likely + float(base.point.loss), 0.0)
-    if p_value is None:
-        p_value = chi_square_tail(extra, 2.0 * gain) if extra and gain > 0 else 1.0
-    return Alternative(
-        assumption=assumption,
-        alternative=alternative,
-        extra=extra,
-        gain=gain,
-        p_value=p_value,
-        aic=2.0 * extra - 2.0 * gain,
-        bic=extra * float(np.log(seen.whole.counts.sum())) - 2.0 * gain,
-        estimate=estimate,
-        remedy=remedy,
-    )
+def _diagnosis(loss: float, steps: int, found: Iterable[GivenUp]) -> Diagnosis:
+    """What was found, by Schwarz's criterion; `loss` is of the plain model."""
+    rows = []
+    for assumption, alternative, extra, likely, p_value, estimate, remedy in found:
+        gain = max(likely + loss, 0.0)
+        if p_value is None:
+            p_value = chi_square_tail(extra, 2.0 * gain) if extra and gain > 0 else 1.0
+        rows.append(
+            Alternative(
+                assumption=assumption,
+                alternative=alternative,
+                extra=extra,
+                gain=gain,
+                p_value=p_value,
+                aic=2.0 * extra - 2.0 * gain,
+                bic=extra * float(np.log(steps)) - 2.0 * gain,
+                estimate=estimate,
+                remedy=remedy,
+            )
+        )
+    ordered = tuple(sorted(rows, key=lambda row: row.bic))
+    return Diagnosis(rows=ordered, log_likelihood=-loss, observed_steps=steps)
 
 
 def _together(

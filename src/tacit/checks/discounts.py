@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,9 @@ from tacit.data.observed import Observed, counts_of
 from tacit.errors import InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.joint.maximum import Likelihoods
 from tacit.inverse.joint.tasks import Task
+from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps
@@ -166,9 +169,9 @@ class DiscountProfile:
 
 
 def discount_profile(
-    mdp: MDP,
-    features: Features,
-    demonstrations: Observed,
+    mdp: MDP | Trips,
+    features: Features | None,
+    demonstrations: Observed | None,
     discounts: npt.ArrayLike,
     *,
     estimator: Estimator | None = None,
@@ -176,57 +179,72 @@ def discount_profile(
     """The `DiscountProfile` of these discounts: everything is refitted at each of them.
 
     Args:
-        mdp: the known world, but for its discount.
-        features: what reward and costs may be made of.
-        demonstrations: what was seen.
-        discounts: [G] values to try, each in [0, 1); 1 as well where every state can reach an end.
+        mdp: the known world, but for its discount; or `Trips`, which have all that follows.
+        features: what reward and costs may be made of; None with trips.
+        demonstrations: what was seen; None with trips.
+        discounts: [G] values to try, each in [0, 1); 1 as well where every state can reach an end,
+            as all of a trip can.
         estimator: how to recover; None picks by evidence, once for all discounts.
     """
-    check_task(mdp, features, demonstrations)
+    ends = isinstance(mdp, Trips) or bool(mdp.ends.any())
     grid = np.unique(np.atleast_1d(numbers(discounts, "discounts")).ravel())
-    if len(grid) == 0 or not ((grid >= 0) & (grid < 1 + mdp.ends.any())).all() or grid.max() > 1:
-        ending = "]" if mdp.ends.any() else ")"
+    if len(grid) == 0 or not ((grid >= 0) & (grid < 1 + ends)).all() or grid.max() > 1:
+        ending = "]" if ends else ")"
         raise InvalidModel(
             f"discounts must be numbers in [0, 1{ending}, at least one; got {discounts!r:.60}"
         )
-    worlds = [replace(mdp, discount=float(discount)) for discount in grid]
-    if estimator is None:
-        from tacit.inverse.recover import choose
-
-        estimator, _ = choose(mdp, features, demonstrations)
-    if isinstance(estimator, Likelihood):
-        estimator.check_no_lapses("the profile of discounts")
-    counts = counts_of(mdp, demonstrations)
-    recoveries, likelihood, optimal = [], [], []
-    for world in worlds:
-        found = recover(
-            world,
-            features,
-            demonstrations,
-            estimator=estimator,
-            allow_impossible=True,  # or it was refused when this question was not asked yet
-            throw=False,
-        )
-        recoveries.append(found)
-        likelihood.append(
-            _log_likelihood(world, features, demonstrations, estimator, found, counts)
-        )
-        optimal.append(float((counts * optimal_actions(found, world)).sum() / counts.sum()))
-    likelihood, optimal = np.array(likelihood), np.array(optimal)
+    if isinstance(mdp, Trips):
+        rows = [_trips_at(replace(mdp, discount=one), estimator) for one in grid.tolist()]
+    else:
+        rows = _worlds_at(mdp, features, demonstrations, grid, estimator)  # type: ignore
+    recoveries, likelihoods, shares = zip(*rows, strict=True)
+    likelihood, optimal = np.array(likelihoods), np.array(shares)
+    inside = 2.0 * (likelihood.max() - likelihood) <= TWO_SIDED**2  # the discount is one number
     if np.isnan(likelihood).any():
         inside = optimal >= optimal.max() - 1e-12
-    else:
-        inside = (
-            2.0 * (likelihood.max() - likelihood) <= TWO_SIDED**2
-        )  # a chi-square: the discount is one number
     return DiscountProfile(
         discounts=grid,
         log_likelihood=likelihood,
         share_optimal=optimal,
         inside=inside,
-        recoveries=tuple(recoveries),
-        assumed=mdp.discount,
+        recoveries=recoveries,
+        assumed=cast("float", mdp.discount),
     )
+
+
+# A recovery, the log-likelihood of all steps, and the share of steps that take a best action.
+Row = tuple[Recovery, float, float]
+
+
+def _worlds_at(
+    mdp: MDP, features: Features, seen: Observed, grid: np.ndarray, estimator: Estimator | None
+) -> Iterator[Row]:
+    check_task(mdp, features, seen)
+    if estimator is None:
+        from tacit.inverse.recover import choose
+
+        estimator, _ = choose(mdp, features, seen)
+    if isinstance(estimator, Likelihood):
+        estimator.check_no_lapses("the profile of discounts")
+    counts = counts_of(mdp, seen)
+    for discount in grid.tolist():
+        world = replace(mdp, discount=discount)
+        # Impossible moves were refused when this question was not asked yet.
+        options = {"estimator": estimator, "allow_impossible": True, "throw": False}
+        found = recover(world, features, seen, **options)
+        likely = _log_likelihood(world, features, seen, estimator, found, counts)
+        yield found, likely, float((counts * optimal_actions(found, world)).sum() / counts.sum())
+
+
+def _trips_at(trips: Trips, estimator: Estimator | None) -> Row:
+    """With every constraint: dropping those not shown to be active would make the profile jump."""
+    options = cast("Likelihood | None", estimator)  # `recover` refuses any other
+    found = recover(trips, estimator=options, throw=False)
+    whole = Likelihoods(trips.journeys()[0], options or Likelihood(free_reward=True))
+    chosen = found.choices(trips.demonstrations)
+    best = chosen.policy >= chosen.policy.max(axis=1, keepdims=True) * (1.0 - 1e-9)
+    share = float((chosen.counts * best).sum() / chosen.counts.sum())
+    return found, -float(whole.best().sums.loss), share
 
 
 def _log_likelihood(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tacit.folders.problem import Problem
     from tacit.folders.runs import Run
     from tacit.inverse.joint.recovery import JointRecovery
+    from tacit.inverse.recovery import Recovery
     from tacit.many import Differences, Number
     from tacit.model import Layout
 
@@ -183,15 +184,24 @@ def write_page(
     return [str(path) for path in files]
 
 
+def _conduct(found: Recovery) -> tuple[np.ndarray, np.ndarray]:
+    """[S, A] what was done, and how often; of trips, by all of them together."""
+    from tacit.inverse.joint.traveller import TripsRecovery
+
+    if not isinstance(found, TripsRecovery):
+        return found.solution.policy, found.solution.visitation
+    total = found.flows.sum(axis=1, keepdims=True)
+    return found.flows / (total + (total == 0)), found.flows
+
+
 def _against_run(one: Run, other: Run, arguments: _Pair) -> Answer:
     import numpy as np
 
-    from tacit.inverse.joint.resample import conduct
     from tacit.judge.behaviour import policy_distance
     from tacit.many import numbers_of
 
     first, second = one.recovery, other.recovery
-    (mine, visited), (its, gone) = (conduct(found) for found in (first, second))
+    (mine, visited), (its, gone) = (_conduct(found) for found in (first, second))
     if mine.shape != its.shape:
         raise InvalidModel(
             f"{arguments.first} and {arguments.second} must be runs of the same world; they have "

@@ -350,14 +350,11 @@ def estimator_of(
 
 def check_trips(arguments: Recover, problem: Problem) -> None:
     """Raises where something is asked that trips do not answer."""
-    ends = "a trip ends at its goal; give another discount in problem.toml"
     asked = {
         "--estimator": (
             arguments.estimator not in ("auto", "likelihood"),
             "likelihood is the one estimator of trips",
         ),
-        "--discount-grid": (arguments.discount_grid, ends),
-        "--diagnose": (arguments.diagnose, "the goodness of fit names what the trips contradict"),
         "--sampler": (arguments.sampler != "laplace", "laplace is the one sampler of trips"),
         "--cautious": (arguments.cautious, "a goal has its own budget; recover one goal's trips"),
     }

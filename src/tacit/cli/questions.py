@@ -62,7 +62,12 @@ def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations)
             raise InvalidDemonstrations(
                 f"{arguments.problem}: --groups needs at least two groups; all are {found.pop()!r}"
             )
-    if arguments.diagnose:
+    if 1.0 in (arguments.discount_grid or ()) and not (problem.goal or problem.mdp.ends.any()):
+        raise InvalidModel(
+            f"{arguments.problem}: discount_grid must be in [0, 1): a discount of 1 needs ends, or "
+            'trips (goal = "last")'
+        )
+    if arguments.diagnose and problem.trips is None:
         _check_noisy(arguments, problem, seen, "--diagnose compares likelihoods")
     if arguments.belief is not None:
         from tacit.inverse.bootstrap import check_sampler
@@ -201,7 +206,7 @@ def further_results(
         )
     if grid := arguments.discount_grid:
         asked["discount_profile"] = lambda: checks.discount_profile(
-            *world, grid, estimator=estimator
+            *task, grid, estimator=estimator
         )
     if arguments.groups:
         chosen = estimator if isinstance(estimator, Likelihood) else None
@@ -209,7 +214,7 @@ def further_results(
     if arguments.diagnose:
         chosen = estimator if isinstance(estimator, Likelihood) else None
         asked["diagnose"] = lambda: checks.diagnose(
-            *world, recovery, estimator=chosen, seed=seed, layout=problem.layout
+            *task, recovery, estimator=chosen, seed=seed, layout=problem.layout
         )
     if arguments.belief is not None:
         belief = read_belief(arguments, problem)

@@ -158,8 +158,8 @@ class Recover:
         if not 0.0 <= self.holdout < 1.0:
             raise InvalidModel(f"holdout must be in [0, 1); got {self.holdout}")
         for discount in self.discount_grid or ():
-            if not 0.0 <= discount < 1.0:
-                raise InvalidModel(f"discount_grid must be in [0, 1); got {discount}")
+            if not 0.0 <= discount <= 1.0:
+                raise InvalidModel(f"discount_grid must be in [0, 1]; got {discount}")
         if self.resume and self.overwrite:
             raise InvalidModel("resume continues, --overwrite begins again; got both")
         if self.bootstrap and self.estimator not in ("auto", "likelihood", "convex"):

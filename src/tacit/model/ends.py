@@ -141,7 +141,7 @@ def alike_at_ends(mdp: MDP, table: np.ndarray, name: str) -> None:
         row = np.array2string(table[(*where[:-1], state)], precision=6, threshold=6)
         raise InvalidModel(
             f"{name} must be the same for all actions where an episode ends; "
-            f"state {state} has {row}: nothing is done there"
+            f"state {state} has {row}: nothing is done there, so give its rows one value"
         )
 
 

@@ -97,6 +97,31 @@ class Plain:
         return state
 
 
+def descend(
+    loss: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    start: np.ndarray,
+    units: np.ndarray,
+    bounds: tuple[np.ndarray, np.ndarray],
+) -> tuple[float, np.ndarray]:
+    """The smallest loss found within the bounds, and where; coordinates in units of their own."""
+    from scipy.optimize import minimize
+
+    best = [loss(start)[0], start]
+
+    def scaled(z: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = loss(z * units)
+        if not np.isfinite(value):  # no finite values there: far, and downhill nowhere
+            return abs(best[0]) * 10.0 + 1e6, np.zeros_like(z)
+        if value < best[0]:
+            best[:] = value, z * units
+        return value, slope * units
+
+    lower, upper = bounds
+    within = list(zip(lower / units, upper / units, strict=True))
+    minimize(scaled, start / units, jac=True, method="L-BFGS-B", bounds=within)
+    return float(best[0]), np.array(best[1])
+
+
 class Network:
     """Trips where every move is certain and nothing is discounted: one factorisation for all."""
 

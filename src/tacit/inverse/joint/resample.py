@@ -1,4 +1,4 @@
-"""Trips drawn again: intervals by resampling whole trips, and whether groups of them are alike.
+"""Trips drawn again or asked again: resampled, by group, and with an assumption given up.
 
 Every trip is one draw, whatever its goal. A resampled set is fitted from where the fit of all trips
 ended, a few steps of Newton's; a constraint that the recovery does not keep stays out of it.
@@ -6,13 +6,16 @@ ended, a few steps of Newton's; a constraint that the recovery does not keep sta
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
 from tacit.errors import InvalidDemonstrations
 from tacit.inverse.batch import Batch
+from tacit.inverse.findings import listed
+from tacit.inverse.joint.flows import descend
 from tacit.inverse.joint.maximum import Found, Likelihoods
 from tacit.inverse.joint.traveller import KNOWN, Choices, TripsRecovery
 from tacit.inverse.joint.trips import Trips
@@ -20,11 +23,14 @@ from tacit.inverse.laws import chi_square_tail
 from tacit.inverse.noisy import Bounds
 from tacit.inverse.noisy.coordinates import Split, split
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.parameters import inverse_information
-from tacit.inverse.recovery import Recovery
+from tacit.inverse.parameters import TWO_SIDED, inverse_information
+from tacit.model import Layout
+from tacit.model.features import Map
 
 # Simulated likelihood ratios where a coefficient is on its bound.
 DRAWS = 199
+# Discounts looked at, at least; logarithms of noises of groups, at most.
+SHORTEST, FARTHEST = 0.5, 3.0
 
 
 def replicates_of(
@@ -96,14 +102,6 @@ def kept_trips(trips: Trips) -> Trips:
     """The same without trajectories that are left out."""
     used = trips.goals > -2
     return trips if used.all() else replace(trips, demonstrations=trips.demonstrations.select(used))
-
-
-def conduct(found: Recovery) -> tuple[np.ndarray, np.ndarray]:
-    """[S, A] what was done, and how often; of trips, by all of them together."""
-    if not isinstance(found, TripsRecovery):
-        return found.solution.policy, found.solution.visitation
-    total = found.flows.sum(axis=1, keepdims=True)
-    return found.flows / np.where(total > 0, total, 1.0), found.flows
 
 
 def random_sums(chosen: Choices, best: np.ndarray) -> np.ndarray:
@@ -190,6 +188,200 @@ def alike(
         law = f"by dealing the trips out again {number} times"
     steps = np.bincount(np.repeat(member, trips.demonstrations.lengths), minlength=count)
     return Alike(ratio=ratio, degrees=degrees, p_value=p_value, draws=number, law=law, steps=steps)
+
+
+# (assumption, alternative, extra, log-likelihood, p-value or None for a chi-square, words, remedy)
+GivenUp = tuple[str, str, int, float, float | None, str, str]
+
+
+def alternatives(
+    trips: Trips, options: Likelihood, layout: Layout
+) -> tuple[float, int, Iterator[GivenUp]]:
+    """Minus the log-likelihood of the trips, their steps, and what each assumption given up brings.
+
+    Lapses, another discount, a feature more, and, where there are groups, a noise or coefficients
+    by group. Types of travellers are not sought: a mixture has one world.
+    """
+    options.check_no_lapses("the diagnosis", KNOWN)
+    seen = kept_trips(trips)
+    whole = Likelihoods(seen.journeys()[0], options)
+    base = whole.best()
+
+    def rows() -> Iterator[GivenUp]:
+        yield _lapses(whole, base)
+        yield _discount(seen, options, base)
+        yield _mark(seen, options, base, layout)
+        if seen.demonstrations.groups is not None:
+            names, member = np.unique(seen.demonstrations.groups, return_inverse=True)
+            if len(names) > 1:
+                yield from _by_group(seen, options, base, names.tolist(), member.ravel())
+
+    return float(base.sums.loss), seen.demonstrations.steps, rows()
+
+
+def _lapses(whole: Likelihoods, base: Found) -> GivenUp:
+    j, size = whole.journeys, len(base.fitted.point.x)
+
+    def terms(z: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """[n] chances of the steps, and [n, D + 1] the derivatives of their logarithms."""
+        sums = whole.at(z[:-1], whole.all, detailed=True)
+        if not np.isfinite(sums.loss):
+            return None
+        rows, share = sums.rows, z[-1]
+        own = sums.policy[np.arange(len(rows)), j.actions[rows]]
+        random = 1.0 / j.choices[rows].sum(axis=1)
+        mixed = (1.0 - share) * own + share * random
+        told = ((1.0 - share) * own / mixed)[:, None] * sums.scores
+        return mixed, np.column_stack([told, (random - own) / mixed])
+
+    def loss(z: np.ndarray) -> tuple[float, np.ndarray]:
+        found = terms(z)
+        if found is None:
+            return np.inf, np.zeros(len(z))
+        return -float(np.log(found[0]).sum()), -found[1].sum(axis=0)
+
+    problem = base.fitted.problem
+    curved = np.diagonal(base.sums.curvature)
+    units = np.r_[1.0 / np.sqrt(np.where(curved > 0, curved, 1.0)), 0.01]
+    bounds = np.r_[problem.lower, 0.0], np.r_[problem.upper, 0.99]
+    least, z = descend(loss, np.r_[base.fitted.point.x, 0.02], units, bounds)
+    share, ratio = float(z[-1]), max(2.0 * (float(base.sums.loss) - least), 0.0)
+    slopes = terms(z)
+    assert slopes is not None
+    free = np.r_[base.fitted.free, True]
+    spread = inverse_information(slopes[1].T @ slopes[1], free)[0][size, size] ** 0.5
+    low, high = max(share - TWO_SIDED * spread, 0.0), min(share + TWO_SIDED * spread, 1.0)
+    return (
+        "every step was chosen",
+        "lapses",
+        1,
+        -least,
+        0.5 * chi_square_tail(1, ratio) if ratio > 0 else 1.0,  # 0 is a border
+        f"{share:.1%} of the steps at random [{low:.1%}, {high:.1%}]",
+        "Leave out trips of which the table of trajectories says that they fit least.",
+    )
+
+
+def _discount(trips: Trips, options: Likelihood, base: Found) -> GivenUp:
+    from scipy.optimize import OptimizeResult, minimize_scalar
+
+    own, top = cast("float", trips.discount), -float(base.sums.loss)
+    theta = base.fitted.point.x / trips.journeys()[0].space.scales
+    best = own
+
+    def likely(discount: float) -> float:
+        whole = Likelihoods(replace(trips, discount=float(discount)).journeys()[0], options)
+        bounds, scales = Bounds.of(whole.journeys.space, options), whole.journeys.space.scales
+        start = np.clip(theta * scales, bounds.lower, bounds.upper)
+        return -float(whole.minimum(start, bounds.lower, bounds.upper).sums.loss)
+
+    for low, high in ((SHORTEST, own), (own, 1.0)):
+        near = own + 0.02 * (low + high - 2.0 * own)  # a step from the own one: uphill, or not
+        if high - low < 1e-6 or not likely(near) > -float(base.sums.loss):
+            continue
+        found: OptimizeResult = minimize_scalar(  # type: ignore[assignment]
+            lambda d: -likely(d), bounds=(low, high), method="bounded", options={"xatol": 1e-3}
+        )
+        if -float(found["fun"]) > top:
+            top, best = -float(found["fun"]), float(found["x"])
+    ratio = 2.0 * (top + float(base.sums.loss))
+    border = 0.5 * chi_square_tail(1, ratio) if own == 1.0 and ratio > 0 else None
+    return (
+        f"the discount is {own:g}",
+        "another discount",
+        1,
+        top,
+        border,
+        f"discount {best:.3g}",
+        f"Recover with a discount near {best:.3g}: --discount-grid shows what it changes.",
+    )
+
+
+def _mark(trips: Trips, options: Likelihood, base: Found, layout: Layout) -> GivenUp:
+    """The state or action that is met far more, or less, often than expected, as a feature."""
+    counts, flows = trips.demonstrations.counts(trips.mdp), base.sums.flows
+    visits = [(counts.sum(axis=axis), flows.sum(axis=axis)) for axis in (1, 0)]
+    off = np.concatenate([(n - f) / np.sqrt(f + 1.0) for n, f in visits])
+    most, states = int(np.abs(off).argmax()), trips.mdp.states
+    table = np.zeros((*counts.shape, 1))
+    if most < states:
+        table[most], name = np.sign(off[most]), f"being at {layout.state_name(most)}"
+    else:
+        table[:, most - states] = np.sign(off[most])
+        name = f"taking {layout.action_name(most - states)}"
+    name = name if name not in trips.features.reward_names else f"{name} (mark)"
+    wider = trips.with_features(Map(table, name))
+    whole = Likelihoods(wider.journeys()[0], options)
+    space, bounds = whole.journeys.space, Bounds.of(whole.journeys.space, options)
+    place = space.blocks[0].stop - 1
+    theta = base.fitted.point.x / trips.journeys()[0].space.scales
+    start = np.clip(np.insert(theta, place, 0.0) * space.scales, bounds.lower, bounds.upper)
+    found = whole.minimum(start, bounds.lower, bounds.upper)
+    gain = max(float(base.sums.loss - found.sums.loss), 0.0)
+    size = float(found.fitted.point.x[place] / space.scales[place] * np.sign(off[most]))
+    return (
+        "no feature is missing",
+        "a feature more",
+        1,
+        -float(base.sums.loss) + gain,
+        min(1.0, len(off) * chi_square_tail(1, 2.0 * gain)) if gain > 0 else 1.0,  # the best of all
+        f"a mark of {name} ({size:+.3g})",
+        f"A feature that tells {name} from the rest would mend most: add one.",
+    )
+
+
+def _by_group(
+    trips: Trips, options: Likelihood, base: Found, names: list[str], member: np.ndarray
+) -> Iterator[GivenUp]:
+    each = [
+        Likelihoods(
+            replace(trips, demonstrations=trips.demonstrations.select(member == g)).journeys()[0],
+            options,
+        )
+        for g in range(len(names))
+    ]
+    own, problem = trips.journeys()[0].space.scales, base.fitted.problem
+    ratios = [one.journeys.space.scales / own for one in each]
+    size = len(own)
+
+    def loss(z: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope, x = 0.0, np.zeros(len(z)), z[:size]
+        for g, (one, ratio) in enumerate(zip(each, ratios, strict=True)):
+            factor = np.exp(z[size + g - 1]) if g else 1.0
+            sums = one.at(factor * ratio * x, one.all)
+            if not np.isfinite(sums.loss):
+                return np.inf, slope
+            value += float(sums.loss)
+            slope[:size] += factor * ratio * sums.gradient
+            if g:
+                slope[size + g - 1] = factor * (ratio * x) @ sums.gradient
+        return value, slope
+
+    curved = np.diagonal(base.sums.curvature)
+    units = np.r_[1.0 / np.sqrt(np.where(curved > 0, curved, 1.0)), np.full(len(names) - 1, 0.1)]
+    far = np.full(len(names) - 1, FARTHEST)
+    start = np.r_[base.fitted.point.x, 0.0 * units[size:]]
+    least, z = descend(loss, start, units, (np.r_[problem.lower, -far], np.r_[problem.upper, far]))
+    told = [f"{n} {t:.3g}" for n, t in zip(names, np.exp(-np.r_[0.0, z[size:]]), strict=True)]
+    yield (
+        "all groups have one noise",
+        "a noise by group",
+        len(names) - 1,
+        -least,
+        None,
+        f"noise, that of {names[0]} being 1: {listed(told, 6)}",
+        "Recover the groups apart: --by group.",
+    )
+    found = alike(trips, member, options, draws=0, seed=0)
+    yield (
+        "all groups want and refuse the same",
+        "coefficients by group",
+        int(found.degrees),
+        -float(base.sums.loss) + 0.5 * found.ratio,
+        found.p_value,
+        f"{len(names)} groups, each with coefficients of its own",
+        "Recover the groups apart: --by group; --groups says in what they differ.",
+    )
 
 
 def _rank(found: Found) -> int:
