@@ -17,6 +17,8 @@ INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.S)
 BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.S)
 LONG = 40  # characters of LaTeX: more may be wider than a phone
 CODE = re.compile(r"(<pre[^>]*>(?:<span></span>)?)<code>")
+WORDS = re.compile(r"<code>([^<\n]*--[a-z][^<\n]*)</code>")
+OPTION = re.compile(r"--[a-z][\w-]*")
 IMAGE = re.compile(r'<img([^>]*) src="([^"]+)\.png"([^>]*?)/?>')
 OUTSIDE = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+)([^)\s#]+)[^)]*\)")
 
@@ -35,6 +37,7 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 def on_page_content(content: str, **_: Any) -> str:
     """The page with every formula as MathML, and pictures of the dark where there are any."""
     content = IMAGE.sub(_both, content)
+    content = WORDS.sub(lambda found: f"<code>{OPTION.sub(_whole, found[1])}</code>", content)
     content = INLINE.sub(lambda found: _inline(found[1]), content)
     return BLOCK.sub(
         lambda found: f'<div class="formula">{_formula(found[1], "block")}</div>', content
@@ -59,6 +62,11 @@ def _both(found: re.Match[str]) -> str:
         return found[0]
     pair = ((name, "light"), (f"{name}-dark", "dark"))
     return "".join(f'<img{before} src="{one}.png#only-{when}"{after}>' for one, when in pair)
+
+
+def _whole(option: re.Match[str]) -> str:
+    """An option, which no line breaks at its hyphens."""
+    return f'<span class="whole">{option[0]}</span>'
 
 
 def _inline(source: str) -> str:

@@ -292,6 +292,8 @@ def _weights(
 ) -> Table:
     order = np.argsort(-np.abs(weights), kind="stable")[:MOST_FEATURES]
     limits = _shared_scale(np.append(weights, 1.0), ends)
+    if len(weights) == 1 and ends[0, 0] == ends[0, 1]:  # the gauge alone says that it is 1
+        ends = np.full((1, 2), np.nan)
     rows = [Row([names[j], _bar(weights[j], limits, ends[j])]) for j in map(int, order)]
     if len(weights) > MOST_FEATURES:
         note = f"The {MOST_FEATURES} heaviest of {len(weights)}. {note}".strip()
