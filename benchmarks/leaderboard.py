@@ -5,7 +5,9 @@
 
 Keeps the numbers of that run in benchmarks/results/leaderboard.json and writes docs/leaderboard.md
 from that file, from published.json (walls, prices and safe sets on more draws) and from
-objectworld.json; without a folder it writes the page anew from what is kept.
+objectworld.json; without a folder it writes the page anew from what is kept. A run of some worlds
+(`tacit leaderboard --worlds nine-by-nine --out part`) takes the place of these worlds alone, and
+the file says of each when it was run.
 """
 
 from __future__ import annotations
@@ -170,7 +172,17 @@ def main() -> None:
     if given.folder is not None:
         found = json.loads((given.folder / "results.json").read_text(encoding="utf-8"))
         command = f"TACIT_DATA=... tacit leaderboard --seeds {found['settings']['seeds']}"
+        again = found["settings"].get("worlds")
+        command += f" --worlds {' '.join(again)}" if again else ""
         head = about(("tacit-irl", "numpy", "scipy", "jax"), command=command)
+        for world in found["worlds"]:
+            world["run"] = {"command": command, "date": head["date"]}
+        if again and RESULTS.exists():
+            old, new = kept("leaderboard"), {world["name"]: world for world in found["worlds"]}
+            names = [world["name"] for world in old["worlds"]]
+            worlds = [new.get(world["name"], world) for world in old["worlds"]]
+            more = [world for name, world in new.items() if name not in names]
+            found, head = old | {"worlds": [*worlds, *more]}, {}
         text = json.dumps(head | found, indent=1) + "\n"
         RESULTS.write_text(text, encoding="utf-8")
     PAGE.write_text(page(json.loads(RESULTS.read_text(encoding="utf-8"))), encoding="utf-8")

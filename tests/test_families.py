@@ -720,6 +720,14 @@ def test_demonstrators_in_worlds_of_their_own_make_one_safe_set():
     truth = place.features.objective(rewards[6], drawn.cost_weights, limits)
     spent = np.tensordot(truth.tables(place.mdp)[1], found.solution.visitation, 2)
     assert (spent <= limits + 1e-6).all()
+    # Fewer of them make a smaller set, in which nobody earns more; and somebody who was shown the
+    # task itself loses nothing.
+    fewer = families.SafeSet(rewards[6]).solve(place.mdp, place.features, shown[:3])
+    assert fewer.solution.value <= found.solution.value + 1e-6
+    own = families.SafeSet(rewards[0]).solve(drawn.mdp, drawn.features, shown)
+    aim = drawn.features.objective(rewards[0], drawn.cost_weights, limits)
+    best = tacit.solve(drawn.mdp, aim).value / np.abs(rewards[0]).sum()
+    assert own.solution.value == pytest.approx(best, abs=1e-5)  # a facet may be missed by 1e-6
     with pytest.raises(tacit.InvalidModel, match="at least one demonstrator"):
         families.SafeSet(rewards[6]).solve(place.mdp, place.features, [])
 

@@ -242,7 +242,7 @@ class SafeSet:
             return (Finding(said, Kind.ERRORS, number=share),)
         said += (
             f" Their sampling error is not in it: with {sure:.0%} confidence a budget that all "
-            f"kept is exceeded by at most {share:.2g} of it."
+            f"kept is exceeded by at most {share:.2g} of it. `confidence` lowers them by that."
         )
         found = [Finding(said, Kind.ERRORS, number=share)]
         if self.confidence is not None:
