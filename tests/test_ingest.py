@@ -311,3 +311,39 @@ def test_two_names_tell_episodes_apart_that_begin_again_for_each_individual(tmp_
     log.write_text(text, encoding="utf-8")
     with pytest.raises(tacit.InvalidDemonstrations, match="all positions lie in one cell"):
         tacit.data.sources.ingest(log, **(asked | {"x": "east", "y": "north"}))
+
+
+PATIENTS = """patient;date;clinic;grade;given;pain;load
+a;01.02.2024;North;mild;wait;2,5;0
+a;08.02.2024;North;MILD;pill;2,1;1
+a;15.02.2024;North;N/A;wait;2,2;0
+a;22.02.2024;North;severe;pill;8,0;1
+a;29.02.2024;North;mild;wait;1,5;0
+b;01.02.2024;north;severe;wait;7,5;0
+b;08.02.2024;north;mild;pill;2,0;1
+b;15.02.2024;north;mild;wait;2,4;0
+"""
+
+
+def test_what_would_be_silently_wrong_in_a_log_of_words_is_told(tmp_path, capsys):
+    path = tmp_path / "patients.csv"
+    path.write_text(PATIENTS)
+    assert main(["ingest", str(path), "--json"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    # Neither column of words has a name that says which it is: both are asked for.
+    assert "--state COLUMN --action COLUMN" in told["try"]
+    roles = {"episode": "patient", "time": "date", "state": "grade", "group": "clinic"}
+    columns = ("pain", "load")
+    found = ingest(path, **roles, action="given", columns=columns, decimal_comma=True)
+    assert found.layout.state_names == ("MILD", "mild", "severe")  # N/A is no state
+    told = "\n".join(found.notes)
+    assert "states differ in capitals or spaces only and count apart: 'MILD' and 'mild'" in told
+    assert "groups differ in capitals or spaces only and count apart: 'North' and 'north'" in told
+    assert "load depends on the action" in told
+    assert "pain depends" not in told  # it depends on the state
+    moved = ingest(path, **roles, columns=columns, decimal_comma=True)
+    assert not any("depends" in note for note in moved.notes)  # no action was told
+    path.write_text(PATIENTS.replace("grade;given", "severity;treatment"))
+    assert main(["ingest", str(path), "--json"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert "--state severity --action treatment" in told["try"]

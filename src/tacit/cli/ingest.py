@@ -41,8 +41,9 @@ SHOWN = 40
 class Ingest:
     """Turn any log into a problem folder: positions to cells, time to steps, moves to actions.
 
-    A log is a .csv or .parquet file with one row a moment. NA, NaN, null, - and empty cells are
-    missing. A gap in time, a missing position or a move beyond a neighbouring cell ends an episode.
+    A log is a .csv or .parquet file with one row a moment. NA, N/A, NaN, null, - and empty cells
+    are missing. A gap in time, a missing position or a move beyond a neighbouring cell ends an
+    episode.
     """
 
     log: Path

@@ -21,7 +21,7 @@ Arguments = dict[str, Any]
 # A frame of somebody else's: Polars, pandas, or a mapping from names to columns.
 Frame = Any
 # Cells that say nothing, in small letters: never a name.
-MISSING = ("", "na", "nan", "null", "-")
+MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "-")
 FROM_ONE = "every episode begins at step 1: steps are taken to count from 1"
 
 

@@ -118,6 +118,16 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     return folded[near[0]] if near else ""
 
 
+def alike_names(names: Sequence[str], what: str) -> list[str]:
+    """A sentence about names that differ in capitals or spaces only, where there are some."""
+    same: dict[str, list[str]] = {}
+    for name in names:
+        same.setdefault(" ".join(name.casefold().split()), []).append(name)
+    twice = [" and ".join(map(repr, each)) for each in same.values() if len(each) > 1]
+    said = f"{what} differ in capitals or spaces only and count apart: {'; '.join(twice[:3])}"
+    return [f"{said}; if they are the same, spell them alike in the log"] if twice else []
+
+
 def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """A hint at the name that was meant, to end a message with; "" where none is near."""
     near = nearest(name, known, cutoff=cutoff)

@@ -52,12 +52,13 @@ FEWEST_ACROSS, MOST_ACROSS = 5, 30
 CALLED = {
     "x": "x lon longitude long lng länge laenge longitud east easting",
     "y": "y lat latitude breite latitud north northing",
-    "state": "state cell room node place zone site station patch location area link",
-    "action": "action move choice decision",
+    "state": "state cell room node place zone site station patch location area link severity "
+    "stage status",
+    "action": "action move choice decision treatment therapy drug medication dose",
     "time": "time timestamp datetime when date t step frame hour day",
     "episode": "episode trip track trajectory bout session trial run individual animal subject "
     "patient tag id name user vehicle",
-    "group": "group region sex condition cohort species genotype population",
+    "group": "group region sex condition cohort species genotype population clinic hospital ward",
 }
 NEVER = 1000  # rank of a name that has none of the words
 # Time steps that people choose.
@@ -93,10 +94,13 @@ class ColumnGuess:
         if "state" not in given:
             has_positions = {"x", "y"} & {*given} or "x" in self.roles
             sought += ["x", "y"] if has_positions else ["state"]
+        taken = {name for names in self.roles.values() for name in names}
+        words = [n for n, kind in self.holds.items() if kind == "words" and n not in taken]
+        spare = len(words) > ("state" not in self.roles) and "x" not in sought
         for role in (*sought, "action", "group"):
             if role in self.roles:
                 found[role] = self.roles[role][0]
-            elif role in ("episode", "state", "x", "y"):
+            elif role in ("episode", "state", "x", "y") or (role == "action" and spare):
                 found[role] = "COLUMN"
         found = {role: name for role, name in found.items() if role not in given}
         if "time" in found and "every" not in given and (step := self._time_step()):

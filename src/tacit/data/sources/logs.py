@@ -19,6 +19,7 @@ from tacit.data.sources.tracks import (
     Log,
     Track,
     cut_track,
+    depends_on_action,
     filled,
     infer_actions,
     places_by,
@@ -27,6 +28,7 @@ from tacit.data.sources.tracks import (
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.columns import Column
 from tacit.files.formats import (
+    alike_names,
     check_parquet,
     did_you_mean,
     natural_order,
@@ -156,10 +158,15 @@ def ingest(
     frame, alone = _frame(rows, track, [names[s] for s in where.tolist()], taken)
     seen = Demonstrations.from_frame(frame, layout, missing="split")
     notes = [*said, *track.notes, *alone, *seen.notes]
+    called = {"states": names, "actions": layout.action_names}
+    called |= {} if seen.groups is None else {"groups": dict.fromkeys(seen.groups.tolist())}
+    notes += [note for what, each in called.items() for note in alike_names([*each], what)]
     features: dict[str, np.ndarray] = {}
     for name in columns:
         column = rows[f"columns {name}"]
         features |= _column_features(column, name, where, track.rows, len(names), reals)
+        values = np.array([reals.number(text) for text in column.texts or ()])[column.values]
+        notes += depends_on_action(name, values[track.rows], where, taken if action else ())
     for name, raster in rasters.items():
         if places is None:
             raise InvalidModel(f"a map needs positions, x and y; the log has states, for {name!r}")
@@ -235,35 +242,28 @@ class _Rows:
 
 def _opened(log: Frame | str | Path, asked: Mapping[str, str]) -> tuple[Table, dict[str, str]]:
     """The table of a log, and the name that each column we ask for has in it."""
+    frame, what, names = log, "the log", {role: role for role in asked}
     if isinstance(log, str | Path) and Path(log).suffix.lower() in PARQUET:
         import polars
 
         check_parquet(Path(log))
         with readable(Path(log)):
-            frame = polars.read_parquet(log, columns=None)
-        return _opened_frame(frame, asked, str(log))
-    if not isinstance(log, str | Path):
-        return _opened_frame(log, asked, "the log")
-    table = open_table(Path(log), InvalidDemonstrations, expected=[*asked.values()])
-    for role, name in asked.items():
-        if name not in table.names:
-            raise InvalidDemonstrations(
-                f"{log} must have the column {name!r}, given for {role.split()[0]}; it has "
-                f"{_some(table.names)}{did_you_mean(name, table.names)}: give one of them to "
-                f"--{role.split()[0]}"
-            )
-    return table, dict(asked)
+            frame, what = polars.read_parquet(log, columns=None), str(log)
+    elif isinstance(log, str | Path):
+        table = open_table(Path(log), InvalidDemonstrations, expected=[*asked.values()])
+        for role, name in asked.items():
+            if name not in table.names:
+                raise InvalidDemonstrations(
+                    f"{log} must have the column {name!r}, given for {role.split()[0]}; it has "
+                    f"{_some(table.names)}{did_you_mean(name, table.names)}: give one of them to "
+                    f"--{role.split()[0]}"
+                )
+        return table, dict(asked)
+    return FrameTable(frame, InvalidDemonstrations, asked, what=what, as_texts=True), names
 
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-
-
-def _opened_frame(
-    frame: Frame, asked: Mapping[str, str], what: str
-) -> tuple[Table, dict[str, str]]:
-    names = {role: role for role in asked}
-    return FrameTable(frame, InvalidDemonstrations, asked, what=what, as_texts=True), names
 
 
 def _voids(column: Column) -> list[bool]:

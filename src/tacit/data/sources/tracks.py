@@ -30,6 +30,8 @@ UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 MANY_JUMPS = 0.1
 # Share of a time step by which a moment may miss its step and be called regular.
 LATE = 0.25
+# Share of how a column varies within states from which the action is what it depends on.
+BY_ACTION = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,3 +358,27 @@ def places_by(
         if name == "hexagon"
         else square_cells(points, number, origin=origin)
     )
+
+
+def depends_on_action(
+    name: str, values: np.ndarray, where: np.ndarray, taken: Sequence[str | None]
+) -> list[str]:
+    """A sentence where [M] values vary by the action taken, so that means by state hide it."""
+    if not len(taken):
+        return []
+    known = np.isfinite(values) & np.array([word is not None for word in taken])
+    if not known.any():
+        return []
+    value, states = values[known], where[known]
+    code = np.unique(np.array(taken, object)[known].astype(str), return_inverse=True)[1]
+
+    def spread(groups: np.ndarray) -> float:
+        _, at, count = np.unique(groups, axis=1, return_inverse=True, return_counts=True)
+        rest = value - (np.bincount(at.ravel(), value) / count)[at.ravel()]
+        return float(rest @ rest) / max(len(value) - len(count), 1)
+
+    within, left = spread(states[None]), spread(np.stack([states, code]))
+    if not within > 1e-9 * np.var(value) or left >= (1.0 - BY_ACTION) * within:
+        return []
+    said = f"{name} depends on the action, and its means by state hide that: to have what each "
+    return [f"{said}action costs give features.csv a column action, a row a state and action"]
