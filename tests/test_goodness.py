@@ -324,6 +324,25 @@ def test_what_a_bound_holds_for_certain_stays_there_where_the_model_does_not_fit
     assert known.multiplier_intervals[0, 0] == 0.0 < known.multiplier_intervals[0, 1]
 
 
+@pytest.mark.parametrize(
+    ("likes", "bounds"), [(8.0, {}), (8.0, {0: (0.5, 2.0)}), (2.0, {0: (4.0, 9.0)}), (-3.0, {})]
+)
+def test_two_weights_that_sum_to_1_mirror_each_other_where_the_model_does_not_fit(likes, bounds):
+    # Also where a bound holds one of them, at 0 or elsewhere.
+    rng, states = np.random.default_rng(2), 6
+    moves = rng.dirichlet(np.full(states, 0.5), (states, 3))
+    reward, cost = rng.random((states, 3, 2)), rng.random((states, 3, 1))
+    policy = 0.7 * soft_policy(moves, reward @ [likes, 6.0] + 3.0 * cost[..., 0], 0.8) + 0.1
+    mdp = tacit.MDP(moves, np.full(states, 1 / states), 0.8)
+    seen = tacit.simulate(mdp, policy, trajectories=150, steps=20, seed=2)
+    found = Likelihood(bounds=bounds).fit(mdp, tacit.Features(reward, [cost]), seen)
+    first, second = found.identification.reward_intervals
+    assert not found.goodness.adequate
+    assert_allclose(1.0 - second[::-1], first, atol=1e-5)
+    assert first[0] <= found.reward_weights[0] <= first[1]
+    assert np.ptp(first) > 0.005
+
+
 def test_the_landscape_knows_its_own_minimum():
     rows, goal = np.array([[1.0, 0.5], [0.0, 1.0]]), np.array([1.0, 2.0])
     around = Landscape(

@@ -138,7 +138,7 @@ def test_clustered_errors_never_collapse(found):
     fisher = few.with_errors("fisher").standard_errors
     assert (few.with_errors("clustered").standard_errors >= fisher * (1 - 1e-9)).all()
     # Where the model does not fit trajectories may scatter less, but for so few steps speak.
-    wrong = replace(few, adequate=False)
+    wrong = replace(few, floored=False)
     steps = wrong.with_errors("sandwich").standard_errors
     assert (wrong.with_errors("clustered").standard_errors >= steps * (1 - 1e-9)).all()
     many = replace(wrong, trajectories=100).with_errors("clustered").covariance
@@ -155,7 +155,7 @@ def test_where_the_model_does_not_fit_the_information_is_the_curvature_of_the_lo
         np.append(one.offsets, two.offsets[1:] + one.steps),
     )
     own = Likelihood(free_reward=True, level=1.0).fit(grid().mdp, grid().features, seen).parameters
-    assert not own.adequate
+    assert not own.floored
     counts, scores = seen.counts(grid().mdp), scores_of(own.estimates)
     slopes = []
     for j, step in enumerate(1e-3 * np.maximum(1.0, np.abs(own.estimates))):

@@ -77,7 +77,7 @@ def weight_beside_zeros(rng: np.random.Generator) -> tuple[float, float]:
     parts = Ratios(np.eye(size), np.ones((size, size)), np.zeros(size), np.full(size, x.sum()))
     gauge = SimpleNamespace(ratios=parts, reward_weights=x / x.sum(), cost_weights=())
     problem = SimpleNamespace(lower=np.zeros(size), upper=np.full(size, 1e5))
-    fitted = SimpleNamespace(free=x > 0, problem=problem)
+    fitted = SimpleNamespace(free=x > 0, problem=problem, point=SimpleNamespace(x=x))
     return intervals._weight_ends(loss, cast(Split, gauge), cast(Fit, fitted), 0, (0.0, 1.0))
 
 

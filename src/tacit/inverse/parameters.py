@@ -77,8 +77,9 @@ class Parameters:
             about; None where nothing was left out.
         conditions: known of the fitted numbers beforehand, and counted in the information.
         upper: [P] largest value allowed; None where there is none.
-        adequate: whether the model fits. Trajectories then scatter no less than their steps, and
-            clustered errors are no less than Fisher's: if they seem to be, that is chance.
+        floored: whether trajectories are taken to scatter no less than their steps, so that
+            clustered errors are no less than Fisher's: if they seem to be, that is chance. Not
+            where the model of one task does not fit.
     """
 
     names: tuple[str, ...]
@@ -98,7 +99,7 @@ class Parameters:
     unrestricted: np.ndarray | None = None
     conditions: int = 0
     upper: np.ndarray | None = None
-    adequate: bool = True
+    floored: bool = True
 
     def __post_init__(self) -> None:
         if self.errors not in KINDS:
@@ -326,7 +327,7 @@ class Parameters:
         if self.errors == "clustered":
             many = float(self.trajectories)
             scatter = self.scatter * (many / (many - 1.0))
-            if self.adequate:
+            if self.floored:
                 scatter = at_least(self.information, scatter)
             elif many < 2 * free.sum() + 2:  # so few leave directions without any scatter
                 scatter = at_least(self.outer, scatter)

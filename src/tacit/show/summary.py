@@ -134,11 +134,12 @@ def run_data(run: Run) -> dict[str, Any]:
     goodness = recovery.goodness
     judged = ("adequate", "statistic", "p_value", "level", "share", "weight", "settled", "absence")
     parts = {"parts": [asdict(part) for part in goodness.parts]}
+    fits = goodness.sentence(layout.state_names, layout.action_names)  # before all numbers
     return (
-        _numbers(recovery)
+        {"fit": fits}
+        | _numbers(recovery)
         | data
         | {
-            "fit": goodness.sentence(layout.state_names, layout.action_names),
             "rho_squared": recovery.rho_squared,
             "goodness": {name: getattr(goodness, name) for name in judged} | parts,
             "extras": {name: one for name, one in run.extras.items() if name != "budgets"},

@@ -261,7 +261,7 @@ def coefficients_of(
         unrestricted=None if kept is fitted else fitted.point.x / space.scales,
         conditions=int(fitted.norm is not None),
         upper=upper,
-        adequate=not evidence.robust,
+        floored=not evidence.robust,
     )
 
 

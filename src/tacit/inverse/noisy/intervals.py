@@ -158,16 +158,16 @@ def intervals(
     lower, upper = fitted.problem.lower, fitted.problem.upper
     floor = np.where(lower >= 0.0, 0.0, -1.0)
     ceiling = np.where((upper <= 0.0) & (lower < 0.0), 0.0, 1.0)
+    weights = np.concatenate([gauge.reward_weights, *gauge.cost_weights])
     for j in np.flatnonzero(~np.isnan(gauge.ratios.sizes[:size])):
         # Anything goes for a parameter that moves nothing; `numbers_of` widens the others by it.
         alone = (float(floor[j]), float(ceiling[j]))
-        own = views(np.arange(size) == j)
-        ends[j] = alone
-        if not mute[j]:
-            ends[j] = _hull(_weight_ends(one, gauge, fitted, int(j), alone) for one in own)
+        mine = np.arange(size) == j  # all of a sum is what the others leave it
+        own = views((gauge.ratios.bottoms[j] != 0) & ~mine if weights[j] == 1.0 else mine)
+        each = (_weight_ends(one, gauge, fitted, int(j), alone) for one in own)
+        ends[j] = alone if mute[j] else _hull(each)
     if np.isnan(gauge.reward_weights).any():  # no reward was needed: which one is anybody's guess
-        reward = space.blocks[0]
-        ends[reward] = np.stack([floor[reward], ceiling[reward]], axis=1)
+        ends[space.blocks[0]] = np.stack([floor, ceiling], axis=1)[space.blocks[0]]
     for k, block in enumerate(space.blocks[1:]):
         own = views(of_constraints(space.blocks, [k], size))
         set_by = gauge.ratios.bottoms[block.start] * np.isfinite(limits)
@@ -180,9 +180,8 @@ def intervals(
             if not mute[block].all():
                 ends[size + k] = _hull(_price_ends(one, gauge, k, reach) for one in own)
         if np.isfinite(gauge.budgets[k]):
-            ends[size + count + k] = _hull(
-                _budget_ends(one, gauge, fitted, space, k) for one in own
-            )
+            each = (_budget_ends(one, gauge, fitted, space, k) for one in own)
+            ends[size + count + k] = _hull(each)
         if chosen is not None and chosen.barely_found(k) and block.stop - block.start > 1:
             ends[block] = np.where(np.isnan(ends[block]), np.nan, [0.0, 1.0])
     shut = np.isfinite(limits)
@@ -201,17 +200,19 @@ def _views(
     """[D] bool, the parameters of a number -> the landscapes that its interval must hold in.
 
     Where the model fits, the truth is within the bounds, and all parameters move within theirs.
-    Where it does not, the best approximation without the bounds may be far beyond them: what a
-    bound holds for certain stays on it. If it moved, the scatter of the scores would trade it off
-    otherwise than the likelihood does, which shifts the rest and makes it look surer. What a bound
-    may hold by chance does both.
+    Where it does not, the best approximation without them may be far beyond: what a bound holds for
+    certain stays there. If it moved, the scatter of the scores would trade it off otherwise than
+    the likelihood does, which shifts and narrows the rest. What a bound may hold by chance does
+    both, and a number that is 0 moves alone.
     """
     if loose is None:
         return lambda own: [made(shown.tobytes())]
-    return lambda own: [
-        made(kept)
-        for kept in {((fitted.free | more | own) & shown).tobytes() for more in (False, loose)}
-    ]
+    free, zero = fitted.free, fitted.point.x == 0.0
+
+    def moving(own: np.ndarray, more: np.ndarray) -> bytes:
+        return ((free | more | (own & zero & (not (own & free).any()))) & shown).tobytes()
+
+    return lambda own: [made(kept) for kept in {moving(own, free), moving(own, loose)}]
 
 
 def _hull(each: Iterable[tuple[float, float]]) -> tuple[float, float]:
@@ -232,7 +233,7 @@ def _weight_ends(
 
     # A bound of any weight cuts off one side of its own interval, and the other of those that are
     # all the rest: of two weights that sum to 1 each has the interval of the other, mirrored.
-    held = not fitted.free[j] and fitted.problem.lower[j] < fitted.problem.upper[j]
+    held = fitted.point.x[j] == 0.0 and fitted.problem.lower[j] < fitted.problem.upper[j]
     edge = held or (point == 1.0 and np.count_nonzero(parts.bottoms[j]) > 1)
     cut = 0.5 * (ONE_SIDED if edge else TWO_SIDED) ** 2
     best = _ratio(around, parts.tops[j], parts.bottoms[j], float(parts.constants[j]), point)
