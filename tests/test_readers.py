@@ -186,6 +186,12 @@ def test_what_was_assumed_is_said(tmp_path):
     assert seen.notes == ()
     seen = Demonstrations.load(written(tmp_path, "episode,step,state,action,groups\n0,0,1,1,x\n"))
     assert seen.notes == ("the column 'groups' is not read; if 'group' is meant, rename it",)
+    seen = Demonstrations.load(
+        written(tmp_path, "episode,step,state,action,next_state\n0,0,1,1,2\n")
+    )
+    (note,) = seen.notes
+    assert "'next_state' is not read" in note
+    assert "'final_state'" in note
 
 
 def test_blocks_of_any_size_give_the_same_rows_and_lines(tmp_path, monkeypatch):

@@ -211,7 +211,7 @@ def _check_names(table: Table) -> list[str]:
             raise
         mend = f"rename a column, or name it: tacit ingest LOG --{lost} COLUMN"
         raise InvalidDemonstrations(f"{error}: {mend}") from None
-    pairs = [(name, nearest(name, others, cutoff=0.8)) for name in OPTIONAL]
+    pairs = [(n, nearest(n, others, cutoff=0.6 if n == "final_state" else 0.8)) for n in OPTIONAL]
     return [
         f"the column {near!r} is not read; if {name!r} is meant, rename it"
         for name, near in pairs
