@@ -290,7 +290,7 @@ class Pattern:
 
     def later(self, values: np.ndarray) -> np.ndarray:
         """[S, A, ...] discounted expected value of the next state, for values [S, ...]."""
-        flat = self.discount * (self.moves @ values.reshape(self.states, -1))
+        flat = self.discount * np.asarray(self.moves @ values.reshape(self.states, -1))
         return flat.reshape(self.states, -1, *values.shape[1:])
 
 

@@ -62,7 +62,7 @@ class Seen(NamedTuple):
     @property
     def ends(self) -> np.ndarray:
         """[S] bool, the goal, and states without a way there."""
-        return ~self.open.any(axis=1)
+        return np.asarray(~self.open.any(axis=1))
 
 
 class Level(NamedTuple):
@@ -156,7 +156,7 @@ class Columns:
         weights = np.where(visits[:, 0] > 0, visits[:, 0], seen.visits)
         reached = np.where(ends, 0.0, np.maximum(visits[:, 1], 0.0))
         scores = np.moveaxis(scores, 2, 0)  # [D, S, A, n]
-        rows = [np.arange(j.steps[i], j.steps[i + 1]) for i in goals]
+        rows = [np.arange(j.steps[i], j.steps[i + 1]) for i in goals.tolist()]
         own = np.repeat(np.arange(len(rows)), [len(one) for one in rows])
         steps = np.concatenate(rows)
         at, done = j.states[steps], j.actions[steps]
