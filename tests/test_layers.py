@@ -299,8 +299,9 @@ def statuses(house: dict[str, Module]) -> list[str]:
         asked = [n for n in ast.walk(tree) if isinstance(n, ast.Compare | ast.Subscript | ast.Dict)]
         compared = {inner for node in asked for inner in ast.walk(node)}
         for node in ast.walk(tree):
-            made = isinstance(node, ast.Attribute) and named(node.value) in STATUSES
-            if made and node.attr.isupper() and node not in compared:
+            if not isinstance(node, ast.Attribute) or named(node.value) not in STATUSES:
+                continue
+            if node.attr.isupper() and node not in compared:
                 found.append(f"{name}:{node.lineno} makes {ast.unparse(node)}")
     return found
 

@@ -18,7 +18,7 @@ from tacit.model.transitions import numbers
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from tacit.model.objective import FeatureTable
+    from tacit.model.objective import FeatureTable, SparseTable
 
 # Most entries of a sparse map that is written out to compare its columns, or to be hashed.
 LOOKED_AT = 2**22
@@ -29,7 +29,7 @@ def too_large(table: FeatureTable) -> bool:
     return is_sparse(table) and table.shape[0] * table.shape[1] > LOOKED_AT
 
 
-def hashable_map(table: csr_array) -> np.ndarray | dict[str, np.ndarray]:
+def hashable_map(table: SparseTable) -> np.ndarray | dict[str, np.ndarray]:
     """A sparse map by which problems are compared: written out, or its entries if too large."""
     return sparse_entries(table, "map") if too_large(table) else table.toarray()
 
