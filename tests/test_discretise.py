@@ -155,3 +155,15 @@ def test_logs_become_demonstrations():
     assert seen.states.tolist() == [2, 3, 0]
     assert seen.actions.tolist() == [0, 1, 2]
     assert seen.final_states.tolist() == [1, -1]
+
+
+def test_a_border_in_32_bits_is_inside():
+    """MountainCar says -1.2 in 32 bits, which is less than -1.2 in 64."""
+    edges = [np.linspace(-1.2, 0.6, 4), np.linspace(-0.07, 0.07, 3)]
+    cells = Discretiser.from_edges(edges)
+    corners = np.array([[-1.2, -0.07], [0.6, 0.07]], dtype=np.float32)
+    assert float(corners[0, 0]) < -1.2
+    exact = np.array([[-1.2, -0.07], [0.6, 0.07]])
+    assert cells(corners).tolist() == cells(exact).tolist()
+    with pytest.raises(InvalidDemonstrations, match="within what was seen"):
+        cells(np.array([[-1.2001, 0.0]]))

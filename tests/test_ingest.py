@@ -1,11 +1,14 @@
 """Logs become problems: an independent loop over the rows says what must come out."""
 
+import ast
 import csv
 import json
 import math
+import re
 import shlex
 from datetime import datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -347,3 +350,18 @@ def test_what_would_be_silently_wrong_in_a_log_of_words_is_told(tmp_path, capsys
     assert main(["ingest", str(path), "--json"]) == 2
     told = json.loads(capsys.readouterr().out)
     assert "--state severity --action treatment" in told["try"]
+
+
+def test_the_foxes_of_the_docs_get_their_truth_back():
+    """What made the log lies within the intervals that docs/foxes.md prints (run by test_docs)."""
+    page = (Path(__file__).parents[1] / "docs" / "foxes.md").read_text("utf-8")
+    likes = ast.literal_eval(re.search(r"^LIKES = (.*)$", page, re.M)[1])
+    minds = ast.literal_eval(re.search(r"^MINDS = (\{.*?\})", page, re.M)[1])
+    wanted = {f"reward: {name}": (one, one) for name, one in likes.items()}
+    wanted["price 0"] = (minds["country"], minds["town"])  # the order of the columns
+    for name, truths in wanted.items():
+        line = re.search(rf"^  {name} .*$", page, re.M)[0]
+        ends = re.findall(r"\[([\d.]+), ([\d.]+)\]", line)
+        assert len(ends) == 2, line
+        for truth, (low, high) in zip(truths, ends, strict=True):
+            assert float(low) <= truth <= float(high), line
