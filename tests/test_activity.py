@@ -233,12 +233,13 @@ def test_a_set_survives_the_disk(tmp_path):
     ]
 
 
-def judged(chances, losses, count, level=0.05):
+def judged(chances, losses, count, level=0.05, groups=()):
     """The verdict where the fit without a set has this p-value and this loss."""
     trials = {key: Trial(key, loss, count - len(key), lambda: 1.0) for key, loss in losses.items()}
     for key, p in chances.items():
         trials[key] = Trial(key, losses[key], count - len(key), lambda p=p: p)
-    return judge(trials[()], count, trials.__getitem__, level=level, steps=100.0)
+    drop = trials.__getitem__
+    return judge(trials[()], count, drop, level=level, steps=100.0, groups=groups)
 
 
 def test_holm_and_the_test_of_all_decide_together():
@@ -268,6 +269,26 @@ def test_a_set_has_no_member_that_it_can_do_without():
     assert [one.members for one in verdict.sets] == [(0, 2)]
     assert kept in ((0, 1), (1, 2))
     assert verdict.selection.count == 1
+
+
+def test_groups_in_doubt_share_the_level_of_their_sets():
+    """Of two groups that each have two copies the sets are tested at half the level each."""
+    every = [tuple(k for k in range(4) if code >> k & 1) for code in range(16)]
+    first, second = {0, 1}, {2, 3}
+
+    def found(other):
+        chances = dict.fromkeys(every[1:], 0.8)
+        for key in every[1:]:
+            chances[key] = other if second <= set(key) else chances[key]
+            chances[key] = 0.001 if first <= set(key) else chances[key]
+        losses = {key: 9.0 * (first <= set(key)) + 3.0 * (second <= set(key)) for key in every}
+        kept, verdict = judged(chances, losses, 4, groups=[range(2), range(2, 4)])
+        assert verdict.selection is None
+        assert not verdict.active.any()
+        return len(kept), [one.members for one in verdict.sets]
+
+    assert found(0.02) == (2, [(0, 1), (2, 3)])
+    assert found(0.03) == (3, [(0, 1)])  # below the level, and above its half
 
 
 def test_the_criterion_counts_what_is_needed():

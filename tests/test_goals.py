@@ -264,6 +264,25 @@ def test_goals_as_columns_give_what_goals_one_by_one_do(slip, discount, few, mon
         np.testing.assert_allclose(told.curvature, one.curvature, rtol=1e-7)
 
 
+def test_columns_count_what_a_goal_pays_on_arrival():
+    """States that pay: below discount 1 an arrival is worth less the longer the way was."""
+    mdp, rng = streets(slip=0.3), np.random.default_rng(3)
+    features, x = Features(-1.0 - rng.random((16, 2))), np.array([1.2, 0.3])
+    table = np.repeat((features.reward @ x)[:, None], mdp.actions, axis=1)
+    seen = travelled(mdp, table, 20, GOALS, discount=0.9)
+    journeys, _ = tacit.Trips(mdp, features, seen, discount=0.9).journeys()
+    columns = goals.Worlds(journeys, 1e-9)
+    assert columns.columns is not None
+    expected = 0.0
+    for i, goal in enumerate(journeys.goals.tolist()):
+        world = goal_world(mdp, goal, mdp.initial, 0.9)
+        values, _ = networks.soft_values(world, at_ends(mdp, world, table[None])[0])
+        expected += columns.seen(i).start @ values
+    every = np.arange(len(journeys.goals))
+    found = columns.evaluate(x * journeys.space.scales, every).loss
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
 def test_goals_that_columns_do_not_find_have_worlds_of_their_own(monkeypatch):
     mdp = streets(slip=0.3)
     features = lengths(mdp)

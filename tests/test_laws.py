@@ -109,6 +109,20 @@ def test_one_equation_more_costs_what_least_squares_say(signs):
     assert least_squares.Approach(np.eye(2), -np.ones(2)).missed(np.array([1.0, 0.0]), -3.0) == 11.0
 
 
+def test_columns_that_an_equation_before_did_without_come_back():
+    """Equations one after the other along a line, as an interval asks them."""
+    rng = np.random.default_rng(6)
+    for _ in range(12):
+        rows, goal = rng.normal(size=(8, 6)) + 0.3, 3.0 * rng.normal(size=8)
+        along = rng.normal(size=6)
+        near = least_squares.Approach(rows, goal)
+        for level in np.linspace(-3.0, 3.0, 9).tolist():
+            row = along + 0.1 * rng.normal(size=6)
+            whole, aim = np.concatenate([rows, row[None]]), np.append(goal, level)
+            expected = optimize.nnls(whole, aim, maxiter=1000)[1] ** 2
+            assert near.missed(row, level) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
 def test_tails_of_many_numbers_are_those_of_one_each():
     shape, value = np.full(3000, 2.5), np.linspace(0.0, 9.0, 3000)
     whole = laws.gamma_tails(shape, value)[1]
