@@ -111,6 +111,9 @@ def test_true_budgets_are_kept_in_another_world(expert, request):
     assert tacit.solve(mdp, anywhere).value <= here.value + 1e-9
     assert told(here.findings, Kind.NOTE)[0].about.number == here.reward_lost
     assert np.isnan(anywhere.reward_lost)
+    assert repr(anywhere).startswith(f"Caution(for any world: rows={len(anywhere.budgets)}, ")
+    assert f"reward_lost={here.reward_lost:.4g}" in repr(here)
+    assert len(repr(here)) < 120  # no arrays
 
 
 def test_more_confidence_allows_less(noisy):

@@ -675,8 +675,30 @@ def test_trips_without_a_way_are_counted_and_states_can_be_closed(town):
     assert found.lost == (recovery.destinations == 3).sum()
     assert found.sentences[1].kind is Kind.UNATTAINABLE
     assert found.flows[town.mdp.dense()[:, :, 3] > 0].sum() == 0.0
+    # Those that have a way lose by it: they, and not all trips, are what they are held against.
+    table, worth = town.features.reward @ recovery.parameters.estimates, 0.0
+    there = town.mdp.available & ~(town.mdp.dense()[:, :, 3] > 0)
+    other = MDP(town.mdp.transitions, town.mdp.initial, 0.9, available=there)
+    for goal in sorted({*recovery.destinations.tolist()} - {3}):
+        begun = np.bincount(recovery.origins[recovery.destinations == goal], minlength=16)
+        for network, sign in ((other, 1.0), (town.mdp, -1.0)):
+            world = goal_world(network, goal, begun / begun.sum(), 1.0)
+            value, _ = networks.soft_values(world, at_ends(network, world, table[None])[0])
+            worth += sign * float(begun @ value)
+    assert found.worth == pytest.approx(worth / (recovery.destinations != 3).sum(), rel=1e-6)
+    assert found.worth < 0.0
     with pytest.raises(InvalidModel, match="no coefficient is called 'toll'"):
         tacit.checks.elasticities(recovery, "toll")
+    shut = tuple(np.argwhere(~town.mdp.available)[0].tolist())  # a slip would change nothing
+    for closed, words in (
+        ([shut], "is not available in state"),
+        ([(99, 0)], r"below \[16, \d\]; got \[99, 0\]"),
+        ([-1], r"below \[16\]; got \[-1\]"),
+        ([("here", "there")], "numbers of state and action; got here"),
+        ([(0, 1, 2)], r"pairs \[n, 2\]; got \[1, 3\]"),
+    ):
+        with pytest.raises(InvalidModel, match=words):
+            tacit.checks.reroute(recovery, closed=closed)
 
 
 def test_one_task_answers_too():

@@ -102,6 +102,16 @@ def test_check_recover_and_report(problem, tmp_path, capsys):
     np.testing.assert_allclose(told["flows"], answer.flows, rtol=1e-6, atol=1e-9)
     assert told["worth"] == pytest.approx(answer.worth, rel=1e-6)
     assert (tmp_path / "flows" / "flows.csv").exists()
+    lines = (edited / "features.csv").read_text().splitlines()
+    fewer = [line for line in lines if ",east," not in line]  # a whole action is gone
+    (edited / "features.csv").write_text("\n".join([*fewer, ""]))
+    kept = [line for line in kept if ",east," not in line]
+    (edited / "transitions.csv").write_text("\n".join([*kept, ""]))
+    told = (edited / "problem.toml").read_text().splitlines()
+    told = [line for line in told if not line.startswith("actions =")]
+    (edited / "problem.toml").write_text("\n".join([*told, ""]))
+    assert main(["solve", str(edited), "--recovered", str(run)]) == 2
+    assert "it lacks 'east': keep all rows" in capsys.readouterr().err
     assert main(["solve", str(edited)]) == 2
     assert "recovered must name a run of trips" in capsys.readouterr().err
     # Asked again it is there already, and the same.

@@ -17,6 +17,7 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import priced
 from tacit.inverse.findings import LEVEL, Finding, Kind
+from tacit.inverse.joint.flows import without
 from tacit.inverse.joint.goals import planned
 from tacit.inverse.joint.traveller import Choices, TripsRecovery
 from tacit.inverse.joint.trips import between
@@ -260,6 +261,8 @@ def _percent(share: float) -> str:
 
 # Relative change by which elasticities are taken: its square is far below what anybody prints.
 CHANGE = 1e-4
+# Origins and goals of trips, one each a trip; empty for one task.
+Ends = tuple[np.ndarray, ...]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -269,8 +272,8 @@ class Response:
     Attributes:
         before: [S, A] expected uses of every pair: by all trips; discounted, of one task.
         flows: [S, A] the same after the change, by those trips that still have a way.
-        worth: mean change of what a trip, or the task, is worth, in units of the noise: divided by
-            the coefficient of time it is time, and so for money.
+        worth: mean change of what a trip that still has a way, or the task, is worth, in units of
+            the noise: divided by the coefficient of time it is time, and so for money.
         lost: trips that have no way to their goal any more.
     """
 
@@ -305,16 +308,12 @@ def reroute(
         features: of trips, as they are after the change; of one task, as they are.
     """
     network, own = _task(recovery, mdp, features)
-    before, value, _ = _expected(recovery, network, own)
+    before, value, _, _ = _expected(recovery, network, own)
     base = network if mdp is None else mdp
-    there, given, moves = base.available.copy(), np.asarray(closed, np.int64), base.transitions
-    if given.ndim == 2:
-        there[tuple(given.T)] = False
-    else:
-        entered = np.isin(moves.states, given) & (moves.probabilities > 0)
-        there &= ~np.asarray(entered.any(axis=2))
-    changed = MDP(moves, base.initial, base.discount, available=there)
-    after, worth, lost = _expected(recovery, changed, own if features is None else features)
+    changed = without(base, np.asarray(closed))
+    after, worth, lost, ends = _expected(recovery, changed, own if features is None else features)
+    if lost:  # of the same trips before and after
+        value = _expected(recovery, network, own, ends)[1]
     return Response(before=before, flows=after, worth=worth - value, lost=lost)
 
 
@@ -367,21 +366,22 @@ def _task(recovery: Recovery, mdp: MDP | None, features: Features | None) -> tup
 
 
 def _expected(
-    recovery: Recovery, network: MDP, features: Features
-) -> tuple[np.ndarray, float, int]:
-    """[S, A] expected uses at the recovered coefficients, the mean worth, and trips without way."""
+    recovery: Recovery, network: MDP, features: Features, ends: Ends = ()
+) -> tuple[np.ndarray, float, int, Ends]:
+    """[S, A] expected uses as recovered, mean worth, trips without way, origins and goals with."""
     points = np.nan_to_num(recovery.parameters.estimates)
     if isinstance(recovery, TripsRecovery):
         ended = recovery.destinations >= 0
-        ends = recovery.origins[ended], recovery.destinations[ended]
+        ends = ends or (recovery.origins[ended], recovery.destinations[ended])
         journeys, lost = between(network, features, recovery.discount, *ends)
         flows, worth = planned(journeys, points * journeys.space.scales)
         if np.isinf(worth):
             raise InvalidModel("trips have no finite value after this change: circles pay")
-        return flows, worth / len(journeys.origins), lost
+        kept = journeys.origins, np.repeat(journeys.goals, np.diff(journeys.begins))
+        return flows, worth / len(journeys.origins), lost, kept
     sizes = [len(names) for names in (features.reward_names, *features.cost_names)]
     first, *rest = np.split(points, np.cumsum(sizes)[:-1])
     charged = features.objective(first, rest, np.zeros(len(rest)))
     reward, costs = charged.tables_of(network.states, network.actions)
     found = SoftDual(1.0).solve(network, Objective(reward - costs.sum(axis=0)))
-    return found.visitation, float(network.initial @ found.values), 0
+    return found.visitation, float(network.initial @ found.values), 0, ends

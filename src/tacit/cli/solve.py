@@ -154,9 +154,14 @@ def _solve_trips(arguments: Solve, problem: Problem) -> Answer:
         ("numbers of states and actions", found.flows.shape, problem.mdp.available.shape),
     ):
         if ours != theirs:
+            lacks = [repr(name) for name in ours if name not in theirs]
+            more = [repr(name) for name in theirs if name not in ours]
+            got = f"it lacks {', '.join(lacks[:4])}" if lacks else "their order is another one"
+            got = f"it has {', '.join(more[:4])} besides" if more and not lacks else got
             raise InvalidModel(
                 f"{arguments.problem} must have the {what} of {arguments.recovered}, in their "
-                f"order; got {theirs!r:.60}: [names] in problem.toml fixes them"
+                f"order; {got}: keep all rows of features.csv, or list them under [names] in "
+                "problem.toml"
             )
     answer = reroute(found, mdp=problem.mdp, features=problem.features)
     change = answer.flows - answer.before

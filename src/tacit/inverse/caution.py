@@ -39,7 +39,7 @@ _SOLVER = ColumnGeneration(tolerance=BROKEN)
 SPARE = 1e-7
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Caution(Objective):
     """An objective that keeps within the budgets of every objective the data leave possible.
 
@@ -70,6 +70,17 @@ class Caution(Objective):
     value: float = np.nan
     plain_value: float = np.nan
     findings: tuple[Finding, ...] = ()
+
+    def __repr__(self) -> str:
+        world = (
+            "any world"
+            if np.isnan(self.value)
+            else f"one world, reward_lost={self.reward_lost:.4g}"
+        )
+        return (
+            f"Caution(for {world}: rows={len(self.budgets)}, confidence={self.confidence:g}, "
+            f"share={self.share:.4g}, excess={self.excess:.4g})"
+        )
 
     @property
     def reward_lost(self) -> float:

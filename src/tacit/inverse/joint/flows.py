@@ -19,8 +19,10 @@ from tacit.engine import State, side_by_side
 from tacit.engine.backends import Array, Factors
 from tacit.engine.kernels import SMALL
 from tacit.engine.kernels.chains import eliminate_lanes, substitute_lanes
+from tacit.errors import InvalidModel
 from tacit.inverse.joint.trips import Journeys, paid
 from tacit.inverse.noisy.inference import CLUSTERS, at_least
+from tacit.model.mdp import MDP
 
 # Goals treated together: their columns stay in the cache of a core.
 TOGETHER = 32
@@ -324,3 +326,31 @@ class Systems:
         form = pattern.starts, pattern.columns, pattern.diagonal, self._entries
         substitute_lanes(*form, transposed, x)
         return x[pattern.order]
+
+
+def without(mdp: MDP, closed: np.ndarray) -> MDP:
+    """The world where nobody enters [n] states, or takes the actions of [n, 2] pairs."""
+    there, moves = mdp.available.copy(), mdp.transitions
+    pairs = closed.ndim == 2 and closed.shape[1] == 2
+    limits = there.shape if pairs else there.shape[:1]
+    if closed.size and not (pairs or closed.ndim == 1):
+        raise InvalidModel(f"closed must be states [n] or pairs [n, 2]; got {list(closed.shape)}")
+    if closed.size and closed.dtype.kind not in "iu":
+        raise InvalidModel(
+            f"closed must be numbers of states, or pairs of numbers of state and action; got "
+            f"{closed.flat[0]!s}: a layout's state_names.index(name) tells the number of a name"
+        )
+    for one in closed.reshape(-1, len(limits)).tolist() if closed.size else ():
+        if not all(0 <= at < limit for at, limit in zip(one, limits, strict=True)):
+            raise InvalidModel(f"closed must lie below {list(limits)}; got {one}")
+        if pairs and not mdp.available[tuple(one)]:
+            raise InvalidModel(
+                f"closed must be actions that there are; action {one[1]} is not available in "
+                f"state {one[0]}"
+            )
+        if pairs:
+            there[tuple(one)] = False
+    if closed.size and not pairs:
+        entered = np.isin(moves.states, closed) & (moves.probabilities > 0)
+        there &= ~np.asarray(entered.any(axis=2))
+    return MDP(moves, mdp.initial, mdp.discount, available=there)
