@@ -29,6 +29,7 @@ from tacit.inverse.joint.flows import (
     added,
     nothing,
     products,
+    slices,
 )
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, between, paid, trimmed
 from tacit.inverse.noisy import by_number, number_of
@@ -156,9 +157,7 @@ class Columns:
         weights = np.where(visits[:, 0] > 0, visits[:, 0], seen.visits)
         reached = np.where(ends, 0.0, np.maximum(visits[:, 1], 0.0))
         scores = np.moveaxis(scores, 2, 0)  # [D, S, A, n]
-        rows = [np.arange(j.steps[i], j.steps[i + 1]) for i in goals.tolist()]
-        own = np.repeat(np.arange(len(rows)), [len(one) for one in rows])
-        steps = np.concatenate(rows)
+        steps, own = slices(j.steps, goals)
         at, done = j.states[steps], j.actions[steps]
         told = UNASKED
         if detailed:
