@@ -20,6 +20,7 @@ from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import LOCK, locked, read_page, write_page
 from tacit.folders import claimed, difference, identity
 from tacit.folders.runs import Run, data_hashes, data_summary
+from tacit.inverse.findings import Finding, Kind
 from tacit.model import Layout
 from walks import seen_by
 
@@ -49,6 +50,16 @@ def exact() -> tacit.Recovery:
 
 
 # --- what is in it --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_a_finding_without_a_number_is_no_reason_to_lose_a_run(run, tmp_path, number):
+    odd = Finding("Nobody knows.", Kind.NOTE, number=number, feature="nan")
+    known = replace(run.recovery.identification, findings=(odd,))
+    replace(run, recovery=replace(run.recovery, identification=known)).save(tmp_path / "run")
+    told = read_page(tmp_path / "run" / "run.json")["findings"]
+    assert told == [{"sentence": "Nobody knows.", "kind": "NOTE", "about": {"feature": "nan"}}]
+    assert Run.load(tmp_path / "run").recovery.identification.findings == (odd,)
 
 
 def test_a_run_comes_back_whole(run, tmp_path):

@@ -430,19 +430,31 @@ def peak(process: subprocess.Popen) -> tuple[int, float, str]:
 
 
 def memory(
-    quick: bool, place: Path, *, constraints: int, features: int, side: int = 317, seen: int = 10**7
+    quick: bool,
+    place: Path,
+    *,
+    constraints: int,
+    features: int,
+    side: int = 317,
+    seen: int = 10**7,
+    steps: int = 0,
 ) -> Counter:
-    """`tacit recover` of much, to its end, within 4 GiB."""
+    """`tacit recover` of much within 4 GiB, to its end, or for some steps, which it must say."""
     side, seen = (40, 10**4) if quick else (side, seen)
     make_load(place / "problem", side=side, steps=seen, constraints=constraints, features=features)
-    code, most, errors = peak(start(place, *LOADED, "--out", "run"))
-    if code or "Traceback" in errors:
+    few = ("--max-steps", str(steps)) if steps else ()
+    code, most, errors = peak(start(place, *LOADED, *few, "--out", "run"))
+    if code != (3 if steps else 0) or "Traceback" in errors:
         raise Broken(f"exit code {code}: {errors[-400:]}")
     if most > 4.0:
         raise Broken(f"{most:.1f} GiB were in use")
-    active = int(tacit.Recovery.load(place / "run").identification.active.sum())
+    found = tacit.Recovery.load(place / "run")
+    active = int(found.identification.active.sum())
+    ended = f"converged, {active} of {constraints} constraints active"
+    if steps:
+        ended = f"{found.status.name} after {steps} steps of the search"
     told = f"{side * side} states, {seen} steps, {features} features: at most {most:.1f} GiB"
-    return Counter({f"{told}; converged, {active} of {constraints} constraints active": 1})
+    return Counter({f"{told}; {ended}": 1})
 
 
 def interruptions(quick: bool, place: Path) -> Counter:
@@ -495,6 +507,7 @@ ATTACKS: dict[str, Callable[[bool, Path], Counter]] = {
     "studies": chosen_tests("tests", "-k", f"not (loses or {NAMES})", mark="study"),
     "kills": functools.partial(kills, size=14, tries=80, words=("--holdout", "0.3")),
     "200 features": functools.partial(memory, constraints=1, features=200, side=50, seen=10**5),
+    "200 features, all states": functools.partial(memory, constraints=1, features=200, steps=3),
     "signals": signals,
     "fuzzers": fuzzers,
     **{f"faults of {key}": functools.partial(faults, key=key) for key in WRITERS},

@@ -145,12 +145,12 @@ def _kind(name: str) -> type | None:
 
 
 def _told(finding: str) -> Page | str:
-    """A finding as the page has it: the sentence, its kind, and what it is about."""
+    """A finding as the page has it: the sentence, its kind, and what it is about, if known."""
     kind, about = getattr(finding, "kind", None), getattr(finding, "about", None)
     if kind is None:
         return str(finding)
-    parts = {} if about is None else plain(about)
-    named = {name: part for name, part in parts.items() if part is not None}
+    parts = plain(about) if about else {}
+    named = {k: v for k, v in parts.items() if v not in (None, np.inf, -np.inf) and v == v}
     return {"sentence": str(finding), "kind": kind.name} | ({"about": named} if named else {})
 
 
