@@ -1,6 +1,7 @@
 """What `Forbidden` finds where the truth is known: false findings, and recall of what can be told.
 
     python benchmarks/forbidden.py --first 200000 --seconds 420
+    python benchmarks/forbidden.py --diagonals     # what wrong step costs do, beside what is there
     python benchmarks/forbidden.py --draws 12      # a quick look; writes as well
 
 The rules about rivals were settled on random grids of seeds below 220 and on seeds from 100000 to
@@ -212,7 +213,13 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=500, help="fresh sets in all")
     parser.add_argument("--seconds", type=float, default=np.inf, help="of the processor, for these")
     parser.add_argument("--first", type=int, default=0, help="seed of the first, a multiple of 4")
-    given = parser.parse_args()
+    parser.add_argument("--diagonals", action="store_true", help="the wrong step costs alone")
+    given, folder = parser.parse_args(), os.environ.get("TACIT_DATA")
+    if given.diagonals and folder:
+        kept = json.loads(RESULTS.read_text())
+        kept["diagonals_of_5.657"] = dearer_diagonals(Path(folder)) | {"about": about(PACKAGES)}
+        RESULTS.write_text(json.dumps(kept, indent=2) + "\n")
+        return
     result: dict[str, object] = {"about": about(PACKAGES)}
     rows, begin = [], time.process_time()
     for k in range(given.draws):
@@ -222,7 +229,6 @@ def main() -> None:
         rows.append(fresh(given.first + k, SIZES[k // 4 % len(SIZES)]))
     result["fresh"] = strata(rows)
     result["seconds"] = time.process_time() - begin
-    folder = os.environ.get("TACIT_DATA")
     for name, part in (
         ("published", published),
         ("diagonals_of_5.657", dearer_diagonals),

@@ -361,6 +361,28 @@ def test_what_is_paid_where_all_begin_is_not_forbidden():
     assert shut == {"state 2"}
 
 
+def test_a_noise_that_was_given_wrong_is_said():
+    mdp, features, weights, _ = forbidding()
+    policy = expert(without(mdp, states=(11, 12, 7)), features, weights).policy
+    seen = tacit.simulate(mdp, policy, trajectories=60, steps=400, seed=3)
+    for temperature, fits in ((1.0, True), (0.4, False)):
+        estimator = tacit.Forbidden(weights, temperature, candidates=("states",))
+        found = estimator.fit(mdp, features, seen, throw=False)
+        (part,) = [one for one in found.goodness.parts if one.name == "noise"]
+        assert (part.p_value > 0.01) == fits
+        # Twice the gain of the best noise, by another estimator in the same world.
+        left = replace(mdp, available=found.available)
+        alone = tacit.Features(features.reward, reward_names=features.reward_names)
+        free = tacit.families.ConstraintOnly(weights).fit(left, alone, seen, throw=False)
+        gain = 2.0 * (free.log_likelihood - found.log_likelihood)
+        assert part.statistic == pytest.approx(gain, abs=1e-6)
+        first = found.identification.findings[0].kind is Kind.MISFIT
+        assert fits or first
+    # Nothing is tested where it was not given.
+    found = tacit.Forbidden(weights, candidates=("states",)).fit(mdp, features, seen, throw=False)
+    assert "noise" not in [one.name for one in found.goodness.parts]
+
+
 def test_bad_input_is_one_clear_line():
     mdp, features, weights, seen = forbidding()
     for options, said in (
@@ -446,10 +468,13 @@ def test_wrong_step_costs_on_that_grid_do_not_fit(data):
     estimator = tacit.Forbidden(
         reward=[-4.0, 10.0], temperature=1.0, candidates=("states", "actions"), groups=COLOURS
     )
-    seen = tacit.Demonstrations.from_trajectories(sets[0], ended=[True] * 100)
+    seen = tacit.Demonstrations.from_trajectories(sets[3], ended=[True] * 100)
     recovery = estimator.fit(mdp, tacit.Features(step), seen)
     assert not recovery.goodness.adequate
-    assert any(f.kind is Kind.MISFIT for f in recovery.identification.findings)
+    assert recovery.identification.findings[0].kind is Kind.MISFIT
+    # State 50 looks forbidden, which mends what else would not fit: the noise alone tells.
+    assert recovery.goodness.failed == ("noise",)
+    assert recovery.goodness.p_value < 1e-6
 
 
 def test_two_candidates_that_take_the_same_away_are_said_to():

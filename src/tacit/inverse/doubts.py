@@ -9,19 +9,20 @@ What is forbidden, or may be, is said here, too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tacit.inverse.findings import Finding, Kind, chance, listed
+from tacit.inverse.goodness import NOISE, Part, combined
 from tacit.inverse.optimal.questions import Questions
 
 if TYPE_CHECKING:
     from tacit.engine.smooth_dual import Chains
     from tacit.inverse.candidates import Candidate
-    from tacit.inverse.recovery import HardConstraint
+    from tacit.inverse.recovery import HardConstraint, Recovery
 
 # Most features of a constraint for which all corners of a box are listed; beyond, its lower ends
 # alone make a simplex, with one corner a feature.
@@ -316,8 +317,8 @@ def forbidden_findings(forbidden: Sequence[HardConstraint]) -> list[Finding]:
 
 def twin_findings(twins: Sequence[tuple[str, str]]) -> list[Finding]:
     """One for each pair of names that would take away the same."""
-    words = "Whether {} or {} is forbidden makes no difference here."
-    return [Finding(words.format(*two), Kind.NOT_IDENTIFIED, feature=two[1]) for two in twins]
+    said = "Whether {} or {} is forbidden makes no difference here."
+    return [Finding(said.format(*two), Kind.NOT_IDENTIFIED, feature=two[1]) for two in twins]
 
 
 def tested_finding(count: int, level: float, guessed: bool) -> Finding:
@@ -331,6 +332,20 @@ def tested_finding(count: int, level: float, guessed: bool) -> Finding:
     return Finding(f"{said}.", Kind.ERRORS, number=count)
 
 
+def with_noise_tested(recovery: Recovery, free: Recovery) -> Recovery:
+    """The recovery of a given noise, its goodness with a test against one of a free noise."""
+    from scipy.special import chdtrc
+
+    old, known = recovery.goodness, recovery.identification
+    gain = max(0.0, 2.0 * (free.log_likelihood - recovery.log_likelihood))
+    p, rest = float(chdtrc(1.0, gain)), known.findings[len(old.findings()) :]
+    part = Part(name=NOISE, statistic=gain, p_value=p, method="chi-square", degrees=1.0)
+    kept = {n: getattr(old, n) for n in ("level", "residuals", "trajectory_residuals", "worst")}
+    new = combined([*old.parts, part], **kept)
+    told = replace(known, findings=(*new.findings(), *rest))
+    return replace(recovery, goodness=new, identification=told)
+
+
 def undecided_findings(undecided: Sequence[HardConstraint], assured: float) -> list[Finding]:
     """What may be forbidden or not: each with a rival by itself, the others in one sentence.
 
@@ -339,9 +354,9 @@ def undecided_findings(undecided: Sequence[HardConstraint], assured: float) -> l
         assured: share of simulated cases in which so many more demonstrations decide.
     """
     findings, names = [], {one.name: one.rival for one in undecided}
+    order = list(names)
     # Of two that are each other's rivals each would be no chance if both were allowed.
     both = {name for name, rival in names.items() if rival and names.get(rival) == name}
-    order = list(names)
     again = {name for name in both if order.index(names[name]) < order.index(name)}
     for one in [one for one in undecided if one.rival and one.name not in again][:SAID]:
         said = f"Whether {one.name} or {one.rival} is forbidden cannot be told"

@@ -315,10 +315,8 @@ class Forbidden:
         check_task(mdp, features, demonstrations, in_memory=True)
         assert isinstance(demonstrations, Demonstrations)
         alone = Features(features.reward, reward_names=features.reward_names)
-        if self.reward is not None and len(self.reward) != features.reward.shape[-1]:
-            raise InvalidModel(
-                f"reward must have shape ({features.reward.shape[-1]},); got ({len(self.reward)},)"
-            )
+        if self.reward is not None and len(self.reward) != (size := features.reward.shape[-1]):
+            raise InvalidModel(f"reward must have shape ({size},); got ({len(self.reward)},)")
         groups = list(self.groups.items())
         listed = candidates_of(mdp, features, self.candidates, groups)  # type: ignore[arg-type]
         seen = Seen.of(mdp, demonstrations)
@@ -341,7 +339,11 @@ class Forbidden:
                 sites={},
             )
         outcome = search.outlast(chosen)
-        recovery = self.expert(search.world(outcome.chosen).mdp, alone, demonstrations)
+        left = search.world(outcome.chosen).mdp, alone, demonstrations
+        recovery = self.expert(*left)
+        if self.reward is not None and self.temperature is not None:
+            free = replace(self, temperature=None).expert(*left)
+            recovery = doubts.with_noise_tested(recovery, free)
         return delivered(_reported(self, search, outcome, recovery), throw)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SMALL = 1_000_000  # entries of a table of episodes that is kept dense
 # The parts of a goodness.
-ACTIONS, TRAJECTORIES, TIME, STEPS = "actions", "trajectories", "time", "steps"
+ACTIONS, TRAJECTORIES, TIME, STEPS, NOISE = "actions", "trajectories", "time", "steps", "noise"
 
 MENDS = {
     ACTIONS: (
@@ -29,6 +29,7 @@ MENDS = {
     ),
     TIME: "what it wants may change on the way, as in learning or tiring: fit early and late apart",
     STEPS: "it errs: `Likelihood` is the estimator for an expert with noise",
+    NOISE: "the reward that was given, or its noise, may be another: leave `temperature` out",
 }
 
 Fitted = TypeVar("Fitted")
@@ -40,8 +41,8 @@ class Part:
     """One test of the fit.
 
     Attributes:
-        name: "actions" (given states), "trajectories" (between them), "time" (within them), or
-            "steps" that no explanation allows.
+        name: "actions" (given states), "trajectories" (between them), "time" (within them), "noise"
+            (that was given), or "steps" that no explanation allows.
         statistic: what is large where the model fails; NaN where it could not be tested.
         p_value: chance of one this large if the model is right; NaN where there is none.
         adjusted: the same after Holm's correction for the other parts.
@@ -178,7 +179,7 @@ class Goodness:
             "steps"
         )
         # What is done where comes first: it can be looked at, and often explains the others.
-        order = (STEPS, ACTIONS, TRAJECTORIES, TIME)
+        order = (STEPS, NOISE, ACTIONS, TRAJECTORIES, TIME)
         failed = sorted(self.failed or (STEPS,), key=order.index)
         where = []
         if self.worst is not None and failed[0] in (ACTIONS, STEPS):
