@@ -204,7 +204,8 @@ def _share_headline(found: MixtureRecovery) -> Headline:
     ]
     text = f"**{many}** {'types' if many > 1 else 'type'}: {', '.join(parts)}"
     text += f", and {many - NAMED} more." if many > NAMED else "."
-    ends = [f"type {k} {interval_words(*found.share_intervals[k], 100.0)} %" for k in range(many)]
+    limits = 100.0 * found.share_intervals
+    ends = [f"type {k} {interval_words(*limits[k])} %" for k in range(many)]
     told = zip(found.tried.tolist(), found.criteria.tolist(), strict=True)
     detail = f"95 % interval: {'; '.join(ends)}. " if many > 1 else ""
     detail += "BIC, the smaller the better: "
