@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -315,3 +316,19 @@ def test_an_expert_without_noise_is_refused():
     optimal = tacit.recover(place.mdp, place.features, data, estimator=tacit.Explanation())
     with pytest.raises(tacit.InvalidModel, match="likelihood"):
         checks.diagnose(place.mdp, place.features, data, optimal)
+
+
+@pytest.mark.parametrize("own", [0.0, 0.5, 0.9, lapses.HIGHEST])
+@pytest.mark.parametrize("true", [0.2, 0.97])
+def test_discounts_are_sought_on_both_sides_of_the_present_one(own, true, monkeypatch):
+    monkeypatch.setattr(lapses, "steps_at", lambda _, discount: discount)
+    whole = SimpleNamespace(mdp=SimpleNamespace(discount=own))
+
+    def likely(discount):
+        return -100.0 * (discount - true) ** 2
+
+    best, top = lapses.best_discount(whole, likely, likely(own))
+    assert best == pytest.approx(true, abs=2e-3)
+    assert top == pytest.approx(0.0, abs=1e-3)
+    # Nowhere better than here: the present one stays, to the last digit.
+    assert lapses.best_discount(whole, likely, 1.0) == (own, 1.0)
