@@ -131,9 +131,12 @@ def test_every_name_of_the_package_that_a_benchmark_uses_is_there():
     for path in sorted(SCRIPT.parent.glob("*.py")):
         text = path.read_text("utf-8")
         names = re.findall(r"(?<![\w/.\"])tacit(?:\.[A-Za-z_]\w*)+", text)
-        for module, listed in re.findall(r"from (tacit[\w.]*) import \(?([\w, \n]+)", text):
-            words = [name.partition(" as ")[0].strip() for name in listed.split(",")]
-            names += [f"{module}.{name.splitlines()[0]}" for name in words if name]
+        imported = (
+            r"from (tacit[\w.]*) import (?:\(([\w,\s]+)\)|([\w, ]+))"  # several lines, or one
+        )
+        for module, several, one in re.findall(imported, text):
+            words = [name.partition(" as ")[0].strip() for name in (several or one).split(",")]
+            names += [f"{module}.{name}" for name in words if name]
         seen += len(names)
         found += [f"{path.name}: {name}" for name in sorted(set(names)) if missing(name)]
     assert not found
