@@ -115,7 +115,9 @@ def test_what_the_folder_knows_need_not_be_said(folder, tmp_path, capsys):
     full.save(tmp_path / "full")
     out = ["--out", str(tmp_path / "run"), "--no-report"]
     assert main(["recover", str(tmp_path / "full"), *words.split()[:1], "safe-set", *out]) == 0
-    assert "SafeSet(reward_weights=(1.0, 2.5)" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "SafeSet(reward_weights=(1.0, 2.5)" in printed
+    assert "Taken from the truth of the folder: reward weights." in printed
     asked = ["--estimator", "penalty-constraints"]
     assert main(["recover", str(tmp_path / "full"), *asked, "--out", str(tmp_path / "r")]) == 2
     assert "--temperature must be given" in capsys.readouterr().err

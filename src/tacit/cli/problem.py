@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, get_args
 
 from tacit.cli.questions import Method, estimator_kind
 from tacit.cli.solve import KNOWN, known_numbers, named_sets, prior_of, split_weights
+from tacit.cli.solve import taken_notes as taken_notes
 from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal, finding_data, shown_default
 from tacit.errors import InvalidModel, TacitError
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional, Union, cast
 
-from tacit.cli.problem import check_trips, check_types, estimator_of
+from tacit.cli.problem import check_trips, check_types, estimator_of, taken_notes
 from tacit.cli.questions import (
     DRAWS,
     SMALL,
@@ -285,6 +285,7 @@ def _fit(
     fit = _fit_types if arguments.mixed else _fit_one
     recovery, columns, number = fit(arguments, problem, seen, estimator)
     notes = [*problem.notes, *availability(problem.mdp, problem.layout, arguments.problem)]
+    notes += [] if estimator is None else taken_notes(arguments, estimator)
     if seen.groups is not None:
         columns = {"episode": columns.pop("episode"), "group": seen.groups[number], **columns}
         alike = arguments.groups or arguments.mixed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional
@@ -13,10 +13,12 @@ from tacit.errors import Infeasible, InvalidModel
 
 if TYPE_CHECKING:
     from tacit.checks.prices import PriceCurve
+    from tacit.cli.recover import Recover
     from tacit.folders.problem import Problem
     from tacit.forward.solution import Solution
     from tacit.forward.solve import Solver
     from tacit.inverse.findings import Finding
+    from tacit.inverse.recover import Estimator
     from tacit.model.features import Ridge, Smooth, Sparse
     from tacit.model.objective import Objective
 
@@ -330,6 +332,15 @@ def known_numbers(problem: Problem) -> dict[str, tuple[float, ...]]:
             found["budgets"] = truth.budgets
     plain = {name: [f"{one:.12g}" for one in row] for name, row in found.items() if row is not None}
     return {name: tuple(map(float, row)) for name, row in plain.items()}  # without rounding's tail
+
+
+def taken_notes(arguments: Recover, estimator: Estimator) -> list[str]:
+    """What the estimator took from the truth of the folder, since no option said it."""
+    parts = fields(estimator)  # pyright: ignore[reportArgumentType]
+    needed = [one.name for one in parts if one.default is one.default_factory is MISSING]
+    names = [name for name in KNOWN if {name, name.removesuffix("s")} & {*needed}]
+    taken = [name.replace("_", " ") for name in names if getattr(arguments, name) is None]
+    return [f"Taken from the truth of the folder: {', '.join(taken)}."] if taken else []
 
 
 def split_weights(problem: Problem, weights: Sequence[float]) -> list[Sequence[float]]:
