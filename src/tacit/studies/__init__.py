@@ -306,7 +306,7 @@ def read_unit(path: Path, kind: type[Record]) -> Record:
 def _made(value: Tree, kind: Tree, name: str) -> Tree:
     """The value as one of that kind: a record, a list, a dictionary, a number, a text or None."""
     within = get_args(kind)
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind):
         wanted = {key: one for key, one in get_type_hints(kind).items() if key != "_"}
         if not isinstance(value, dict) or value.keys() != wanted.keys():
             raise TypeError(f"{name} must have {', '.join(wanted)}")

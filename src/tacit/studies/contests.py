@@ -20,6 +20,7 @@ import numpy as np
 from tacit import worlds
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, TacitError
+from tacit.files.atomic import Page
 from tacit.files.formats import did_you_mean
 from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
@@ -348,7 +349,7 @@ def resolved(name: str, known: Mapping[str, object], what: str) -> object:
     raise InvalidModel(f"no {what} is called {name!r}{hint}; known are {', '.join(known)}")
 
 
-def played(contest: Contest, methods: Mapping[str, Method]) -> list[dict[str, object]]:
+def played(contest: Contest, methods: Mapping[str, Method]) -> list[Page]:
     """One row a method: its metrics, or why there are none; the null row and the optimum last."""
     judge, rows = Judge.of(contest), []
     for name, make in methods.items():
