@@ -5,6 +5,7 @@ import io
 import os
 import pickle
 import zipfile
+from decimal import Decimal, localcontext
 from pathlib import Path
 
 import numpy as np
@@ -347,6 +348,38 @@ def test_a_bad_table_is_refused_in_one_line(tmp_path, text, words):
     message = refused(lambda: Demonstrations.load(path), *words, kind=kind)
     assert str(path) in message
     assert os.listdir(tmp_path) == [path.name]
+
+
+def hard_decimals() -> list[str]:
+    """Texts of numbers, some as far from two neighbours as can be, and right beside there."""
+    rng = np.random.default_rng(0)
+    digits = rng.integers(0, 10, size=(300, 30))
+    texts = ["0." + "".join(map(str, row[: 1 + k % 30])) for k, row in enumerate(digits)]
+    for low in [*rng.random(100).tolist(), *(10.0 ** rng.uniform(-320, -300, 20)).tolist()]:
+        with localcontext(prec=1100):  # all digits of the middle
+            middle = format((Decimal(low) + Decimal(np.nextafter(low, 1.0))) / 2, "f")
+        texts += [repr(low), middle, middle + "1", middle[:-1] + "49"]
+    return [*texts, "1", "0", "5e-324", "1E-3", ".5", "+1."]
+
+
+@pytest.mark.parametrize("odd", [None, "0.5 ", "0.50x"])
+def test_reals_have_the_bits_that_python_gives_them(tmp_path, monkeypatch, odd):
+    """Read as numbers or, beside one that Polars cannot read, as texts; in blocks of both kinds."""
+    monkeypatch.setattr(tables, "BLOCK", 2**15)
+    texts = hard_decimals()
+    spelled = texts if odd is None else [*texts, odd]
+    path = written(tmp_path, "name,x\n" + "".join(f"a,{text}\n" for text in spelled))
+    table = tables.open_table(path, InvalidDemonstrations)
+    column = table.read(("name", "x"), texts=("name",), reals=("x",))["x"]
+    assert (column.texts is None) == (odd is None)
+    if odd == "0.50x":
+        refused(column.reals, f"line {len(spelled) + 1}", "finite", "0.50x")
+        return
+    expected = np.array([float(text) for text in spelled])
+    np.testing.assert_array_equal(column.reals().view(np.int64), expected.view(np.int64))
+    plain = table.read(("x",))["x"]
+    assert plain.texts is not None
+    np.testing.assert_array_equal(plain.reals().view(np.int64), expected.view(np.int64))
 
 
 def test_what_is_no_table_at_all_is_a_matter_of_files(tmp_path):

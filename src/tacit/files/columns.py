@@ -135,7 +135,7 @@ class Column:
         if self.texts is None:
             self.refuse(~np.isfinite(self.values), "a finite number")
             return self.values.astype(np.float64)
-        numbers = np.array(list(map(_real, self.texts)))
+        numbers = _reals(self.texts)
         odd = ~np.isfinite(numbers)
         if odd.any():
             commas = [bool(re.fullmatch(r"[+-]?[0-9]+,[0-9]+", text)) for text in self.texts]
@@ -159,6 +159,16 @@ class Column:
         elif self.values.dtype.kind not in "iu" and len(self.values):
             raise self.wrong(0, "integers or names")
         return self.values
+
+
+def _reals(texts: Sequence[str]) -> np.ndarray:
+    """[N] the number that each text spells, NaN where it spells none."""
+    if "_" not in "".join(texts):  # which Python would take for a comma
+        try:  # all at once: there may be a hundred thousand
+            return np.fromiter(map(float, texts), np.float64, len(texts))
+        except ValueError:
+            pass
+    return np.array([_real(text) for text in texts], np.float64)
 
 
 def _real(text: str) -> float:
@@ -215,17 +225,24 @@ class Growing:
         is_text: whether its cells are texts: some batch was not all numbers, or it was asked for.
         is_plain: whether a number that is not spelled plainly, such as 007, is a name: 0 and 00
             are not taken for one.
+        is_real: whether numbers with a point are read as such, not as texts that spell them.
     """
 
-    def __init__(self, name: str, *, is_text: bool = False, is_plain: bool = False) -> None:
-        self.name, self.is_text, self.is_plain = name, is_text, is_plain
+    def __init__(
+        self, name: str, *, is_text: bool = False, is_plain: bool = False, is_real: bool = False
+    ) -> None:
+        self.name, self.is_text, self.is_plain, self.is_real = name, is_text, is_plain, is_real
         self._keep = is_text  # whether "007" and "7" are two texts
         self._parts: list[np.ndarray] = []
         self._places: dict[str, int] = {}
 
-    def reads_numbers(self, content: bytes) -> bool:
-        """Whether the column of this text may be read as numbers, without a look at its cells."""
-        return not (self.is_text or (self.is_plain and _oddly_spelled(content)))
+    def kind(self, content: bytes) -> type[polars.DataType]:
+        """What the column of this text may be read as, without a look at its cells."""
+        import polars
+
+        if self.is_text or (self.is_plain and _oddly_spelled(content)):
+            return polars.String
+        return polars.Float64 if self.is_real else polars.Int64
 
     def add(self, series: polars.Series) -> tuple[int, str] | None:
         """Appends a batch; (row, what is wrong) where a column cannot hold it."""
@@ -255,13 +272,17 @@ class Growing:
 
         series = series.fill_null("") if series.null_count() else series
         distinct = series.unique(maintain_order=True)
-        codes = series.cast(polars.Enum(distinct)).to_physical().to_numpy()
+        if len(distinct) == len(series):  # as measurements are
+            codes = np.arange(len(series), dtype=np.uint32)
+        else:
+            codes = series.cast(polars.Enum(distinct)).to_physical().to_numpy()
         broken = distinct.str.contains("\r", literal=True)
         if broken.any():
             at = int(np.argmax(broken.to_numpy()[codes]))
             return at, f"{self.name} must hold no carriage return; got {series[at]!r:.60}"
         texts = list(map(str.strip, distinct.to_list()))
-        numbers = [None] * len(texts) if self._keep else list(map(whole, texts))
+        # Most that are no whole numbers have a point.
+        numbers = [None if self._keep or "." in text else whole(text) for text in texts]
         if self.is_plain:  # 007 is a name, and so is all that stands beside it
             pairs = zip(texts, numbers, strict=True)
             numbers = [n if n is not None and str(n) == t else None for t, n in pairs]

@@ -48,11 +48,7 @@ Progress = Callable[[int, int], object]
 
 
 def open_table(
-    path: Path,
-    error: type[TacitError],
-    *,
-    expected: Sequence[str] = (),
-    largest: int = LARGEST,
+    path: Path, error: type[TacitError], *, expected: Sequence[str] = (), largest: int = LARGEST
 ) -> Table:
     """The table of a file, its column names read and its rows not yet.
 
@@ -112,6 +108,7 @@ class Table:
         *,
         texts: Collection[str] = (),
         plain: Collection[str] = (),
+        reals: Collection[str] = (),
         progress: Progress | None = None,
     ) -> dict[str, Column]:
         """The columns by name.
@@ -120,11 +117,12 @@ class Table:
             names: of the columns to read; None for all. A row in which all are empty is skipped.
             texts: names of columns that are texts even where every cell is a number.
             plain: names of columns whose numbers must be spelled plainly.
+            reals: names of columns that are read as float64 where every cell is a number.
             progress: called now and then with what is done and what there is to do.
         """
         growing = {
-            name: Growing(name, is_text=name in texts, is_plain=name in plain)
-            for name in (self.names if names is None else names)
+            one: Growing(one, is_text=one in texts, is_plain=one in plain, is_real=one in reals)
+            for one in (self.names if names is None else names)
         }
         rows = 0
         for batch in self.batches(growing, progress):
@@ -267,10 +265,10 @@ class TextTable(Table):
         places = {str(self.names.index(name)): name for name in columns}
         text = {str(at): polars.String for at in range(len(self.names))}
         odd = body.count(b'"') % 2  # of a number behind an open quote Polars makes none, or panics
-        plain = [at for at, name in places.items() if not odd and columns[name].reads_numbers(body)]
+        kinds = {at: columns[name].kind(body) for at, name in places.items() if not odd}
         failures = (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError)
         # Numbers are read as such at once where nothing else stands in their column.
-        for schema in (text | dict.fromkeys(plain, polars.Int64), text):
+        for schema in (text | kinds, text):
             if known_format(body):
                 break  # Polars would unpack what looks compressed
             try:
