@@ -156,7 +156,7 @@ def test_help_names_the_estimators_of_an_option_and_their_defaults(capsys):
         ("--estimator constraint-only", "--reward-weights must be given"),
         ("--estimator safe-set", "--reward-weights must be given"),
         ("--holdout 1.5", "--holdout must be in [0, 1); got 1.5"),
-        ("--discount-grid 0.9 1", "--discount-grid must be in [0, 1); got 1.0"),
+        ("--discount-grid 0.9 1", "--discount-grid must be in [0, 1): a discount of 1 needs ends"),
         ("--resume --overwrite", "--resume continues, --overwrite begins again"),
         ("--seed -1", "--seed must be at least 0; got -1"),
         ("--estimator explanation --bootstrap 5", "--bootstrap works with likelihood or convex"),

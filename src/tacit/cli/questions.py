@@ -64,8 +64,8 @@ def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations)
             )
     if 1.0 in (arguments.discount_grid or ()) and not (problem.goal or problem.mdp.ends.any()):
         raise InvalidModel(
-            f"{arguments.problem}: discount_grid must be in [0, 1): a discount of 1 needs ends, or "
-            'trips (goal = "last")'
+            f"{arguments.problem}: --discount-grid must be in [0, 1): a discount of 1 needs ends, "
+            'or trips (goal = "last")'
         )
     if arguments.diagnose and problem.trips is None:
         _check_noisy(arguments, problem, seen, "--diagnose compares likelihoods")

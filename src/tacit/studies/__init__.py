@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
 from tacit.errors import InvalidModel
-from tacit.files.arrays import Tree
-from tacit.files.atomic import read_page, write_page
-from tacit.folders.archives import sound
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+    from tacit.files.arrays import Tree
 
 # The estimators that are compared, by the name that people and files see.
 RULES, CALIBRATED = "Algorithm 1, as published", "Algorithm 1, calibrated budget"
@@ -294,11 +293,16 @@ Record = TypeVar("Record")
 
 def write_unit(path: Path, record: DataclassInstance) -> None:
     """Writes the record of a unit, sealed, with NaN and infinities as Python writes them."""
+    from tacit.files.atomic import write_page
+
     write_page(path, asdict(record), strict=False)
 
 
 def read_unit(path: Path, kind: type[Record]) -> Record:
     """The record that `write_unit` wrote; `OSError` where it has changed or is another kind."""
+    from tacit.files.atomic import read_page
+    from tacit.folders.archives import sound
+
     with sound(path, "the record of a unit (remove it, and that is done again)"):
         return _made(read_page(path), kind, "it")
 
