@@ -12,7 +12,7 @@ import networks
 import tacit
 from tacit import MDP, Demonstrations, Features, InvalidDemonstrations, InvalidModel, Kind
 from tacit.engine import backends
-from tacit.inverse.joint import flows, goals
+from tacit.inverse.joint import flows, goals, maximum, stack
 from tacit.inverse.joint.flows import Sums
 from tacit.inverse.joint.maximum import Likelihoods
 from tacit.inverse.joint.trips import at_ends, goal_world, trimmed
@@ -193,6 +193,73 @@ def test_one_factorisation_equals_world_by_world(town):
         np.testing.assert_allclose(
             getattr(fast, name), getattr(slow, name), rtol=1e-9, atol=1e-9, err_msg=name
         )
+
+
+def test_lean_sums_are_those_of_one_derivative(town):
+    both = likelihoods(town)
+    x = np.array([-3.0, -1.0, 0.3])
+    whole, lean = (both.at(x, both.all, 0.5, lean=lean) for lean in (False, True))
+    assert lean.lean
+    assert not whole.lean
+    for name in ("loss", "gradient", "spent", "flows"):
+        np.testing.assert_allclose(getattr(lean, name), getattr(whole, name), rtol=1e-13)
+    both.network = None  # nothing is saved there: all of it comes back
+    assert not both.at(x, both.all, lean=True).lean
+
+
+@pytest.mark.parametrize("worse", [1.0, 0.02, 50.0])
+def test_a_search_by_gradients_ends_where_newtons_does(town, worse):
+    both = likelihoods(town)
+    space, free = both.journeys.space.size, np.full(3, np.inf)
+    newton = both.minimum(np.zeros(space), -free, free)
+    start = newton.fitted.point.x + np.array([0.3, -0.2, 0.4])
+    model = worse * both.at(start, both.all).curvature
+    asked, at = [], both.at
+
+    def watched(*args, lean=False, **rest):
+        asked.append(lean)
+        return at(*args, lean=lean, **rest)
+
+    both.at = watched
+    found = both.minimum(start, -free, free, model=model)
+    assert any(asked)
+    assert found.fitted.converged
+    assert not found.sums.lean
+    np.testing.assert_allclose(found.fitted.point.x, newton.fitted.point.x, rtol=1e-9)
+    np.testing.assert_allclose(found.sums.fisher, newton.sums.fisher, rtol=1e-8)
+    np.testing.assert_allclose(found.sums.curvature, newton.sums.curvature, rtol=1e-8)
+    # Held at a bound, and stopped at once, it has its second derivatives as well.
+    held = np.where(np.arange(3) == 1, start[1], np.inf)
+    bounded = both.minimum(start, -free, np.minimum(free, held), model=model)
+    plain = both.minimum(start, -free, np.minimum(free, held))
+    np.testing.assert_allclose(bounded.fitted.point.x, plain.fitted.point.x, rtol=1e-9)
+    both._options = dataclasses.replace(both._options, max_steps=2)
+    short = both.minimum(start, -free, free, model=model)
+    assert not short.sums.lean
+    np.testing.assert_allclose(
+        short.sums.curvature, at(short.fitted.point.x, both.all).curvature, rtol=1e-12
+    )
+
+
+def test_many_goals_begin_with_some_of_them(town, monkeypatch):
+    usual = likelihoods(town).best()
+    monkeypatch.setattr(maximum, "SOME", 1)
+    both = likelihoods(town)
+    found = both.best()
+    np.testing.assert_allclose(found.fitted.point.x, usual.fitted.point.x, rtol=1e-9)
+    np.testing.assert_allclose(found.sums.fisher, usual.sums.fisher, rtol=1e-8)
+    # What was found out in detail at the end is not found out again.
+    assert both.at(found.fitted.point.x, both.all, detailed=True) is found.sums
+
+
+def test_a_bent_curvature_explains_the_last_step():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(4, 4))
+    true, step = root @ root.T + np.eye(4), rng.normal(size=4)
+    found = stack.bent(np.eye(4), step, true @ step)
+    np.testing.assert_allclose(found @ step, true @ step)
+    assert np.linalg.eigvalsh(found).min() > 0
+    np.testing.assert_array_equal(stack.bent(np.eye(4), step, -step), np.eye(4))
 
 
 def test_values_too_small_for_numbers_are_sought_in_logarithms(town):

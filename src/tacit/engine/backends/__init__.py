@@ -364,8 +364,7 @@ class Factors:
         if transposed:  # columns of one triangle are rows of the other, transposed
             first, last = last, first
             lower, upper = self._upper, self._lower
-        x = np.empty_like(right)
-        x[first] = right
+        x = right.take(np.argsort(first), axis=0)
         substitute_rows(lower.indptr, lower.indices, lower.data, False, x)
         substitute_rows(upper.indptr, upper.indices, upper.data, True, x)
-        return x[last]
+        return x.take(last, axis=0)

@@ -263,3 +263,35 @@ def _forget_stale_code(folder: Path) -> None:
 
 with contextlib.suppress(OSError):  # a read-only or zipped installation, which nobody edits
     _forget_stale_code(Path(__file__).parent)
+
+
+@compiled
+def flow_moments(tails, heads, chances, gains, z, y, slopes, used, moments):
+    """Adds to used [E] what flows along every pair, and to moments [D, D, n] its scores' squares.
+
+    The flow of lane c along the pair e is chances[e] y[tails[e], c] z[heads[e], c], its score
+    gains[:, e] plus the difference of slopes [D, S, n]; with no slopes there are no moments. Only
+    the lower triangle is filled in.
+    """
+    lanes = z.shape[1]
+    flow, weighted, scores = np.empty(lanes), np.empty(lanes), np.empty((len(slopes), lanes))
+    for e in range(len(tails)):
+        tail, head, chance, total = tails[e], heads[e], chances[e], 0.0
+        out, into = y[tail], z[head]
+        for c in range(lanes):
+            flow[c] = chance * out[c] * into[c]
+        for c in range(lanes):
+            total += flow[c]
+        used[e] += total
+        if total == 0.0:
+            continue
+        for d in range(len(slopes)):
+            gain, own, here, there = gains[d, e], scores[d], slopes[d, tail], slopes[d, head]
+            for c in range(lanes):
+                own[c] = gain + (there[c] - here[c])
+            for c in range(lanes):
+                weighted[c] = flow[c] * own[c]
+            for k in range(d + 1):
+                other, sums = scores[k], moments[d, k]
+                for c in range(lanes):
+                    sums[c] += weighted[c] * other[c]

@@ -9,23 +9,29 @@ systems have one `Pattern` and are factorised side by side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from tacit.data.tally import Scatter
-from tacit.engine import State, side_by_side
-from tacit.engine.backends import Array, Factors
-from tacit.engine.kernels import SMALL
+from tacit.engine import side_by_side
+from tacit.engine.backends import Factors
+from tacit.engine.kernels import SMALL, flow_moments
 from tacit.engine.kernels.chains import eliminate_lanes, substitute_lanes
 from tacit.errors import InvalidModel
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.trips import Journeys, paid
+from tacit.inverse.noisy.boltzmann import RESCUE
+from tacit.inverse.noisy.evidence import Evidence
 from tacit.inverse.noisy.inference import CLUSTERS, at_least
 from tacit.model.mdp import MDP
 
-# Goals treated together: their columns stay in the cache of a core.
-TOGETHER = 32
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+# Goals treated together: an entry of the factors serves all of them while it is at hand.
+TOGETHER = 64
 # A trip's z below this is too close to where numbers end: values are then sought in logarithms.
 LEAST = 1e-250
 
@@ -44,6 +50,11 @@ class Sums(NamedTuple):
     rows: np.ndarray  # [n] their numbers
     policy: np.ndarray  # [n, A] where the steps were taken; [0, 0] unless asked for
     advantages: np.ndarray  # [n, A, D] the scores of all actions there, likewise
+
+    @property
+    def lean(self) -> bool:
+        """Whether only the loss and what one derivative needs is there."""
+        return bool(np.isnan(self.fisher).any())
 
 
 UNASKED = np.zeros((0, 0)), np.zeros((0, 0, 0))
@@ -83,95 +94,112 @@ def scatter_of(
     return clusters, sums.scores.T @ sums.scores if robust else None, False
 
 
-class Plain:
-    """What a Newton step asks of a backend."""
+def method_findings(journeys: Journeys, evidence: Evidence, convex: bool) -> list[Finding]:
+    """What the optimum and the error bars rest on."""
+    many, goals = len(journeys.origins), len(journeys.goals)
+    said = (
+        f"These {many} trips to {goals} goals are complete and their moves certain: the likelihood "
+        "is convex, and this is its one global maximum."
+    )
+    local = (
+        "The likelihood of these trips is not certain to be convex: moves are random, or trips "
+        "were cut off. The optimum is a local one."
+    )
+    first = Finding(said, number=goals) if convex else Finding(local, Kind.LOCAL_OPTIMUM)
+    findings = [first, *_endless_findings(journeys, evidence)]
+    if evidence.boundless:
+        said = (
+            "The traveller looks deterministic to the likelihood: it has no maximum, since larger "
+            f"parameters are always likelier. A ridge of {RESCUE:g} on scaled features was added, "
+            "on which the scale of the answer depends. No intervals are given."
+        )
+        return [*findings, Finding(said, Kind.DETERMINISTIC, number=RESCUE)]
+    if not evidence.fitted.converged:
+        said = (
+            "The search stopped before its tolerance was met, or at the border beyond which no "
+            "value is finite: no error bars are given."
+        )
+        return [*findings, Finding(said, Kind.NOT_CONVERGED)]
+    units = "trips" if evidence.found.clustered else "steps"
+    said = f"Standard errors treat {units} as independent."
+    if evidence.robust:
+        said = (
+            "Standard errors and intervals are sandwich ones, about the best approximation within "
+            f"the model, since it does not fit; they treat {units} as independent."
+        )
+    return [*findings, Finding(said, Kind.ERRORS)]
 
-    arrays = np
-    linear_solve = staticmethod(np.linalg.solve)
 
-    @staticmethod
-    def while_loop(
-        going: Callable[[State], Array], step: Callable[[State], State], state: State
-    ) -> State:
-        """The state after repeating `step` while `going`."""
-        while going(state):
-            state = step(state)
-        return state
-
-
-def descend(
-    loss: Callable[[np.ndarray], tuple[float, np.ndarray]],
-    start: np.ndarray,
-    units: np.ndarray,
-    bounds: tuple[np.ndarray, np.ndarray],
-) -> tuple[float, np.ndarray]:
-    """The smallest loss found within the bounds, and where; coordinates in units of their own."""
-    from scipy.optimize import minimize
-
-    best = [loss(start)[0], start]
-
-    def scaled(z: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slope = loss(z * units)
-        if not np.isfinite(value):  # no finite values there: far, and downhill nowhere
-            return abs(best[0]) * 10.0 + 1e6, np.zeros_like(z)
-        if value < best[0]:
-            best[:] = value, z * units
-        return value, slope * units
-
-    lower, upper = bounds
-    within = list(zip(lower / units, upper / units, strict=True))
-    minimize(scaled, start / units, jac=True, method="L-BFGS-B", bounds=within)
-    return float(best[0]), np.array(best[1])
+def _endless_findings(journeys: Journeys, evidence: Evidence) -> list[Finding]:
+    """Reward features that were never or always met where they could be: larger is likelier."""
+    x, space, limits = evidence.fitted.point.x, journeys.space, evidence.limits
+    findings = []
+    for j in np.flatnonzero((space.signs > 0) & np.isfinite(limits)):
+        end = float(limits[j] / space.scales[j])
+        said = (
+            f"{space.names[j]} has no finite coefficient: the trips never chose "
+            f"{'with' if x[j] < 0 else 'without'} it where they could, and the larger its "
+            f"coefficient the likelier they are. It is {'below' if x[j] < 0 else 'above'} "
+            f"{end:.4g}, and it sets no scale for the others."
+        )
+        about = {"feature": space.names[j], "number": end}
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, **about))
+    return findings
 
 
 class Network:
     """Trips where every move is certain and nothing is discounted: one factorisation for all."""
 
     def __init__(self, journeys: Journeys) -> None:
-        successors, self._reach = journeys.successors, journeys.reach
+        successors, self._lost = journeys.successors, ~np.ascontiguousarray(journeys.reach.T)
         assert successors is not None
-        self._journeys = journeys
-        # Pairs that lead to no goal at all are in nobody's way.
-        kept = journeys.mdp.available & np.asarray(self._reach.any(axis=0))[successors]
-        self._kept = kept
-        self._from, self._actions = np.nonzero(kept)
+        self._journeys = journeys  # pairs that lead to no goal at all are in nobody's way
+        self._kept = kept = journeys.mdp.available & ~np.asarray(self._lost.all(axis=1))[successors]
+        self._from, actions = np.nonzero(kept)
         self._to = successors[kept]
         self._pair = np.zeros(kept.shape, np.int64)
         self._pair[kept] = np.arange(len(self._from))
-        self._gains = journeys.space.tables[:, self._from, self._actions]
+        self._starts = np.searchsorted(self._from, np.arange(len(kept) + 1))
+        self._gains = journeys.space.tables[:, self._from, actions]
 
     def evaluate(
-        self, x: np.ndarray, chosen: np.ndarray, *, detailed: bool = False
+        self, x: np.ndarray, chosen: np.ndarray, *, detailed: bool = False, lean: bool = False
     ) -> tuple[Sums, np.ndarray]:
         """The `Sums` at x [D] of the chosen goals, and those whose z underflows, left out."""
-        from scipy.sparse import coo_array, eye_array
+        from scipy.sparse import csr_array, eye_array
 
         size, states = len(x), self._journeys.mdp.states
         chances = np.exp(x @ self._gains)
-        ways = coo_array((chances, (self._from, self._to)), shape=(states, states))
+
+        def along(weights: np.ndarray) -> csr_array:
+            return csr_array((weights, self._to, self._starts), shape=(states, states))
+
         try:
-            factors = Factors((eye_array(states) - ways).tocsc())
+            factors = Factors((eye_array(states) - along(chances)).tocsc())
         except RuntimeError:  # exactly singular: the border of finite values
             return nothing(size, np.inf), chosen[:0]
-        blocks = [chosen[k : k + TOGETHER] for k in range(0, len(chosen), TOGETHER)]
-        parts = side_by_side(lambda b: self._block(chances, factors, b, detailed), blocks)
+        ways = [] if lean else [along(chances * gains) for gains in self._gains]
+        blocks = np.array_split(chosen, -(-len(chosen) // TOGETHER) or 1)
+        parts = side_by_side(lambda b: self._block(chances, ways, factors, b, detailed), blocks)
         small = np.concatenate([left for _, left in parts])
         return added([part for part, _ in parts], size), small
 
     def _block(
-        self, chances: np.ndarray, factors: Factors, chosen: np.ndarray, detailed: bool
+        self,
+        chances: np.ndarray,
+        ways: list[csr_array],
+        factors: Factors,
+        chosen: np.ndarray,
+        detailed: bool,
     ) -> tuple[Sums, np.ndarray]:
-        """The `Sums` of some goals, and those whose z underflows, left out."""
-        from scipy.sparse import csr_array
-
+        """The `Sums` of some goals, lean without derived ways; and those whose z underflows."""
         j, size, every = self._journeys, self._journeys.space.size, np.arange(len(chosen))
         goals, shape = j.goals[chosen], (j.mdp.states, len(chosen))
-        reach = self._reach[chosen].T
-        unit = np.zeros(shape)
-        unit[goals, every] = 1.0
-        z = factors.solve(unit)
+        lost = self._lost[:, chosen]
+        z = factors.solve((np.arange(len(lost))[:, None] == goals).astype(float))
         with np.errstate(all="ignore"):
-            z = np.where(reach, z / z[goals, every], 0.0)
+            z /= z[goals, every]
+        np.copyto(z, 0.0, where=lost)
         if not (z >= 0.0).all():  # nor where it is NaN: no finite value at these weights
             return nothing(size, np.inf), chosen[:0]
         trips, own = slices(j.begins, chosen)
@@ -180,48 +208,53 @@ class Network:
         if small.any():
             if small.all():
                 return nothing(size), chosen
-            found, _ = self._block(chances, factors, chosen[~small], detailed)
+            found, _ = self._block(chances, ways, factors, chosen[~small], detailed)
             return found, chosen[small]
-        loss = float(np.log(likely).sum())
         number = np.bincount(own, minlength=len(chosen)).astype(float)
         weights = np.zeros(shape)
         np.add.at(weights, (j.origins[trips], own), 1.0 / likely)
         # What arrives goes on in I - M, not in a trip: it is taken out at the goal.
         weights[goals, every] -= number
-        y = np.maximum(np.where(reach, factors.solve(weights, transposed=True), 0.0), 0.0)
+        y = factors.solve(weights, transposed=True)
+        np.maximum(y, 0.0, out=y)
+        np.copyto(y, 0.0, where=lost)
         y[goals, every] = 0.0
-        flow = chances[:, None] * y[self._from] * z[self._to]
-        safe = np.where(z > 0, z, 1.0)
-        scores = np.empty((size, len(self._from), len(chosen)))
-        for d, gains in enumerate(self._gains):
-            moves = (chances * gains, (self._from, self._to))
-            slope = csr_array(moves, shape=(j.mdp.states,) * 2) @ z
+        slopes, safe = np.empty((len(ways), *shape)), np.where(z > 0, z, 1.0)
+        for d, way in enumerate(ways):
+            slope = way @ z
             slope[goals, every] = 0.0
             slope = factors.solve(slope)
-            slope = np.where(z > 0, (slope - z * slope[goals, every]) / safe, 0.0)
-            scores[d] = gains[:, None] + slope[self._to] - slope[self._from]
-        rows, column = slices(j.steps, chosen)
-        visits = np.zeros(shape)
-        np.add.at(visits, (j.states[rows], column), 1.0)
-        policy = chances[:, None] * z[self._to] / safe[self._from]
-        pairs = self._pair[j.states[rows], j.actions[rows]]
-        curvature, used = products(scores, flow), np.zeros(self._kept.shape)
-        used[self._kept] = flow.sum(axis=1)
-        spent = self._gains @ used[self._kept]
-        told = UNASKED
-        if detailed:
-            at, own = self._pair[j.states[rows]], column[:, None]
-            likely = np.where(self._kept[j.states[rows]], policy[at, own], 0.0)
-            told = likely, np.where(likely > 0, scores[:, at, own], 0.0).transpose(1, 2, 0)
-        return Sums(
-            loss=loss,
+            slope -= z * slope[goals, every]
+            np.divide(slope, safe, out=slopes[d])
+        np.copyto(slopes, 0.0, where=z == 0.0)
+        flow, moments = np.zeros(len(chances)), np.zeros((len(ways), len(ways), len(chosen)))
+        flow_moments(self._from, self._to, chances, self._gains, z, y, slopes, flow, moments)
+        used, spent = np.zeros(self._kept.shape), self._gains @ flow
+        used[self._kept] = flow
+        found = nothing(size)._replace(
+            loss=float(np.log(likely).sum()),
             gradient=spent,
-            curvature=curvature,
-            fisher=products(scores, visits[self._from] * policy),
             spent=spent + paid(j.mdp, j.space.tables, goals) @ number,
-            reaction=curvature,
             flows=used,
-            scores=scores[:, pairs, column].T,
+        )
+        if not ways and size:
+            blank = np.full((size, size), np.nan)
+            return found._replace(curvature=blank, fisher=blank, reaction=blank), chosen[:0]
+        below = moments.sum(axis=2)
+        curvature = below + np.tril(below, -1).T
+        rows, column = slices(j.steps, chosen)
+        at, done, own = j.states[rows], j.actions[rows], column[:, None]
+        pairs, kept = self._pair[at], self._kept[at]
+        policy = chances[pairs] * z[self._to[pairs], own] / safe[at, column][:, None]
+        policy = np.where(kept, policy, 0.0)
+        scores = self._gains[:, pairs] + slopes[:, self._to[pairs], own]
+        scores = np.where(policy > 0, scores - slopes[:, at, column][..., None], 0.0)
+        told = (policy, scores.transpose(1, 2, 0)) if detailed else UNASKED
+        return found._replace(
+            curvature=curvature,
+            fisher=products(scores, policy),
+            reaction=curvature,
+            scores=scores[:, np.arange(len(rows)), done].T,
             rows=rows,
             policy=told[0],
             advantages=told[1],

@@ -11,11 +11,11 @@ import numpy as np
 from tacit.engine.backends import Backend
 from tacit.engine.newton_search import newton_step
 from tacit.engine.progress import pursue
-from tacit.engine.smooth_dual import Dual, Point
+from tacit.engine.smooth_dual import Point
 from tacit.errors import InvalidModel
-from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.joint.flows import Network, Plain, Sums, added, scatter_of
+from tacit.inverse.joint.flows import Network, Sums, added, scatter_of
 from tacit.inverse.joint.goals import Worlds
+from tacit.inverse.joint.stack import Plain, bent, posed
 from tacit.inverse.joint.trips import Journeys
 from tacit.inverse.noisy import Bounds, priced
 from tacit.inverse.noisy.activity import (
@@ -35,7 +35,9 @@ from tacit.inverse.noisy.steps import small_sample
 from tacit.inverse.parameters import ONE_SIDED, inverse_information
 
 # Goals of a rough fit from which that of all begins, and its tolerance.
-SOME, ROUGH = 64, 1e-4
+SOME, ROUGH = 64, 1e-3
+# Most evaluations without second derivatives, and most scores of steps that are kept of the last.
+LEAN, DETAILED = 12, 2**24
 
 
 class Stand(NamedTuple):
@@ -64,6 +66,7 @@ class Likelihoods:
         self.worlds = Worlds(journeys, options.tolerance)
         certain = journeys.successors is not None and journeys.goals[0] >= 0
         self.network = Network(journeys) if certain and journeys.discount == 1.0 else None
+        self._told: tuple[tuple, Sums] | None = None  # the last that was asked in detail
 
     @property
     def convex(self) -> bool:
@@ -72,24 +75,37 @@ class Likelihoods:
         return certain or all(self.worlds.convex(i) for i in self.all.tolist())
 
     def at(
-        self, x: np.ndarray, chosen: np.ndarray, ridge: float = 0.0, *, detailed: bool = False
+        self,
+        x: np.ndarray,
+        chosen: np.ndarray,
+        ridge: float = 0.0,
+        *,
+        detailed: bool = False,
+        lean: bool = False,
     ) -> Sums:
         """The `Sums` at x [D], with what is linear in x; the loss is infinite if a value is.
 
-        Where it is asked to be detailed, with the policy at every step.
+        Where it is asked to be detailed, with the policy at every step; lean, without second
+        derivatives, where that is faster.
         """
+        asked = x.tobytes(), chosen.tobytes(), ridge
+        if detailed and self._told is not None and self._told[0] == asked:
+            return self._told[1]
         parts, rest = [], chosen
         if self.network is not None:
-            known, rest = self.network.evaluate(x, chosen, detailed=detailed)
+            known, rest = self.network.evaluate(x, chosen, detailed=detailed, lean=lean)
             parts.append(known)
         if len(rest) and np.isfinite(sum(part.loss for part in parts)):
             parts.append(self.worlds.evaluate(x, rest, detailed=detailed))
         whole, target = added(parts, len(x)), self.journeys.targets[chosen].sum(axis=0)
-        return whole._replace(
+        found = whole._replace(
             loss=whole.loss - x @ target + 0.5 * ridge * x @ x,
             gradient=whole.gradient - target + ridge * x,
             curvature=whole.curvature + ridge * np.eye(len(x)),
         )
+        if detailed:
+            self._told = asked, found
+        return found
 
     def minimum(
         self,
@@ -100,42 +116,43 @@ class Likelihoods:
         chosen: np.ndarray | None = None,
         tolerance: float | None = None,
         ridge: float = 0.0,
+        model: np.ndarray | None = None,
     ) -> Found:
-        """The minimum within the bounds, sought from x [D] or from where the loss is finite."""
+        """The minimum within the bounds, sought from x [D] or from where the loss is finite.
+
+        With a model [D, D] of the curvature near x, most second derivatives are done without.
+        """
         chosen = self.all if chosen is None else chosen
         tolerance = self._options.tolerance if tolerance is None else tolerance
         most, steps = self._options.max_steps, int(np.isin(self.all, chosen) @ self._numbers)
-        ones = np.ones(len(x))
-        problem = Dual(
-            start=None,
-            discount=self.journeys.discount,
-            temperature=1.0,
-            base=None,
-            tables=None,
-            target=ones,
-            lower=lower,
-            upper=upper,
-            ridge=ridge * ones,
-            unit=ones,
-            scale=steps * ones,
-            information=np.array([float(steps)]),
-        )
+        problem = posed(lower, upper, ridge=ridge, discount=self.journeys.discount, steps=steps)
+        detailed = model is not None and len(self.journeys.states) * len(x) <= DETAILED
 
         def point(x: np.ndarray, sums: Sums) -> Point:
             return Point(
                 x, sums.loss, sums.gradient, sums.curvature, np.zeros(1), None, None, None, 0.0
             )
 
-        def going(at: Stand) -> bool:
+        def met(at: Stand) -> bool:
             fitted = Fit(problem, point(at.x, at.sums), at.steps, tolerance)
-            return fitted.projected_gradient > 0.1 * tolerance and at.length > 1e-12
+            return fitted.projected_gradient <= 0.1 * tolerance
+
+        def going(at: Stand) -> bool:
+            return (at.sums.lean or not met(at)) and at.length > 1e-12
 
         def ahead(at: Stand, until: int | None) -> Stand:
             limit = most if until is None else min(most, until)
             while at.steps < limit and going(at):
                 way = newton_step(cast("Backend", Plain()), problem, point(at.x, at.sums))
                 trial = np.clip(at.x + at.length * way, lower, upper)
-                fresh = self.at(trial, chosen, ridge)
+                # The last step, from where the gradient is met, has all that is asked of the end.
+                last = at.sums.lean and met(at)
+                lean = at.sums.lean and not last and at.length == 1.0 and at.steps < LEAN
+                fresh = self.at(trial, chosen, ridge, detailed=last and detailed, lean=lean)
+                if fresh.lean:
+                    change = fresh.gradient - at.sums.gradient
+                    model = bent(at.sums.curvature, trial - at.x, change)
+                    fresh = fresh._replace(curvature=model)
                 slope = min(float(at.sums.gradient @ (trial - at.x)), 0.0)
                 rounding = 1e-12 * (abs(at.sums.loss) + steps)
                 if fresh.loss <= at.sums.loss + 1e-4 * slope + rounding:
@@ -144,7 +161,9 @@ class Likelihoods:
                     at = at._replace(length=0.25 * at.length, steps=at.steps + 1)
             return at
 
-        begun = self._finite(x, lower, upper, chosen, ridge)
+        begun = self._finite(x, lower, upper, chosen, ridge, lean=model is not None)
+        if begun.sums.lean and model is not None:
+            begun = begun._replace(sums=begun.sums._replace(curvature=model))
         end = begun
         if np.isfinite(begun.sums.loss):
             end = pursue(
@@ -156,6 +175,8 @@ class Likelihoods:
                 inputs=(x, lower, upper, chosen, tolerance, self.journeys.targets),
                 kinds=(Stand, Sums),
             )
+        if end.sums.lean:  # the search was stopped
+            end = end._replace(sums=self.at(end.x, chosen, ridge))
         return Found(Fit(problem, point(end.x, end.sums), end.steps, tolerance), end.sums)
 
     @property
@@ -170,11 +191,13 @@ class Likelihoods:
         upper: np.ndarray,
         chosen: np.ndarray,
         ridge: float,
+        *,
+        lean: bool,
     ) -> Stand:
         """A start of finite loss: x, else a little of what every step pays, else a program's."""
         j = self.journeys
         trial = np.clip(x, lower, upper)
-        found = Stand(trial, self.at(trial, chosen, ridge), 1.0, 1)
+        found = Stand(trial, self.at(trial, chosen, ridge, lean=lean), 1.0, 1)
         if np.isfinite(found.sums.loss) or j.discount < 1.0:
             return found
         paid = -np.sign(j.space.tables[:, j.mdp.available].mean(axis=1))
@@ -202,11 +225,15 @@ class Likelihoods:
         known = Bounds.of(space, self._options)
         lower, upper = known.lower, known.upper
         x = np.zeros(space.size) if known.start is None else known.start
-        count = len(self.all)
+        count, model = len(self.all), None
         if count >= 2 * SOME:
-            some = self.all[:: count // SOME]
-            x = self.minimum(x, lower, upper, chosen=some, tolerance=ROUGH).fitted.point.x
-        found = self.minimum(x, lower, upper)
+            some = self.all[:: -(-count // SOME)]
+            rough = self.minimum(x, lower, upper, chosen=some, tolerance=ROUGH)
+            x = rough.fitted.point.x
+            if np.isfinite(rough.sums.loss):
+                share = self._numbers[some].sum() / self._numbers.sum()
+                model = rough.sums.curvature / share
+        found = self.minimum(x, lower, upper, model=model)
         if not np.isfinite(found.sums.loss):
             raise InvalidModel(NOWHERE)
         return found
@@ -333,57 +360,3 @@ def evidence_of(likelihoods: Likelihoods, kept: Found, *, robust: bool = False) 
         boundless=boundless,
         robust=robust,
     )
-
-
-def method_findings(likelihoods: Likelihoods, evidence: Evidence, convex: bool) -> list[Finding]:
-    """What the optimum and the error bars rest on."""
-    journeys = likelihoods.journeys
-    many, goals = len(journeys.origins), len(journeys.goals)
-    said = (
-        f"These {many} trips to {goals} goals are complete and their moves certain: the likelihood "
-        "is convex, and this is its one global maximum."
-    )
-    local = (
-        "The likelihood of these trips is not certain to be convex: moves are random, or trips "
-        "were cut off. The optimum is a local one."
-    )
-    first = Finding(said, number=goals) if convex else Finding(local, Kind.LOCAL_OPTIMUM)
-    findings = [first, *_endless_findings(journeys, evidence)]
-    if evidence.boundless:
-        said = (
-            "The traveller looks deterministic to the likelihood: it has no maximum, since larger "
-            f"parameters are always likelier. A ridge of {RESCUE:g} on scaled features was added, "
-            "on which the scale of the answer depends. No intervals are given."
-        )
-        return [*findings, Finding(said, Kind.DETERMINISTIC, number=RESCUE)]
-    if not evidence.fitted.converged:
-        said = (
-            "The search stopped before its tolerance was met, or at the border beyond which no "
-            "value is finite: no error bars are given."
-        )
-        return [*findings, Finding(said, Kind.NOT_CONVERGED)]
-    units = "trips" if evidence.found.clustered else "steps"
-    said = f"Standard errors treat {units} as independent."
-    if evidence.robust:
-        said = (
-            "Standard errors and intervals are sandwich ones, about the best approximation within "
-            f"the model, since it does not fit; they treat {units} as independent."
-        )
-    return [*findings, Finding(said, Kind.ERRORS)]
-
-
-def _endless_findings(journeys: Journeys, evidence: Evidence) -> list[Finding]:
-    """Reward features that were never or always met where they could be: larger is likelier."""
-    x, space, limits = evidence.fitted.point.x, journeys.space, evidence.limits
-    findings = []
-    for j in np.flatnonzero((space.signs > 0) & np.isfinite(limits)):
-        end = float(limits[j] / space.scales[j])
-        said = (
-            f"{space.names[j]} has no finite coefficient: the trips never chose "
-            f"{'with' if x[j] < 0 else 'without'} it where they could, and the larger its "
-            f"coefficient the likelier they are. It is {'below' if x[j] < 0 else 'above'} "
-            f"{end:.4g}, and it sets no scale for the others."
-        )
-        about = {"feature": space.names[j], "number": end}
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED, **about))
-    return findings

@@ -15,8 +15,8 @@ import numpy as np
 from tacit.errors import InvalidDemonstrations
 from tacit.inverse.batch import Batch
 from tacit.inverse.findings import listed
-from tacit.inverse.joint.flows import descend
 from tacit.inverse.joint.maximum import Found, Likelihoods
+from tacit.inverse.joint.stack import descend
 from tacit.inverse.joint.traveller import KNOWN, Choices, TripsRecovery
 from tacit.inverse.joint.trips import Trips
 from tacit.inverse.laws import chi_square_tail

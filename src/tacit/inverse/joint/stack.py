@@ -7,13 +7,14 @@ given sizes and the other way round, not in both at once: its minimum is a local
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tacit.data.observed import Observed
-from tacit.engine.backends import backend_of
+from tacit.engine import State
+from tacit.engine.backends import Array, backend_of
 from tacit.engine.smooth_dual import Dual, Point, point_at
 from tacit.inverse.goodness import Goodness, holm, untested
 from tacit.inverse.joint import Link
@@ -21,6 +22,77 @@ from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Steps, choices
+
+
+class Plain:
+    """What a Newton step asks of a backend."""
+
+    arrays = np
+    linear_solve = staticmethod(np.linalg.solve)
+
+    @staticmethod
+    def while_loop(
+        going: Callable[[State], Array], step: Callable[[State], State], state: State
+    ) -> State:
+        """The state after repeating `step` while `going`."""
+        while going(state):
+            state = step(state)
+        return state
+
+
+def posed(
+    lower: np.ndarray, upper: np.ndarray, *, ridge: float, discount: float, steps: int
+) -> Dual:
+    """The search within the bounds [D] over so many steps, as a Newton step reads it."""
+    ones = np.ones(len(lower))
+    return Dual(
+        start=None,
+        discount=discount,
+        temperature=1.0,
+        base=None,
+        tables=None,
+        target=ones,
+        lower=lower,
+        upper=upper,
+        ridge=ridge * ones,
+        unit=ones,
+        scale=steps * ones,
+        information=np.array([float(steps)]),
+    )
+
+
+def bent(curvature: np.ndarray, step: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """[D, D] a curvature that explains the change of the gradient over a step, too (BFGS)."""
+    along, pulled = float(step @ change), curvature @ step
+    if not (along > 1e-12 * np.abs(step) @ np.abs(change) and step @ pulled > 0):
+        return curvature
+    added = np.outer(change, change) / along
+    return curvature + added - np.outer(pulled, pulled) / (step @ pulled)
+
+
+def descend(
+    loss: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    start: np.ndarray,
+    units: np.ndarray,
+    bounds: tuple[np.ndarray, np.ndarray],
+) -> tuple[float, np.ndarray]:
+    """The smallest loss found within the bounds, and where; coordinates in units of their own."""
+    from scipy.optimize import minimize
+
+    best = [loss(start)[0], start]
+
+    def scaled(z: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = loss(z * units)
+        if not np.isfinite(value):  # no finite values there: far, and downhill nowhere
+            return abs(best[0]) * 10.0 + 1e6, np.zeros_like(z)
+        if value < best[0]:
+            best[:] = value, z * units
+        return value, slope * units
+
+    lower, upper = bounds
+    within = list(zip(lower / units, upper / units, strict=True))
+    minimize(scaled, start / units, jac=True, method="L-BFGS-B", bounds=within)
+    return float(best[0]), np.array(best[1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,8 @@ from tacit.inverse.goodness import (
     worst_action,
 )
 from tacit.inverse.identification import Chosen
-from tacit.inverse.joint.maximum import Likelihoods, evidence_of, method_findings
+from tacit.inverse.joint.flows import method_findings
+from tacit.inverse.joint.maximum import Likelihoods, evidence_of
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, goal_world, network_ending, trimmed
 from tacit.inverse.noisy import Bounds, coefficients_of, never_incurred
 from tacit.inverse.noisy.coordinates import DeltaMethod
@@ -341,7 +342,7 @@ def _report(
     findings += bounds.findings(space, fitted.point.x, evidence.free)
     findings += parameter_findings(steps, evidence)
     findings += feature_findings(features, network_ending(trips.mdp, found.goals))
-    findings += method_findings(likelihoods, wide, convex)
+    findings += method_findings(found, wide, convex)
     findings += more_data_findings(list(space.names), weights, trips.demonstrations, clustered)
     known = (wide.found.covariance, wide.found.blind, numbers.ends)
     answer = None if wide.absence else DeltaMethod.of(space, fitted.point.x, gauge, *known)
