@@ -12,7 +12,7 @@ import tacit
 from tacit.cli.recover import Recover
 from tacit.data.observed import tally_of
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy import Bounds, adjoint, likelihood, verdicts
+from tacit.inverse.noisy import Bounds, adjoint, likelihood, penalised, verdicts
 from tacit.inverse.noisy.adjoint import Loss, curvature
 from tacit.inverse.noisy.boltzmann import fit
 from tacit.inverse.noisy.coordinates import coordinates
@@ -220,6 +220,26 @@ def test_answers_by_products_are_those_of_the_written_out_law(world, monkeypatch
     width = 1.0 if isinstance(prior, Ridge) else 0.0
     assert unit @ whole.answer.covariance @ unit == pytest.approx(width, rel=1e-6, abs=1e-9)
     assert np.isfinite(whole.ends[: mdp.states]).all()
+
+
+def test_fits_that_choose_a_strength_end_where_they_are_asked_to(monkeypatch):
+    """None of them walks about where its values are too coarse to see the loss fall."""
+    mdp, prior = grid(8), Ridge()
+    reward = np.random.default_rng(3).normal(size=mdp.states)
+    seen, ends = shown(mdp, reward, trajectories=32, steps=8), []
+
+    def watched(*given, **rules):
+        ends.append(adjoint.descend(*given, **rules))
+        return ends[-1]
+
+    monkeypatch.setattr(penalised, "descend", watched)
+    design = Design.of(mdp, tacit.Features(sp.eye(mdp.states)))
+    options = tacit.Likelihood(prior=prior, **FREE)
+    penalty = penalty_of(prior, mdp, design)
+    choice = penalised.choose_strength(options, mdp, design, seen, penalty)
+    assert len(ends) == penalised.FOLDS * len(choice.tried)
+    assert max(end.missed for end in ends) <= penalised.ROUGHLY
+    assert max(end.steps for end in ends) < penalised.BRIEFLY
 
 
 def test_a_prior_is_said_and_chosen_by_trajectories_held_out(world, tmp_path):

@@ -273,17 +273,17 @@ def begin(loss: Loss, tolerance: float) -> Place:
 
 
 def descend(
-    loss: Loss, place: Place, *, tolerance: float, max_steps: int, stage: str = "fit"
+    loss: Loss, near: Place, *, tolerance: float, max_steps: int, stage: str = "fit", aim: float = 0
 ) -> Descent:
     """The search for the minimum from a place, until the projected gradient meets the tolerance.
 
     Newton's steps: towards the minimum of the quadratic model within the bounds, never far beyond
-    doubling, and shortened until the loss falls, and is finite.
+    doubling, and shortened until the loss falls, and is finite. A gradient of `aim` will do.
     """
 
     def ahead(at: Descent, until: int | None) -> Descent:
         limit = max_steps if until is None else min(until, max_steps)
-        while at.steps < limit and not at.stuck and at.missed > 0.1 * tolerance:
+        while at.steps < limit and not at.stuck and at.missed > max(aim, 0.1 * tolerance):
             if loss.penalty is None and runs_away(at.place):
                 break
             at = _step(loss, at, tolerance)
@@ -291,11 +291,11 @@ def descend(
 
     return pursue(
         stage,
-        Descent(place, 0, 0, loss.missed(place), False),
+        Descent(near, 0, 0, loss.missed(near), False),
         ahead,
         step=lambda at: int(at.steps),
         numbers=lambda at: {"loss": float(at.place.loss), "projected_gradient": float(at.missed)},
-        inputs=(loss.mdp.transitions, loss.seen, loss.start, loss.lower, place.x, tolerance),
+        inputs=(loss.mdp.transitions, loss.seen, loss.start, loss.lower, near.x, tolerance),
         kinds=(Descent, Place),
     )
 

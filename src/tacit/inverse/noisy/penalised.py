@@ -42,8 +42,9 @@ STRENGTHS = 10.0 ** np.arange(3.0, -3.25, -0.5)
 WORSE = 3
 # Parts that the trajectories are divided into; each is held out once.
 FOLDS = 4
-# Projected gradient to reach, steps to take, where only a prediction is wanted.
-ROUGHLY, BRIEFLY = 1e-6, 60
+# Projected gradient to reach, steps to take, where only a prediction is wanted; and the tolerance
+# of values, finer: else the loss is not seen to fall any more before the gradient is reached.
+ROUGHLY, BRIEFLY, FINE = 1e-7, 60, 1e-9
 # Features that one sentence lists.
 NAMED = 6
 
@@ -99,8 +100,10 @@ def choose_strength(
         for k in range(folds):
             loss = Loss.of(mdp, design, kept[k], bounds=bounds, penalty=strength * penalty)
             near = starts[k]
-            place = begin(loss, ROUGHLY) if near is None else loss.at(near.x, near.values, ROUGHLY)
-            end = descend(loss, place, tolerance=ROUGHLY, max_steps=BRIEFLY, stage="strength")
+            place = begin(loss, FINE) if near is None else loss.at(near.x, near.values, FINE)
+            end = descend(
+                loss, place, tolerance=FINE, aim=ROUGHLY, max_steps=BRIEFLY, stage="strength"
+            )
             starts[k] = end.place
             total += action_log_likelihoods(held[k], end.place.policy, mdp.choices)[0]
         found.append(total / demonstrations.steps)
