@@ -16,6 +16,7 @@ from tacit.data import PartitionedDemonstrations, write_partitions
 from tacit.data.tally import Tally
 from tacit.inverse.findings import Kind
 from tacit.inverse.goodness import Part, Worst, combined, holm, worst_action
+from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.intervals import Landscape, _reach
 
 
@@ -418,3 +419,19 @@ def test_what_is_done_where_is_named_before_what_changes_on_the_way():
     assert said.index(worst.sentence()) < said.index("on the way")
     (finding,) = found.findings()
     assert (finding.about.state, finding.about.action) == (3, 1)
+
+
+def test_scores_of_states_that_nobody_saw_are_not_asked():
+    """However large they are: in a world of far-off values they overflow when they are squared."""
+    policy, chosen = np.full((3, 2), 0.5), np.random.default_rng(0).integers(0, 2, (20, 8))
+    walks = [(np.zeros(9, int), row) for row in chosen]
+    seen = Demonstrations.from_trajectories(walks)
+    counts = np.array([np.bincount(chosen.ravel(), minlength=2), [0, 0], [0, 0]], float)
+    scores, choices = np.full((1, 3, 2), 0.5), np.full(3, 2)
+    scores[:, :, 1] = -0.5
+    known = {"counts": counts, "policy": policy, "choices": choices, "free": np.ones(1, bool)}
+    one = noisy_goodness(seen, scores=scores.copy(), level=0.05, **known)
+    scores[:, 1:] *= 1e200
+    two = noisy_goodness(seen, scores=scores, level=0.05, **known)
+    assert [part.p_value for part in one.parts] == [part.p_value for part in two.parts]
+    assert np.isfinite(one.p_value)

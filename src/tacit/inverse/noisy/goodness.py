@@ -79,6 +79,7 @@ def noisy_goodness(
     whitened = (half @ flat).reshape(len(half), *policy.shape)
     draws = max(DRAWS, int(np.ceil(10.0 / level)) - 1)
     seen = visits > 0
+    whitened[:, ~seen] = 0.0  # nothing is asked of them, and scores far away may overflow
     residuals = np.full(policy.shape, np.nan)
     expected = visits[seen, None] * policy[seen]
     residuals[seen] = (counts[seen] - expected) / np.sqrt(np.maximum(expected, 1e-300))

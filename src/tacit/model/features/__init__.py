@@ -133,6 +133,7 @@ class _MemoryTable(Table):
         *,
         texts: Collection[str] = (),
         plain: Collection[str] = (),
+        reals: Collection[str] = (),
         progress: Progress | None = None,
     ) -> dict[str, Column]:
         """The columns by name; what is no number is text."""
