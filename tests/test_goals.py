@@ -843,6 +843,7 @@ def test_trips_held_out_are_scored_by_the_others(town):
     assert held.recovered.share_optimal == pytest.approx(told.hit_rate)
 
 
+@pytest.mark.study
 def test_equal_groups_of_trips_are_rejected_as_often_as_they_should():
     mdp = streets()
     table = lengths(mdp, 2)
@@ -917,6 +918,7 @@ def together(*parts: Demonstrations) -> Demonstrations:
     return Demonstrations.from_trajectories(trips, ended=np.ones(len(trips), bool), groups=groups)
 
 
+@pytest.mark.study
 def test_the_assumption_that_trips_contradict_is_named(town):
     mdp, features, table = town.mdp, town.features, town.features.reward @ TRUTH
     avoided = table.copy()

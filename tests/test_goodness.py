@@ -380,6 +380,7 @@ def test_the_reward_alone_says_its_misfit_first_and_answers_questions():
     assert (low, high) == tuple(known.reward_intervals[0])
 
 
+@pytest.mark.study
 def test_the_right_expert_does_not_seem_to_drift_where_its_choices_end_episodes():
     # The last step of a trip is chosen by the trip: places relative to its length were not fair,
     # and 7 of 12 right models were said to drift.

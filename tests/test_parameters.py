@@ -519,6 +519,7 @@ def test_what_was_left_out_is_open(seen):
     assert alone.degrees == np.count_nonzero(alone.estimates[:2])
 
 
+@pytest.mark.study
 def test_intervals_cover_as_often_as_they_say():
     world, cover = grid(), {0.5: [], 0.95: []}
     policy, visitation = hill_expert(temperature=0.01)
