@@ -125,6 +125,17 @@ def test_the_inverse_and_what_it_is_blind_to(seed, missing):
     assert (inverse[:, ~free] == 0).all()
 
 
+def test_information_that_is_as_good_as_none_is_none():
+    """Features range over one: an error of 1e15 is no error, and no number to print."""
+    inverse, blind = inverse_information(np.array([[1e-126]]), np.ones(1, bool))
+    assert_allclose([inverse[0], blind[0]], [[0.0], [1.0]])
+    both = np.array([[4.0, 1e-40], [1e-40, 1e-60]])
+    inverse, blind = inverse_information(both, np.ones(2, bool))
+    assert_allclose(inverse, [[0.25, 0.0], [0.0, 0.0]])
+    assert_allclose(blind, [[0.0, 1.0]])
+    assert both[1, 1] == 1e-60  # what was given stays
+
+
 def test_silent_parameters_are_those_without_any_information():
     fisher = np.diag([1.0, 0.0, 1e-25, 1e-3])
     assert silent(fisher, 1e3).tolist() == [False, True, True, False]

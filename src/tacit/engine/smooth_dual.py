@@ -27,6 +27,8 @@ VALUE_CARE = 1e-2
 VISIT_CARE = 1e-1
 # Relative eigenvalue below which a curvature says nothing about a direction.
 BLIND = 1e-9
+# Root of the information below which a parameter, of a table of range one, is not told at all.
+FAINT = 1e-15
 
 
 class Dual(NamedTuple):
@@ -270,7 +272,8 @@ def inverse_information(fisher: np.ndarray, free: np.ndarray) -> tuple[np.ndarra
         return covariance, np.zeros((0, size))
     block = fisher[np.ix_(kept, kept)]
     units = np.sqrt(np.maximum(np.diagonal(block), 0.0))
-    units = np.asarray(np.where(units > 0, units, 1.0))
+    faint = units <= FAINT
+    units[faint], block[faint], block[:, faint] = 1.0, 0.0, 0.0
     eigenvalues, vectors = np.linalg.eigh(block / np.outer(units, units))
     seen = np.asarray(eigenvalues > BLIND * max(eigenvalues.max(), 0.0))
     half = vectors[:, seen] / np.sqrt(eigenvalues[seen])

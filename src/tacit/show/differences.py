@@ -13,7 +13,7 @@ from tacit.inverse.goodness import holm
 from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.recovery import Recovery
 from tacit.many import Differences
-from tacit.show import Block, Document, Headline, Items, Picture, Section, Tone
+from tacit.show import Block, Document, Gallery, Headline, Items, Picture, Section, Tone
 from tacit.show.canvas import INK, axes_at, fit_text, new_figure, plain, styled, svg
 from tacit.show.curves import Interval, draw_intervals
 from tacit.show.tables import Column, Row, Table, interval_words, short
@@ -57,7 +57,8 @@ def comparison_document(
     ]
     note = "They are taken to be independent. By Holm: adjusted for all rows of this table."
     table = Table("Differences", [Column(head) for head in heads], rows, note, sortable=True)
-    sections.append(Section("All differences", [table]))
+    if rows:
+        sections.append(Section("All differences", [table]))
     said = [
         Headline(str(one), "" if n else "Do they differ?") for n, one in enumerate(told.sentences)
     ]
@@ -73,21 +74,23 @@ def comparison_document(
 
 
 def beside(recoveries: Mapping[str, Recovery]) -> list[Block]:
-    """One picture of every weight and price of all of them; nothing where none is known."""
-    rows = [
-        (f"{quantity}: {name}", Interval(who, value, low, high))
-        for (quantity, name), each in _by_number(recoveries).items()
-        for who, (value, low, high) in each.items()
-        if value == value and low < high
-    ]
-    if not rows:
-        return []
-    alt = f"Every weight and price with its 95 % interval, for {listed(list(recoveries), 6)}."
-    caption = ""
-    if len(rows) > MOST_BESIDE:
-        caption = f"The first {MOST_BESIDE} of {len(rows)} intervals."
-    image = svg(interval_panel(rows[:MOST_BESIDE]))
-    return [Picture(image, alt, caption=caption, name="forest")]
+    """Pictures of the weights and of the prices of all of them; nothing where none is known."""
+    found: list[Block] = []
+    for what, file, are_prices in (("weight", "forest", False), ("price", "prices", True)):
+        rows = [
+            (f"{quantity}: {name}", Interval(who, value, low, high))
+            for (quantity, name), each in _by_number(recoveries).items()
+            for who, (value, low, high) in each.items()
+            if value == value and low < high and quantity.startswith("price ") == are_prices
+        ]
+        if not rows:
+            continue
+        alt = f"Every {what} with its 95 % interval, for {listed(list(recoveries), 6)}."
+        many = len(rows) > MOST_BESIDE
+        caption = f"The first {MOST_BESIDE} of {len(rows)} intervals." if many else ""
+        image = svg(interval_panel(rows[:MOST_BESIDE]))
+        found.append(Picture(image, alt, caption=caption, name=file))
+    return [Gallery(found)] if len(found) > 1 else found
 
 
 @styled()
