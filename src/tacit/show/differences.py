@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import blended_transform_factory
 
@@ -13,7 +14,7 @@ from tacit.inverse.goodness import holm
 from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.recovery import Recovery
 from tacit.many import Differences
-from tacit.show import Block, Document, Gallery, Headline, Items, Picture, Section, Tone
+from tacit.show import Block, Document, Headline, Items, Picture, Section, Tone
 from tacit.show.canvas import INK, axes_at, fit_text, new_figure, plain, styled, svg
 from tacit.show.curves import Interval, draw_intervals
 from tacit.show.tables import Column, Row, Table, interval_words, short
@@ -74,28 +75,46 @@ def comparison_document(
 
 
 def beside(recoveries: Mapping[str, Recovery]) -> list[Block]:
-    """Pictures of the weights and of the prices of all of them; nothing where none is known."""
-    found: list[Block] = []
-    for what, file, are_prices in (("weight", "forest", False), ("price", "prices", True)):
-        rows = [
+    """One picture of every weight and price of all of them; nothing where none is known."""
+    weights, prices = (
+        [
             (f"{quantity}: {name}", Interval(who, value, low, high))
-            for (quantity, name), each in _by_number(recoveries).items()
+            for (quantity, name), each in _by_number(recoveries, prices=prices).items()
             for who, (value, low, high) in each.items()
-            if value == value and low < high and quantity.startswith("price ") == are_prices
+            if value == value and low < high
         ]
-        if not rows:
-            continue
-        alt = f"Every {what} with its 95 % interval, for {listed(list(recoveries), 6)}."
-        many = len(rows) > MOST_BESIDE
-        caption = f"The first {MOST_BESIDE} of {len(rows)} intervals." if many else ""
-        image = svg(interval_panel(rows[:MOST_BESIDE]))
-        found.append(Picture(image, alt, caption=caption, name=file))
-    return [Gallery(found)] if len(found) > 1 else found
+        for prices in (False, True)
+    )
+    if not weights and not prices:
+        return []
+    alt = f"Every weight and price with its 95 % interval, for {listed(list(recoveries), 6)}."
+    caption, total = "", len(weights) + len(prices)
+    if total > MOST_BESIDE:
+        caption = f"The first {MOST_BESIDE} of {total} intervals."
+    shown = weights[:MOST_BESIDE], prices[: max(0, MOST_BESIDE - len(weights))]
+    image = svg(interval_panel(*(rows for rows in shown if rows)))
+    return [Picture(image, alt, caption=caption, name="forest")]
 
 
 @styled()
-def interval_panel(told: Sequence[tuple[str, Interval]]) -> Figure:
-    """A panel of intervals under the name of what they are: narrow, so that a phone shows it."""
+def interval_panel(*parts: Sequence[tuple[str, Interval]]) -> Figure:
+    """Panels of intervals under the name of what they are, each on an axis of its own.
+
+    Narrow, so that a phone shows it.
+    """
+    longest = max(len(row.name) for told in parts for _, row in told)
+    left, top = float(np.clip(0.062 * longest + 0.15, 0.4, 2.0)), 0.1
+    many = [len(told) + len({head for head, _ in told}) for told in parts]
+    figure = new_figure(WIDTH, sum(0.2 * rows + 0.5 for rows in many))
+    for told, rows in zip(parts, many, strict=True):
+        axes = axes_at(figure, left, top, WIDTH - 0.12 - left, 0.2 * rows)
+        _draw_headed(told, axes)
+        top += 0.2 * rows + 0.5
+    return figure
+
+
+def _draw_headed(told: Sequence[tuple[str, Interval]], axes: Axes) -> None:
+    """Draws intervals from the top down, those of one name together under it."""
     rows: list[Interval] = []
     heads: list[int] = []
     for n, (head, row) in enumerate(told):
@@ -103,10 +122,6 @@ def interval_panel(told: Sequence[tuple[str, Interval]]) -> Figure:
             heads.append(len(rows))
             rows.append(Interval(head, np.nan, np.nan, np.nan))
         rows.append(row)
-    longest = max(len(row.name) for _, row in told)
-    left, height = float(np.clip(0.062 * longest + 0.15, 0.4, 2.0)), 0.2 * len(rows)
-    figure = new_figure(WIDTH, height + 0.5)
-    axes = axes_at(figure, left, 0.1, WIDTH - 0.12 - left, height)
     ends = [end for _, row in told for end in (row.low, row.high) if np.isfinite(end)]
     low, high = min([0.0, *ends]), max([1e-9, *ends])
     draw_intervals(rows, axes, limits=(1.04 * low, 1.04 * high))
@@ -114,25 +129,30 @@ def interval_panel(told: Sequence[tuple[str, Interval]]) -> Figure:
     for place, label in enumerate(axes.get_yticklabels()):
         if place in heads:  # it begins where the names do, and may go on above its rows
             label.set_visible(False)
-            across = blended_transform_factory(figure.transFigure, axes.transData)
+            across = blended_transform_factory(axes.figure.transFigure, axes.transData)
             name = {"transform": across, "va": "center", "weight": "bold", "clip_on": False}
             fit_text(axes.text(0.1 / WIDTH, place, label.get_text(), **name), axes)
     for place in range(len(rows)) if low < 0 else ():
         if place not in heads:  # no line through a name
             axes.plot([0.0, 0.0], [place - 0.5, place + 0.5], color=INK, lw=0.8)
-    return figure
 
 
-def _by_number(recoveries: Mapping[str, Recovery]) -> dict[tuple[str, str], dict[str, Known]]:
-    """(quantity, name) -> whose -> value and interval."""
+def _by_number(
+    recoveries: Mapping[str, Recovery], *, prices: bool
+) -> dict[tuple[str, str], dict[str, Known]]:
+    """(quantity, name) -> whose -> value and interval, of the prices or of the weights."""
     found: dict[tuple[str, str], dict[str, Known]] = {}
     for who, one in recoveries.items():
         known = one.identification
         parts = [("reward", one.reward_names, one.reward_weights, known.reward_intervals)]
         for k, names in enumerate(one.cost_names):
             parts.append((f"cost {k}", names, one.cost_weights[k], known.cost_intervals[k]))
-            price = one.multipliers[k : k + 1], known.multiplier_intervals[k : k + 1]
-            parts.append((f"price {k}", (" and ".join(names[:3]),), *price))
+        if prices:
+            each = zip(one.cost_names, one.multipliers, known.multiplier_intervals, strict=True)
+            parts = [
+                (f"price {k}", (" and ".join(names[:3]),), [price], [ends])
+                for k, (names, price, ends) in enumerate(each)
+            ]
         for quantity, names, values, ends in parts:
             for name, value, (low, high) in zip(names, values, ends, strict=True):
                 row = float(value), float(low), float(high)
@@ -209,7 +229,7 @@ def _shared_rows(
     found: JointRecovery, own: Mapping[str, Recovery]
 ) -> tuple[list[tuple[str, Interval]], list[Row]]:
     """What is drawn and what is written of each shared weight: its own, then that of each."""
-    known, first, alone = found.identification, found.recoveries[0], _by_number(own)
+    known, first, alone = found.identification, found.recoveries[0], _by_number(own, prices=False)
     parts = []
     if not isinstance(found.reward_weights, tuple):
         parts.append(("reward", first.reward_names, found.reward_weights, known.reward_intervals))
