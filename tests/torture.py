@@ -424,6 +424,8 @@ def peak(process: subprocess.Popen) -> tuple[int, float, str]:
     """(exit code, GiB that were in use at most, standard error) of a process, waited for."""
     assert process.stderr is not None
     errors = process.stderr.read()
+    if process.returncode is not None:  # it was over when a signal was to be sent
+        return process.returncode, 0.0, errors
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return process.returncode, used.ru_maxrss / 2**20, errors
