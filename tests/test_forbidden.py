@@ -288,11 +288,11 @@ def test_what_is_forbidden_leaves_with_every_export(tmp_path):
 
 def test_the_report_has_a_map_and_a_table_of_what_is_forbidden(tmp_path):
     from tacit.folders.runs import Run
-    from tacit.show.headlines import headlines
+    from tacit.show.html import render
     from tacit.show.maps import forbidden_blocks
     from tacit.show.page import recovery_document
     from tacit.show.quantities import NamedRecovery
-    from tacit.show.report import render
+    from tacit.show.report import headlines
 
     mdp, features, weights, seen = forbidding()
     found = tacit.Forbidden(reward=weights, temperature=1.0).fit(mdp, features, seen.select([0]))

@@ -75,7 +75,7 @@ AT_ONCE = {("show", "matplotlib"), ("show", "jinja2"), ("cli", "tyro")}
 # Rooms that speak to people, where a regular expression may read only what is not a sentence.
 SPEAKING = ("inverse", "checks", "show")
 PATTERNS = {
-    "tacit.show.report": "names inside the SVG that matplotlib writes; `code` and **strong**",
+    "tacit.show.html": "names inside the SVG that matplotlib writes; `code` and **strong**",
 }
 # What every room may take from the package itself.
 OF_THE_PACKAGE = ("tacit.__version__", "tacit.names_on_demand")

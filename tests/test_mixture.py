@@ -23,7 +23,7 @@ from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.types import degrees, lost_information
 from tacit.model import Layout
 from tacit.show import Document
-from tacit.show.report import render
+from tacit.show.html import render
 from tacit.show.several import several_document
 from tacit.show.tables import Table
 

@@ -36,11 +36,11 @@ from tacit.show.canvas import PAINTED, axes_at, new_figure
 from tacit.show.checks import check_sections
 from tacit.show.differences import comparison_document
 from tacit.show.grid import drawable_map, extent, map_names, outlines
-from tacit.show.headlines import headlines
+from tacit.show.html import LARGEST, render
 from tacit.show.maps import MapGrid, action_maps, policy_map, value_map
 from tacit.show.page import recovery_document
 from tacit.show.quantities import NamedRecovery, state_choice, state_table
-from tacit.show.report import LARGEST, render
+from tacit.show.report import headlines
 from tacit.show.several import several_document
 from tacit.show.tables import short
 from test_goals import GOALS, TRUTH, lengths, streets, travelled

@@ -35,7 +35,7 @@ from tacit.show.figures import (
     spread_figure,
     study_figure,
 )
-from tacit.show.report import LARGEST, blocks_html, inline, render
+from tacit.show.html import LARGEST, blocks_html, inline, render
 from tacit.show.tables import Bar, Best, Column, Row, RowKind, Spread, Table
 from tacit.worlds import hill_grid
 

@@ -171,7 +171,7 @@ def write_page(
     from tacit.files.atomic import write_bytes
     from tacit.show import figure_files
     from tacit.show.differences import comparison_document
-    from tacit.show.report import render
+    from tacit.show.html import render
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise InvalidModel(f"out must end in .html; got {out.name}")

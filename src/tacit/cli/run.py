@@ -56,8 +56,8 @@ class Report:
         from tacit.files.atomic import check_folder, write_bytes
         from tacit.folders.runs import Run
         from tacit.show import figure_files
+        from tacit.show.html import render
         from tacit.show.page import recovery_document
-        from tacit.show.report import render
 
         out = self.folder / PAGE if self.out is None else self.out
         _check_name(out, given=self.out is not None)

@@ -2,8 +2,9 @@
 
 canvas, grid, arrows, curves   panels on axes; figures: whole figures of them
 plot                   pictures of a recovery by one call each: the public `tacit.plot`
-tables                 cells and rows; `report.render` makes one HTML page of a `Document`
-page, headlines, maps, quantities, checks   what the report of a recovery says, part by part
+tables                 cells and rows; html: a `Document` rendered to one HTML file
+report                 what the report of a recovery says on top, from the kinds of findings
+page, maps, quantities, checks   the parts below
 several                the pages of types, of tasks and of runs compared
 summary                what a terminal and a notebook say about a recovery
 

@@ -44,8 +44,8 @@ from tacit.show.canvas import (
     svg,
 )
 from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, extent, limits_of, map_names
-from tacit.show.headlines import hard_names
 from tacit.show.quantities import NamedRecovery
+from tacit.show.report import hard_names
 from tacit.show.tables import Column, Row, Scale, Table, short
 
 MOST_DRAWN = 64_000  # cells that are drawn, all maps together

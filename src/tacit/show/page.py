@@ -30,7 +30,6 @@ from tacit.show import (
 )
 from tacit.show import checks as further
 from tacit.show.checks import answers, cell, check_sections, history_picture, words
-from tacit.show.headlines import NAMED, capital, headlines
 from tacit.show.maps import MapGrid, action_maps, forbidden_blocks, forest, map_gallery
 from tacit.show.quantities import (
     NamedRecovery,
@@ -39,6 +38,7 @@ from tacit.show.quantities import (
     state_table,
     weight_tables,
 )
+from tacit.show.report import NAMED, capital, headlines
 from tacit.show.tables import Bar, Cell, Column, Row, Table, scale_of, short
 
 MOST_TRAJECTORIES = 300

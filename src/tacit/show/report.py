@@ -1,216 +1,319 @@
-"""One offline HTML file: what was found in plain words on top, what it rests on below."""
+"""What the report says on top, from the kinds of the findings."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-import re
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from importlib.resources import files
-from itertools import count
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-from markupsafe import Markup, escape
+import numpy as np
 
-from tacit.files.formats import harmless
-from tacit.show import (
-    Block,
-    Choice,
-    Details,
-    Document,
-    Gallery,
-    Picture,
-    anchor,
-    free_name,
-)
-from tacit.show.canvas import CELL, EMPTY, FAINT, INK, MARKED, MUTED, PAPER, SERIES, readable
-from tacit.show.tables import Bar, Cell, number_in, short
+from tacit.inverse.findings import OPEN, WARNINGS, Kind, chance, worst_first
+from tacit.inverse.joint.traveller import TripsRecovery
+from tacit.inverse.recovery import RecoveryStatus
+from tacit.show import Headline, Tone
+from tacit.show.quantities import NamedRecovery
+from tacit.show.tables import interval_words, share, short
 
-LARGEST = 1_000_000  # bytes
-
-_INLINE = re.compile(r"`([^`]+)`|\*\*(.+?)\*\*")
+NAMED = 3  # features, states or sentences that are named before the rest is counted
+NOISY = 2.0  # times the sampling noise: a gap beyond it is not chance
+LOOSE = 0.5  # width of the interval of the heaviest weight beyond which shares are not settled
+LITTLE = 0.005  # a weight below it is not worth a word
 
 
-def render(document: Document, *, largest: int = LARGEST) -> str:
-    """The page, as text to be written in UTF-8; the same document gives the same text.
-
-    It asks nothing of any network, and forbids the browser to: its only script is named by its
-    checksum. Where it would be larger than allowed, the last alternatives of the largest choices
-    are left out, and the page says so.
+def headlines(
+    named: NamedRecovery,
+    notes: Sequence[str] = (),
+    answers: Mapping[str, Sequence[str]] | None = None,
+) -> list[Headline]:
+    """What was found, in plain words, most important first.
 
     Args:
-        document: what to say.
-        largest: bytes that the page may have; what is not an alternative is never left out.
+        named: what was recovered.
+        notes: what was assumed.
+        answers: question of a check -> the sentences that answer it.
     """
-    page = _page(document)
-    while (excess := len(page.encode()) - largest) > 0:
-        counts = _fewer_options(document, excess)
-        if not counts:
-            break
-        sections = [replace(one, blocks=_cut(one.blocks, counts)) for one in document.sections]
-        document = replace(document, sections=sections)
-        page = _page(document)
-    return page
+    constraints = range(named.constraints)
+    found = [*_misfit(named), _wants(named), *(_refuses(named, k) for k in constraints)]
+    if named.recovery.forbidden and named.recovery.available is not None:
+        found.append(_never(named))
+    elif not named.constraints:
+        found.append(Headline("Nothing was asked: the problem names no costs.", "What it refuses"))
+    found += [_price(named, k) for k in constraints if named.identified[k]]
+    found.append(_sure(named))
+    findings = named.recovery.identification.findings
+    # That the model does not fit is said above, with the names of state and action.
+    kinds = [kind for kind in WARNINGS if kind is not Kind.MISFIT or not _misfit(named)]
+    warnings = [capital(finding) for finding in worst_first(findings, kinds)]
+    if warnings:
+        found.append(first_sentences(warnings, "Warnings", Tone.CAUTION, "Guarantees and findings"))
+    found += [Headline(" ".join(said), name) for name, said in (answers or {}).items() if said]
+    found.append(_untold(named))
+    if notes:
+        found.append(first_sentences(notes, "What was assumed", Tone.PLAIN, "What was assumed"))
+    return found
 
 
-def _page(document: Document) -> str:
-    style, script = _asset("page.css"), _asset("page.js")
-    checksum = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = (
-        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
-        f"script-src 'sha256-{checksum}'; base-uri 'none'; form-action 'none'"
-    )
-    names: list[str] = []
-    for section in document.sections:
-        names.append(free_name(anchor(section.title), "", [*names, "main", "findings"]))
-    page = template("page.html").render(
-        document=document,
-        sections=list(zip(names, document.sections, strict=True)),
-        number=count(1).__next__,
-        policy=policy,
-        style=style,
-        script=script,
-    )
-    return harmless(page)
+def character(named: NamedRecovery, label: str) -> Headline:
+    """What one of several wants and refuses, and at what price, as one headline."""
+    every, known = range(named.constraints), named.recovery.identification
+    parts = [_wants(named)]
+    for k in every:
+        parts.append(_refuses(named, k))
+        if not named.identified[k] and known.set_of(k) is None:
+            text = f"{capital(named.constraint(k))} is not seen to hold it back."
+            parts[-1] = replace(parts[-1], text=text, verdict="")
+    parts += [_price(named, k) for k in every if named.identified[k]]
+    open_ones = [one for one in parts if one.verdict]
+    verdict = open_ones[0].verdict if open_ones else ""
+    tone = open_ones[0].tone if open_ones else Tone.PLAIN
+    text = " ".join(one.text for one in parts)
+    detail = " ".join(one.detail for one in parts if one.detail)
+    return Headline(text, label, verdict, tone, detail=detail)
 
 
-def blocks_html(blocks: Iterable[Block]) -> str:
-    """The HTML of these blocks alone."""
-    module = template("blocks.html").make_module({"number": count(1).__next__})
-    return str(getattr(module, "blocks")(blocks))  # noqa: B009
+def _misfit(named: NamedRecovery) -> list[Headline]:
+    """That the model does not fit, where it does not: before anything is read from it."""
+    goodness, layout = named.recovery.goodness, named.layout
+    if goodness.adequate:
+        return []
+    said = goodness.sentence(layout.state_names, layout.action_names)
+    return [Headline(said, "Does the model fit?", "no", Tone.CAUTION)]
 
 
-def _asset(name: str) -> str:
-    return files("tacit.show").joinpath("templates", name).read_text(encoding="utf-8")
+def first_sentences(sentences: Sequence[str], label: str, tone: Tone, section: str) -> Headline:
+    """The first sentences, and where the others stand."""
+    rest = len(sentences) - NAMED
+    detail = f"{rest} more under “{section}” below." if rest > 0 else ""
+    return Headline(" ".join(sentences[:NAMED]), label, tone=tone, detail=detail)
 
 
-# ------------------------------------------------------------------------------- templates
+def _wants(named: NamedRecovery) -> Headline:
+    recovery, known = named.recovery, named.recovery.identification
+    weights, label = recovery.reward_weights, "What it wants"
+    if not np.isfinite(weights).all():
+        text = "Nothing that these demonstrations show: no reward is needed to explain them."
+        return Headline(text, label, "not identified", Tone.CAUTION)
+    avoided = weights < -LITTLE
+    texts = []
+    if not avoided.any() or (weights > LITTLE).any():
+        texts.append(_listed("It wants", recovery.reward_names, weights))
+    if avoided.any():
+        texts.append(_listed("It wants less of", recovery.reward_names, -weights))
+    # What weighs more is said first.
+    text = " ".join(texts[::-1] if weights[weights < 0].sum() < -0.5 else texts)
+    loose = _loose(known.reward_intervals, weights)
+    verdict, tone = ("not settled", Tone.CAUTION) if loose else ("", Tone.PLAIN)
+    detail = _ranges(named, recovery.reward_names, weights, known.reward_intervals)
+    return Headline(text, label, verdict, tone, detail=detail)
 
 
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("tacit.show"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    environment.globals["infinity"] = float("inf")
-    environment.filters |= {
-        "base64": lambda image: base64.b64encode(image).decode("ascii"),
-        "cell_class": _cell_class,
-        "inline": inline,
-        "json": lambda value: json.dumps(_shown(value), separators=(",", ":"), allow_nan=False),
-        "kind": lambda value: type(value).__name__,
-        "lines": lambda texts: "\n".join(" ".join(str(text).split()) for text in texts),
-        "short": lambda value, power: short(value * 10.0**-power if power and value else value),
-        "sort_key": _sort_key,
-        "svg_content": _svg_content,
-    }
-    return environment
+def _refuses(named: NamedRecovery, k: int) -> Headline:
+    recovery, known = named.recovery, named.recovery.identification
+    label = "What it refuses" if named.constraints == 1 else f"What it refuses ({k})"
+    stand_ins = known.set_of(k)
+    if stand_ins is not None:
+        others = _joined([f"**{named.constraint(j)}**" for j in stand_ins.members])
+        text = (
+            f"One at least of {others} holds it back ({chance(stand_ins.p_value)} if none did); "
+            "the data do not tell which, so each price may be 0."
+        )
+        return Headline(text, label, "one of several", Tone.CAUTION)
+    if not named.identified[k]:
+        price = known.multiplier_intervals[k]
+        limit = ""
+        if np.isfinite(price[1]):
+            limit = f"A price above {short(price[1])} for it is ruled out."
+        text = (
+            f"Nothing that these demonstrations show: {named.constraint(k)} is not seen to "
+            "hold it back."
+        )
+        slack = any(f.about.constraint == k for f in worst_first(known.findings, [Kind.SLACK]))
+        verdict = "slack budget" if slack else "not identified"
+        return Headline(text, label, verdict, Tone.CAUTION, detail=limit)
+    weights, names = recovery.cost_weights[k], recovery.cost_names[k]
+    ends = known.cost_intervals[k]
+    barred = [j for j in range(len(weights)) if ends[j, 1] == np.inf]
+    # From 0 to 1 is all that a weight can be: 0 is then no finding.
+    untold = [
+        j
+        for j in range(len(weights))
+        if abs(weights[j]) <= LITTLE and ends[j, 0] <= 0.0 and 1.0 <= ends[j, 1] < np.inf
+    ]
+    ordinary = [j for j in range(len(weights)) if j not in barred and j not in untold]
+    texts = []
+    if any(weights[j] > LITTLE for j in ordinary):
+        texts.append(_listed("It avoids", [names[j] for j in ordinary], weights[ordinary]))
+    if barred:
+        which = _joined([f"**{names[j]}**" for j in barred[:NAMED]])
+        texts.append(f"It never touches {which}: a limit from below is all that can be told.")
+    if untold:
+        which = _joined([f"**{names[j]}**" for j in untold[:NAMED]])
+        texts.append(f"Whether it avoids {which} cannot be told.")
+    costs = named.costs[k]
+    worst = [s for s in np.argsort(-costs, kind="stable")[:NAMED] if costs[s] > 0]
+    places = _joined([f"{named.state(s)} at {short(costs[s])}" for s in worst])
+    detail = f"What a step costs, where it costs most: {places}. " if worst else ""
+    detail += _ranges(named, names, weights, ends)
+    text = " ".join(texts) or "It avoids nothing in particular."
+    loose = bool(untold) or (len(ordinary) > 0 and _loose(ends[ordinary], weights[ordinary]))
+    verdict, tone = ("not settled", Tone.CAUTION) if loose else ("", Tone.PLAIN)
+    return Headline(text, label, verdict, tone, detail=detail)
 
 
-def template(name: str) -> Template:
-    """A template by the name of its file, in which everything that is not markup is escaped."""
-    return _environment().get_template(name)
+def _price(named: NamedRecovery, k: int) -> Headline:
+    recovery, known = named.recovery, named.recovery.identification
+    budget, price = float(recovery.budgets[k]), float(recovery.multipliers[k])
+    of = "" if named.constraints == 1 else f" of {named.constraint(k)}"
+    text = f"It accepts an expected discounted cost{of} of at most **{short(budget)}**."
+    if np.isfinite(price):
+        text += (
+            f" One more unit of expected discounted cost would buy it **{short(price)}** of reward."
+        )
+    details = []
+    value = 0.0 if recovery.solution is None else abs(float(recovery.solution.value))
+    if np.isfinite(price) and np.isfinite(budget) and value > 0 and price > 0:
+        gain = 0.1 * price * abs(budget) / value
+        if gain < 1:  # the bound is a straight line: far away it says nothing
+            details.append(
+                f"A budget one tenth larger would raise what it gets, now {short(value)}, by at "
+                f"most {share(gain)}."
+            )
+    for name, ends in (
+        ("budget", known.budget_intervals[k]),
+        ("price", known.multiplier_intervals[k]),
+    ):
+        if not np.isnan(ends).any():
+            words = interval_words(*ends)
+            details.append(f"{_interval_kind(named)}, {name}: {words}.")
+    label = "At what price" if named.constraints == 1 else f"At what price ({k})"
+    return Headline(text, label, detail=" ".join(details))
 
 
-def inline(text: str) -> Markup:
-    """The text, escaped, with `code` and **strong** as elements.
-
-    >>> str(inline("`a < b` is **not** <b>"))
-    '<code>a &lt; b</code> is <strong>not</strong> &lt;b&gt;'
-    """
-    parts, end = [], 0
-    for match in _INLINE.finditer(text):
-        code, strong = match.groups()
-        parts.append(escape(text[end : match.start()]))
-        tag, inside = ("code", escape(code)) if code else ("strong", inline(strong))
-        parts.append(Markup(f"<{tag}>{inside}</{tag}>"))
-        end = match.end()
-    return Markup("").join([*parts, escape(text[end:])])
-
-
-def _shown(value: object) -> object:
-    """The value with harmless texts: what JSON escapes, the script of the page reads back."""
-    if isinstance(value, str):
-        return harmless(value)
-    if isinstance(value, dict):
-        return {_shown(key): _shown(one) for key, one in value.items()}
-    return [_shown(one) for one in value] if isinstance(value, list | tuple) else value
-
-
-def _svg_content(picture: Picture, number: int) -> Markup:
-    """What stands inside the <svg> element, with names that no other picture of the page has."""
-    assert isinstance(picture.image, str)
-    content = picture.image[picture.image.index("<svg") :].partition(">")[2]
-    used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', content))
-
-    def rename(tag: re.Match[str]) -> str:
-        text = re.sub(r' id="([^"]*)"', lambda m: m[0] if m[1] in used else "", tag[0])
-        text = re.sub(r'( id="|url\(#|href="#)', rf"\1p{number}-", text)
-        return _COLOUR.sub(lambda colour: f"var(--{_THEME[colour[0]]})", text)
-
-    # Only inside tags: a label may hold any of these as its text.
-    return Markup(re.sub(r"\s*<[^>]+>", rename, content))
+def _sure(named: NamedRecovery) -> Headline:
+    """How well the predicted behaviour agrees with the data, judged by chance."""
+    certificate, status = named.recovery.certificate, named.recovery.status
+    gap, noise, label = certificate.feature_gap, certificate.sampling_noise, "How sure"
+    converged = status in (RecoveryStatus.CONVERGED, RecoveryStatus.LOCAL_OPTIMUM)
+    detail = f"The search {status.value}." if converged else f"{capital(status.value)}."
+    if named.recovery.temperature > 0:
+        detail += (
+            f" It acts with noise: differences in worth below about "
+            f"{short(named.recovery.temperature)} of reward do not guide it."
+        )
+    goodness, layout = named.recovery.goodness, named.layout
+    trips = isinstance(named.recovery, TripsRecovery)  # each goal has a policy of its own
+    if trips and np.isnan(gap) and goodness.adequate and not goodness.absence:
+        text = goodness.sentence(layout.state_names, layout.action_names)
+        return Headline(text, label, "behaviour matched", Tone.GOOD, detail=detail)
+    if np.isnan(gap):
+        text = "How well the predicted behaviour agrees with the data could not be measured."
+        return Headline(text, label, "not measured", Tone.CAUTION, detail=detail)
+    text = f"Predicted behaviour differs from the data by {share(gap)}"
+    if np.isnan(noise):
+        return Headline(f"{text}.", label, "chance not known", Tone.CAUTION, detail=detail)
+    text += f"; chance alone gives {share(noise)}."
+    if status is RecoveryStatus.NOT_CONVERGED:
+        return Headline(text, label, "stopped early", Tone.CAUTION, detail=detail)
+    if gap <= max(NOISY * noise, 1e-9) and not goodness.adequate:  # the sums do, the steps do not
+        return Headline(text, label, "matched on average only", Tone.CAUTION, detail=detail)
+    if gap <= max(NOISY * noise, 1e-9):
+        return Headline(text, label, "behaviour matched", Tone.GOOD, detail=detail)
+    if gap <= NOISY * noise + certificate.truncation:
+        # What came after the end was not shown: the gap is no evidence against the answer.
+        text += " But the trajectories were cut off, which may account for all of it."
+        return Headline(text, label, "cut off too early to say", Tone.CAUTION, detail=detail)
+    return Headline(text, label, "behaviour not matched", Tone.CAUTION, detail=detail)
 
 
-# Colours of a figure that change with those of the page; `page.css` has both sets.
-_THEME = {
-    INK: "ink", MUTED: "muted", FAINT: "line", PAPER: "card", EMPTY: "tint", CELL: "cell",
-    MARKED: "marked", **{colour: f"series-{k}" for k, colour in enumerate(SERIES)},
-    **{readable(colour): f"series-{k}" for k, colour in enumerate(SERIES)},
-}  # fmt: skip
-_COLOUR = re.compile("|".join(_THEME))
+def hard_names(named: NamedRecovery) -> dict[str, str]:
+    """What is forbidden or undecided -> the same by the names of its states and actions."""
+    found = {}
+    for one in (*named.recovery.forbidden, *named.recovery.undecided):
+        found[one.name] = one.name
+        if isinstance(one.index, tuple):
+            found[one.name] = f"{named.action(one.index[1])} in {named.state(one.index[0])}"
+        elif one.kind in ("state", "action"):
+            name = named.state if one.kind == "state" else named.action
+            found[one.name] = name(one.index)
+    return found
 
 
-def _cell_class(cell: Cell, best: bool) -> str:
-    names = ["n"] * (not isinstance(cell, str)) + ["b"] * isinstance(cell, Bar) + ["best"] * best
-    return " ".join(names)
+def _never(named: NamedRecovery) -> Headline:
+    """What is forbidden, the surest first, and what may be in the place of some of it."""
+    found, names = named.recovery.forbidden, hard_names(named)
+    surest = sorted(found, key=lambda one: one.p_value if np.isfinite(one.p_value) else 1.0)
+    parts = [f"**{names[one.name]}**" for one in surest[:NAMED]]
+    parts += [f"{len(found) - NAMED} more"] if len(found) > NAMED else []
+    pairs = [
+        f"{names[one.name]} or {names.get(one.rival, one.rival)}" for one in found if one.rival
+    ]
+    detail = f"Which of two cannot be told: {'; '.join(pairs[:NAMED])}." if pairs else ""
+    return Headline(f"It never takes {_joined(parts)}.", "What it refuses", detail=detail)
 
 
-def _sort_key(cell: Cell) -> Markup:
-    number = number_in(cell)
-    return Markup("") if number is None else Markup(f' data-number="{number:.4g}"')
+def _untold(named: NamedRecovery) -> Headline:
+    """What the demonstrations leave open."""
+    known, label = named.recovery.identification, "What cannot be told"
+    # What is taken out of the world is no cost without an upper limit: it is said above.
+    above = named.recovery.available is not None
+    kinds = [kind for kind in OPEN if kind is not Kind.FORBIDDEN or not above]
+    sentences = [capital(finding) for finding in worst_first(known.findings, kinds)]
+    if np.isnan(known.reward_intervals).all():
+        sentences.insert(0, "How far the weights may be off: this answer has no intervals.")
+    if not sentences:
+        return Headline("The fit found nothing that these demonstrations leave open.", label)
+    return first_sentences(sentences, label, Tone.CAUTION, "Guarantees and findings")
 
 
-# ------------------------------------------------------------------------------- size
+def capital(sentence: str) -> str:
+    """The sentence with a capital letter, also where a name begins it."""
+    return sentence[:1].upper() + sentence[1:]
 
 
-def _fewer_options(document: Document, excess: int) -> dict[int, int]:
-    """How many options each choice (by identity) keeps, so that about `excess` bytes go."""
-    sizes = {
-        id(block): [len(blocks_html(option.blocks).encode()) for option in block.options]
-        for block in document.blocks()
-        if isinstance(block, Choice)
-    }
-    kept = {name: len(each) for name, each in sizes.items()}
-    dropped = 0
-    while dropped < excess:
-        spare = {name: sum(sizes[name][:n]) for name, n in kept.items() if n > 1}
-        if not spare:
-            break
-        largest = max(spare, key=lambda name: spare[name])
-        kept[largest] -= 1
-        dropped += sizes[largest][kept[largest]]
-    return {name: n for name, n in kept.items() if n < len(sizes[name])}
+def _listed(verb: str, names: Sequence[str], weights: np.ndarray) -> str:
+    """The heaviest features as one sentence."""
+    order = [j for j in np.argsort(-weights, kind="stable") if weights[j] > LITTLE]
+    if not order:
+        return f"{verb} nothing in particular."
+    first = f"{verb} **{names[order[0]]}**"
+    if len(names) == 1:
+        return f"{first}."
+    if len(order) == 1 and (weights < -LITTLE).any():  # the others count the other way
+        return f"{first} (weight {short(float(weights[order[0]]), digits=2)} of 1)."
+    parts = [f"**{names[j]}** ({short(float(weights[j]), digits=2)})" for j in order[1:NAMED]]
+    if len(order) == 1:
+        return f"{first} and hardly anything else (weight {short(float(weights[order[0]]))} of 1)."
+    text = f"{first} most (weight {short(float(weights[order[0]]), digits=2)} of 1)"
+    text += f", then {_joined(parts)}" if parts else ""
+    rest = len(order) - NAMED
+    return f"{text}{f', and {rest} more' if rest > 0 else ''}."
 
 
-def _cut(blocks: Iterable[Block], counts: dict[int, int]) -> list[Block]:
-    """The blocks with choices that keep that many options and say how many they had."""
-    cut: list[Block] = []
-    for block in blocks:
-        if isinstance(block, Details | Gallery):
-            cut.append(replace(block, blocks=_cut(block.blocks, counts)))
-        elif isinstance(block, Choice):
-            kept = block.options[: counts.get(id(block), len(block.options))]
-            options = [replace(option, blocks=_cut(option.blocks, counts)) for option in kept]
-            left_out = block.left_out + len(block.options) - len(options)
-            cut.append(replace(block, options=options, left_out=left_out))
-        else:
-            cut.append(block)
-    return cut
+def _ranges(
+    named: NamedRecovery, names: Sequence[str], weights: np.ndarray, intervals: np.ndarray
+) -> str:
+    """The intervals of the heaviest features, in words."""
+    order = np.argsort(-np.abs(weights), kind="stable")[:NAMED]
+    if len(weights) == 1:
+        return ""  # of one weight the gauge alone says that it is 1
+    parts = [
+        f"{names[j]} {interval_words(low, high)}"
+        for j in order
+        for low, high in [intervals[j]]
+        if not np.isnan((low, high)).any()
+    ]
+    return f"{_interval_kind(named)}: {'; '.join(parts)}." if parts else ""
+
+
+def _interval_kind(named: NamedRecovery) -> str:
+    return "Over all explanations" if named.whole_set else f"{named.confidence} interval"
+
+
+def _loose(intervals: np.ndarray, weights: np.ndarray) -> bool:
+    """Whether the interval of the heaviest weight is too wide to speak of shares."""
+    low, high = intervals[int(np.abs(weights).argmax())]
+    return bool(high - low > LOOSE)
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1]))) if parts else ""

@@ -32,7 +32,6 @@ from tacit.show import (
 )
 from tacit.show.checks import cell, history_picture
 from tacit.show.differences import agreement_headlines, beside, shared_section
-from tacit.show.headlines import NAMED, capital, character, first_sentences
 from tacit.show.maps import map_gallery
 from tacit.show.page import (
     HEADS,
@@ -44,6 +43,7 @@ from tacit.show.page import (
     without_names,
 )
 from tacit.show.quantities import NamedRecovery, state_bars, state_table, weight_tables
+from tacit.show.report import NAMED, capital, character, first_sentences
 from tacit.show.tables import Bar, Cell, Column, Row, Table, interval_words, share, short
 
 MOST_TYPES = 6  # chances of a table, a column each

@@ -177,7 +177,7 @@ def _numbers(recovery: Recovery) -> dict[str, object]:
 
 def recovery_html(recovery: Recovery) -> str:
     """A short HTML fragment for a notebook; its colours are the notebook's own."""
-    from tacit.show.report import template
+    from tacit.show.html import template
 
     known = recovery.identification
     several = len(recovery.cost_weights) > 1

@@ -31,7 +31,7 @@ from tacit.show import (
 )
 from tacit.show.canvas import INK, MUTED, axes_at, new_figure, styled, svg
 from tacit.show.curves import Group, draw_spread
-from tacit.show.report import render
+from tacit.show.html import render
 from tacit.show.tables import Column, Row, RowKind, Table, short
 from tacit.studies import Board, read_unit, write_unit
 from tacit.studies.contests import (

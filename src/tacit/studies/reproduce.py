@@ -222,7 +222,7 @@ def single_threads() -> Iterator[None]:
 
 def _write_report(settings: Settings) -> Path:
     """The path of the report, after writing it and `results.json`."""
-    from tacit.show.report import render
+    from tacit.show.html import render
     from tacit.studies.report import LARGEST, document
     from tacit.studies.tally import tally, to_text
 
