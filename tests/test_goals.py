@@ -949,3 +949,25 @@ def test_discounts_of_trips_are_compared(town):
     assert profile.log_likelihood[0] == pytest.approx(alone.log_likelihood)
     with pytest.raises(InvalidModel, match=r"\[0, 1\]"):
         tacit.checks.discount_profile(trips, None, None, [1.1])
+
+
+@pytest.mark.parametrize(("pay", "finite"), [(-1e-3, True), (-1e-6, True), (0.0, False)])
+def test_values_at_the_border_of_finite_ones_are_not_found(pay, finite):
+    """Staying for `pay` or leaving for nothing: exp(V) = 1 / (1 - exp(pay)), which 0 makes infinite.
+
+    There the residual vanishes by rounding, as every step of Newton's still raises the values by 1.
+    """
+    moves = np.zeros((2, 2, 2))
+    moves[0, 0, 0] = moves[0, 1, 1] = moves[1, 0, 0] = moves[1, 1, 0] = 1.0
+    mdp = MDP(moves, [1.0, 0.0], 0.9)
+    table = np.zeros((2, 2, 1))
+    table[0, 0, 0] = 1.0
+    seen = Demonstrations.from_trajectories([([0, 0, 1], [0, 1])], ended=[True])
+    journeys = tacit.Trips(mdp, Features(table), seen, discount=1.0).journeys()[0]
+    columns = goals.Columns(journeys, 1e-8)
+    left = goals.Seen(np.array([[True, True], [False, False]])[..., None], *np.zeros((3, 2, 1)))
+    scale = coordinates(mdp, Features(table)).scales[0]
+    level = columns.level(np.array([pay * scale]), left, np.zeros((2, 1)))
+    assert level.found.tolist() == [finite]
+    if finite:
+        assert level.values[0, 0] == pytest.approx(-np.log(-np.expm1(pay)), rel=1e-9)

@@ -1,5 +1,6 @@
 """Tails, roots and least squares with signs are those of SciPy, without its import."""
 
+import decimal
 import subprocess
 import sys
 
@@ -28,6 +29,31 @@ def test_tails_are_those_of_scipy():
     for top, bottom, ratio in ((1, 4, 0.3), (6, 90, 2.2), (40, 12, 1.0), (3, 5000, 4.0)):
         one = laws.ratio_tail(top, bottom, ratio)
         np.testing.assert_allclose(one, special.fdtrc(top, bottom, ratio), rtol=1e-11)
+
+
+def exact_ratio_tail(top, bottom, value):
+    """P(F > value) for an even `top`: a finite sum, in sixty digits."""
+    with decimal.localcontext(prec=60):
+        half = decimal.Decimal(bottom) / 2
+        x = bottom / (bottom + top * decimal.Decimal(value))
+        term, total = decimal.Decimal(1), decimal.Decimal(0)
+        for j in range(top // 2):
+            total, term = total + term, term * (half + j) / (j + 1) * (1 - x)
+        return x**half * total
+
+
+def test_far_tails_of_ratios_are_exact_sums():
+    """Also where SciPy's own lose digits: five in ten at 56 and 691 degrees beyond 90."""
+    rng = np.random.default_rng(7)
+    drawn = [
+        (2 * int(rng.integers(1, 500)), int(rng.integers(1, 1000)), 10 ** rng.uniform(-3, 2.5))
+        for _ in range(60)
+    ]
+    for top, bottom, value in [(56, 691, 90.0), *drawn]:
+        exact = exact_ratio_tail(top, bottom, value)
+        if exact > decimal.Decimal("1e-305"):
+            # The exponent, up to 700, is a difference of numbers of up to 5000.
+            assert laws.ratio_tail(top, bottom, value) == pytest.approx(float(exact), rel=5e-12)
 
 
 def test_tails_have_their_ends():
@@ -121,6 +147,22 @@ def test_columns_that_an_equation_before_did_without_come_back():
             whole, aim = np.concatenate([rows, row[None]]), np.append(goal, level)
             expected = optimize.nnls(whole, aim, maxiter=1000)[1] ** 2
             assert near.missed(row, level) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("apart", [1e-12, 1e-9, 1e-7])
+def test_columns_that_nearly_depend_are_left_to_least_squares(apart):
+    """Two columns that differ by next to nothing: the inverse of their products has no digits."""
+    rng = np.random.default_rng(8)
+    for _ in range(5):
+        rows = rng.uniform(0.5, 1.5, size=(6, 3))
+        rows[:, 2] = rows[:, 1] + apart * rng.normal(size=6)
+        goal = rows @ np.array([1.0, 2.0, 1.5]) + 0.01 * rng.normal(size=6)
+        near = least_squares.Approach(rows, goal)
+        for level in (0.5, 2.0, 4.0):
+            row = np.array([1.0, 2.0, -1.0])  # tells the two apart
+            whole, aim = np.concatenate([rows, row[None]]), np.append(goal, level)
+            expected = least_squares.least_squares(whole, aim)[1] ** 2
+            assert near.missed(row, level) == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
 
 def test_tails_of_many_numbers_are_those_of_one_each():
