@@ -953,7 +953,7 @@ def test_discounts_of_trips_are_compared(town):
 
 @pytest.mark.parametrize(("pay", "finite"), [(-1e-3, True), (-1e-6, True), (0.0, False)])
 def test_values_at_the_border_of_finite_ones_are_not_found(pay, finite):
-    """Staying for `pay` or leaving for nothing: exp(V) = 1 / (1 - exp(pay)), which 0 makes infinite.
+    """Staying for `pay` or leaving for nothing: exp(V) = 1 / (1 - exp(pay)), infinite at 0.
 
     There the residual vanishes by rounding, as every step of Newton's still raises the values by 1.
     """

@@ -439,6 +439,41 @@ def test_an_archive_that_explodes_is_refused_before_it_does(tmp_path, monkeypatc
     assert len(read_arrays(path)["successors"]) == 2**21
 
 
+def test_an_archive_of_very_many_members_is_refused_from_its_end(tmp_path, monkeypatch):
+    """Not even its list is taken apart, unless the end tells lies; then no member is read."""
+    monkeypatch.setattr("tacit.files.formats.MEMBERS", 40)
+    path, whole = tmp_path / "mdp.npz", io.BytesIO()
+    np.save(whole, np.zeros(2))
+    for count, held in ((40, True), (41, False)):
+        with zipfile.ZipFile(path, "w") as archive:
+            for number in range(count):
+                archive.writestr(f"{number}.npy", whole.getvalue())
+            archive.comment = b"PK" * 50
+        if held:
+            assert len(read_arrays(path)) == count
+    content = path.read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr(zipfile, "ZipFile", None)
+        with pytest.raises(BadFile, match="at most 40 arrays; it lists 41"):
+            read_arrays(path)
+    at = content.rfind(b"PK\5\6")
+    path.write_bytes(content[: at + 8] + b"\1\0\1\0" + content[at + 12 :])
+    monkeypatch.setattr(zipfile.ZipFile, "read", None)
+    with pytest.raises(BadFile, match="at most 40 arrays; it lists 41"):
+        read_arrays(path)
+
+
+def test_an_archive_that_holds_a_name_twice_is_refused(tmp_path):
+    path, content = tmp_path / "mdp.npz", io.BytesIO()
+    np.save(content, np.zeros(2))
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("one.npy", "eno.npy"):
+            archive.writestr(name, content.getvalue())
+    path.write_bytes(path.read_bytes().replace(b"eno.npy", b"one.npy"))
+    with pytest.raises(BadFile, match="each array once"):
+        read_arrays(path)
+
+
 def test_the_limit_is_asked_of_the_environment_and_of_the_memory(monkeypatch):
     monkeypatch.setenv("TACIT_LARGEST", "12345")
     assert largest_allowed() == 12345

@@ -30,9 +30,11 @@ from tacit.files.atomic import BadFile, write_atomically
 from tacit.files.formats import (
     LARGEST,
     SPARSE,
+    check_members,
     check_sparse,
     check_unpacked,
     known_format,
+    listed_members,
     read_head,
 )
 
@@ -104,11 +106,15 @@ def read_arrays(path: Path, *, largest: int = LARGEST) -> dict[str, np.ndarray]:
             f"{path} holds no arrays that can be read: no npz archive{found and f' but {found}'}"
         )
     with open(path, "rb") as file:
+        check_members(path, *listed_members(file))
         try:
             archive = zipfile.ZipFile(file)
             sizes = sum(entry.file_size for entry in archive.infolist())
         except DAMAGE as error:
             raise _unreadable(path, error) from None
+        check_members(path, len(archive.infolist()))
+        if len(set(archive.namelist())) < len(archive.infolist()):
+            raise BadFile(f"{path} must hold each array once; it holds two of the same name")
         check_unpacked(path, sizes, largest)
         try:
             arrays = {

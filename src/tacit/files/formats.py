@@ -17,13 +17,14 @@ import io
 import math
 import os
 import re
+import struct
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from tacit.files.atomic import LIMIT, BadFile, largest_allowed, write_atomically
 
@@ -36,6 +37,9 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2
 # Times its own size that a file may unpack to, where that is more than so many bytes: honest
 # tables stay far below, and what is made to fill the memory lies far above.
 PACKED, SPARED = 100, 2**28
+
+# Members of an archive, and bytes of its list of them: each takes time, however small.
+MEMBERS, LISTED = 4096, 2**20
 
 # Files are read into memory: what would need more than this is refused unless asked for.
 LARGEST = largest_allowed()
@@ -108,6 +112,24 @@ def check_unpacked(path: Path, size: int, largest: int) -> None:
         raise BadFile(
             f"{path} has {there:,} bytes and declares {size:,}, more than {PACKED} times as many: "
             f"set {LIMIT} to that many bytes if it is meant to be so"
+        )
+
+
+def listed_members(file: BinaryIO) -> tuple[int, int]:
+    """How many members the end of a zip archive declares, and bytes of their list; 0 for none."""
+    file.seek(max(file.seek(0, io.SEEK_END) - 2**16 - 22, 0))  # a comment may follow
+    tail = file.read()
+    at = tail.rfind(b"PK\5\6")
+    return struct.unpack_from("<HI", tail, at + 10) if 0 <= at <= len(tail) - 22 else (0, 0)
+
+
+def check_members(path: Path, count: int, size: int = 0) -> None:
+    """Raises `BadFile` where an archive lists more members than one of ours could have."""
+    if count > MEMBERS or size > LISTED:
+        raise BadFile(
+            f"{path} must hold at most {MEMBERS:,} arrays; it lists {count:,}, in {size:,} bytes"
+            if size
+            else f"{path} must hold at most {MEMBERS:,} arrays; it lists {count:,}"
         )
 
 
