@@ -17,10 +17,11 @@ from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Status, certify
 from tacit.forward.solve import solve
-from tacit.inverse.expectations import expectations, pull_back, yardsticks
+from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import Kind
-from tacit.inverse.paper import Bound, Budget, Step, first_weights, gradients, stride
+from tacit.inverse.paper import Bound, Budget, Step, yardsticks
 from tacit.inverse.paper.alternating import Alternating, report
+from tacit.inverse.paper.projection import first_weights, gradients, stride
 from tacit.inverse.paper.rounds import history_of, history_row, rounds, solve_round
 from tacit.inverse.recovery import Recovery, RecoveryStatus
 from tacit.model.mdp import MDP

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from strategies import examples
 from tacit.errors import InvalidModel
-from tacit.inverse.paper import (
+from tacit.inverse.paper.projection import (
     nearest_simplex,
     nearest_simplex_halfspace,
     project_simplex,

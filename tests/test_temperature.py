@@ -8,10 +8,10 @@ from scipy.optimize import minimize
 import tacit
 from kinds import told
 from tacit.inverse.findings import Kind
-from tacit.inverse.least_squares import least_squares
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.inference import Norm, information
 from tacit.inverse.noisy.steps import Landscape, Steps
+from tacit.inverse.numerics import least_squares
 from tacit.show.quantities import NamedRecovery, weight_tables
 from tacit.show.tables import Bar, Table
 

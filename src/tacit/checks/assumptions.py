@@ -22,7 +22,6 @@ from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import listed
 from tacit.inverse.joint.resample import GivenUp, alternatives
 from tacit.inverse.joint.trips import Trips
-from tacit.inverse.laws import chi_square_tail
 from tacit.inverse.noisy import lapses
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import coordinates
@@ -38,6 +37,7 @@ from tacit.inverse.noisy.em import (
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.noisy.types import degrees, mark_name, marked, missing_marks, with_marks
+from tacit.inverse.numerics import chi_square_tail
 from tacit.inverse.recovery import Recovery
 from tacit.model import Layout
 from tacit.model.mdp import MDP

@@ -21,7 +21,7 @@ from tacit.inverse.joint.flows import without
 from tacit.inverse.joint.goals import planned
 from tacit.inverse.joint.traveller import Choices, TripsRecovery
 from tacit.inverse.joint.trips import between
-from tacit.inverse.laws import gamma_tails, normal_tail
+from tacit.inverse.numerics import gamma_tails, normal_tail
 from tacit.inverse.recovery import Recovery
 from tacit.model import found as numbered
 from tacit.model.mdp import MDP

@@ -232,38 +232,6 @@ class Spending:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Yardsticks:
-    """What differences of feature expectations are measured against.
-
-    Attributes:
-        scales: one number a block: the largest difference its discounted sums can show.
-        bands: ([D], [D_1], ...) differences that are no reason to step.
-        noise: relative feature gap of chance alone.
-    """
-
-    scales: tuple[float, ...]
-    bands: Blocks
-    noise: float
-
-
-def yardsticks(seen: Expectations, band: float) -> Yardsticks:
-    """The `Yardsticks` of demonstrations; without standard errors (one trajectory), no band."""
-    horizon = seen.horizons.longest
-    return Yardsticks(
-        scales=tuple(float(span.max()) * horizon or 1.0 for span in seen.spans),
-        bands=tuple(band * np.nan_to_num(error) for error in seen.standard_errors),
-        noise=seen.noise,
-    )
-
-
-def within_bands(seen: Expectations, sticks: Yardsticks, reached: Blocks) -> bool:
-    """Whether every feature expectation is within its band of the demonstrations'."""
-    # Identical trajectories have no standard error, and rounding is no difference.
-    parts = zip(reached, seen.means, sticks.bands, sticks.scales, strict=True)
-    return all((np.abs(r - m) <= band + 1e-9 * scale).all() for r, m, band, scale in parts)
-
-
 def check_task(
     mdp: MDP, features: Features, demonstrations: Observed, *, in_memory: bool = False
 ) -> None:

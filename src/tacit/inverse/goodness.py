@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
-from tacit.inverse.laws import gamma_tails, student_tail
+from tacit.inverse.numerics import gamma_tails, student_tail
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tacit.inverse.laws import normal_quantile, normal_tail
+from tacit.inverse.numerics import normal_quantile, normal_tail
 from tacit.inverse.parameters import CONFIDENCE, ONE_SIDED, Parameters
 from tacit.model import coefficient_names
 from tacit.model.transitions import read_only

@@ -17,8 +17,7 @@ import numpy as np
 from tacit.engine.smooth_dual import BLIND as BLIND
 from tacit.engine.smooth_dual import inverse_information
 from tacit.errors import InvalidModel
-from tacit.inverse.laws import normal_quantile, normal_tail
-from tacit.inverse.least_squares import at_least
+from tacit.inverse.numerics import at_least, normal_quantile, normal_tail
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:

@@ -24,8 +24,6 @@ from tacit.forward.policies import visitation
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.identification import unmeasured
 from tacit.inverse.joint.stack import Stack, StackFit
-from tacit.inverse.laws import chi_square_tail
-from tacit.inverse.least_squares import SignedSums
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit
 from tacit.inverse.noisy.coordinates import split
 from tacit.inverse.noisy.evidence import FLAT, SUSPICIOUS, bisected
@@ -38,6 +36,7 @@ from tacit.inverse.noisy.inference import (
     undecided,
 )
 from tacit.inverse.noisy.intervals import Numbers, intervals
+from tacit.inverse.numerics import SignedSums, chi_square_tail
 from tacit.inverse.parameters import BLIND, ONE_SIDED, Parameters, inverse_information
 from tacit.model.mdp import outside_policy
 

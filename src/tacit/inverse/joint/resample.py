@@ -19,10 +19,10 @@ from tacit.inverse.joint.maximum import Found, Likelihoods
 from tacit.inverse.joint.stack import descend
 from tacit.inverse.joint.traveller import KNOWN, Choices, TripsRecovery
 from tacit.inverse.joint.trips import Trips
-from tacit.inverse.laws import chi_square_tail
 from tacit.inverse.noisy import Bounds
 from tacit.inverse.noisy.coordinates import Split, split
 from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.inverse.numerics import chi_square_tail
 from tacit.inverse.parameters import TWO_SIDED, inverse_information
 from tacit.model import Layout
 from tacit.model.features import Map

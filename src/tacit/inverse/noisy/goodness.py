@@ -29,8 +29,8 @@ from tacit.inverse.goodness import (
     moments_part,
     worst_action,
 )
-from tacit.inverse.laws import ratio_tail
 from tacit.inverse.noisy.inference import square_roots
+from tacit.inverse.numerics import ratio_tail
 
 # Expected number of steps from which a cell is large enough for the chi-square law.
 LARGE = 5.0

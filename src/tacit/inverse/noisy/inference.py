@@ -19,10 +19,10 @@ from tacit.engine.backends import backend_of
 from tacit.engine.newton_search import begin
 from tacit.engine.smooth_dual import Dual, Point, point_at
 from tacit.errors import InvalidModel
-from tacit.inverse.least_squares import at_least as at_least
-from tacit.inverse.least_squares import square_roots as square_roots
 from tacit.inverse.noisy.boltzmann import Fit, sought
 from tacit.inverse.noisy.coordinates import Coordinates, Split
+from tacit.inverse.numerics import at_least as at_least
+from tacit.inverse.numerics import square_roots as square_roots
 from tacit.inverse.parameters import BLIND, inverse_information
 from tacit.model.mdp import MDP
 

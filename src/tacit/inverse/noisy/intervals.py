@@ -17,13 +17,13 @@ import numpy as np
 
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import Answer, Chosen, Identification
-from tacit.inverse.laws import root_between
 from tacit.inverse.noisy.activity import Verdict, of_constraints
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import Coordinates, Split
 from tacit.inverse.noisy.evidence import Evidence
 from tacit.inverse.noisy.inference import Errors, gauge_errors, informed, silent
 from tacit.inverse.noisy.steps import MANY, REFINED, Landscape, Steps, landscape
+from tacit.inverse.numerics import root_between
 from tacit.inverse.parameters import ONE_SIDED, TWO_SIDED
 
 

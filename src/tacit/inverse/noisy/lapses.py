@@ -15,7 +15,6 @@ import numpy as np
 
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.goodness import Goodness, untested
-from tacit.inverse.laws import chi_square_tail, root_between
 from tacit.inverse.noisy.activity import Trial, Verdict, activity_p_value, judge, of_constraints
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.em import Search
@@ -23,6 +22,7 @@ from tacit.inverse.noisy.evidence import Doubt, evidence_of
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Options, Steps, choices
+from tacit.inverse.numerics import chi_square_tail, root_between
 from tacit.inverse.parameters import TWO_SIDED
 from tacit.inverse.recovery import Lapses
 

@@ -18,12 +18,11 @@ from tacit.data.observed import Observed, tally_of
 from tacit.data.tally import Tally
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.goodness import random_loss
-from tacit.inverse.laws import chi_square_tail
-from tacit.inverse.least_squares import Approach, SignedSums, least_squares
 from tacit.inverse.noisy import Bounds, Options
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, fit, over_an_episode
 from tacit.inverse.noisy.coordinates import Coordinates
 from tacit.inverse.noisy.inference import information, square_roots
+from tacit.inverse.numerics import Approach, SignedSums, chi_square_tail, least_squares
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.mdp import MDP
 

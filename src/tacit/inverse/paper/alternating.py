@@ -16,26 +16,22 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.column_generation import ColumnGeneration, favourites, with_favourites
 from tacit.forward.solution import Solution, Status
 from tacit.forward.solve import Solver
-from tacit.inverse.expectations import (
-    Expectations,
-    check_task,
-    expectations_from_start,
-    pull_back,
+from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back
+from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
+from tacit.inverse.identification import unidentified
+from tacit.inverse.paper import (
+    Bound,
+    Budget,
+    Multiplier,
+    Step,
+    Update,
+    choice,
+    price_scale,
+    visits_of,
     within_bands,
     yardsticks,
 )
-from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
-from tacit.inverse.identification import unidentified
-from tacit.inverse.paper import Bound, Budget, Multiplier, Step, Update, choice, visits_of
-from tacit.inverse.paper.rounds import (
-    Round,
-    Row,
-    better_round,
-    history_of,
-    price_scale,
-    run_start,
-    solve_round,
-)
+from tacit.inverse.paper.rounds import Round, Row, better_round, history_of, run_start, solve_round
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective

@@ -20,8 +20,9 @@ from tacit.forward.solution import (
     priced,
     status_of,
 )
-from tacit.inverse.expectations import Blocks, Expectations, Yardsticks, pull_back
-from tacit.inverse.paper import budgets_of, first_weights, later_of, stride, visits_of
+from tacit.inverse.expectations import Blocks, Expectations, pull_back
+from tacit.inverse.paper import Yardsticks, budgets_of, later_of, visits_of
+from tacit.inverse.paper.projection import first_weights, stride
 from tacit.inverse.recovery import History
 from tacit.model.ends import uniform_policy
 from tacit.model.mdp import MDP, outside_policy
@@ -250,14 +251,6 @@ def _with_floors(
         mdp, lowered, found.visitation, found.values, multipliers, temperature=found.temperature
     )
     return replace(found, multipliers=multipliers, value=value, certificate=certificate)
-
-
-def price_scale(features: Features, weights: Blocks) -> np.ndarray:
-    """[K] reward over cost: the size of a multiplier that matters."""
-    costs = weights[1:]
-    tables = features.objective(weights[0], costs, np.zeros(len(costs)))
-    reward = float(np.abs(tables.reward).max())
-    return reward / np.maximum(np.array([np.abs(c).max() for c in tables.costs]), 1e-300)
 
 
 def _variation(first: np.ndarray, second: np.ndarray) -> float:
