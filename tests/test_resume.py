@@ -2,6 +2,7 @@
 
 import functools
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -81,6 +82,45 @@ def test_what_was_not_written_is_done_again(tmp_path, name):
         heard: list[Event] = []
         assert saved(tmp_path / "pieces", name, [checkpoint(folder), heard.append]) == whole
         assert heard == events[place:]
+
+
+def test_a_journal_keeps_what_took_longest_for_its_bytes(tmp_path, monkeypatch):
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr("tacit.folders.time", clock)
+    monkeypatch.setattr("tacit.folders.MOST", 60_000)  # two large states and some
+    kept = checkpoint(tmp_path / "kept", every=1e9)
+    for number, (seconds, size) in enumerate(((5, 3000), (1, 3000), (3, 3000), (2, 100)), 1):
+        clock.now += seconds
+        kept.keep(f"fit {number}", None, np.ones(size), finished=True)
+    kept.flush()
+    left = {path.name for path in (tmp_path / "kept").iterdir()}
+    assert left == {"fit-1.npz", "fit-3.npz", "fit-4.npz"}
+
+
+def test_stages_that_were_not_kept_are_made_again_to_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setattr("tacit.folders.MOST", 0)
+    events: list[Event] = []
+    whole = saved(tmp_path / "whole", "likelihood", [events.append])
+    folder = tmp_path / "kept"
+    with pytest.raises(PowerCut):
+        saved(tmp_path / "run", "likelihood", [checkpoint(folder, every=0), cut_at(len(events))])
+    assert [path.name for path in folder.iterdir()] == ["current.npz"]
+    assert saved(tmp_path / "run", "likelihood", [checkpoint(folder, every=0)]) == whole
+
+
+def test_what_a_gap_made_anew_by_other_digits_leads_to_is_made_anew_too(tmp_path):
+    """As on another processor: what began where the first time's digits were is no error then."""
+    folder, kept = tmp_path / "kept", checkpoint(tmp_path / "kept", every=0)
+    for number in (1, 2, 3):
+        kept.recall(f"fit {number}", np.array([float(number)]), ())
+        kept.keep(f"fit {number}", None, np.array([10.0 * number]), finished=True)
+    (folder / "fit-2.npz").unlink()
+    again = checkpoint(folder, every=0)
+    assert again.recall("fit 1", np.array([1.0]), ()) is not None
+    assert again.recall("fit 2", np.array([2.0]), ()) is None
+    assert again.recall("fit 3", np.array([np.nextafter(3.0, 4.0)]), ()) is None
+    with pytest.raises(tacit.TacitError, match="other data or settings"):
+        checkpoint(folder, every=0).recall("fit 3", np.array([np.nextafter(3.0, 4.0)]), ())
 
 
 def test_a_journal_of_other_data_is_refused(tmp_path):

@@ -45,6 +45,9 @@ CURRENT, HEAD = "current.npz", "head"
 EVERY = 2.0
 # Times as long as a write takes, at least: a large state must not spend the run on being kept.
 RARELY = 20.0
+# Bytes of finished stages that are kept: ten constraints are 65 searches, and each ends with the
+# derivatives of all values (20 MB at 100 000 states).
+MOST = 2**29
 
 
 class FolderJournal:
@@ -54,10 +57,15 @@ class FolderJournal:
         folder: where the stages are.
         every: seconds between two writes.
         recalled: whether a stage was read back from it.
+
+    Of many large stages those are kept that took longest for their bytes, up to `MOST`; the others
+    are made again, from where they began, to the same bits.
     """
 
     def __init__(self, folder: Path, *, every: float = EVERY) -> None:
         self.folder, self.every, self.recalled = folder, every, False
+        self._seconds: dict[str, float] = {}  # that finished stages took, by file
+        self._ended, self._gaps = time.monotonic(), False
         self._digests: dict[str, str] = {}
         self._waiting: dict[str, tuple[dict[str, object], Tree]] = {}
         self._last, self._pause = time.monotonic(), every
@@ -77,17 +85,23 @@ class FolderJournal:
                 head = json.loads(str(arrays.pop(HEAD)))
                 if head["stage"] != stage:
                     continue
+                finished, seconds = bool(head["finished"]), float(head.get("seconds", 0.0))
                 state = unpack(arrays, kinds) if head["inputs"] == self._digests[stage] else None
             except (*BROKEN, BadFile) as error:
                 reason = " ".join(str(error).split())
                 raise BadFile(f"{path} is no record of a stage: {reason:.120}") from None
             if head["inputs"] != self._digests[stage]:
+                if self._gaps:  # it began where another processor's digits were
+                    continue
                 raise TacitError(
                     f"{path} was made from other data or settings than {stage} has now; "
                     "begin again with --overwrite"
                 )
             self.recalled = True
-            return state, bool(head["finished"])
+            if finished:
+                self._seconds[name], self._ended = seconds, time.monotonic()
+            return state, finished
+        self._gaps = self.recalled
         return None
 
     def keep(self, stage: str, inputs: Tree, state: Tree, *, finished: bool) -> None:
@@ -95,6 +109,9 @@ class FolderJournal:
         if stage not in self._digests:
             self._digests[stage] = digest(inputs)
         head = {"stage": stage, "inputs": self._digests[stage], "finished": finished}
+        if finished:
+            head["seconds"] = self._seconds[_file(stage)] = time.monotonic() - self._ended
+            self._ended = time.monotonic()
         # The state itself, not a copy: states are never changed, only replaced.
         self._waiting[_file(stage) if finished else CURRENT] = (head, state)
         if time.monotonic() - self._last >= self._pause:
@@ -108,9 +125,20 @@ class FolderJournal:
             head, state = self._waiting[name]
             write_arrays(self.folder / name, {HEAD: np.array(json.dumps(head)), **pack(state)})
             del self._waiting[name]
+        self._drop()
         self._last = time.monotonic()
         if self.every > 0:
             self._pause = max(self.every, RARELY * (self._last - began))
+
+    def _drop(self) -> None:
+        """Removes finished stages beyond `MOST` bytes, the quickest for their bytes first."""
+        paths = [self.folder / name for name in self._seconds]
+        sizes = {path: path.stat().st_size for path in paths if path.exists()}
+        for path in sorted(sizes, key=lambda path: self._seconds[path.name] / sizes[path]):
+            if sum(sizes.values()) <= MOST:
+                break
+            path.unlink()
+            del sizes[path]
 
 
 def checkpoint(folder: str | Path, *, every: float = EVERY) -> FolderJournal:
