@@ -1,11 +1,22 @@
-"""Whether tacit has become slower, measured against its peers and never in seconds.
+"""Whether tacit has become slower, measured against its peers or its past, never in seconds.
 
-    python benchmarks/regression.py
+    python benchmarks/regression.py                      # beside its peers
+    git worktree add --detach ../then COMMIT
+    python benchmarks/regression.py --against ../then    # beside itself as it was
 
-Runs the rows of `forward.py --quick` (25 to 1 024 states, the peers beside tacit in the same
-process) and compares each ratio, peer's time / tacit's time, with the committed results. A slower
-machine slows both, so the ratio stays. A ratio that fell by more than 30 % is measured again: short
-runs are noisy, and only what stays down counts. Exits with 1 and names the rows that fell.
+The first runs the rows of `forward.py --quick` (25 to 1 024 states, the peers beside tacit in the
+same process) and compares each ratio, peer's time / tacit's time, with the committed results. A
+slower machine slows both, so the ratio stays. A ratio that fell by more than 30 % is measured
+again: short runs are noisy, and only what stays down counts. Exits with 1 and names the rows that
+fell.
+
+The second runs warm solves and recoveries (tacit's own rows of `forward.py --quick`, soft solves,
+what `recovery.py --quick` fits) in two processes that live side by side, one of each checkout, by
+turns: every case of one, then of the other, round after round. It compares seconds of the
+processor, with one thread. A small model is answered by NumPy where JAX is not loaded, so that the
+first answer waits for no compiler; so everything is measured twice, with JAX loaded before and
+without. Ratios are time now / time then: above one is slower. Writes
+benchmarks/results/regression.json.
 """
 
 from __future__ import annotations
@@ -13,15 +24,24 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "forward.json"
+RATIOS = HERE / "results" / "regression.json"
+PACKAGES = ("numpy", "scipy", "jax", "jaxlib", "numba", "highspy")
+# One thread: what several do at once is no work of this process alone.
+ALONE = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
+MOMENT = 0.1  # seconds of the processor for which a short case is repeated in one round
 ALLOWED = 0.30  # the share of a ratio that may be lost
 ATTEMPTS = 3  # a row must have fallen in each of so many runs
 
@@ -110,12 +130,191 @@ def quick_run() -> dict[Key, float]:
     return ratios(rows)
 
 
-def main() -> None:
-    import warnings
+# --------------------------------------------------------------------------------------------------
+# Beside itself as it was
+# --------------------------------------------------------------------------------------------------
 
+
+def solves() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Warm solves by name: tacit's rows of `forward.py --quick`, and the soft ones."""
+    import forward  # pyright: ignore[reportMissingImports]
+    import tacit
+
+    problems = [
+        (forward.hill(size, discount, 0), discount)
+        for size in (5, 10, 32)
+        for discount in (0.95, 0.99)
+    ]
+    problems.append((forward.random_sparse(300, 0.95, 0), 0.95))
+    for problem, discount in problems:
+        reward, costs = problem.objective.tables(problem.mdp)
+        price = float(tacit.solve(problem.mdp, problem.objective).multipliers[0])
+        noisy = tacit.SoftDual(temperature=forward.soft_temperature(discount))
+        for task, objective, solver in (
+            ("constrained", problem.objective, None),
+            ("unconstrained", tacit.Objective(reward), None),
+            ("priced", tacit.Objective(reward - price * costs[0]), None),
+            ("soft", problem.objective, noisy),
+        ):
+            name = f"{problem.name}, {discount:g}, {task}"
+            yield name, lambda m=problem.mdp, o=objective, s=solver: tacit.solve(m, o, solver=s)
+
+
+def recoveries() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Warm recoveries by name: what the studies of `recovery.py` fit, and Algorithm 1."""
+    import tacit
+
+    worlds = [tacit.worlds.hill_grid(4, tightness=0.5)]
+    worlds.append(tacit.worlds.hill_grid(4, tightness=0.5, reward_weights=[0.3, 0.7]))
+    features = worlds[0].features
+
+    def seen(world: Any, price: float) -> Any:
+        weights = world.in_gauge
+        tables = features.objective(weights.reward_weights, weights.cost_weights, [1.0])
+        priced = tacit.Objective(tables.reward - price * tables.costs[0])
+        policy = tacit.solve(world.mdp, priced, solver=tacit.SoftDual(temperature=0.0025)).policy
+        return tacit.simulate(world.mdp, policy, trajectories=100, steps=2000, seed=1)
+
+    best = tacit.solve(worlds[0].mdp, worlds[0].truth).policy
+    optimal = tacit.simulate(worlds[0].mdp, best, trajectories=100, steps=2000, seed=1)
+    priced, free = seen(worlds[0], 0.05), seen(worlds[0], 0.0)
+    mdp = worlds[0].mdp
+    for name, estimator, shown in (
+        ("Likelihood", tacit.Likelihood(), priced),
+        ("Likelihood, constraint not active", tacit.Likelihood(), free),
+        ("Convex", tacit.Convex(), priced),
+        ("Explanation", tacit.Explanation(), optimal),
+        ("Alternating", tacit.Alternating(), optimal),
+    ):
+        yield (
+            name,
+            lambda e=estimator, d=shown: tacit.recover(mdp, features, d, estimator=e, throw=False),
+        )
+    both = [tacit.Task(world.mdp, features, seen(world, 0.05)) for world in worlds]
+    yield "two tasks", lambda: tacit.recover(both, throw=False)
+
+
+def work(jax_before: bool) -> None:
+    """A process of one checkout: says its cases, then times each that it reads from its input."""
+    warnings.simplefilter("ignore")
+    if jax_before:
+        import jax  # noqa: F401
+    sys.path.insert(0, str(HERE))
+    cases = dict([*solves(), *recoveries()])
+    for run in cases.values():  # compiling, and what a model keeps
+        run()
+    print(json.dumps(list(cases)), flush=True)
+    for line in sys.stdin:
+        run, times = cases[json.loads(line)], []
+        while not times or (sum(times) < MOMENT and len(times) < 200):
+            began = time.process_time()
+            run()
+            times.append(time.process_time() - began)
+        print(json.dumps(median(times)), flush=True)
+
+
+def started(checkout: Path, jax_before: bool) -> subprocess.Popen[str]:
+    """A process that runs the cases of this file with the tacit of a checkout."""
+    words = [sys.executable, __file__, "--work", *(["--jax-before"] if jax_before else [])]
+    around = {**os.environ, **ALONE, "PYTHONPATH": str((checkout / "src").resolve())}
+    return subprocess.Popen(
+        words, env=around, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+
+
+def told(worker: subprocess.Popen[str], word: str | None = None) -> Any:
+    """What the process says next, after it was told a word."""
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    if word is not None:
+        worker.stdin.write(json.dumps(word) + "\n")
+        worker.stdin.flush()
+    line = worker.stdout.readline()
+    if not line:
+        raise SystemExit("one of the processes ended: what it said is above")
+    return json.loads(line)
+
+
+def beside(
+    then: Path, now: Path, *, jax_before: bool, rounds: int, only: str
+) -> list[dict[str, Any]]:
+    """One row a case, of two checkouts measured by turns."""
+    workers = [started(place, jax_before) for place in (then, now)]
+    try:
+        names, _ = (told(worker) for worker in workers)
+        names = [name for name in names if only in name]
+        times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+        for turn in range(rounds):
+            order = (0, 1) if turn % 2 == 0 else (1, 0)
+            for name in names:
+                taken = {which: told(workers[which], name) for which in order}
+                times[name].append((taken[0], taken[1]))
+            print(".", end="", flush=True)
+        print()
+        return [slowdown(name, jax_before, times[name]) for name in names]
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+
+
+def slowdown(name: str, jax_before: bool, times: list[tuple[float, float]]) -> dict[str, Any]:
+    """The row of a case: median milliseconds then and now, and the median of the rounds' ratios."""
+    then, now = zip(*times, strict=True)
+    each = sorted(b / a for a, b in times)
+    return {
+        "case": name,
+        "jax_loaded_before": jax_before,
+        "then_ms": round(1e3 * median(then), 4),
+        "now_ms": round(1e3 * median(now), 4),
+        "ratio": round(median(each), 3),
+        "least_and_largest": [round(each[0], 3), round(each[-1], 3)],
+        "least_over_least": round(min(now) / min(then), 3),
+    }
+
+
+def commit(checkout: Path) -> str:
+    """The commit that is checked out, with a mark where files differ from it."""
+    words = ["git", "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
+    return subprocess.run(
+        words, cwd=checkout, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def compare(then: Path, *, rounds: int, only: str, out: Path) -> None:
+    """Measures this checkout beside another, prints the ratios and writes them."""
+    from provenance import about
+
+    now, load = HERE.parent, os.getloadavg()[0]
+    commits = {"then": commit(then), "now": commit(now)}
+    rows = []
+    for jax_before in (False, True):
+        rows += beside(then, now, jax_before=jax_before, rounds=rounds, only=only)
+    for row in rows:
+        loaded = "JAX loaded before" if row["jax_loaded_before"] else "as it comes"
+        text = f"{row['case']:36} {loaded:18} {row['then_ms']:10.3f} {row['now_ms']:10.3f} ms"
+        print(f"{text} {row['ratio']:6.2f} times")
+    shown = f"python benchmarks/regression.py --against CHECKOUT --rounds {rounds}"
+    shown += f" --only {only!r}" if only else ""
+    head = about(PACKAGES, load=load, command=shown)
+    document = {**head, **commits, "unit": "CPU seconds, one thread", "rows": rows}
+    out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=RESULTS, help="what to compare with")
+    parser.add_argument("--against", type=Path, help="another checkout, instead of the peers")
+    parser.add_argument("--rounds", type=int, default=7, help="turns that each checkout takes")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--out", type=Path, default=RATIOS, help="where the ratios go")
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--jax-before", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.work:
+        return work(args.jax_before)
+    if args.against is not None:
+        return compare(args.against, rounds=args.rounds, only=args.only, out=args.out)
     warnings.simplefilter("ignore")  # the peers' deprecations are not our business
     fallen, compared = judged(ratios(committed(args.results)["rows"]), quick_run)
     for fall in fallen:

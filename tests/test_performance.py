@@ -201,6 +201,41 @@ def test_a_fall_ends_the_script_with_one(monkeypatch, capsys):
     regression.main()
 
 
+def test_a_slowdown_is_the_median_of_the_rounds_not_the_ratio_of_their_sums():
+    """A round in which both were slow counts as one round."""
+    row = regression.slowdown("soft", False, [(1.0, 2.0), (100.0, 100.0), (1.0, 3.0)])
+    assert (row["ratio"], row["least_and_largest"], row["least_over_least"]) == (2.0, [1.0, 3.0], 2)
+    assert (row["then_ms"], row["now_ms"]) == (1e3, 3e3)
+
+
+def test_two_checkouts_are_asked_by_turns(monkeypatch):
+    """The first of a round is the second of the next; both processes end."""
+    asked, ended = [], []
+
+    class Worker:
+        def __init__(self, place):
+            self.place = place
+
+        def kill(self):
+            ended.append(self.place)
+
+        def wait(self):
+            pass
+
+    def told(worker, word=None):
+        if word is None:
+            return ["a solve", "a recovery"]
+        asked.append(worker.place)
+        return 1.0 if worker.place == "then" else 1.5
+
+    monkeypatch.setattr(regression, "started", lambda place, jax_before: Worker(place))
+    monkeypatch.setattr(regression, "told", told)
+    (row,) = regression.beside("then", "now", jax_before=True, rounds=2, only="solve")
+    assert (row["case"], row["ratio"]) == ("a solve", 1.5)
+    assert asked == ["then", "now", "now", "then"]
+    assert ended == ["then", "now"]
+
+
 def test_quick_rows_are_in_the_committed_results(found):
     """Otherwise the check would compare nothing at the sizes that it runs."""
     known = {key[0] for key in regression.ratios(found["forward"]["rows"])}
