@@ -19,8 +19,8 @@ from tacit.checks import resolution_check
 from tacit.cli import main
 from tacit.data.sources import clusters, hexagons, ingest, read_raster, square_cells
 from tacit.data.sources.places import Raster
-from tacit.data.sources.tracks import seconds
 from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.files.formats import seconds
 from tacit.inverse.findings import Kind
 from tacit.inverse.joint.tasks import Task
 
@@ -365,3 +365,78 @@ def test_the_foxes_of_the_docs_get_their_truth_back():
         assert len(ends) == 2, line
         for truth, (low, high) in zip(truths, ends, strict=True):
             assert float(low) <= truth <= float(high), line
+
+
+def visits(lengths, **others):
+    """A log of patients, each with visits so many days after the one before."""
+    days = np.concatenate([np.append(0.0, np.cumsum(part)) for part in lengths])
+    who = np.repeat(np.arange(len(lengths)), [len(part) + 1 for part in lengths])
+    start = datetime(2024, 1, 8)
+    stamps = [(start + timedelta(days=float(day))).isoformat(" ", "minutes") for day in days]
+    return {"who": [f"p{n}" for n in who], "when": stamps, **others}
+
+
+def test_visits_that_drift_are_steps_and_a_clock_that_jitters_is_a_clock():
+    random = np.random.default_rng(0)
+    lengths = [random.integers(6, 9, 24) for _ in range(20)]
+    asked = {"episode": "who", "time": "when", "every": "7d", "state": "room", "action": "did"}
+    rooms = {"room": [f"r{n}" for n in random.integers(0, 3, 500)], "did": ["go", "stay"] * 250}
+    seen = ingest(visits(lengths, **rooms), **asked)
+    assert seen.demonstrations.episodes == 20
+    assert not seen.demonstrations.partial.any()
+    assert seen.demonstrations.steps == 500
+    assert any("drift" in note for note in seen.notes)
+    # A gap of three weeks is one all the same, and a visit of the next day is spare.
+    lengths[0][5], lengths[1][5] = 21, 1
+    seen = ingest(visits(lengths, **rooms), **asked)
+    assert seen.demonstrations.episodes == 21
+    assert seen.demonstrations.steps == 499
+    # About the same day of every week, two in a row may be 2 or 12 days apart, and none is spare.
+    late = np.pad(random.uniform(-2.9, 2.9, (20, 24)), ((0, 0), (1, 0)))
+    about = np.diff(7.0 * np.arange(25) + late)
+    assert about.min() < 3.5
+    seen = ingest(visits(about, **rooms), **asked)
+    assert seen.demonstrations.episodes == 20
+    assert not any("drift" in note for note in seen.notes)
+
+
+def test_columns_by_action_are_means_of_each_pair(tmp_path):
+    random = np.random.default_rng(0)
+    count = 400
+    state, did = random.integers(0, 3, count), random.integers(0, 3, count)
+    state[did == 2] = 0  # the third is done in one state only
+    pain = 2.0 * did + state + random.normal(0, 0.1, count)
+    told = [f"{value:.6f}" if n % 9 else "NA" for n, value in enumerate(pain)]
+    log = {
+        "patient": [f"p{n // 20}" for n in range(count)],
+        "ward": [f"w{s}" for s in state],
+        "drug": [("none", "low", "high")[a] for a in did],
+        "age": [str(n // 20) for n in range(count)],
+        "pain": told,
+        "weight": [f"{1 + n // 20 % 3 / 2}" for n in range(count)],
+    }
+    lines = [",".join(log), *(",".join(row) for row in zip(*log.values(), strict=True))]
+    (tmp_path / "log.csv").write_text("\n".join(lines))
+    asked = ["--episode", "patient", "--state", "ward", "--action", "drug", "--columns", "age"]
+    asked += ["--action-columns", "pain", "--cost", "pain", "--sampling-weight", "weight"]
+    command = ["ingest", str(tmp_path / "log.csv"), *asked, "--out", str(tmp_path / "problem")]
+    assert main(command) == 0
+    problem = tacit.folders.problem.Problem.load(tmp_path / "problem")
+    names = problem.layout.action_names
+    table = problem.features.costs[0][..., 0]
+    for s in range(3):
+        for a, name in enumerate(names):
+            rows = (state == s) & (did == ("none", "low", "high").index(name))
+            known = rows & np.array([cell != "NA" for cell in told])
+            if known.any():
+                assert table[s, a] == pytest.approx(pain[known].mean(), abs=1e-6)
+            else:  # as elsewhere
+                assert name == "high"
+                assert table[s, a] == pytest.approx(table[0, a])
+    assert problem.features.reward.ndim == 2 or (np.ptp(problem.features.reward, axis=1) == 0).all()
+    np.testing.assert_allclose(problem.demonstrations.weights, np.array(log["weight"], float))
+    run = ["recover", str(tmp_path / "problem"), "--out", str(tmp_path / "run"), "--no-report"]
+    assert main([*run, "--estimator", "likelihood", "--free-reward", "--dynamics-draws", "0"]) == 0
+    found = tacit.Recovery.load(tmp_path / "run")
+    assert found.parameters.weighted
+    assert found.parameters.with_errors("fisher").reason

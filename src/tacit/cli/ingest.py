@@ -76,8 +76,12 @@ class Ingest:
     """column of individuals, whose episodes are not independent"""
     weight: Annotated[Optional[str], shown_default("every track counts once")] = None
     """column of counts: how many tracks like this one were seen"""
+    sampling_weight: Annotated[Optional[str], shown_default("every row counts alike")] = None
+    """column of sampling weights: how much a row stands for, in any unit, as of a survey"""
     columns: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
     """columns that may matter: their mean in every state, or the shares of words"""
+    action_columns: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
+    """the same of columns that depend on what is done: their mean in every state by action"""
     maps: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
     """maps that may matter, each as NAME=FILE: an ASCII grid (.asc), a GeoTIFF or .npy"""
     origin: Annotated[Union[None, tuple[float, float]], shown_default("that of the first map")] = (
@@ -207,7 +211,9 @@ class Ingest:
             group=self.group,
             individual=self.individual,
             weight=self.weight,
+            sampling_weight=self.sampling_weight,
             columns=self.columns or (),
+            action_columns=self.action_columns or (),
             maps={name: path for name, _, path in (one.partition("=") for one in self.maps or ())},
             origin=self.origin,
             decimal_comma=self.decimal_comma,
@@ -272,10 +278,16 @@ def write_problem(folder: Path, log: Log, features: Features, discount: float) -
     if log.places is not None:
         spare = {"x of its middle": 0, "y of its middle": 1}
         columns |= {name: log.places.centres[:, axis] for name, axis in spare.items()}
+    by_action = any(column.ndim == 2 for column in columns.values())
+    shape = (len(states), len(actions) if by_action else 1)
+    wide = [np.broadcast_to(c.reshape(len(c), -1), shape) for c in columns.values()]
     rows = [
-        [state, *(repr(float(c[s])) for c in columns.values())] for s, state in enumerate(states)
+        [states[s], *([actions[a]] if by_action else []), *(repr(float(c[s, a])) for c in wide)]
+        for s, a in np.ndindex(*shape)
+        if not by_action or log.moves is None or log.moves[s, a] >= 0
     ]
-    write_csv(folder / "features.csv", ["state", *columns], rows)
+    head = ["state", "action"] if by_action else ["state"]
+    write_csv(folder / "features.csv", [*head, *columns], rows)
     lines = [
         "# Made by tacit ingest. docs/formats.md explains every key.",
         f"discount = {discount}",

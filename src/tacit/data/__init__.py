@@ -1,8 +1,27 @@
-"""What was seen: demonstrations, their sums, data larger than memory, and where they come from."""
+"""What was seen: demonstrations, their sums, data larger than memory, and where they come from.
 
-from typing import TYPE_CHECKING
+Here is what weights of rows mean. Counts say how often such an episode was seen: a count of 3 is
+three episodes. Sampling weights say how much a row stands for, as of a survey, or of patients some
+of whom were lost: they count in the likelihood, but no row is seen more often by them. And what
+the cells of a log say: numbers, or nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from tacit import names_on_demand
+from tacit.data.rows import MISSING
+from tacit.errors import InvalidDemonstrations
+from tacit.files.columns import Column
 
 if TYPE_CHECKING:
     from tacit.data import sources as sources
@@ -13,3 +32,176 @@ if TYPE_CHECKING:
 __all__ = ["PartitionedDemonstrations", "Prior", "Tally", "sources", "write_partitions"]
 
 _HOME, __getattr__ = names_on_demand(__name__)
+if TYPE_CHECKING:  # the names above are public, this one here is not
+    from tacit.data.demonstrations import Demonstrations
+
+# Bytes that a step of a repeated episode takes.
+STEP = 16
+
+
+def positive(column: Column) -> np.ndarray:
+    """[N] weights of the rows of a column: numbers above 0."""
+    wanted = "a number above 0"
+    if column.texts is not None:
+        column.refuse([text.strip() == "" for text in column.texts], wanted, ": leave out its row")
+    values = column.reals()
+    if (values <= 0).any():
+        raise column.wrong(int(np.argmax(values <= 0)), wanted, ": leave out rows of weight 0")
+    return values
+
+
+def weights_of(given: npt.ArrayLike, lengths: np.ndarray) -> np.ndarray:
+    """[N] weights of the steps; of [E] entries each is that of all steps of an episode."""
+    steps, episodes = int(lengths.sum()), len(lengths)
+    try:
+        weights = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidDemonstrations("weights must be numbers, one a step or an episode") from None
+    if weights.shape not in ((steps,), (episodes,)):
+        raise InvalidDemonstrations(
+            f"weights must hold one entry a step ({steps}) or an episode ({episodes}); "
+            f"got {weights.shape}"
+        )
+    odd = ~np.isfinite(weights) | (weights <= 0)
+    if odd.any():
+        at = int(np.argmax(odd))
+        raise InvalidDemonstrations(
+            f"weights must be above 0 and finite; entry {at} is {weights[at]}: select the episodes "
+            "that count"
+        )
+    return weights if len(weights) == steps else np.repeat(weights, lengths)
+
+
+def weigh(
+    arguments: dict[str, Any], path: Path | str, largest: int
+) -> tuple[dict[str, Any], list[str]]:
+    """The arguments of `Demonstrations` with the weights of its rows counted, and what was done.
+
+    A column `weight` of whole numbers, the same in all rows of an episode, holds counts. Any other
+    one, and a column `sampling_weight`, holds sampling weights.
+    """
+    told, counts = arguments.pop("sampling_weight", None), arguments.pop("weight", None)
+    if counts is not None and told is not None:
+        raise InvalidDemonstrations(
+            f"{path} must have one column of weights: weight for counts, or sampling_weight; it "
+            "has both"
+        )
+    if told is not None:
+        return arguments | {"weights": told}, []
+    starts = arguments["offsets"][:-1]
+    alike = np.repeat(counts[starts], np.diff(arguments["offsets"])) == counts
+    if alike.all() and (counts % 1 == 0).all():
+        arguments, said = _repeated(arguments, counts[starts].astype(np.int64), path, largest)
+        return arguments, [said]
+    why = "differ within an episode" if (counts % 1 == 0).all() else "are not all whole numbers"
+    said = f"the weights {why}: they are taken for sampling weights, not for counts"
+    return arguments | {"weights": counts}, [said]
+
+
+def _repeated(
+    arguments: dict[str, Any], weights: np.ndarray, path: Path | str, largest: int
+) -> tuple[dict[str, Any], str]:
+    """The arguments with every episode as often as its weight [E] says, copies last, and a note.
+
+    A count of 3 is three episodes, so every sum, likelihood and error bar is that of three. Copies
+    keep their individual: error bars take all that one individual did as one.
+    """
+    offsets = arguments["offsets"]
+    lengths = np.diff(offsets)
+    episodes, steps = float(weights.sum(dtype=float)), float(weights.astype(float) @ lengths)
+    if STEP * steps > largest:
+        raise InvalidDemonstrations(
+            f"{path}: weights must make no more steps than fit into memory; they make {steps:.4g}: "
+            "if they are sampling weights, call their column sampling_weight"
+        )
+    again = np.repeat(np.arange(len(weights)), weights - 1)
+    chosen = np.concatenate([np.arange(len(weights)), again])
+    ends = np.cumsum(lengths[chosen])
+    rows = np.repeat(offsets[chosen] - (ends - lengths[chosen]), lengths[chosen])
+    rows += np.arange(int(steps))
+    names = arguments.get("names")
+    names = np.arange(len(weights)).astype(str) if names is None else names
+    copy = np.arange(len(again)) - np.searchsorted(again, again) + 2
+    changed = {
+        "states": arguments["states"][rows],
+        "actions": arguments["actions"][rows],
+        "offsets": np.append(0, ends),
+        "names": np.array(
+            [*names, *(f"{names[e]} x{n}" for e, n in zip(again, copy, strict=True))]
+        ),
+    }
+    others = {name: part[chosen] for name, part in arguments.items() if name not in changed}
+    note = (
+        f"{len(weights)} episodes stand for {episodes:.0f}, as their weights say: whole numbers "
+        "are counts; sampling weights stand in a column sampling_weight"
+    )
+    return {**others, **changed}, note
+
+
+def table_columns(
+    seen: Demonstrations, states: Sequence[str], actions: Sequence[str], first: int
+) -> dict[str, npt.ArrayLike]:
+    """The columns of a table of demonstrations, as `Demonstrations.columns` says."""
+    import polars
+
+    def named(names: Sequence[str], numbers: np.ndarray) -> npt.ArrayLike:
+        # Polars: NumPy would hold every row's text at the length of the longest.
+        return polars.Series([*names, "-1"])[numbers] if names else numbers  # type: ignore
+
+    episode = seen.episode
+    called = seen.names is not None and not first and len({*seen.names}) == seen.episodes
+    columns: dict[str, npt.ArrayLike] = {
+        "episode": named(seen.names.tolist(), episode) if called else first + episode,  # type: ignore
+        "step": seen.step,
+        "state": named(states, seen.states),
+        "action": named(actions, seen.actions),
+    }
+    if seen.ended.any():
+        columns["ended"] = seen.ended[episode]
+    if (seen.final_states != -1).any():
+        columns["final_state"] = named(states, seen.final_states[episode])
+    if seen.partial.any():
+        columns["partial"] = seen.partial[episode]
+    if seen.groups is not None:
+        columns["group"] = named(seen.groups.tolist(), episode)
+    if seen.individuals is not None:
+        columns["individual"] = named(seen.individuals.tolist(), episode)
+    if seen.weights is not None:
+        columns["sampling_weight"] = seen.weights
+    return columns
+
+
+def voids(column: Column) -> list[bool]:
+    """Whether each text of a column says that it is missing."""
+    return [text.casefold() in MISSING for text in column.texts or ()]
+
+
+def missing_rows(column: Column) -> np.ndarray:
+    """[N] whether each row of a column is missing."""
+    return np.array(voids(column), bool)[column.values]
+
+
+@dataclass(frozen=True)
+class Reals:
+    """Turns a column into numbers."""
+
+    decimal_comma: bool = False
+
+    def __call__(self, column: Column) -> np.ndarray:
+        """[N] the numbers of a column; NaN where one is missing."""
+        texts = column.texts or ()
+        values = np.array([self.number(text) for text in texts])
+        odd = ~np.isfinite(values) & ~np.array(voids(column), bool)
+        if odd.any():
+            text = str(column.cell(int(np.argmax(odd[column.values]))))
+            comma = not self.decimal_comma and re.fullmatch(r"[+-]?\d+,\d+", text)
+            hint = f": for decimal commas give --decimal-comma, or write {text.replace(',', '.')}"
+            column.refuse(odd, "a number", hint if comma else "")
+        return values[column.values]
+
+    def number(self, text: str) -> float:
+        """The number that a text spells; NaN where it spells none."""
+        try:
+            return float(text.replace(",", ".", 1) if self.decimal_comma else text)
+        except ValueError:
+            return math.nan

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from tacit.data import table_columns, weights_of
 from tacit.data.reading import STORED_EXTRAS, Episodes, Reading, read_episodes, read_frame
 from tacit.data.rows import Frame, joined
 from tacit.errors import InvalidDemonstrations
@@ -43,6 +44,8 @@ class Demonstrations:
             and not independent; None where nobody is told apart.
         names: [E] str, what the episodes are called; None where they are numbered from 0.
         layout: names of states and actions found when the episodes were read; None where none were.
+        weights: [N] sampling weights: how much each step stands for, in any unit; those of [E]
+            episodes may be given. None where all count alike.
     """
 
     states: np.ndarray
@@ -57,6 +60,7 @@ class Demonstrations:
     individuals: np.ndarray | None = None
     names: np.ndarray | None = None
     layout: Layout | None = None
+    weights: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         states = integers(self.states, "states")
@@ -91,6 +95,8 @@ class Demonstrations:
                     f"{name} must hold one entry an episode ({episodes}); got {column.shape}"
                 )
         columns |= {"states": states, "actions": actions, "offsets": offsets}
+        if self.weights is not None:
+            columns["weights"] = weights_of(self.weights, np.diff(offsets))
         for name, column in columns.items():
             object.__setattr__(self, name, read_only(column))
         object.__setattr__(self, "notes", tuple(self.notes))
@@ -145,8 +151,9 @@ class Demonstrations:
             state: name of the column of states.
             action: name of the column of actions.
             missing: "refuse" or "split", where something is missing within an episode.
-            **others: names of the columns `group`, `individual`, `weight`, `ended`, `final_state`
-                and `partial`; a column that has such a name itself needs no mention.
+            **others: names of the columns `group`, `individual`, `weight`, `sampling_weight`,
+                `ended`, `final_state` and `partial`; a column that has such a name itself needs no
+                mention.
         """
         columns = {"episode": episode, "step": step, "state": state, "action": action} | others
         reading = replace(_names_of(layout), missing=missing)
@@ -167,8 +174,9 @@ class Demonstrations:
         """The demonstrations of a .csv, .parquet or .npz file.
 
         A table has one row a step, in any order, and the columns episode, step, state and action;
-        it may have group, individual, weight (how many such episodes were seen), ended, final_state
-        and partial. Episodes are numbers or names. Separator and line ends are found out.
+        it may have group, individual, weight (how many such episodes were seen) or sampling_weight
+        (how much a row stands for), ended, final_state and partial. Episodes are numbers or names.
+        Separator and line ends are found out.
         Without a column `step` rows are taken in the order of the file, and `notes` says so.
 
         Args:
@@ -246,31 +254,7 @@ class Demonstrations:
             actions: names of the actions, likewise.
             first: number of the first episode.
         """
-        import polars
-
-        def named(names: Sequence[str], numbers: np.ndarray) -> npt.ArrayLike:
-            # Polars: NumPy would hold every row's text at the length of the longest.
-            return polars.Series([*names, "-1"])[numbers] if names else numbers  # type: ignore
-
-        episode = self.episode
-        called = self.names is not None and not first and len({*self.names}) == self.episodes
-        columns: dict[str, npt.ArrayLike] = {
-            "episode": named(self.names.tolist(), episode) if called else first + episode,  # type: ignore
-            "step": self.step,
-            "state": named(states, self.states),
-            "action": named(actions, self.actions),
-        }
-        if self.ended.any():
-            columns["ended"] = self.ended[episode]
-        if (self.final_states != -1).any():
-            columns["final_state"] = named(states, self.final_states[episode])
-        if self.partial.any():
-            columns["partial"] = self.partial[episode]
-        if self.groups is not None:
-            columns["group"] = named(self.groups.tolist(), episode)
-        if self.individuals is not None:
-            columns["individual"] = named(self.individuals.tolist(), episode)
-        return columns
+        return table_columns(self, states, actions, first)
 
     @property
     def episodes(self) -> int:
@@ -296,6 +280,12 @@ class Demonstrations:
     def episode(self) -> np.ndarray:
         """[N] episode of every row: a running sum, as `np.repeat` would hold up other threads."""
         return np.cumsum(np.bincount(self.offsets[1:-1], minlength=self.steps))
+
+    @property
+    def shares(self) -> np.ndarray:
+        """[N] the weights, their mean 1, whatever unit they are in; 1 where all count alike."""
+        same = np.broadcast_to(1.0, self.steps)
+        return same if self.weights is None else self.weights / self.weights.mean()
 
     def episode_name(self, episode: int) -> str:
         """What an episode is called, or its number where it has no name."""
@@ -328,6 +318,7 @@ class Demonstrations:
             groups=None if self.groups is None else self.groups[chosen],
             individuals=None if self.individuals is None else self.individuals[chosen],
             names=None if self.names is None else self.names[chosen],
+            weights=None if self.weights is None else self.weights[rows],
         )
 
     def truncate(self, steps: int) -> Demonstrations:
@@ -346,6 +337,7 @@ class Demonstrations:
             offsets=offsets,
             ended=self.ended & ~cut,
             final_states=np.where(cut, following, self.final_states),
+            weights=None if self.weights is None else self.weights[rows],
         )
 
     def check(self, mdp: MDP) -> None:
@@ -375,10 +367,11 @@ class Demonstrations:
         return f"episode {self.episode_name(self.episode[row])}, step {self.step[row]}"
 
     def counts(self, mdp: MDP) -> np.ndarray:
-        """[S, A] how often each action was taken in each state."""
+        """[S, A] how often each action was taken in each state; by `shares` where they weigh."""
         self.check(mdp)
         flat = self.states.astype(np.int64) * mdp.actions + self.actions
-        total = np.bincount(flat, minlength=mdp.states * mdp.actions)
+        weights = None if self.weights is None else self.shares
+        total = np.bincount(flat, weights, minlength=mdp.states * mdp.actions)
         return total.reshape(mdp.states, mdp.actions).astype(np.float64)
 
     def __repr__(self) -> str:

@@ -241,6 +241,8 @@ def _reduced(function: Callable[[Demonstrations], Sums], path: Path, load: Loade
 
 def _first_part(mdp: MDP, path: Path, load: Loader) -> _Part:
     seen = load(path)
+    if are_weighted(seen):
+        raise InvalidDemonstrations(f"{path} must have no sampling weights: load it into memory")
     return _Part(_labels(path), seen.notes, Tally.of(mdp, seen), Moves.of(mdp, seen))
 
 
@@ -261,16 +263,30 @@ def _labels(path: Path) -> np.ndarray:
 Observed = Demonstrations | PartitionedDemonstrations | Tally
 
 
-def check_observed(mdp: MDP, observed: Observed, *, in_memory: bool = False) -> None:
+def are_weighted(observed: Observed) -> bool:
+    """Whether the steps have sampling weights, so that their sums are no counts."""
+    return getattr(observed, "weights", None) is not None
+
+
+def check_observed(
+    mdp: MDP, observed: Observed, *, in_memory: bool = False, weighted: bool = False
+) -> None:
     """Raises `InvalidDemonstrations` unless it was seen in this world.
 
-    `in_memory` asks for `Demonstrations`, for those who must look at single episodes again.
+    `in_memory` asks for `Demonstrations`, for those who must look at single episodes again;
+    `weighted` lets sampling weights pass, for those who count them.
     """
     allowed = (Demonstrations,) if in_memory else (*Observed.__args__,)
     if not isinstance(observed, allowed):
         wanted = " in memory here" if isinstance(observed, Observed) else ""
         raise InvalidDemonstrations(
             f"demonstrations must be Demonstrations{wanted}; got {type(observed).__name__}"
+        )
+    if are_weighted(observed) and not weighted:
+        raise InvalidDemonstrations(
+            "sampling weights are counted by tacit.recover with Likelihood (recover --estimator "
+            "likelihood), without prior, lapses and bootstrap; elsewhere leave them out: "
+            "dataclasses.replace(demonstrations, weights=None), or another name for their column"
         )
     observed.check(mdp)
 
@@ -319,6 +335,15 @@ def counts_of(mdp: MDP, observed: Observed) -> np.ndarray:
     return tally_of(mdp, observed).counts
 
 
+def squares_of(mdp: MDP, observed: Observed) -> np.ndarray | None:
+    """[S, A] squared weights of the steps, their mean being 1, summed; None where none weigh."""
+    if not isinstance(observed, Demonstrations) or observed.weights is None:
+        return None
+    flat = observed.states.astype(np.int64) * mdp.actions + observed.actions
+    total = np.bincount(flat, observed.shares**2, minlength=mdp.states * mdp.actions)
+    return read_only(total.reshape(mdp.states, mdp.actions))
+
+
 def moves_of(mdp: MDP, observed: Observed) -> Moves | None:
     """The `Moves` that this world cannot have done; None where only sums are left."""
     if isinstance(observed, Demonstrations):
@@ -327,8 +352,10 @@ def moves_of(mdp: MDP, observed: Observed) -> Moves | None:
 
 
 def spread_of(mdp: MDP, features: Features, observed: Observed) -> Spread | None:
-    """The `Spread` of the discounted feature sums; None where only sums over all are left."""
+    """The `Spread` of the discounted feature sums; None where they weigh, or only sums are left."""
     if isinstance(observed, Demonstrations):
+        if are_weighted(observed):
+            return None
         return Spread.of(mdp, features, observed)
     if isinstance(observed, PartitionedDemonstrations):
         return observed.spread(mdp, features)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.data.rows import MISSING, Arguments, Frame, FrameTable, assembled
+from tacit.data import positive, weigh
+from tacit.data.rows import MISSING, ROWS, Arguments, Frame, FrameTable, assembled
 from tacit.errors import InvalidDemonstrations
 from tacit.files.arrays import read_arrays
 from tacit.files.columns import TOP, Column, whole
@@ -18,10 +19,12 @@ from tacit.model import first_unavailable
 
 # Columns of a table; those of the second line may be absent.
 ORDINARY = ("episode", "step", "state", "action")
-OPTIONAL = ("group", "individual", "weight", "ended", "final_state", "partial")
+OPTIONAL = (
+    "group", "individual", "weight", "sampling_weight", "ended", "final_state", "partial",
+)  # fmt: skip
 # Arrays of an npz file; those of the second line may be absent.
 NEEDED = ("states", "actions", "offsets")
-STORED_EXTRAS = ("ended", "final_states", "partial", "groups", "individuals", "names")
+STORED_EXTRAS = ("ended", "final_states", "partial", "groups", "individuals", "names", "weights")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -154,7 +157,8 @@ def read_table(table: Table, reading: Reading) -> Episodes:
         "action": actions.numbers,
         "group": _labels,
         "individual": _labels,
-        "weight": _counted,
+        "weight": positive,
+        "sampling_weight": positive,
         "ended": Column.flags,
         "final_state": lambda column: states.numbers(column, may_miss=True),
         "partial": Column.flags,
@@ -173,9 +177,9 @@ def read_table(table: Table, reading: Reading) -> Episodes:
     arguments, assumed = assembled(values, episode, table.fault, missing=reading.missing)
     for name, labels in who.items():
         arguments[f"{name}s"] = np.array(labels)[arguments[f"{name}s"]]
-    if "weights" in arguments:
-        arguments, said = _repeated(arguments, table, reading.largest)
-        assumed.append(said)
+    if any(name in arguments for name in ROWS):
+        arguments, said = weigh(arguments, table.path, reading.largest)
+        assumed += said
     arguments["notes"] = (*notes, *assumed)
     return Episodes(
         arguments,
@@ -217,53 +221,6 @@ def _check_names(table: Table) -> list[str]:
         for name, near in pairs
         if near and name not in table.names
     ]
-
-
-def _counted(column: Column) -> np.ndarray:
-    """[N] how often an episode like that of each row was seen: whole numbers from 1."""
-    wanted, values = "how often such an episode was seen, a whole number", column.values
-    if column.texts is None and values.dtype.kind == "f" and (values % 1 == 0).all():
-        column = replace(column, values=values.astype(np.int64))
-    texts = [] if column.texts is None else [_number(text) for text in column.texts]
-    parts = [n is not None and n % 1 != 0 for n in texts] if texts else column.values % 1 != 0
-    hint = ": sampling weights are no counts; name their strata in a column `group` and recover "
-    hint += "--by group, or leave weights out where being sampled depends on nothing that is done"
-    column.refuse(parts, f"{wanted} from 1", hint)
-    return column.integers(1, wanted=wanted)
-
-
-def _repeated(arguments: Arguments, table: Table, largest: int) -> tuple[Arguments, str]:
-    """The arguments with every episode as often as its weight says, copies last, and a note.
-
-    A count of 3 is three episodes, so every sum, likelihood and error bar is that of three. Copies
-    keep their individual: error bars take all that one individual did as one.
-    """
-    weights, offsets = arguments.pop("weights").astype(np.int64), arguments["offsets"]
-    lengths = np.diff(offsets)
-    episodes, steps = int(weights.sum()), int(weights @ lengths)
-    if 16 * steps > largest:
-        raise InvalidDemonstrations(
-            f"{table.path}: weights must make no more steps than fit into memory; they make {steps}"
-        )
-    again = np.repeat(np.arange(len(weights)), weights - 1)
-    chosen = np.concatenate([np.arange(len(weights)), again])
-    ends = np.cumsum(lengths[chosen])
-    rows = np.repeat(offsets[chosen] - (ends - lengths[chosen]), lengths[chosen])
-    rows += np.arange(steps)
-    names = arguments.get("names")
-    names = np.arange(len(weights)).astype(str) if names is None else names
-    copy = np.arange(len(again)) - np.searchsorted(again, again) + 2
-    changed = {
-        "states": arguments["states"][rows],
-        "actions": arguments["actions"][rows],
-        "offsets": np.append(0, ends),
-        "names": np.array(
-            [*names, *(f"{names[e]} x{n}" for e, n in zip(again, copy, strict=True))]
-        ),
-    }
-    others = {name: part[chosen] for name, part in arguments.items() if name not in changed}
-    note = f"{len(weights)} episodes stand for {episodes}, as their weights say"
-    return {**others, **changed}, note
 
 
 def _labels(column: Column) -> np.ndarray:

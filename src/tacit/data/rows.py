@@ -22,6 +22,7 @@ Arguments = dict[str, Any]
 Frame = Any
 # Cells that say nothing, in small letters: never a name.
 MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "-")
+ROWS = ("weight", "sampling_weight")  # columns of which every row has its own
 FROM_ONE = "every episode begins at step 1: steps are taken to count from 1"
 
 
@@ -168,8 +169,7 @@ def assembled(
         fault: makes the error about a row.
         missing: "refuse" or "split", where something is missing before the end of an episode.
     """
-    notes = []
-    order, first = row_order(columns, labels, fault)
+    notes, (order, first) = [], row_order(columns, labels, fault)
 
     def sorted_rows(name: str) -> np.ndarray:
         return columns[name] if order is None else columns[name][order]
@@ -207,7 +207,6 @@ def assembled(
         ("final_state", "final_states", lasts),
         ("group", "groups", starts),
         ("individual", "individuals", starts),
-        ("weight", "weights", starts),
     ):
         if name in columns:
             values = sorted_rows(name)
@@ -222,8 +221,9 @@ def assembled(
         "partial": partial,
         "names": _episode_names(labels, starts if order is None else order[starts]),
         **whole_episodes,
+        **{name: sorted_rows(name) for name in ROWS if name in columns},
     }
-    if (arguments["states"] < 0).any() or (arguments["actions"] < 0).any():
+    if min(arguments["states"].min(), arguments["actions"].min()) < 0:
         arguments, said = _without_missing(arguments, wrong, missing)
         notes += said
     return arguments, notes
@@ -303,6 +303,7 @@ def _without_missing(
         "ended": np.array([piece[5] for piece in pieces]),
         "names": np.array(called),
     }
+    changed |= {name: arguments[name][rows] for name in ROWS if name in arguments}
     others = {name: arguments[name][episode] for name in arguments if name not in changed}
     notes = []
     if lasts:

@@ -78,8 +78,7 @@ class Tally:
     def of(cls, mdp: MDP, demonstrations: Demonstrations) -> Tally:
         """The tally of demonstrations in this world."""
         counts = demonstrations.counts(mdp)
-        many = demonstrations.episodes
-        partial = demonstrations.partial
+        many, partial = demonstrations.episodes, demonstrations.partial
         if partial.all():
             none = np.zeros(mdp.states)
             return cls(
@@ -95,10 +94,10 @@ class Tally:
             )
         whole = demonstrations.select(~partial) if partial.any() else demonstrations
         powers = mdp.discount ** np.arange(int(whole.lengths.max()) + 1)
-        index = whole.states.astype(np.int64) * mdp.actions + whole.actions
-        size = mdp.states * mdp.actions
-        visits = np.bincount(index, weights=powers[whole.step], minlength=size)
-        visits = visits.reshape(counts.shape)
+        index, size = whole.states.astype(np.int64) * mdp.actions + whole.actions, counts.size
+        share = whole.shares  # of steps; a trajectory's is that of its first and last one
+        visits = np.bincount(index, share * powers[whole.step], size).reshape(counts.shape)
+        begun, done = share[whole.offsets[:-1]], share[whole.offsets[1:] - 1]
         final = last_states(whole)
         if mdp.discount == 1.0:
             rest, seen = np.full(len(final), np.inf), whole.lengths.astype(np.float64)
@@ -107,7 +106,7 @@ class Tally:
             seen = 1.0 / (1.0 - mdp.discount) - rest
         arrived = mdp.ends[final]
         if arrived.any():
-            reached = _binned(mdp, final, np.where(arrived, powers[whole.lengths], 0.0))
+            reached = _binned(mdp, final, done * np.where(arrived, powers[whole.lengths], 0.0))
             visits += reached[:, None] / mdp.actions
             seen = seen + np.where(arrived, powers[whole.lengths], 0.0)
             rest = np.where(arrived, 0.0, rest)
@@ -116,11 +115,11 @@ class Tally:
         return cls(
             counts=counts,
             discounted=visits,
-            starts=_binned(mdp, whole.states[whole.offsets[:-1]]),
-            cut=_binned(mdp, final, rest),
-            squares=_binned(mdp, final, seen**2),
+            starts=_binned(mdp, whole.states[whole.offsets[:-1]], begun),
+            cut=_binned(mdp, final, done * rest),
+            squares=_binned(mdp, final, done * seen**2),
             longest=longest,
-            ends=_binned(mdp, final),
+            ends=_binned(mdp, final, done),
             discount=mdp.discount,
             episodes=many,
         )
@@ -142,12 +141,12 @@ class Tally:
     @property
     def steps(self) -> int:
         """N, the number of observed steps."""
-        return int(self.counts.sum())
+        return round(self.counts.sum())
 
     @property
     def trajectories(self) -> int:
         """How many episodes begin at the start."""
-        return int(self.starts.sum())
+        return int(np.ceil(self.starts.sum()))
 
     def visitation(self, known: np.ndarray) -> np.ndarray:
         """[S, A] mean discounted visitation of the trajectories.
@@ -155,11 +154,11 @@ class Tally:
         `known` [S] bool says where the rest of a trajectory is known: it stays, whatever it does.
         """
         rest = np.where(known, self.cut, 0.0)[:, None] / self.counts.shape[1]
-        return (self.discounted + rest) / self.trajectories
+        return (self.discounted + rest) / self.starts.sum()
 
     def missing(self, known: np.ndarray) -> float:
         """Discounted steps that the mean trajectory lacks because it was cut off."""
-        return float(self.cut[~known].sum() / self.trajectories)
+        return float(self.cut[~known].sum() / self.starts.sum())
 
     def horizons(self, known: np.ndarray) -> Horizons:
         """How many discounted steps the trajectories cover, with the rest where it is known.
@@ -167,14 +166,14 @@ class Tally:
         `known` [S] bool are the states in which a trajectory is complete, ends among them: it could
         have been longer, and a bound must know it.
         """
-        squares, longest, number = self.squares, self.longest, self.trajectories
+        squares, longest, number = self.squares, self.longest, float(self.starts.sum())
         if self.discount < 1.0:
             full = 1.0 / (1.0 - self.discount)
             squares = np.where(known, full**2 * self.ends, squares)
             longest = np.where(known & (self.ends > 0), full, longest)
         rest = float(self.cut[known].sum())
         return Horizons(
-            number=number,
+            number=self.trajectories,
             mean=(float(self.discounted.sum()) + rest) / number,
             square=float(squares.sum() / number) if self.discount < 1.0 else np.inf,
             longest=float(longest.max()),
@@ -202,8 +201,8 @@ def last_states(demonstrations: Demonstrations) -> np.ndarray:
     return np.where(demonstrations.final_states < 0, last, demonstrations.final_states)
 
 
-def _binned(mdp: MDP, states: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """[S] how many of these states each one is, or the sum of their weights."""
+def _binned(mdp: MDP, states: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """[S] the sum of the weights of these states."""
     return np.bincount(states, weights=weights, minlength=mdp.states).astype(np.float64)
 
 
@@ -226,10 +225,10 @@ class Scatter:
         """The scatter of the episodes' sums of tables [D, S, A]; those of one `who` [E] as one."""
         actions = scores.shape[2]
         index = demonstrations.states.astype(np.int64) * actions + demonstrations.actions
-        starts = demonstrations.offsets[:-1]
+        starts, share = demonstrations.offsets[:-1], demonstrations.shares
         sums = np.empty((len(scores), len(starts)))
         for d, table in enumerate(scores):  # one at a time: [N, D] would not fit for millions
-            sums[d] = np.add.reduceat(table.ravel()[index], starts)
+            sums[d] = np.add.reduceat(table.ravel()[index] * share, starts)
         if who is None:
             return cls(demonstrations.episodes, sums @ sums.T)
         owned = np.stack([np.bincount(who, weights=row) for row in sums])

@@ -26,6 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from tacit.errors import InvalidModel
 from tacit.files.atomic import LIMIT, BadFile, largest_allowed, write_atomically
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ PACKED, SPARED = 100, 2**28
 # Members of an archive, and bytes of its list of them: each takes time, however small.
 MEMBERS, LISTED = 4096, 2**20
 
+UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}  # of durations, in seconds
 # Files are read into memory: what would need more than this is refused unless asked for.
 LARGEST = largest_allowed()
 
@@ -361,3 +363,22 @@ def check_sparse(
         raise BadFile(
             f"{name}_indices must be {len(data)} columns from 0 to {shape[1] - 1}; got {got}"
         )
+
+
+def duration(length: float, unit: str) -> str:
+    """A duration as people say it, such as "15 min"; plain numbers without a unit."""
+    if not unit:
+        return f"{length:g}"
+    name = max((u for u in UNITS if UNITS[u] <= length), key=UNITS.__getitem__, default="s")
+    return f"{length / UNITS[name]:.4g} {name}"
+
+
+def seconds(text: str) -> float:
+    """The seconds of a duration such as "15min" or "2 h"."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([a-z]+)\s*", text.casefold())
+    unit = next((u for u in UNITS if match and (match[2] == u or match[2].startswith(u))), None)
+    if match is None or unit is None or not float(match[1]) > 0:
+        raise InvalidModel(
+            f"a time step must be a number with s, min, h or d, such as 15min; got {text!r:.40}"
+        )
+    return float(match[1]) * UNITS[unit]

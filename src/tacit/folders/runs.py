@@ -192,10 +192,8 @@ def data_hashes(mdp: MDP, features: Features, demonstrations: Demonstrations) ->
     model = (mdp.transitions.states, mdp.transitions.probabilities, mdp.initial, mdp.discount)
     names = (features.reward_names, [list(part) for part in features.cost_names])
     maps = [hashable_map(table) if is_sparse(table) else table for table in features.maps]
-    seen = [
-        getattr(demonstrations, name)
-        for name in ("states", "actions", "offsets", "ended", "final_states", "partial")
-    ]
+    parts = ("states", "actions", "offsets", "ended", "final_states", "partial", "weights")
+    seen = [part for name in parts if (part := getattr(demonstrations, name, None)) is not None]
     groups = getattr(demonstrations, "groups", None)
     if getattr(demonstrations, "individuals", None) is not None:
         seen.append([str(one) for one in demonstrations.individuals])  # type: ignore[union-attr]

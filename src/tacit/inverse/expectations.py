@@ -233,11 +233,17 @@ class Spending:
 
 
 def check_task(
-    mdp: MDP, features: Features, demonstrations: Observed, *, in_memory: bool = False
+    mdp: MDP,
+    features: Features,
+    demonstrations: Observed,
+    *,
+    in_memory: bool = False,
+    weighted: bool = False,
 ) -> None:
     """Raises `InvalidModel` or `InvalidDemonstrations` unless the three speak of the same world.
 
-    `in_memory` asks for `Demonstrations`, for those who must look at single episodes again.
+    `in_memory` asks for `Demonstrations`, for those who must look at single episodes again;
+    `weighted` lets sampling weights pass, for those who count them.
     """
     for kind, given, expected in (
         ("mdp", mdp, MDP),
@@ -253,7 +259,7 @@ def check_task(
                 f"{(mdp.states, mdp.actions)}; got {table.shape}"
             )
     features.check(mdp)
-    check_observed(mdp, demonstrations, in_memory=in_memory)
+    check_observed(mdp, demonstrations, in_memory=in_memory, weighted=weighted)
 
 
 def _missed(missing: float, largest: np.ndarray) -> np.ndarray:

@@ -79,6 +79,7 @@ class Parameters:
         floored: whether trajectories are taken to scatter no less than their steps, so that
             clustered errors are no less than Fisher's: if they seem to be, that is chance. Not
             where the model of one task does not fit.
+        weighted: whether steps have sampling weights, so that information is no variance.
     """
 
     names: tuple[str, ...]
@@ -99,6 +100,7 @@ class Parameters:
     conditions: int = 0
     upper: np.ndarray | None = None
     floored: bool = True
+    weighted: bool = False
 
     def __post_init__(self) -> None:
         if self.errors not in KINDS:
@@ -130,6 +132,8 @@ class Parameters:
     @property
     def reason(self) -> str:
         """Why there are no standard errors of this kind; empty where there are."""
+        if self.weighted and self.errors in ("fisher", "outer") and not self.absence:
+            return f"{self.errors} standard errors take sampling weights for counts"
         if self.absence or self.errors != "clustered" or self.trajectories > 1:
             return self.absence
         if self.trajectories == 1:

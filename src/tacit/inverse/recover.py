@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.observed import Observed, tally_of
+from tacit.data.observed import Observed, are_weighted, tally_of
 from tacit.engine.progress import Callback, stopped, watching
 from tacit.errors import InvalidModel
 from tacit.inverse.expectations import check_task
@@ -45,6 +45,9 @@ def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Esti
     from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.optimal.explanation import Explanation, explainable
 
+    if are_weighted(demonstrations):
+        said = "Likelihood was picked: it is the estimator that counts sampling weights."
+        return Likelihood(), Finding(said, Kind.CHOICE)
     tally = tally_of(mdp, demonstrations)
     counts = tally.counts
     options = mdp.choices.sum(axis=1)
@@ -243,7 +246,7 @@ def recover(
             return delivered(_say_if_stopped(joint), throw)
         if share_reward:
             raise InvalidModel("share_reward is about several tasks; got one")
-        check_task(mdp, features, demonstrations)
+        check_task(mdp, features, demonstrations, weighted=bootstrap == 0)
         if estimator is not None and (isinstance(estimator, type) or not hasattr(estimator, "fit")):
             raise InvalidModel(
                 f"estimator must be one like Likelihood() or Explanation(); got {estimator!r:.60}"

@@ -15,10 +15,10 @@ from tacit.data.sources.gymnasium import action_masks, terminal_states
 from tacit.data.sources.logs import ingest
 from tacit.data.sources.places import Places, clusters, hexagons, read_raster, square_cells
 from tacit.data.sources.recordings import from_imitation, from_minari, rollouts
-from tacit.data.sources.tracks import DEGREES, METRES, UNITS, Log
+from tacit.data.sources.tracks import DEGREES, METRES, Log
 from tacit.errors import InvalidDemonstrations
 from tacit.files.columns import Growing, whole
-from tacit.files.formats import time_stamps
+from tacit.files.formats import UNITS, time_stamps
 from tacit.files.tables import open_table
 
 if TYPE_CHECKING:

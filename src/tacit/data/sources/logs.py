@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from errno import ENOENT
@@ -11,19 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
+from tacit.data import Reals, missing_rows, voids
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.rows import MISSING, Frame, FrameTable
+from tacit.data.rows import Frame, FrameTable
 from tacit.data.sources.places import read_raster
 from tacit.data.sources.tracks import (
     Degrees,
     Log,
     Track,
     cut_track,
-    depends_on_action,
-    filled,
     infer_actions,
     places_by,
-    seconds,
 )
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.columns import Column
@@ -33,10 +30,12 @@ from tacit.files.formats import (
     did_you_mean,
     natural_order,
     readable,
+    seconds,
     time_stamps,
 )
 from tacit.files.tables import PARQUET, Table, open_table
 from tacit.model import Layout
+from tacit.model.features import depends_on_action, filled, means_at
 
 # Most values of a column of words that become features.
 MOST_WORDS = 24
@@ -61,7 +60,9 @@ def ingest(
     group: str | None = None,
     individual: str | None = None,
     weight: str | None = None,
+    sampling_weight: str | None = None,
     columns: Sequence[str] = (),
+    action_columns: Sequence[str] = (),
     maps: Mapping[str, str | Path] | None = None,
     origin: tuple[float, float] | None = None,
     decimal_comma: bool = False,
@@ -89,8 +90,10 @@ def ingest(
         individual: name of the column of individuals; None where episodes were split takes
             `episode`.
         weight: name of the column that says how many tracks like that of a row were seen.
+        sampling_weight: or how much a row stands for, as of a survey.
         columns: names of columns that may matter: the mean of each in every state, or of words
             their shares.
+        action_columns: the same of those that depend on what is done: in every state, by action.
         maps: name of a feature -> .asc, .tif or .npy file of a map.
         origin: x and y of a corner of some square cell; None takes the lower left corner of the
             first map that has one, and for degrees without a map that of the positions.
@@ -107,9 +110,10 @@ def ingest(
         )
     asked = {"episode": episode, "time": time, "state": state, "x": x, "y": y, "action": action}
     asked |= {"group": group, "individual": individual, "weight": weight}
-    asked |= {f"columns {c}": c for c in columns}
+    asked |= {"sampling_weight": sampling_weight}
+    asked |= {f"columns {c}": c for c in (*columns, *action_columns)}
     rows = _Rows.read(log, {role: name for role, name in asked.items() if name is not None})
-    reals = _Reals(decimal_comma)
+    reals = Reals(decimal_comma)
     rasters = {name: read_raster(path) for name, path in (maps or {}).items()}
     corners = (one.corner for one in rasters.values() if math.isfinite(one.left))
     origin = origin or next(corners, None)
@@ -126,7 +130,7 @@ def ingest(
         points = frame_of.metres(points)
         known = np.all(np.isfinite(points), axis=1)
     else:
-        known = ~_void(rows["state"])
+        known = ~missing_rows(rows["state"])
     if not known.any():
         raise InvalidDemonstrations(f"{rows.source} must have a row that says where; all lack it")
     track, places = _track(rows, known, every, reals), None
@@ -162,20 +166,29 @@ def ingest(
     called |= {} if seen.groups is None else {"groups": dict.fromkeys(seen.groups.tolist())}
     notes += [note for what, each in called.items() for note in alike_names([*each], what)]
     features: dict[str, np.ndarray] = {}
-    for name in columns:
+    code = {word: at for at, word in enumerate(layout.action_names)}
+    acts, shape = np.array([code.get(word, -1) for word in taken]), (len(names), len(code))
+    for name in (*columns, *action_columns):
         column = rows[f"columns {name}"]
-        features |= _column_features(column, name, where, track.rows, len(names), reals)
+        column = replace(column, values=column.values[track.rows])
+        if name in action_columns:  # what was done is known of these rows alone
+            told = replace(column, values=column.values[acts >= 0])
+            place = where[acts >= 0] * len(code) + acts[acts >= 0]
+            found = _column_features(told, name, place, len(names) * len(code), reals)
+            features |= {title: means.reshape(shape) for title, means in found.items()}
+            continue
+        features |= _column_features(column, name, where, len(names), reals)
         values = np.array([reals.number(text) for text in column.texts or ()])[column.values]
-        notes += depends_on_action(name, values[track.rows], where, taken if action else ())
+        notes += depends_on_action(name, values, where, taken if action else ())
     for name, raster in rasters.items():
         if places is None:
             raise InvalidModel(f"a map needs positions, x and y; the log has states, for {name!r}")
         features[name] = frame_of.map(raster).over(places)
     for name, values in features.items():
-        features[name], lost = filled(values, places)
+        features[name], lost, whence = filled(values, places and places.centres)
         if lost:
-            whence = "that of the nearest one" if places and lost < len(values) else "0"
-            notes.append(f"{lost} of {len(values)} states have no {name}: {whence} is taken")
+            what = "states" if values.ndim == 1 else "pairs of state and action"
+            notes.append(f"{lost} of {values.size} {what} have no {name}: {whence} is taken")
     return Log(
         demonstrations=replace(seen, notes=tuple(notes)),
         layout=layout,
@@ -212,7 +225,7 @@ class _Rows:
     def who(self) -> np.ndarray:
         """[N] the place of each row's episode among the texts; none may be missing."""
         column = self.columns["episode"]
-        column.refuse(_voids(column), "the name of an episode")
+        column.refuse(voids(column), "the name of an episode")
         return column.values
 
     def within_individuals(self) -> tuple[_Rows, list[str]]:
@@ -221,7 +234,7 @@ class _Rows:
             return self, []
         episode, whose = self["episode"], self["individual"]
         pairs, at = np.unique(np.stack([whose.values, self.who]), axis=1, return_inverse=True)
-        if len(np.unique(pairs[1])) == pairs.shape[1] or _void(whose).any():
+        if len(np.unique(pairs[1])) == pairs.shape[1] or missing_rows(whose).any():
             return self, []
         told = [f"{(whose.texts or ())[w]} {(episode.texts or ())[e]}" for w, e in pairs.T.tolist()]
         column = replace(episode, values=at.ravel(), texts=tuple(told))
@@ -232,10 +245,10 @@ class _Rows:
         """The texts of these rows; `void` stands where one is missing, unless that is refused."""
         column = self.columns[role]
         asked = column if void is None else replace(column, values=column.values[rows])
-        if void == "refuse" and _void(asked).any():
-            row = int(rows[np.argmax(_void(asked))])
-            raise column.wrong(row, "a name")
-        pairs = zip(column.texts or (), _voids(column), strict=True)
+        if void == "refuse" and missing_rows(asked).any():
+            row = int(rows[np.argmax(missing_rows(asked))])
+            raise column.wrong(row, "a weight" if role.endswith("weight") else "a name")
+        pairs = zip(column.texts or (), voids(column), strict=True)
         table = [void if empty else text for text, empty in pairs]
         return [table[code] for code in column.values[rows].tolist()]
 
@@ -266,46 +279,10 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
 
 
-def _voids(column: Column) -> list[bool]:
-    """Whether each text of a column says that it is missing."""
-    return [text.casefold() in MISSING for text in column.texts or ()]
-
-
-def _void(column: Column) -> np.ndarray:
-    """[N] whether each row of a column is missing."""
-    return np.array(_voids(column), bool)[column.values]
-
-
-@dataclass(frozen=True)
-class _Reals:
-    """Turns a column into numbers."""
-
-    decimal_comma: bool = False
-
-    def __call__(self, column: Column) -> np.ndarray:
-        """[N] the numbers of a column; NaN where one is missing."""
-        texts = column.texts or ()
-        values = np.array([self.number(text) for text in texts])
-        odd = ~np.isfinite(values) & ~np.array(_voids(column), bool)
-        if odd.any():
-            text = str(column.cell(int(np.argmax(odd[column.values]))))
-            comma = not self.decimal_comma and re.fullmatch(r"[+-]?\d+,\d+", text)
-            hint = f": for decimal commas give --decimal-comma, or write {text.replace(',', '.')}"
-            column.refuse(odd, "a number", hint if comma else "")
-        return values[column.values]
-
-    def number(self, text: str) -> float:
-        """The number that a text spells; NaN where it spells none."""
-        try:
-            return float(text.replace(",", ".", 1) if self.decimal_comma else text)
-        except ValueError:
-            return math.nan
-
-
-def _moments(column: Column, reals: _Reals) -> tuple[np.ndarray, str]:
+def _moments(column: Column, reals: Reals) -> tuple[np.ndarray, str]:
     """([N] the times of a column, in seconds where they are time stamps; how those are written)."""
     texts = column.texts or ()
-    column.refuse(_voids(column), "a time")
+    column.refuse(voids(column), "a time")
     numbers = np.array([reals.number(text) for text in texts])
     if np.isfinite(numbers).all():
         return numbers[column.values], ""
@@ -315,7 +292,7 @@ def _moments(column: Column, reals: _Reals) -> tuple[np.ndarray, str]:
     return found[column.values], order or ISO
 
 
-def _track(rows: _Rows, known: np.ndarray, every: str | float | None, reals: _Reals) -> Track:
+def _track(rows: _Rows, known: np.ndarray, every: str | float | None, reals: Reals) -> Track:
     """The rows in order, cut at gaps."""
     if "time" not in rows.columns:
         return cut_track(rows.who, known, time=None, every=None, unit="")
@@ -349,9 +326,11 @@ def _frame(
         "action": actions,
         "partial": part > 0,
     }
-    for role in ("group", "individual", "weight"):
+    for role in ("group", "individual", "weight", "sampling_weight"):
         if role in rows.columns:
             frame[role] = rows.texts(role, track.rows)
+            if role.endswith("weight"):
+                frame[role] = [text.replace(",", ".", 1) for text in frame[role]]
     if "individual" not in frame and (part > 0).any():
         frame["individual"] = names
     if "action" in rows.columns:
@@ -369,22 +348,19 @@ def _frame(
 
 
 def _column_features(
-    column: Column, name: str, where: np.ndarray, rows: np.ndarray, states: int, reals: _Reals
+    column: Column, name: str, place: np.ndarray, places: int, reals: Reals
 ) -> dict[str, np.ndarray]:
-    """Feature -> [S] the means of a column of numbers in each state, or the shares of its words."""
-    void, code = _void(column)[rows], column.values[rows]
-    texts = column.texts or ()
+    """Feature -> [places] the means of a column of numbers in each, or the shares of its words."""
+    texts, empty = column.texts or (), voids(column)
     numbers = np.array([reals.number(text) for text in texts])
-    words = [t for t, n, e in zip(texts, numbers, _voids(column), strict=True) if n != n and not e]
+    words = [t for t, n, e in zip(texts, numbers, empty, strict=True) if n != n and not e]
     if words and len(texts) > MOST_WORDS:
         reals(column)  # names the first row that is no number
-    count = np.bincount(where[~void], minlength=states)
 
     def means(values: np.ndarray) -> np.ndarray:
-        total = np.bincount(where[~void], weights=values[code[~void]], minlength=states)
-        return np.divide(total, count, out=np.full(states, np.nan), where=count > 0)
+        return means_at(np.where(empty, np.nan, values)[column.values], place, places)
 
     if not words:
-        return {name: means(np.nan_to_num(numbers))}
-    shown = natural_order(t for t, e in zip(texts, _voids(column), strict=True) if not e)
+        return {name: means(numbers)}
+    shown = natural_order(t for t, e in zip(texts, empty, strict=True) if not e)
     return {f"{name}: {word}": means(np.array([t == word for t in texts], float)) for word in shown}

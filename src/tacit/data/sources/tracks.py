@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.sources.places import STAY, Places, Raster, clusters, hexagons, square_cells
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.files.formats import did_you_mean
+from tacit.files.formats import did_you_mean, duration
 from tacit.model import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -25,13 +24,12 @@ DEGREES = (
     ("lat", "latitude", "breite", "latitud"),
 )
 METRES = 111_320.0  # in one degree of latitude, nearly
-UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 # Share of moves beyond a neighbour from which cells or time steps do not suit each other.
 MANY_JUMPS = 0.1
 # Share of a time step by which a moment may miss its step and be called regular.
 LATE = 0.25
-# Share of how a column varies within states from which the action is what it depends on.
-BY_ACTION = 0.5
+# Share of the rows that counting steps from the row before must keep to be preferred.
+DRIFT = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,15 +99,16 @@ def cut_track(
                 raise InvalidModel("a time step must be given: no two rows follow each other")
             every = float(np.median(between))
             notes.append(f"no time step was given: the median, {duration(every, unit)}, is taken")
-        begin = np.searchsorted(owner, owner)
-        place = (moment - moment[begin]) / every
-        tick = np.rint(place)
-        off = np.abs(place - tick)
-        # Of several rows for one step the nearest in time stays.
-        nearest = np.lexsort((off, tick, owner))
-        again = (np.diff(tick[nearest]) == 0) & (np.diff(owner[nearest]) == 0)
-        keep = np.ones(len(order), bool)
-        keep[nearest[1:][again]] = False
+        tick, keep, off = _by_clock(owner, moment, every)
+        other = _by_last(owner, moment, every)
+        worse = [_broken(owner, *way) for way in ((tick, keep), other[:2])]
+        if worse[0] - worse[1] > max(DRIFT * len(owner), 0.2 * worse[0]):
+            tick, keep, off = other
+            notes.append(
+                f"the times drift: each step of {duration(every, unit)} is counted from the row "
+                f"before, which makes {worse[1]} gaps and spare rows; counted from the first row "
+                f"of an episode there would be {worse[0]}"
+            )
         if (surplus := int((~keep).sum())) > 0:
             notes.append(
                 f"{surplus} of {len(order)} rows were left out: others are nearer to the same time "
@@ -129,6 +128,51 @@ def cut_track(
     if gaps:
         notes.append(f"{gaps} gaps split episodes; what follows counts as joined on its way")
     return Track(order, first, owner, tuple(notes))
+
+
+def _by_clock(
+    owner: np.ndarray, moment: np.ndarray, every: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """[M] time steps from the first row of each owner, which rows stay, how far they miss theirs.
+
+    Of several rows for one step the nearest in time stays.
+    """
+    place = (moment - moment[np.searchsorted(owner, owner)]) / every
+    tick = np.rint(place)
+    off = np.abs(place - tick)
+    nearest = np.lexsort((off, tick, owner))
+    again = (np.diff(tick[nearest]) == 0) & (np.diff(owner[nearest]) == 0)
+    keep = np.ones(len(owner), bool)
+    keep[nearest[1:][again]] = False
+    return tick, keep, off
+
+
+def _by_last(
+    owner: np.ndarray, moment: np.ndarray, every: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same with steps from the last row that stays: visits every 6 to 8 days drift.
+
+    A row less than half a step after that one is spare.
+    """
+    keep, near = np.ones(len(owner), bool), np.ones(1, bool)
+    while near.any():
+        rows = np.flatnonzero(keep)
+        length = np.diff(moment[rows]) / every
+        near = (np.rint(length) == 0) & (np.diff(owner[rows]) == 0)
+        near[1:] &= ~near[:-1]  # one after a spare row is judged when that is gone
+        keep[rows[1:][near]] = False
+    rows = np.flatnonzero(keep)
+    same = np.diff(owner[rows]) == 0
+    length = np.where(same, np.diff(moment[rows]) / every, 0.0)
+    tick, off = np.zeros(len(owner)), np.zeros(len(owner))
+    tick[rows[1:]], off[rows[1:]] = np.rint(length).cumsum(), np.abs(length - np.rint(length))
+    return tick, keep, off
+
+
+def _broken(owner: np.ndarray, tick: np.ndarray, keep: np.ndarray) -> int:
+    """How many rows are spare, or follow a gap."""
+    gap = (np.diff(tick[keep]) != 1) & (np.diff(owner[keep]) == 0)
+    return int((~keep).sum() + gap.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,25 +234,6 @@ def _named(codes: np.ndarray, names: Sequence[str]) -> list[str | None]:
     return [table[code] for code in codes.tolist()]
 
 
-def duration(length: float, unit: str) -> str:
-    """A duration as people say it, such as "15 min"; plain numbers without a unit."""
-    if not unit:
-        return f"{length:g}"
-    name = max((u for u in UNITS if UNITS[u] <= length), key=UNITS.__getitem__, default="s")
-    return f"{length / UNITS[name]:.4g} {name}"
-
-
-def seconds(text: str) -> float:
-    """The seconds of a duration such as "15min" or "2 h"."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([a-z]+)\s*", text.casefold())
-    unit = next((u for u in UNITS if match and (match[2] == u or match[2].startswith(u))), None)
-    if match is None or unit is None or not float(match[1]) > 0:
-        raise InvalidModel(
-            f"a time step must be a number with s, min, h or d, such as 15min; got {text!r:.40}"
-        )
-    return float(match[1]) * UNITS[unit]
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Log:
     """A log as states, moves and features.
@@ -219,7 +244,7 @@ class Log:
         places: the cells that positions fell into; None where the log has states itself.
         moves: [S, A] where each action leads, -1 where it is not available; None where the log has
             actions itself, of which nobody knows where they lead.
-        features: name -> [S] what may matter in each state.
+        features: name -> [S] what may matter in each state, or [S, A] by action.
         points: [N, 2] the positions that were used, in units of the cells; empty without positions.
         notes: sentences on what was done and assumed.
     """
@@ -265,7 +290,11 @@ class Log:
             raise InvalidModel("a reward must be made of at least one feature; got none")
 
         def stacked(names: Sequence[str]) -> np.ndarray:
-            return np.stack([self.features[name] for name in names], axis=1)
+            parts = [self.features[name] for name in names]
+            if len({part.ndim for part in parts}) > 1:  # what the action changes, and what not
+                shape = (*parts[0].shape[:1], len(self.layout.action_names))
+                parts = [np.broadcast_to(p.reshape(len(p), -1), shape) for p in parts]
+            return np.stack(parts, axis=-1)
 
         return Features(
             stacked(wanted), [stacked(names) for names in costs], wanted, [[*n] for n in costs]
@@ -321,21 +350,6 @@ class Degrees:
         return raster.scaled(np.array(self.origin), self.scale)
 
 
-def filled(values: np.ndarray, places: Places | None) -> tuple[np.ndarray, int]:
-    """([S] the values, of the nearest state that has one where there is none; how many were so)."""
-    lost = ~np.isfinite(values)
-    if not lost.any():
-        return values, 0
-    if lost.all() or places is None:
-        return np.where(lost, 0.0, values), int(lost.sum())
-    from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
-
-    _, near = cKDTree(places.centres[~lost]).query(places.centres[lost])
-    values = values.copy()
-    values[lost] = values[~lost][near]
-    return values, int(lost.sum())
-
-
 def places_by(
     points: npt.ArrayLike,
     given: Mapping[str, float | None],
@@ -358,27 +372,3 @@ def places_by(
         if name == "hexagon"
         else square_cells(points, number, origin=origin)
     )
-
-
-def depends_on_action(
-    name: str, values: np.ndarray, where: np.ndarray, taken: Sequence[str | None]
-) -> list[str]:
-    """A sentence where [M] values vary by the action taken, so that means by state hide it."""
-    if not len(taken):
-        return []
-    known = np.isfinite(values) & np.array([word is not None for word in taken])
-    if not known.any():
-        return []
-    value, states = values[known], where[known]
-    code = np.unique(np.array(taken, object)[known].astype(str), return_inverse=True)[1]
-
-    def spread(groups: np.ndarray) -> float:
-        _, at, count = np.unique(groups, axis=1, return_inverse=True, return_counts=True)
-        rest = value - (np.bincount(at.ravel(), value) / count)[at.ravel()]
-        return float(rest @ rest) / max(len(value) - len(count), 1)
-
-    within, left = spread(states[None]), spread(np.stack([states, code]))
-    if not within > 1e-9 * np.var(value) or left >= (1.0 - BY_ACTION) * within:
-        return []
-    said = f"{name} depends on the action, and its means by state hide that: to have what each "
-    return [f"{said}action costs give features.csv a column action, a row a state and action"]

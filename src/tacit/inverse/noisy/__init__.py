@@ -262,6 +262,19 @@ def coefficients_of(
         conditions=int(fitted.norm is not None),
         upper=upper,
         floored=not evidence.robust,
+        weighted=steps.squares is not None,
+    )
+
+
+def weight_sentence(steps: Steps, kind: str, units: str) -> str:
+    """What sampling weights do to an answer, in words."""
+    worth = float(steps.counts.sum()) / steps.design
+    return (
+        "The steps have sampling weights: the weighted likelihood is maximised, and standard "
+        f"errors, intervals and tests of constraints are {kind} ones, which treat {units} as "
+        f"independent. All {steps.counts.sum():.0f} steps tell as much as {worth:.0f} that weigh "
+        "the same. What takes weights for counts is not given: the test of the fit, log-likelihood,"
+        " AIC and BIC, and bounds on the sums of trajectories."
     )
 
 

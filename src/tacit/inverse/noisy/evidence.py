@@ -17,7 +17,7 @@ from tacit.engine.smooth_dual import point_at
 from tacit.forward.policies import visitation
 from tacit.inverse.expectations import Expectations, Spending, pull_back
 from tacit.inverse.findings import Finding, Kind, blind_findings
-from tacit.inverse.noisy import LARGEST
+from tacit.inverse.noisy import LARGEST, weight_sentence
 from tacit.inverse.noisy.boltzmann import (
     RESCUE,
     Fit,
@@ -223,7 +223,7 @@ def evidence_of(
     fitted, boundless = rescued(mdp, kept, VISIBLE, max_steps)
     nothing = np.full(space.size, np.nan)
     # An expert without noise forbids everything it does not do: nothing in particular is forbidden.
-    limits = nothing if boundless else forbidden_limits(mdp, space, fitted)
+    limits = nothing if boundless else forbidden_limits(mdp, space, fitted, steps.design)
     shut = np.isfinite(limits)
     scores = advantages(mdp, space, fitted)
     policy = fitted.point.policy
@@ -236,8 +236,9 @@ def evidence_of(
     reached = visitation(mdp, outside_policy(mdp, policy))
     reaction = information(scores, policy, reached.sum(axis=1))
     found = errors(sure, free, scores, demonstrations)
+    squares = steps.counts if steps.squares is None else steps.squares
     if robust:
-        found = robust_errors(sure, free, scores, steps.counts, demonstrations)
+        found = robust_errors(sure, free, scores, squares, demonstrations)
     growth = 1.0
     if doubt is not None:
         scatter = (fisher if found.scatter is None else found.scatter) + doubt.scatter(fitted)
@@ -248,7 +249,7 @@ def evidence_of(
         gauge=split(space, fitted.point.x, space.pull_back(reached), reaction, forbidden=shut),
         found=found,
         fisher=fisher,
-        outer=information(scores, steps.counts, np.ones(mdp.states)),
+        outer=information(scores, squares, np.ones(mdp.states)),
         free=free,
         reached=reached,
         reaction=reaction,
@@ -260,12 +261,12 @@ def evidence_of(
     )
 
 
-def forbidden_limits(mdp: MDP, space: Coordinates, fitted: Fit) -> np.ndarray:
+def forbidden_limits(mdp: MDP, space: Coordinates, fitted: Fit, design: float = 1.0) -> np.ndarray:
     """[D] one-sided 95 % lower limits of the parameters that have no upper one; NaN elsewhere.
 
     A cost is forbidden if sending its parameter to the largest value costs no likelihood. The
-    limit is where lowering it, the others adapting, has cost the one-sided quantile; 0 where the
-    others make up for it altogether.
+    limit is where lowering it, the others adapting, has cost the one-sided quantile, times the
+    `design` effect of weights; 0 where the others make up for it altogether.
     """
     limits = np.full(space.size, np.nan)
     x, endless = fitted.point.x, fitted.problem.upper >= LARGEST
@@ -277,7 +278,7 @@ def forbidden_limits(mdp: MDP, space: Coordinates, fitted: Fit) -> np.ndarray:
         trial = x.copy()
         trial[j] = LARGEST
         if loss_of(mdp, fitted, trial) - best <= FLAT:
-            limits[j] = _limit(mdp, fitted, int(j), best + 0.5 * ONE_SIDED**2)
+            limits[j] = _limit(mdp, fitted, int(j), best + 0.5 * design * ONE_SIDED**2)
     return limits
 
 
@@ -368,12 +369,15 @@ def method_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
         return [*findings, Finding(said, Kind.NOT_CONVERGED)]
     units = evidence.found.unit
     said = f"Standard errors treat {units} as independent."
-    if evidence.robust:
+    kind, design = "clustered" if evidence.found.clustered else "sandwich", None
+    if steps.squares is not None:
+        said, design = weight_sentence(steps, kind, units), steps.design
+    elif evidence.robust:
         said = (
-            "Standard errors and intervals are sandwich ones, about the best approximation within "
+            f"Standard errors and intervals are {kind} ones, about the best approximation within "
             f"the model, since it does not fit; they treat {units} as independent."
         )
-    findings.append(Finding(said, Kind.ERRORS))
+    findings.append(Finding(said, Kind.ERRORS, number=design))
     if evidence.draws:
         said = (
             f"The dynamics were estimated: {evidence.draws} draws from what is known of them are "

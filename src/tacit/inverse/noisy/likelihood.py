@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from tacit.data.observed import Observed
+from tacit.data.observed import Observed, are_weighted
 from tacit.errors import InvalidModel
 from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import (
@@ -82,7 +82,7 @@ def report(
 
     All errors and intervals are those of `wide`: what was left out was chosen by the same data.
     """
-    mdp, space = steps.mdp, steps.space
+    mdp, space, weigh = steps.mdp, steps.space, steps.squares is not None
     evidence = wide
     if kept is not wide.asked:
         evidence = evidence_of(demonstrations, steps, kept, estimator.max_steps, robust=wide.robust)
@@ -95,7 +95,7 @@ def report(
     bounds = Bounds.of(space, estimator)
     findings = (
         *goodness.findings(),
-        *constraint_findings(evidence, verdict, chosen),
+        *constraint_findings(evidence, verdict, chosen, misfit=not weigh),
         *bounds.findings(space, fitted.point.x, evidence.free),
         *parameter_findings(steps, evidence),
         *feature_findings(features, mdp),
@@ -104,10 +104,11 @@ def report(
         *temperature_findings(wide),
         *zero_findings(steps, wide),
         *more_data_findings(list(space.names), weights, demonstrations, clustered),
-        *([] if seen is None else guarantee_findings(seen, reached)),
+        *([] if seen is None or weigh else guarantee_findings(seen, reached)),
     )
     objective, solution = expert_solution(mdp, features, fitted, gauge, evidence.reached)
     likely, null = action_log_likelihoods(steps.counts, fitted.point.policy, mdp.choices)
+    likely, null = (np.nan, np.nan) if weigh else (likely, null)
     return Recovery(
         reward_weights=gauge.reward_weights,
         cost_weights=gauge.cost_weights,
@@ -117,9 +118,7 @@ def report(
         objective=objective,
         solution=solution,
         status=status_of(
-            converged=fitted.converged,
-            deterministic=evidence.boundless,
-            proven=steps.convex,
+            converged=fitted.converged, deterministic=evidence.boundless, proven=steps.convex
         ),
         certificate=RecoveryCertificate.of(
             seen,
@@ -136,12 +135,7 @@ def report(
             answer=None
             if wide.absence
             else DeltaMethod.of(
-                space,
-                fitted.point.x,
-                gauge,
-                wide.found.covariance,
-                wide.found.blind,
-                numbers.ends,
+                space, fitted.point.x, gauge, wide.found.covariance, wide.found.blind, numbers.ends
             ),
         ),
         estimator=with_temperature(estimator),
@@ -150,7 +144,7 @@ def report(
         parameters=coefficients_of(steps, features, wide, fitted, bounds.given),
         log_likelihood=likely,
         null_log_likelihood=null,
-        observed_steps=int(steps.counts.sum()),
+        observed_steps=round(steps.counts.sum()),
         goodness=goodness,
         **never_incurred(space, evidence.limits, steps.at_starts),
         spending=wide.spending(space, features, seen),
@@ -166,8 +160,9 @@ def _goodness(
 ) -> Goodness:
     """Whether the model fits, at the fit with every constraint."""
     fitted = evidence.fitted
-    if not fitted.converged:
-        return untested("the search did not converge")
+    if not fitted.converged or steps.squares is not None:
+        weigh = "its tests need counts, and the steps have sampling weights"
+        return untested(weigh if fitted.converged else "the search did not converge")
     tested = partial(
         noisy_goodness,
         demonstrations,
@@ -230,13 +225,17 @@ def _edges(blocks: Sequence[slice]) -> list[int]:
 
 
 def constraint_findings(
-    evidence: Evidence, verdict: Verdict, chosen: Chosen | None = None
+    evidence: Evidence, verdict: Verdict, chosen: Chosen | None = None, *, misfit: bool = True
 ) -> list[Finding]:
-    """Which constraints were shown to restrain the demonstrator, and which of them barely."""
+    """Which constraints were shown to restrain the demonstrator, and which of them barely.
+
+    `misfit` says that robust evidence is so because the model does not fit, not for weights.
+    """
     prices = evidence.gauge.multipliers
     # A search that found no maximum has tested nothing, even where a ridge then gave a point.
     tested = evidence.fitted.converged and evidence.asked.converged
-    findings = verdict_findings(verdict, prices, converged=tested, robust=evidence.robust)
+    misfit &= evidence.robust
+    findings = verdict_findings(verdict, prices, converged=tested, robust=misfit)
     if tested and chosen is not None:
         findings += found_findings(chosen)
         findings += doubt_findings(chosen, verdict.unadjusted, verdict.settled)
@@ -321,8 +320,8 @@ class Likelihood:
     ) -> Recovery:
         """The recovery under which the observed actions are most likely."""
         self.check()
-        check_task(mdp, features, demonstrations)
-        many = are_many(mdp, features)
+        many, plain = are_many(mdp, features), self.prior is None and self.lapses is False
+        check_task(mdp, features, demonstrations, weighted=plain and not many)
         if isinstance(self.prior, Sparse):
             check_sparse(self, features, many)
         elif self.prior is not None:
@@ -359,13 +358,14 @@ def maximise(
     doubt = Doubt.of(steps, options.dynamics_draws, options.seed)
     wide = evidence_of(demonstrations, steps, full, options.max_steps, doubt=doubt)
     goodness = _goodness(options, demonstrations, steps, wide, doubt)
-    robust = not goodness.adequate
+    robust = not goodness.adequate or are_weighted(demonstrations)
     if robust:
         wide = evidence_of(demonstrations, steps, full, options.max_steps, robust=True, doubt=doubt)
 
     def settled(less: Fit, scores: np.ndarray) -> np.ndarray:
         if robust:
-            return score_scatter(scores, steps.counts, int(full.free.sum()), demonstrations)[1]
+            squares = steps.counts if steps.squares is None else steps.squares
+            return score_scatter(scores, squares, int(full.free.sum()), demonstrations)[1]
         return information(scores, less.point.policy, steps.visits)
 
     def scatter_of(less: Fit, scores: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.data.observed import Observed, tally_of
+from tacit.data.observed import Observed, squares_of, tally_of
 from tacit.data.tally import Tally
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.goodness import random_loss
@@ -61,6 +61,8 @@ class Steps:
         tally: of the demonstrations; None where there are only counts.
         lost: [D, D] information that what was not seen takes away: whose steps these are, or
             whether they were chosen at all. None where all is seen.
+        squares: [S, A] squared sampling weights of the steps, summed, their mean being 1; None
+            where all steps count alike.
     """
 
     mdp: MDP
@@ -72,6 +74,7 @@ class Steps:
     discounted: np.ndarray | None
     tally: Tally | None = None
     lost: np.ndarray | None = None
+    squares: np.ndarray | None = None
 
     @classmethod
     def of(cls, mdp: MDP, space: Coordinates, demonstrations: Observed) -> Steps:
@@ -91,7 +94,13 @@ class Steps:
             target=space.pull_back(counts),
             discounted=visits,
             tally=tally,
+            squares=squares_of(mdp, demonstrations),
         )
+
+    @property
+    def design(self) -> float:
+        """By what weights of the steps multiply the variance of a mean (Kish's design effect)."""
+        return 1.0 if self.squares is None else float(self.squares.sum() / self.counts.sum())
 
     @property
     def at_starts(self) -> np.ndarray:
@@ -102,14 +111,8 @@ class Steps:
     def reweighted(self, counts: np.ndarray) -> Steps:
         """The coefficients of some of the steps, or of a share of each, given as counts [S, A]."""
         start = counts.sum(axis=1) - self.mdp.discount * self.mdp.inflow(counts)
-        return Steps(
-            self.mdp,
-            self.space,
-            counts,
-            start,
-            target=self.space.pull_back(counts),
-            discounted=None,
-        )
+        target = self.space.pull_back(counts)
+        return Steps(self.mdp, self.space, counts, start, target=target, discounted=None)
 
     @property
     def visits(self) -> np.ndarray:

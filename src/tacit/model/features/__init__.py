@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from tacit.model.objective import FeatureTable
 
 Frame = Any  # of pandas or Polars: columns by name
+# Share of how a column varies within states from which the action is what it depends on.
+BY_ACTION = 0.5
 
 
 def columns(
@@ -308,3 +310,60 @@ def _edges(matrix: FeatureTable) -> tuple[np.ndarray, np.ndarray]:
     if is_sparse(matrix):
         return matrix.max(axis=0).toarray(), matrix.min(axis=0).toarray()
     return matrix.max(axis=0), matrix.min(axis=0)
+
+
+def means_at(values: np.ndarray, place: np.ndarray, places: int) -> np.ndarray:
+    """[places] the mean of the values [M] that are known, NaN being none, in each place [M]."""
+    known = np.isfinite(values)
+    count = np.bincount(place[known], minlength=places)
+    total = np.bincount(place[known], weights=values[known], minlength=places)
+    return np.divide(total, count, out=np.full(places, np.nan), where=count > 0)
+
+
+def filled(values: np.ndarray, centres: np.ndarray | None) -> tuple[np.ndarray, int, str]:
+    """([S] or [S, A] the values, filled in where there is none; how many were, and with what).
+
+    A pair of state and action has the mean of the action elsewhere; a state that of the nearest
+    one, where their `centres` [S, 2] are known.
+    """
+    lost = ~np.isfinite(values)
+    found, many = np.where(lost, 0.0, values), int(lost.sum())
+    if not many or lost.all():
+        return found, many, "0"
+    if values.ndim == 2:
+        seen = (~lost).sum(axis=0)
+        usual = np.where(
+            seen > 0, found.sum(axis=0) / np.maximum(seen, 1), found.sum() / seen.sum()
+        )
+        return np.where(lost, usual, found), many, "that of the action elsewhere"
+    if centres is None:
+        return found, many, "0"
+    from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
+
+    _, near = cKDTree(centres[~lost]).query(centres[lost])
+    found[lost] = values[~lost][near]
+    return found, many, "that of the nearest one"
+
+
+def depends_on_action(
+    name: str, values: np.ndarray, where: np.ndarray, taken: Sequence[str | None]
+) -> list[str]:
+    """A sentence where [M] values vary by the action taken, so that means by state hide it."""
+    if not len(taken):
+        return []
+    known = np.isfinite(values) & np.array([word is not None for word in taken])
+    if not known.any():
+        return []
+    value, states = values[known], where[known]
+    code = np.unique(np.array(taken, object)[known].astype(str), return_inverse=True)[1]
+
+    def spread(groups: np.ndarray) -> float:
+        _, at, count = np.unique(groups, axis=1, return_inverse=True, return_counts=True)
+        rest = value - (np.bincount(at.ravel(), value) / count)[at.ravel()]
+        return float(rest @ rest) / max(len(value) - len(count), 1)
+
+    within, left = spread(states[None]), spread(np.stack([states, code]))
+    if not within > 1e-9 * np.var(value) or left >= (1.0 - BY_ACTION) * within:
+        return []
+    said = f"{name} depends on the action, and its means by state hide that: give it to "
+    return [f"{said}--action-columns instead of --columns, and each action has its own"]
