@@ -3,6 +3,8 @@
 The best value is concave in the budget; for an expert without noise it is made of straight pieces
 whose slopes are the prices, and the corners are policies. They are found by asking for the best
 policy at the slope between two known corners: it is a corner in between, or there is none.
+
+And what the budgets cost that are safe whatever the data leave open.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from tacit.forward.policies import entropy, policy_values, stationary_policy
 from tacit.forward.solution import Certificate, Solution, Status, priced
 from tacit.forward.solve import Solver, solve
 from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
-from tacit.model.objective import Objective
+from tacit.model.objective import Features, Objective
 
 # What a corner must add to the straight line between its neighbours, relative to the values.
 CORNER = 1e-9
@@ -339,3 +342,26 @@ def _cleaned(found: list[Corner]) -> np.ndarray:
             continue  # flat: the budget matters no longer
         kept.append((at, value))
     return np.array(kept)
+
+
+def cautious_answer(recovery: Recovery, mdp: MDP, features: Features) -> dict[str, object]:
+    """What the safest objective that the data allow asks for, and what it costs, by name."""
+    found = recovery.cautious(mdp)
+    several = len(features.costs) > 1
+    columns: dict[str, list[float]] = {"constraint": found.constraint.tolist()}
+    for k, names in enumerate(features.cost_names):
+        for j, name in enumerate(names):
+            rows = zip(found.weights, found.constraint, strict=True)
+            title = f"{k}: {name}" if several else name
+            columns[title] = [float(w[j]) if owner == k else float("nan") for w, owner in rows]
+    columns["budget"] = found.budgets.tolist()
+    return {
+        "sentences": list(found.findings),
+        "columns": columns,
+        "confidence": found.confidence,
+        "share": found.share,
+        "excess": found.excess,
+        "value": found.value,
+        "plain_value": found.plain_value,
+        "reward_lost": found.reward_lost,
+    }

@@ -1,4 +1,7 @@
-"""What `tacit recover` asks beside the fit: doubt about dynamics, holdout, discounts, groups."""
+"""What `tacit recover` asks beside the fit: doubt about dynamics, holdout, discounts, groups.
+
+And what is done as budgets move, for the page.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,11 @@ from typing import TYPE_CHECKING, Literal, cast
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tacit.cli.recover import Recover
     from tacit.cli.terminal import Answer, Terminal
     from tacit.data.demonstrations import Demonstrations
     from tacit.folders.problem import Problem
-    from tacit.inverse.joint.recovery import JointRecovery
+    from tacit.folders.runs import Run
     from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.recover import Estimator
     from tacit.inverse.recovery import Recovery
@@ -29,6 +30,10 @@ Method = Literal[
 ]  # fmt: skip
 # Draws of estimated transitions, and the number of state-action pairs up to which they cost little.
 DRAWS, SMALL = 20, 5000
+# Numbers that a page to play with may hold, and budgets that are tried at most and at least.
+MOST_PLAYED, POINTS = 60_000, (21, 11, 7)
+# Pairs of state and action up to which budgets are tried.
+FEW_PAIRS = 5000
 # The page beside the runs of the groups, which compares them.
 COMPARED = "compare"
 
@@ -223,36 +228,15 @@ def further_results(
             recovery, belief, seed=seed, sampler=arguments.sampler, **given
         )
     if arguments.cautious:
-        asked["cautious"] = lambda: _caution(recovery, problem)
+        from tacit.checks.prices import cautious_answer
+
+        asked["cautious"] = lambda: cautious_answer(recovery, problem.mdp, problem.features)
 
     def compute(name: str) -> object:
         with unwatched():
             return plain(asked[name](), arrays=True)
 
     return {name: once(name, lambda name=name: compute(name)) for name in asked}
-
-
-def _caution(recovery: Recovery, problem: Problem) -> dict[str, object]:
-    """What the safest objective that the data allow asks for, and what it costs."""
-    found = recovery.cautious(problem.mdp)
-    several = len(problem.features.costs) > 1
-    columns: dict[str, list[float]] = {"constraint": found.constraint.tolist()}
-    for k, names in enumerate(problem.features.cost_names):
-        for j, name in enumerate(names):
-            rows = zip(found.weights, found.constraint, strict=True)
-            title = f"{k}: {name}" if several else name
-            columns[title] = [float(w[j]) if owner == k else float("nan") for w, owner in rows]
-    columns["budget"] = found.budgets.tolist()
-    return {
-        "sentences": list(found.findings),
-        "columns": columns,
-        "confidence": found.confidence,
-        "share": found.share,
-        "excess": found.excess,
-        "value": found.value,
-        "plain_value": found.plain_value,
-        "reward_lost": found.reward_lost,
-    }
 
 
 def chosen_episodes(arguments: Recover, problem: Problem) -> Demonstrations:
@@ -293,7 +277,7 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
     import re
 
     from tacit.cli.compare import SHARED, Compare
-    from tacit.cli.run import Report
+    from tacit.cli.run import Report, shared_run
     from tacit.cli.terminal import Answer
     from tacit.files.atomic import check_folder
     from tacit.inverse.noisy.likelihood import Likelihood
@@ -336,7 +320,8 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
     parts, data, place = [], {}, None
     if arguments.share != "none":
         place = arguments.out / SHARED / "shared"
-        joint = _shared_run(arguments, problem, seen, cast("Likelihood | None", estimator), place)
+        one = cast("Likelihood | None", estimator)
+        joint = shared_run(arguments, problem, seen, groups, estimator=one, place=place)
         if not arguments.no_report:
             Report(place).run(terminal)
         heading = f"With {arguments.share} shared, tasks in the order {', '.join(groups)}:\n"
@@ -353,36 +338,51 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
     return Answer(parts, data, 3 if wrong else 0, wrong[:1])
 
 
-def _shared_run(
-    arguments: Recover,
-    problem: Problem,
-    seen: Demonstrations,
-    estimator: Likelihood | None,
-    place: Path,
-) -> JointRecovery:
-    """The fit of all groups with the same weights, written as a run of its own."""
-    from tacit.folders.runs import Run, data_hashes, summary_of
-    from tacit.inverse.joint.tasks import Task
-    from tacit.inverse.recover import recover
+def swept_budgets(problem: Problem, recovery: Recovery) -> dict[int, int]:
+    """Constraint -> budgets to try, of those that hold the demonstrator back; few in large worlds.
 
-    groups = group_names(arguments, seen)
-    of_each = [seen.select(seen.groups == name) for name in groups]
-    joint = recover(
-        [Task(problem.mdp, problem.features, one) for one in of_each],
-        estimator=estimator,
-        share_reward=arguments.share == "all",
-        allow_impossible=True,  # refused already, group by group, where it is not allowed
-        throw=False,
-    )
-    place.parent.mkdir(parents=True, exist_ok=True)
-    asked = {"problem": str(arguments.problem), "command": arguments.command}
-    Run(
-        cast("Recovery", joint),
-        layout=problem.layout,
-        config={**asked, "tasks": list(groups), "share": arguments.share},
-        data=summary_of(problem, seen),
-        notes=tuple(problem.notes),
-        seed=arguments.seed,
-        hashes=data_hashes(problem.mdp, problem.features, seen),
-    ).save(place)
-    return joint
+    Nothing where the world is too large, or where no cost is known.
+    """
+    import numpy as np
+
+    mdp = problem.mdp
+    known = [
+        k
+        for k, weights in enumerate(recovery.cost_weights)
+        if np.isfinite(weights).all() and recovery.multipliers[k] > 0
+    ]
+    numbers = mdp.states * (3 * mdp.actions + 1) * max(1, len(known))
+    points = next((n for n in POINTS if n * numbers <= MOST_PLAYED), 0)
+    small = mdp.states * mdp.actions <= FEW_PAIRS
+    return dict.fromkeys(known, points) if points and small else {}
+
+
+def with_moved_budgets(problem: Problem, run: Run) -> Run:
+    """The run with what is done as budgets move, for a page to play with, where that is known."""
+    from tacit.engine.progress import once, unwatched
+    from tacit.folders.runs import plain
+
+    swept = swept_budgets(problem, run.recovery)
+
+    def compute() -> object:
+        with unwatched():
+            return plain(budget_sweeps(problem, run.recovery, swept), arrays=True)
+
+    if not swept:
+        return run
+    return replace(run, extras={**run.extras, "budgets": once("budgets", compute)})
+
+
+def budget_sweeps(problem: Problem, recovery: Recovery, swept: dict[int, int]) -> dict[str, object]:
+    """Constraint, as text -> what is done as its budget moves."""
+    from tacit.checks import budget_sweep
+    from tacit.forward.column_generation import ColumnGeneration
+    from tacit.forward.soft_dual import SoftDual
+
+    noise = recovery.solution.temperature
+    solver = SoftDual(temperature=noise) if noise > 0 else ColumnGeneration()
+    mdp, objective = problem.mdp, recovery.objective
+    return {
+        str(k): budget_sweep(mdp, objective, constraint=k, points=points, solver=solver)
+        for k, points in swept.items()
+    }

@@ -20,6 +20,7 @@ from tacit.cli.questions import (
     recover_groups,
     widen_intervals,
     with_coefficients,
+    with_moved_budgets,
 )
 from tacit.cli.terminal import Answer, Terminal, finding_data, parts_of, shown_default
 from tacit.errors import InvalidModel
@@ -175,7 +176,7 @@ class Recover:
 
         Exit code 3 where it did not converge or, if that is asked, where the model does not fit.
         """
-        from tacit.cli.run import Report, budgets_to_play
+        from tacit.cli.run import Report
         from tacit.engine.progress import watching
         from tacit.files.arrays import digest
         from tacit.folders import claimed, identity
@@ -213,8 +214,7 @@ class Recover:
                     if terminal.show is not None:  # the answer first: pages and their figures wait
                         terminal.show(parts_of(run))
                     if not self.mixed:
-                        played = budgets_to_play(problem, run.recovery)
-                        run = replace(run, extras={**run.extras, **played})
+                        run = with_moved_budgets(problem, run)
                 claim.finish(run)
             report = None if self.no_report else Report(self.out).run(terminal).data["report"]
         answer = _answer(self, run, report)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Literal, Optional, cast
 
 from tacit.cli.terminal import (
     Answer,
@@ -26,17 +27,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from tacit.checks.held_out import Prediction
+    from tacit.cli.recover import Recover
     from tacit.data.demonstrations import Demonstrations
     from tacit.folders.problem import Problem
     from tacit.folders.runs import Run
+    from tacit.inverse.joint.recovery import JointRecovery
+    from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.recovery import Recovery
 
 PAGE, FIGURES = "report.html", "figures"
 SMALLEST, LARGEST = 80 / 25.4, 400 / 25.4  # inches of a figure: names need room beside bars
-# Numbers that a page to play with may hold, and budgets that are tried at most and at least.
-MOST_PLAYED, POINTS = 60_000, (21, 11, 7)
-# Pairs of state and action up to which budgets are tried.
-FEW_PAIRS = 5000
 NO_DATE = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 
@@ -341,49 +341,37 @@ def _data(
     }
 
 
-def swept_budgets(problem: Problem, recovery: Recovery) -> dict[int, int]:
-    """Constraint -> budgets to try, of those that hold the demonstrator back; few in large worlds.
+def shared_run(
+    arguments: Recover,
+    problem: Problem,
+    seen: Demonstrations,
+    groups: Sequence[str],
+    *,
+    estimator: Likelihood | None,
+    place: Path,
+) -> JointRecovery:
+    """The fit of these groups with the same weights, written as a run of its own."""
+    from tacit.folders.runs import Run, data_hashes, summary_of
+    from tacit.inverse.joint.tasks import Task
+    from tacit.inverse.recover import recover
 
-    Nothing where the world is too large, or where no cost is known.
-    """
-    import numpy as np
-
-    mdp = problem.mdp
-    known = [
-        k
-        for k, weights in enumerate(recovery.cost_weights)
-        if np.isfinite(weights).all() and recovery.multipliers[k] > 0
-    ]
-    numbers = mdp.states * (3 * mdp.actions + 1) * max(1, len(known))
-    points = next((n for n in POINTS if n * numbers <= MOST_PLAYED), 0)
-    small = mdp.states * mdp.actions <= FEW_PAIRS
-    return dict.fromkeys(known, points) if points and small else {}
-
-
-def budgets_to_play(problem: Problem, recovery: Recovery) -> dict[str, object]:
-    """What is done as budgets move, for a page to play with; nothing where there is nothing."""
-    from tacit.engine.progress import once, unwatched
-    from tacit.folders.runs import plain
-
-    swept = swept_budgets(problem, recovery)
-
-    def compute() -> object:
-        with unwatched():
-            return plain(budget_sweeps(problem, recovery, swept), arrays=True)
-
-    return {"budgets": once("budgets", compute)} if swept else {}
-
-
-def budget_sweeps(problem: Problem, recovery: Recovery, swept: dict[int, int]) -> dict[str, object]:
-    """Constraint, as text -> what is done as its budget moves."""
-    from tacit.checks import budget_sweep
-    from tacit.forward.column_generation import ColumnGeneration
-    from tacit.forward.soft_dual import SoftDual
-
-    noise = recovery.solution.temperature
-    solver = SoftDual(temperature=noise) if noise > 0 else ColumnGeneration()
-    mdp, objective = problem.mdp, recovery.objective
-    return {
-        str(k): budget_sweep(mdp, objective, constraint=k, points=points, solver=solver)
-        for k, points in swept.items()
-    }
+    of_each = [seen.select(seen.groups == name) for name in groups]
+    joint = recover(
+        [Task(problem.mdp, problem.features, one) for one in of_each],
+        estimator=estimator,
+        share_reward=arguments.share == "all",
+        allow_impossible=True,  # refused already, group by group, where it is not allowed
+        throw=False,
+    )
+    place.parent.mkdir(parents=True, exist_ok=True)
+    asked = {"problem": str(arguments.problem), "command": arguments.command}
+    Run(
+        cast("Recovery", joint),
+        layout=problem.layout,
+        config={**asked, "tasks": list(groups), "share": arguments.share},
+        data=summary_of(problem, seen),
+        notes=tuple(problem.notes),
+        seed=arguments.seed,
+        hashes=data_hashes(problem.mdp, problem.features, seen),
+    ).save(place)
+    return joint

@@ -12,7 +12,6 @@ import numpy as np
 from tacit.files.formats import harmless
 from tacit.inverse.findings import Kind, worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
-from tacit.show.tables import short
 
 if TYPE_CHECKING:
     from tacit.folders.runs import Run
@@ -354,7 +353,9 @@ def _share(number: float) -> str:
         return "an unknown share"
     if number < 1e-4:
         return "0.01 %"
-    return f"{short(100 * number, digits=2)} %" if number <= 1.0 else f"{number:.3g} times its size"
+    if number > 1.0:
+        return f"{number:.3g} times its size"
+    return f"{float(f'{100 * number:.2g}'):g} %"  # 100 and not 1e+02
 
 
 def _sentence(text: str) -> str:
