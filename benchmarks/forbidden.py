@@ -1,22 +1,22 @@
 """What `Forbidden` finds where the truth is known: false findings, and recall of what can be told.
 
-    python benchmarks/forbidden.py --first 200000 --seconds 420
+    python benchmarks/forbidden.py --first 300000
     python benchmarks/forbidden.py --diagonals     # what wrong step costs do, beside what is there
     python benchmarks/forbidden.py --draws 12      # a quick look; writes as well
 
-The rules about rivals were settled on random grids of seeds below 220 and on seeds from 100000 to
-100500: `--first` takes others. Fresh sets, 1, 5, 20 or 60 demonstrations each, reward and noise
-known. Half are random 6 x 6 grids of eight moves that end in a corner, two to four states and up to
-two moves forbidden, a random step cost; a quarter is the 9 x 9 grid of Scobee and Sastry, a quarter
-the same with other constraints. A finding is false where forbidding it takes more away than the
-truth does. Where it has a rival one of the two is claimed, one being named: "neither it nor its
-rival" counts the claims that are false, and "false without a rival" what is false of the findings
-that no rival contests. The data can tell what is tested at the level in the world that lacks all
-the rest of the truth, unless a part of it that is a candidate, too, explains all; "in part" counts
-these as well, told where they or a part of them are found. Published sets: the ten of Scobee and
-Sastry (2020), where TACIT_DATA names the folder that holds `scobee/`, by `Forbidden` and by their
-own method; and what is said where diagonal steps are made to cost 5.657 instead of 4. Writes
-benchmarks/results/forbidden.json.
+The rules about rivals were settled on random grids of seeds below 220, on seeds from 100000 to
+100500 and on those from 200000 to 200224: `--first` takes others. Fresh sets, 1, 5, 20 or 60
+demonstrations each, reward and noise known. Half are random 6 x 6 grids of eight moves that end in
+a corner, two to four states and up to two moves forbidden, a random step cost; a quarter is the 9 x
+9 grid of Scobee and Sastry, a quarter the same with other constraints. A finding is false where
+forbidding it takes more away than the truth does. Where it has a rival one of the two is claimed,
+one being named: "neither it nor its rival" counts the claims that are false, and "false without a
+rival" what is false of the findings that no rival contests. The data can tell what is tested at the
+level in the world that lacks all the rest of the truth, unless a part of it that is a candidate,
+too, explains all; "in part" counts these as well, told where they or a part of them are found.
+Published sets: the ten of Scobee and Sastry (2020), where TACIT_DATA names the folder that holds
+`scobee/`, by `Forbidden` and by their own method; and what is said where diagonal steps are made to
+cost 5.657 instead of 4. Writes benchmarks/results/forbidden.json.
 """
 
 from __future__ import annotations

@@ -598,6 +598,10 @@ def test_a_part_that_explains_all_is_named_in_place_of_its_set():
     ):
         found = tacit.judge.decidable(estimator, mdp, features, seen, [true], parts=parts)
         assert found == can
+    # Nor of a set of which all but a part is out of reach, and as likely avoided as that part.
+    beside = tacit.Forbidden([1.0], 1.0, candidates=("states",), groups={"set": [2, 5]})
+    assert tacit.judge.decidable(beside, mdp, features, seen, ["set"]) == set()
+    assert tacit.judge.decidable(beside, mdp, features, seen, ["set"], parts=True) == {"set"}
     # Where way 1 is gone often, too, the set is needed.
     wide = ways((0.3, 0.3, 0.2, 0.2))
     assert [one.name for one in told(*wide, 6, **both).forbidden] == ["both"]
@@ -632,6 +636,33 @@ def test_what_one_other_would_explain_is_not_found():
     said = [f for f in recovery.identification.findings if f.about.state == 1]
     assert [f.kind for f in said] == [Kind.NOT_IDENTIFIED]
     assert [one.name for one in told(mdp, features, 2).forbidden] == ["state 1"]
+
+
+def test_what_another_pair_would_explain_has_a_rival():
+    # By 1 or 2, then by 3 or 4, to the end 6; straight by 5, and from 1.
+    table, gain = np.zeros((7, 3, 7)), np.zeros((7, 3, 1))
+    for s, a, after, chance in [
+        (0, 0, 1, 1.0), (0, 1, 2, 1.0), (0, 2, 5, 0.1), (1, 0, 3, 0.3), (1, 1, 4, 0.3),
+        (1, 2, 6, 0.01), (2, 0, 3, 0.28), (2, 1, 4, 0.01), (3, 0, 6, 1.0), (4, 0, 6, 1.0),
+        (5, 0, 6, 1.0),
+    ]:  # fmt: skip
+        table[s, a, after], gain[s, a, 0] = 1.0, np.log(chance)
+    mdp = tacit.MDP(table, np.eye(7)[0], 1.0, available=table.any(axis=2))
+    seen = tacit.Demonstrations.from_trajectories([([0, 5, 6], [2, 0])] * 6, ended=[True] * 6)
+    estimator = tacit.Forbidden([1.0], 1.0, candidates=("states",))
+    recovery = estimator.fit(mdp, tacit.Features(gain), seen)
+    # Where 1 is forbidden, 2 or 3 is: (.1/.39)^6 and (.11/.39)^6, and .56 for 2 where 3 is, too.
+    # No other leaves 1 to chance beside 2; but 3 and 4 would leave both to it, (.1/.11)^6 = .56.
+    rivals = {one.name: one.rival for one in recovery.forbidden}
+    assert rivals == {"state 1": "state 4", "state 2": "state 3"}
+    # What would be left to nobody where those are forbidden has no rival: 1 is dead there.
+    table[1, 2], gain[1, 2] = 0.0, 0.0
+    mdp = tacit.MDP(table, np.eye(7)[0], 1.0, available=table.any(axis=2))
+    recovery = estimator.fit(mdp, tacit.Features(gain), seen)
+    assert {one.name: one.rival for one in recovery.forbidden} == {
+        "state 1": "",
+        "state 2": "state 3",
+    }
 
 
 def test_how_many_more_would_decide_counts_that_starts_are_chance():

@@ -302,14 +302,13 @@ def about(one: Candidate | HardConstraint) -> dict[str, int | str]:
 
 def forbidden_findings(forbidden: Sequence[HardConstraint]) -> list[Finding]:
     """One finding for each thing that is forbidden."""
-    findings = []
+    findings, several = [], sum(bool(one.rival) for one in forbidden) > 1
     for one in forbidden:
-        said = (
-            f"{one.name} is forbidden: no demonstration takes it "
-            f"({chance(one.p_value)} if it were allowed)."
-        )
+        said = f"{one.name} is forbidden: no demonstration takes it "
+        said += f"({chance(one.p_value)} if it were allowed)."
         if one.rival:
-            said += f" Or {one.rival} is, in its place, which would explain it as well."
+            also = " (or all such rivals are, in theirs)" * several
+            said += f" Or {one.rival} is, in its place{also}, which would explain it as well."
         said = said[0].upper() + said[1:]
         findings.append(Finding(said, Kind.FORBIDDEN, **about(one), number=one.p_value))
     return findings

@@ -9,7 +9,8 @@ That holds of a candidate where nothing else is forbidden but what was found bef
 that leads past a forbidden place is avoided as well, and without that being chance: a candidate is
 found only if it is no chance either where any one other candidate, its rival, is forbidden instead.
 Where the rival is no chance either, one of the two is forbidden. A part of the other is named in
-its place, neither if both are as likely, and else the one that was found, with its rival.
+its place, neither if both are as likely, and else the one that was found, with its rival. What is
+left to chance only where that rival is forbidden, too, stays, and has a rival as well.
 """
 
 from __future__ import annotations
@@ -157,10 +158,6 @@ class Selection:
             return [rival]
         return [k] if abs(world.logs[rival] - world.logs[k]) > EVEN else []
 
-    def select(self) -> list[int]:
-        """The forbidden candidates, in the order in which they were found, rivals not heard."""
-        return self._extended([], ())
-
     def outlast(self, chosen: Sequence[int]) -> Outcome:
         """Those of the chosen that outlast their rivals, and what is found when others go."""
         kept, dropped, bar = list(chosen), [], np.log(EXCUSED * self.level)
@@ -176,16 +173,26 @@ class Selection:
             if other := next(((k, better) for k, better in named if better != [k]), None):
                 k, better = other
                 (parted if better else dropped).append(k)
-                kept = self._extended([*(one for one in kept if one != k), *better], dropped)
+                kept = self.extended([*(one for one in kept if one != k), *better], dropped)
                 continue
-            more = self._extended(kept, dropped)
+            more = self.extended(kept, dropped)
             if set(more) <= set(kept):
-                instead = {k: two.rival for k, two in pairs}
-                return Outcome(kept, [instead.get(k) for k in kept], dropped)
+                rivals = self._contested(kept, {k: two.given[-1] for k, two in pairs})
+                return Outcome(kept, [rivals.get(k) for k in kept], dropped)
             kept = more
 
-    def _extended(self, chosen: Sequence[int], barred: Sequence[int]) -> list[int]:
-        """The chosen and what is found beside them, each still unlikely given all others."""
+    def _contested(self, kept: Sequence[int], rivals: dict[int, int]) -> dict[int, int]:
+        """Rivals of those kept, the others' own, in their places, among what is forbidden."""
+        for k, less in ((k, less) for k in kept if k not in rivals for less in rivals):
+            given = (*(one for one in kept if one not in (k, less)), rivals[less])
+            own = Rival(float(self.world(given).logs[k]), given[-1], given)
+            worst = max(own, *self.rivals_of(k, given, ()), key=lambda one: one.log)
+            if worst.log > np.log(EXCUSED * self.level) and not self.world(given).idle[k]:
+                return self._contested(kept, rivals | {k: worst.given[-1]})
+        return rivals
+
+    def extended(self, chosen: Sequence[int], barred: Sequence[int]) -> list[int]:
+        """The chosen, then what is found beside them, each still unlikely given all others."""
         found = list(chosen)
         while (best := self._best(found, barred)) is not None:
             found.append(best)
@@ -202,12 +209,11 @@ class Selection:
         world, level = self.world(chosen), self.level
         open_to = world.tested(level) & ~world.broken & ~world.idle
         open_to[list(barred)] = False
-        found = np.flatnonzero(open_to)
-        if not len(found):
+        found = [k for k in np.argsort(world.logs, kind="stable").tolist() if open_to[k]]
+        if not found:
             return None
-        found = found[np.argsort(world.logs[found], kind="stable")]
-        best = int(found[0])
-        for k in found[1:].tolist():
+        best = found[0]
+        for k in found[1:]:
             less, more = world.closure.one(k), world.closure.one(best)
             nested = less.within(more)[0] and not more.within(less)[0]
             if nested and not self.world([*chosen, k]).tested(level)[best]:
@@ -264,19 +270,15 @@ class Forbidden:
         if not kinds and not self.groups:
             raise InvalidModel("there must be something that may be forbidden; got no candidates")
         if not 0.0 < self.level < 1.0 or not self.tolerance > 0 or self.max_steps < 1:
-            got = f"got {self.level}, {self.tolerance}, {self.max_steps}"
             must = "level must be in (0, 1), tolerance positive, max_steps at least 1"
-            raise InvalidModel(f"{must}; {got}")
+            raise InvalidModel(f"{must}; got {self.level}, {self.tolerance}, {self.max_steps}")
         if self.reward is None and self.temperature is not None:
-            raise InvalidModel(
-                "a temperature is in units of a known reward: give `reward`, or leave "
-                f"`temperature` out; got temperature {self.temperature}"
-            )
-        if self.reward is None:
-            return
-        self._known()  # checks both
-        weights = np.atleast_1d(numbers(self.reward, "reward"))
-        object.__setattr__(self, "reward", tuple(weights.tolist()))
+            must = "a temperature is in units of a known reward: give `reward`, or leave it out"
+            raise InvalidModel(f"{must}; got temperature {self.temperature}")
+        if self.reward is not None:
+            self._known()  # checks both
+            weights = np.atleast_1d(numbers(self.reward, "reward"))
+            object.__setattr__(self, "reward", tuple(weights.tolist()))
 
     def _known(self) -> ConstraintOnly:
         """The fit of what is not known beside the reward: the temperature, if anything."""
@@ -285,10 +287,7 @@ class Forbidden:
         return ConstraintOnly(self.reward, self.temperature, **limits)
 
     def expert(self, mdp: MDP, features: Features, demonstrations: Demonstrations) -> Recovery:
-        """The recovery of what is not known of the expert in a world without hard constraints.
-
-        Features are those of the reward alone.
-        """
+        """The recovery of what is not known of the expert in a world, by reward features alone."""
         if self.reward is not None and self.temperature is not None:
             solver = SoftDual(self.temperature, self.tolerance, self.max_steps)
             known = {"reward_weights": self.reward, "solver": solver, "level": self.level}
@@ -328,7 +327,7 @@ class Forbidden:
             policy=lambda world: self.policy(world, alone, demonstrations),
             level=self.level,
         )
-        chosen = search.select()
+        chosen = search.extended([], ())
         if self.reward is None or self.temperature is None:  # rivals do not change what it wants
             found = self.expert(search.world(chosen).mdp, alone, demonstrations)
             held = SoftDual(found.temperature, self.tolerance)

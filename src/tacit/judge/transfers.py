@@ -333,9 +333,9 @@ def decidable(
         if parts or not tested[k]:
             return bool(tested[k])
         own, bar = world.closure.one(k), np.log(estimator.level)
-        smaller = world.closure.within(own) & (world.logs > world.logs[k]) & tested
-        inside = np.flatnonzero(smaller).tolist()
-        return all(search.world([*others, j]).logs[k] <= bar for j in inside)
+        inside = np.flatnonzero(world.closure.within(own) & ~world.idle & tested).tolist()
+        parts_of = [j for j in inside if not own.within(world.closure.one(j))[0]]
+        return all(search.world([*others, j]).logs[k] <= bar for j in parts_of)
 
     return frozenset(listed[k].name for k in truth if told(k))
 
