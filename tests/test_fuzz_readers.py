@@ -10,8 +10,8 @@ import tacit
 from strategies import examples
 from tacit import Demonstrations
 from tacit.errors import TacitError
-from tacit.files.arrays import read_arrays
-from tacit.files.tables import open_table, read_columns
+from tacit.files.formats import read_arrays, read_columns
+from tacit.files.tables import open_table
 
 SEEN = Demonstrations(
     [3, 1, 2, 0, 4],

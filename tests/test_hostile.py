@@ -22,9 +22,9 @@ import tacit
 from browser import browser
 from tacit.cli import main
 from tacit.engine import is_trusted
-from tacit.files.arrays import read_arrays, write_arrays
-from tacit.files.atomic import BadFile, locked, read_page, write_bytes, write_page
-from tacit.files.formats import largest_allowed
+from tacit.files.arrays import write_arrays
+from tacit.files.atomic import BadFile, largest_allowed, locked, read_page, write_bytes, write_page
+from tacit.files.formats import read_arrays
 from tacit.folders import claimed
 from tacit.folders.runs import Run
 from tacit.model import Layout

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from strategies import examples
 from tacit import Demonstrations, InvalidDemonstrations
 from tacit.files import tables
-from tacit.files.arrays import read_arrays, write_arrays
-from tacit.files.formats import check_parquet, natural_order
-from tacit.files.tables import read_columns
+from tacit.files.arrays import write_arrays
+from tacit.files.columns import natural_order
+from tacit.files.formats import check_parquet, read_arrays, read_columns
 from tacit.model import Layout
 
 HEAD = "episode,step,state,action\n"

@@ -10,7 +10,8 @@ import pytest
 import tacit
 from tacit.cli import main
 from tacit.engine.progress import Event, watching
-from tacit.files.arrays import read_arrays, write_arrays
+from tacit.files.arrays import write_arrays
+from tacit.files.formats import read_arrays
 from tacit.folders import checkpoint, claimed
 from tacit.folders.runs import Run
 from walks import problem, seen_by

@@ -34,8 +34,7 @@ from tacit.cli.solve import Solve
 from tacit.cli.terminal import CODES, Answer, Part, Terminal, Terminated, error_line, to_json
 from tacit.engine import keep_compiled_code
 from tacit.errors import Infeasible, NotConverged, TacitError
-from tacit.files.atomic import remove_unfinished
-from tacit.files.formats import harmless
+from tacit.files.atomic import harmless, remove_unfinished
 
 DONE, OUR_BUG, BAD_INPUT, NOT_SOLVED, NO_FILE, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
 KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)

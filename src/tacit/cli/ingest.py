@@ -267,8 +267,8 @@ def write_problem(folder: Path, log: Log, features: Features, discount: float) -
     """Writes the text files of a problem, and the picture where there are cells."""
     import numpy as np
 
-    from tacit.files.atomic import write_bytes
-    from tacit.files.tables import write_columns, write_csv
+    from tacit.files.atomic import write_bytes, write_csv
+    from tacit.files.tables import write_columns
     from tacit.folders.archives import write_places
     from tacit.folders.problem import toml
 

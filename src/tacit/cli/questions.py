@@ -251,7 +251,7 @@ def chosen_episodes(arguments: Recover, problem: Problem) -> Demonstrations:
         return seen
     groups = group_names(arguments, seen)
     if only not in groups:
-        from tacit.files.formats import did_you_mean
+        from tacit.files.columns import did_you_mean
 
         raise InvalidDemonstrations(
             f"{arguments.problem}: --only must name one of the groups {', '.join(groups)}; got "
@@ -262,7 +262,7 @@ def chosen_episodes(arguments: Recover, problem: Problem) -> Demonstrations:
 
 def group_names(arguments: Recover, seen: Demonstrations) -> tuple[str, ...]:
     """The names of the groups, sorted; one line where there are none."""
-    from tacit.files.formats import natural_order
+    from tacit.files.columns import natural_order
 
     if seen.groups is None:
         raise InvalidDemonstrations(

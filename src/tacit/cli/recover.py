@@ -313,7 +313,7 @@ def _fit_one(
 ) -> tuple[Recovery, dict[str, np.ndarray], np.ndarray]:
     """The recovery, columns about every trajectory, the worst fit first, and their numbers."""
     from tacit.checks.fits import trajectory_fits
-    from tacit.folders.runs import ends_of
+    from tacit.folders import ends_of
     from tacit.inverse.recover import recover
 
     trips = None if problem.trips is None else replace(problem.trips, demonstrations=seen)

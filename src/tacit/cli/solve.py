@@ -134,7 +134,7 @@ def _solve_trips(arguments: Solve, problem: Problem) -> Answer:
     import numpy as np
 
     from tacit.checks import reroute
-    from tacit.files.tables import write_csv
+    from tacit.files.atomic import write_csv
     from tacit.folders.problem import write_folder
     from tacit.folders.runs import Run
     from tacit.inverse.joint.traveller import TripsRecovery
@@ -284,7 +284,7 @@ def _data(problem: Problem, solution: Solution, curve: PriceCurve | None) -> dic
 
 def _write(folder: Path, problem: Problem, solution: Solution, curve: PriceCurve | None) -> None:
     from tacit.files.arrays import write_arrays
-    from tacit.files.tables import write_csv
+    from tacit.files.atomic import write_csv
 
     arrays = ("policy", "visitation", "values", "multipliers", "spent")
     write_arrays(folder / "solution.npz", {name: getattr(solution, name) for name in arrays})
@@ -356,7 +356,7 @@ def split_weights(problem: Problem, weights: Sequence[float]) -> list[Sequence[f
 
 def named_sets(problem: Problem, words: Sequence[str]) -> dict[str, list[int]]:
     """Name -> states, of words like blue=4,13,22."""
-    from tacit.files.formats import did_you_mean
+    from tacit.files.columns import did_you_mean
     from tacit.folders.settings import lookup
 
     names = [problem.layout.state_name(s) for s in range(problem.mdp.states)]

@@ -27,7 +27,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from tacit.engine.progress import Callback, Event
-from tacit.files.formats import harmless
+from tacit.files.atomic import harmless
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -15,8 +15,8 @@ from tacit.data.reading import STORED_EXTRAS, Episodes, Reading, read_episodes, 
 from tacit.data.rows import Frame, joined
 from tacit.errors import InvalidDemonstrations
 from tacit.files.arrays import write_arrays
+from tacit.files.atomic import LARGEST
 from tacit.files.columns import flags, integers, texts
-from tacit.files.formats import LARGEST
 from tacit.files.tables import Progress, write_columns
 from tacit.model import Layout, first_unavailable
 from tacit.model.transitions import read_only

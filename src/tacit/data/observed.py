@@ -20,7 +20,8 @@ from tacit.data.rows import FROM_ONE
 from tacit.data.tally import Moves, Scatter, Spread, Tally
 from tacit.engine import each
 from tacit.errors import InvalidDemonstrations
-from tacit.files.formats import LARGEST, readable
+from tacit.files.atomic import LARGEST
+from tacit.files.formats import readable
 from tacit.files.tables import PARQUET, Progress
 from tacit.model import Layout
 from tacit.model.mdp import MDP

@@ -11,9 +11,9 @@ import numpy as np
 from tacit.data import positive, weigh
 from tacit.data.rows import MISSING, ROWS, Arguments, Frame, FrameTable, assembled
 from tacit.errors import InvalidDemonstrations
-from tacit.files.arrays import read_arrays
-from tacit.files.columns import TOP, Column, whole
-from tacit.files.formats import LARGEST, did_you_mean, natural_order, nearest, read_head
+from tacit.files.atomic import LARGEST, read_head
+from tacit.files.columns import TOP, Column, did_you_mean, natural_order, nearest, whole
+from tacit.files.formats import read_arrays
 from tacit.files.tables import PARQUET, TEXT, Progress, Table, TextTable, open_table
 from tacit.model import first_unavailable
 

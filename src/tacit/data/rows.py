@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidDemonstrations, TacitError
-from tacit.files.columns import TOP, Column, Fault, Growing, integers
-from tacit.files.formats import did_you_mean
+from tacit.files.columns import TOP, Column, Fault, Growing, did_you_mean, integers
 from tacit.files.tables import Progress, Table
 
 if TYPE_CHECKING:

@@ -1,78 +1,40 @@
-"""Named arrays in one npz file, each with a checksum that is verified on reading.
+"""Arrays that are kept: in one npz file, as the leaves of a tree, in a bundle of files with a page.
 
-One flipped byte is silent in most formats: the checksums travel in the file itself, as the entry
-`checksums`, and an archive made elsewhere, without them, is read as it is.
+Each is sealed by checksums: those of arrays travel in their file, those of files on the page, so
+that several files which belong together are found all old or all new.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import io
 import json
-import lzma
-import math
-import struct
-import warnings
-import zipfile
-import zlib
-from collections.abc import Callable, Mapping, Sequence
+import os
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from numpy.lib import format as npy
 
-from tacit.files.atomic import BadFile, write_atomically
-from tacit.files.formats import (
-    LARGEST,
-    SPARSE,
-    check_members,
-    check_sparse,
-    check_unpacked,
-    known_format,
-    listed_members,
-    read_head,
+from tacit.files.atomic import (
+    PART,
+    BadFile,
+    Page,
+    check_plain,
+    file_checksum,
+    read_page,
+    sync_folder,
+    write_atomically,
+    write_page,
 )
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 SUMS = "checksums"
-
-# What damaged archives and headers raise, in the standard library and in NumPy.
-DAMAGE = (
-    ValueError,
-    TypeError,
-    SyntaxError,
-    LookupError,
-    AttributeError,
-    RuntimeError,
-    ArithmeticError,
-    MemoryError,
-    EOFError,
-    OSError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-)
-
-# What content raises that is sealed and is no such thing as it should be.
-BROKEN = (
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    AssertionError,
-    ArithmeticError,
-    ImportError,
-    RecursionError,
-    MemoryError,
-)
 
 
 def checksum(array: np.ndarray) -> str:
@@ -91,113 +53,9 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     write_atomically(path, lambda file: file.write(buffer.getbuffer()))
 
 
-def read_arrays(path: Path, *, largest: int = LARGEST) -> dict[str, np.ndarray]:
-    """The arrays of an npz file; `OSError` if it cannot be read or an array has changed.
-
-    Args:
-        path: of the file.
-        largest: most bytes that it may unpack to; more is refused before anything is unpacked.
-    """
-    path = Path(path)
-    head = read_head(path, "an npz archive", largest=largest)
-    if not head.startswith(b"PK"):
-        found = known_format(head) if head else "an empty file"
-        raise OSError(
-            f"{path} holds no arrays that can be read: no npz archive{found and f' but {found}'}"
-        )
-    with open(path, "rb") as file:
-        check_members(path, *listed_members(file))
-        try:
-            archive = zipfile.ZipFile(file)
-            sizes = sum(entry.file_size for entry in archive.infolist())
-        except DAMAGE as error:
-            raise _unreadable(path, error) from None
-        check_members(path, len(archive.infolist()))
-        if len(set(archive.namelist())) < len(archive.infolist()):
-            raise BadFile(f"{path} must hold each array once; it holds two of the same name")
-        check_unpacked(path, sizes, largest)
-        try:
-            arrays = {
-                entry.filename.removesuffix(".npy"): _array(archive.read(entry))
-                for entry in archive.infolist()
-            }
-        except DAMAGE as error:
-            raise _unreadable(path, error) from None
-    return _verified(path, arrays)
-
-
-def sparse_entries(table: csr_array, name: str) -> dict[str, np.ndarray]:
-    """The entries of a sparse matrix that `sparse_matrix` reads, as it is stored."""
-    parts = (table.data, table.indices, table.indptr, np.array(table.shape))
-    return {f"{name}_{part}": array for part, array in zip(SPARSE, parts, strict=True)}
-
-
-def sparse_matrix(arrays: Mapping[str, np.ndarray], name: str) -> csr_array | None:
-    """[S, D] the sparse matrix of that name, or None; `BadFile` where its entries are none."""
-    found = [f"{name}_{part}" for part in SPARSE if f"{name}_{part}" in arrays]
-    if not found:
-        return None
-    if name in arrays:
-        raise BadFile(f"{name} must be there once; {found[0]} gives it again")
-    if len(found) < len(SPARSE):
-        wanted = ", ".join(f"{name}_{part}" for part in SPARSE)
-        raise BadFile(f"a sparse {name} must have {wanted}; got {', '.join(found)}")
-    data, indices, pointers, shape = (arrays[entry] for entry in found)
-    check_sparse(data, indices, pointers, shape, name=name)
-    from scipy.sparse import csr_array
-
-    parts = (data, indices.astype(np.int64), pointers.astype(np.int64))
-    return csr_array(parts, shape=(int(shape[0]), int(shape[1])))
-
-
-def _unreadable(path: Path, error: BaseException) -> OSError:
-    reason = " ".join(str(error).split()) or type(error).__name__
-    return OSError(f"{path} holds no arrays that can be read: {reason:.120}")
-
-
-def _array(content: bytes) -> np.ndarray:
-    """The array of one npy entry. The header is believed only where the bytes are there."""
-    stream = io.BytesIO(content)
-    version = npy.read_magic(stream)
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    with warnings.catch_warnings():
-        # A damaged header may be odd Python: that is an error below, not a warning.
-        warnings.simplefilter("ignore")
-        shape, fortran, dtype = read(stream)
-    if dtype.hasobject:
-        raise ValueError("it holds Python objects, a pickle, which are never loaded")
-    start = stream.tell()
-    count = math.prod(shape)
-    if count * dtype.itemsize != len(content) - start:
-        raise ValueError(
-            f"an array of shape {shape} and type {dtype} does not fit "
-            f"the {len(content) - start} bytes that are there"
-        )
-    if count == 0:
-        return np.zeros(shape, dtype)
-    flat = np.frombuffer(content, dtype, count, start)
-    return np.array(flat.reshape(shape, order="F" if fortran else "C"))
-
-
-def _verified(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays without their checksums; `OSError` where one does not agree."""
-    sums = arrays.pop(SUMS, None)
-    if sums is None:
-        return arrays
-    try:
-        expected = dict(json.loads(str(sums)))
-    except (ValueError, TypeError, RecursionError):
-        raise OSError(f"{path} is damaged: its checksums cannot be read") from None
-    for name, value in expected.items():
-        if name not in arrays or checksum(arrays[name]) != value:
-            raise OSError(f"{path} is damaged: {name} has changed since it was written")
-    return arrays
-
-
 SKELETON = "skeleton"
 # Arrays up to this size are written among the words: a file of a thousand tiny entries is slow.
 SMALL = 64
-
 # A tree is made of None, numbers, text, arrays, lists, tuples, dictionaries, enumerations and
 # (named tuples, dataclasses, text that carries fields) of them.
 Tree = Any
@@ -216,26 +74,7 @@ def pack(tree: Tree, *, small: int = SMALL) -> dict[str, np.ndarray]:
     return packer.arrays | {SKELETON: np.array(skeleton)}
 
 
-def unpack(
-    arrays: Mapping[str, np.ndarray], kinds: Sequence[type] | Callable[[str], type | None] = ()
-) -> Tree:
-    """The tree of these arrays.
-
-    Args:
-        arrays: as `pack` gave them.
-        kinds: the classes that it may hold; or what gives the class of a name, None for any other.
-    """
-    find = kinds if callable(kinds) else {_kind_name(kind): kind for kind in kinds}.get
-    try:
-        return _unpacked(json.loads(str(arrays[SKELETON])), arrays, find)
-    except BadFile:
-        raise
-    except BROKEN as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise BadFile(f"it holds nothing that can be read: {reason:.120}") from None
-
-
-def _kind_name(kind: type) -> str:
+def kind_name(kind: type) -> str:
     """The name of a class in a skeleton, with its module."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
@@ -263,11 +102,11 @@ class _Packer:
     def pack(self, tree: Tree, place: str) -> Node:
         match tree:
             case Enum():
-                return {"kind": _kind_name(type(tree)), "member": tree.name}
+                return {"kind": kind_name(type(tree)), "member": tree.name}
             case str() if type(tree) is not str:
                 # A text that says more in its fields.
                 parts = self._parts(vars(tree), place)
-                return {"kind": _kind_name(type(tree)), "text": str(tree), "fields": parts}
+                return {"kind": kind_name(type(tree)), "text": str(tree), "fields": parts}
             case None | bool() | str():
                 return {"value": tree}
             case int() | float() if not isinstance(tree, np.generic):
@@ -279,13 +118,13 @@ class _Packer:
                 return {"dict": self._parts(tree, place)}
             case tuple() if hasattr(tree, "_fields"):
                 parts = self._parts(tree._asdict(), place)  # type: ignore[attr-defined]
-                return {"kind": _kind_name(type(tree)), "fields": parts}
+                return {"kind": kind_name(type(tree)), "fields": parts}
             case tuple() | list():
                 parts = self._parts({str(at): part for at, part in enumerate(tree)}, place)
                 return {"tuple" if isinstance(tree, tuple) else "list": [*parts.values()]}
         assert is_dataclass(tree), f"cannot keep a {type(tree)}"
         parts = {part.name: getattr(tree, part.name) for part in fields(tree) if part.init}
-        return {"kind": _kind_name(type(tree)), "fields": self._parts(parts, place)}
+        return {"kind": kind_name(type(tree)), "fields": self._parts(parts, place)}
 
     def _parts(self, parts: Mapping[str, Tree], place: str) -> Node:
         return {
@@ -303,6 +142,39 @@ class _Packer:
         # Python writes floats so that they come back bit for bit.
         small: Node = {"type": array.dtype.str, "shape": list(array.shape)}
         return small | {"numbers": array.ravel().tolist()} | ({"scalar": True} if scalar else {})
+
+
+# What content raises that is sealed and is no such thing as it should be.
+BROKEN = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    AssertionError,
+    ArithmeticError,
+    ImportError,
+    RecursionError,
+    MemoryError,
+)
+
+
+def unpack(
+    arrays: Mapping[str, np.ndarray], kinds: Sequence[type] | Callable[[str], type | None] = ()
+) -> Tree:
+    """The tree of these arrays.
+
+    Args:
+        arrays: as `pack` gave them.
+        kinds: the classes that it may hold; or what gives the class of a name, None for any other.
+    """
+    find = kinds if callable(kinds) else {kind_name(kind): kind for kind in kinds}.get
+    try:
+        return _unpacked(json.loads(str(arrays[SKELETON])), arrays, find)
+    except BadFile:
+        raise
+    except BROKEN as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BadFile(f"it holds nothing that can be read: {reason:.120}") from None
 
 
 def _unpacked(
@@ -386,3 +258,120 @@ def _fits(value: Tree, hint: object) -> bool:
         return isinstance(value, hint)  # pyright: ignore[reportArgumentType]
     except TypeError:
         return True
+
+
+NEXT = ".next"
+
+
+def write_bundle(
+    folder: Path,
+    page: str,
+    content: Page,
+    files: Mapping[str, Callable[[Path], object]],
+    *,
+    known: Collection[str],
+) -> None:
+    """Writes files and the page that names them, all or nothing.
+
+    Args:
+        folder: where; made if need be.
+        page: the name of the page, a JSON file.
+        content: what the page says beside the checksums of the files.
+        files: name -> a function that writes the file at the path it is given.
+        known: all names that a file of such a bundle may have; nothing else is ever touched.
+    """
+    assert {*files} <= {*known}, "a file of a bundle has another name"
+    folder.mkdir(parents=True, exist_ok=True)
+    settle(folder, page, known)
+    sums: dict[str, str] = {}
+    before = _named(folder / page, known)
+    try:
+        for name, write in files.items():
+            write(_beside(folder / name))
+            sums[name] = file_checksum(_beside(folder / name))
+        write_page(folder / page, {**content, "files": sums})
+    finally:
+        # After a failure the page on the disk, whichever it is, says which files are right.
+        settle(folder, page, known)
+    for name in before.keys() - sums.keys():
+        (folder / name).unlink(missing_ok=True)
+
+
+def settle(folder: Path, page: str, known: Collection[str]) -> None:
+    """Finishes what a writer left: names the files that the page means, removes what it does not.
+
+    `BadFile`, with nothing touched, where the page means files that are none of a bundle.
+
+    Args:
+        folder: of the bundle.
+        page: the name of its page.
+        known: all names that a file of such a bundle may have.
+    """
+    meant = _named(folder / page, known)
+    for name in known:
+        for path in (folder / name, _beside(folder / name)):
+            check_plain(path)
+    for name in known:
+        beside = _beside(folder / name)
+        if not beside.exists():
+            continue
+        if meant.get(name) == file_checksum(beside):
+            os.replace(beside, folder / name)
+        else:
+            beside.unlink()
+    for name in {page, *known}:
+        for pattern in (f".{name}.*{PART}", f"..{name}{NEXT}.*{PART}"):
+            for path in folder.glob(pattern):
+                path.unlink(missing_ok=True)
+    sync_folder(folder)
+
+
+def manifest(path: Path, page: Page, known: Collection[str]) -> dict[str, str]:
+    """Name -> checksum of the files that a page means; `BadFile` unless they may be its files.
+
+    Args:
+        path: of the page, for the message.
+        page: what it says.
+        known: all names that its files may have.
+    """
+    files = page.get("files")
+    if not isinstance(files, dict):
+        raise BadFile(f"{path} must list the files of the run; it does not")
+    for name, total in files.items():
+        if name not in known:
+            raise BadFile(
+                f"{path} may name {', '.join(known)}; it names {name!r:.60}, and nothing was "
+                "touched: choose another folder"
+            )
+        if not isinstance(total, str) or not re.fullmatch("[0-9a-f]{64}", total):
+            raise BadFile(f"{path} must hold the SHA-256 of {name}; it holds {total!r:.40}")
+    return files
+
+
+def member(folder: Path, page: Page, name: str) -> Path:
+    """Where the file that the page means lies; `OSError` if it is not there, or has changed."""
+    beside, total = _beside(folder / name), page["files"].get(name)
+    for path in (beside, folder / name):
+        check_plain(path)
+    if total is None:
+        raise OSError(f"{folder} has no {name}")
+    with contextlib.suppress(FileNotFoundError):
+        if file_checksum(beside) == total:
+            return beside
+    path = folder / name
+    if file_checksum(path) != total:
+        raise OSError(f"{path} is damaged or of another run: it has changed since saving")
+    return path
+
+
+def _named(page: Path, known: Collection[str]) -> dict[str, str]:
+    """What the page's `manifest` says; nothing if it cannot be read."""
+    try:
+        content = read_page(page)
+    except OSError:
+        return {}
+    return manifest(page, content, known) if "files" in content else {}
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}{NEXT}")

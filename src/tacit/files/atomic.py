@@ -1,12 +1,14 @@
-"""Whole files or none, one writer a folder.
+"""One file: what it is by its first bytes, written whole or not at all, by one writer at a time.
 
-A file is written under another name, flushed to the disk, then renamed; several that belong
-together are found all old or all new; a lock names its holder.
+A wrong file is named before anything tries to read it. A new one is written under another name,
+flushed to the disk, then renamed. A page, which is for people, too, holds the checksum of its own
+text. A lock names its holder.
 """
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import errno
 import hashlib
 import io
@@ -17,7 +19,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -31,8 +33,6 @@ class BadFile(TacitError, OSError):
 
 # Names the variable of the environment that says how many bytes a file may take in memory.
 LIMIT = "TACIT_LARGEST"
-# Most bytes of a page, which is for people, and of what is read of a lock.
-LARGEST_PAGE, LARGEST_LOCK = 2**26, 2**12
 
 
 def largest_allowed() -> int:
@@ -46,8 +46,94 @@ def largest_allowed() -> int:
         return 2**33
 
 
-# What a JSON file for people holds, by name.
-Page = dict[str, Any]
+# Files are read into memory: what would need more than this is refused unless asked for.
+LARGEST = largest_allowed()
+SIGNATURES = (
+    (b"PAR1", "Parquet"),
+    (b"PK\x03\x04", "a zip archive (npz or a spreadsheet, perhaps: save that as CSV)"),
+    (b"PK\x05\x06", "an empty zip archive"),
+    (b"\x93NUMPY", "a single NumPy array (npy)"),
+    (b"\x89HDF", "HDF5"),
+    (b"ARROW1", "Arrow"),
+    (b"\x1f\x8b", "compressed (gzip): unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "compressed (zstd): unpack it first"),
+    (b"BZh", "compressed (bzip2): unpack it first"),
+    (b"\xfd7zXZ", "compressed (xz): unpack it first"),
+    (b"\xff\xfe", "UTF-16 text: save it as UTF-8 (spreadsheets call it CSV UTF-8)"),
+    (b"\xfe\xff", "UTF-16 text: save it as UTF-8 (spreadsheets call it CSV UTF-8)"),
+    (b"SQLite", "an SQLite database"),
+)
+PICKLE = "a pickle, which is never loaded since it could run any code"
+
+
+def known_format(head: bytes) -> str:
+    """What the first bytes say that the file is, in words; "" where they say nothing."""
+    if re.match(rb"\x80[\x02-\x05]", head):
+        return PICKLE
+    return next((words for start, words in SIGNATURES if head.startswith(start)), "")
+
+
+def read_head(path: Path, wanted: str, *, largest: int = LARGEST) -> bytes:
+    """The first 16 bytes of a file; `OSError` where it is none, too large, or a pickle.
+
+    Args:
+        path: of the file.
+        wanted: what it should be, for messages.
+        largest: most bytes that it may have.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; expected {wanted}")
+    if path.exists() and not path.is_file():  # reading might wait, or go on, for ever
+        raise OSError(f"{path} is a pipe or a device; expected {wanted}, in a file")
+    with open(path, "rb") as file:
+        head = file.read(16)
+    if path.suffix in (".pkl", ".pickle") or known_format(head) == PICKLE:
+        raise OSError(f"{path} is {PICKLE}; expected {wanted}")
+    check_size(path, path.stat().st_size, largest)
+    return head
+
+
+def check_text(path: Path, wanted: str, *, largest: int = LARGEST) -> None:
+    """Raises `OSError` unless the file may be text."""
+    if found := known_format(read_head(path, wanted, largest=largest)):
+        raise OSError(f"{path} must be {wanted}; it is {found}")
+
+
+def check_size(path: Path, size: int, largest: int) -> None:
+    """Raises `BadFile` where reading the file would take more bytes than allowed."""
+    if size > largest:
+        raise BadFile(
+            f"{path} would take {size:,} bytes of memory, more than the {largest:,} allowed: "
+            f"raise `largest`, or set {LIMIT} to more bytes, if it is meant to be that large"
+        )
+
+
+def check_plain(path: Path) -> None:
+    """Raises `BadFile` where the name is taken by a link, a folder or a device."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        kind = "a link" if stat.S_ISLNK(mode) else "a folder or a device"
+        raise BadFile(f"{path} must be a plain file; it is {kind}, and nothing was touched")
+
+
+def check_folder(path: Path) -> None:
+    """Raises `BadFile` where the name of a folder is taken by a link: it leads elsewhere."""
+    if path.is_symlink():
+        raise BadFile(f"{path} must be a folder; it is a link, and nothing was touched")
+
+
+# What a terminal would obey instead of showing: controls, and marks that turn the writing round.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def harmless(text: str) -> str:
+    """The text with all that a terminal or a page would obey written as an escape."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 # The ending of a file that is being written; what a killed process leaves has it, too.
 PART = ".part"
 # What this process is writing at the moment, and the locks that it holds.
@@ -69,6 +155,23 @@ def unfinished(path: Path) -> Iterator[None]:
         yield
     finally:
         UNDER_WAY.discard(path)
+
+
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_ANEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | getattr(os, "O_BINARY", 0)
+
+
+class _Descriptor(io.RawIOBase):
+    """An open file that shows no descriptor: engines that ask for one would write past us."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return os.write(self._descriptor, data)
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -108,11 +211,6 @@ def beside_for_now(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}{PART}")
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Writes these bytes, whole or not at all."""
-    write_atomically(path, lambda file: file.write(content))
-
-
 def sync_folder(folder: Path) -> None:
     """Flushes the names in a folder to the disk, where the system can."""
     if os.name == "nt":
@@ -128,150 +226,23 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
-_ANEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | getattr(os, "O_BINARY", 0)
+def write_bytes(path: Path, content: bytes) -> None:
+    """Writes these bytes, whole or not at all."""
+    write_atomically(path, lambda file: file.write(content))
 
 
-class _Descriptor(io.RawIOBase):
-    """An open file that shows no descriptor: engines that ask for one would write past us."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        return os.write(self._descriptor, data)
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Writes a table with a header; numbers keep every digit."""
+    shown = io.StringIO()
+    csv.writer(shown, lineterminator="\n").writerows([header, *rows])
+    write_bytes(path, shown.getvalue().encode())
 
 
-NEXT = ".next"
+# What a JSON file for people holds, by name.
+Page = dict[str, Any]
 BLANK = "0" * 64
-
-
-def write_bundle(
-    folder: Path,
-    page: str,
-    content: Page,
-    files: Mapping[str, Callable[[Path], object]],
-    *,
-    known: Collection[str],
-) -> None:
-    """Writes files and the page that names them, all or nothing.
-
-    Args:
-        folder: where; made if need be.
-        page: the name of the page, a JSON file.
-        content: what the page says beside the checksums of the files.
-        files: name -> a function that writes the file at the path it is given.
-        known: all names that a file of such a bundle may have; nothing else is ever touched.
-    """
-    assert {*files} <= {*known}, "a file of a bundle has another name"
-    folder.mkdir(parents=True, exist_ok=True)
-    settle(folder, page, known)
-    sums: dict[str, str] = {}
-    before = _named(folder / page, known)
-    try:
-        for name, write in files.items():
-            write(_beside(folder / name))
-            sums[name] = _checksum(_beside(folder / name))
-        write_page(folder / page, {**content, "files": sums})
-    finally:
-        # After a failure the page on the disk, whichever it is, says which files are right.
-        settle(folder, page, known)
-    for name in before.keys() - sums.keys():
-        (folder / name).unlink(missing_ok=True)
-
-
-def settle(folder: Path, page: str, known: Collection[str]) -> None:
-    """Finishes what a writer left: names the files that the page means, removes what it does not.
-
-    `BadFile`, with nothing touched, where the page means files that are none of a bundle.
-
-    Args:
-        folder: of the bundle.
-        page: the name of its page.
-        known: all names that a file of such a bundle may have.
-    """
-    meant = _named(folder / page, known)
-    for name in known:
-        for path in (folder / name, _beside(folder / name)):
-            check_plain(path)
-    for name in known:
-        beside = _beside(folder / name)
-        if not beside.exists():
-            continue
-        if meant.get(name) == _checksum(beside):
-            os.replace(beside, folder / name)
-        else:
-            beside.unlink()
-    for name in {page, *known}:
-        for pattern in (f".{name}.*{PART}", f"..{name}{NEXT}.*{PART}"):
-            for path in folder.glob(pattern):
-                path.unlink(missing_ok=True)
-    sync_folder(folder)
-
-
-def check_plain(path: Path) -> None:
-    """Raises `BadFile` where the name is taken by a link, a folder or a device."""
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISREG(mode):
-        kind = "a link" if stat.S_ISLNK(mode) else "a folder or a device"
-        raise BadFile(f"{path} must be a plain file; it is {kind}, and nothing was touched")
-
-
-def check_folder(path: Path) -> None:
-    """Raises `BadFile` where the name of a folder is taken by a link: it leads elsewhere."""
-    if path.is_symlink():
-        raise BadFile(f"{path} must be a folder; it is a link, and nothing was touched")
-
-
-def manifest(path: Path, page: Page, known: Collection[str]) -> dict[str, str]:
-    """Name -> checksum of the files that a page means; `BadFile` unless they may be its files.
-
-    Args:
-        path: of the page, for the message.
-        page: what it says.
-        known: all names that its files may have.
-    """
-    files = page.get("files")
-    if not isinstance(files, dict):
-        raise BadFile(f"{path} must list the files of the run; it does not")
-    for name, total in files.items():
-        if name not in known:
-            raise BadFile(
-                f"{path} may name {', '.join(known)}; it names {name!r:.60}, and nothing was "
-                "touched: choose another folder"
-            )
-        if not isinstance(total, str) or not re.fullmatch("[0-9a-f]{64}", total):
-            raise BadFile(f"{path} must hold the SHA-256 of {name}; it holds {total!r:.40}")
-    return files
-
-
-def member(folder: Path, page: Page, name: str) -> Path:
-    """Where the file that the page means lies; `OSError` if it is not there, or has changed."""
-    beside, total = _beside(folder / name), page["files"].get(name)
-    for path in (beside, folder / name):
-        check_plain(path)
-    if total is None:
-        raise OSError(f"{folder} has no {name}")
-    with contextlib.suppress(FileNotFoundError):
-        if _checksum(beside) == total:
-            return beside
-    path = folder / name
-    if _checksum(path) != total:
-        raise OSError(f"{path} is damaged or of another run: it has changed since saving")
-    return path
-
-
-def _checksum(path: Path) -> str:
-    if (size := path.stat().st_size) > largest_allowed():
-        raise BadFile(f"{path} has {size:,} bytes: set {LIMIT} to more if it is meant to be so")
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+# Most bytes of a page, which is for people.
+LARGEST_PAGE = 2**26
 
 
 def write_page(path: Path, content: Page, *, strict: bool = True) -> None:
@@ -308,22 +279,19 @@ def read_page(path: Path, *, form: int | None = None) -> Page:
     return page
 
 
-def _named(page: Path, known: Collection[str]) -> dict[str, str]:
-    """What the page's `manifest` says; nothing if it cannot be read."""
-    try:
-        content = read_page(page)
-    except OSError:
-        return {}
-    return manifest(page, content, known) if "files" in content else {}
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}{NEXT}")
+def file_checksum(path: Path) -> str:
+    """SHA-256 of a file; `BadFile` where it is larger than files may be."""
+    if (size := path.stat().st_size) > largest_allowed():
+        raise BadFile(f"{path} has {size:,} bytes: set {LIMIT} to more if it is meant to be so")
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 LOCK = ".lock"
 # Seconds to wait: a file that its last holder removes at this moment is made anew.
 PATIENCE = 0.1
+# Most bytes of what is read of a lock.
+LARGEST_LOCK = 2**12
 
 
 @contextmanager

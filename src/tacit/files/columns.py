@@ -5,10 +5,9 @@ Text is looked at once a distinct value, never once a row, so names cost little 
 
 from __future__ import annotations
 
-import csv
+import difflib
 import re
-import unicodedata
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,19 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidDemonstrations, TacitError
-from tacit.files.formats import did_you_mean, nearest
 
 if TYPE_CHECKING:
     import polars
 
+
 TOP = 2**31 - 1  # states and actions are held in 32 bits: a larger number would wrap round
 FLAGS = {"true": True, "false": False, "1": True, "0": False}
-
 # Rows that are looked at for names nobody knows, and how many of those are shown beside the first.
 STRANGERS, SHOWN = 1000, 5
-
 _whole = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII).fullmatch
-
 # Makes the error that says where a row stands and what is wrong with it.
 Fault = Callable[[int, str], TacitError]
 
@@ -178,43 +174,40 @@ def _real(text: str) -> float:
         return np.nan
 
 
-def header_names(text: str, separator: str) -> tuple[str, ...]:
-    """The names of columns in the first line of a text table; () where it cannot be split."""
-    try:
-        fields = next(csv.reader([text], delimiter=separator), [])
-    except csv.Error:
-        return ()
-    return tuple(" ".join(name.split()) for name in fields)
+def _instead(text: str, known: Collection[str]) -> str:
+    """What to type in the place of a name that nobody knows, to end a message with."""
+    if re.fullmatch(r"[+-]?[0-9]+\.[0-9]+", text):
+        return ": positions become states by tacit ingest LOG --x COLUMN --y COLUMN --cell WIDTH"
+    names = [*known]
+    if nearest(text, names) or not names:
+        return ""
+    return f": take one of {', '.join(names[:SHOWN])}{', ...' if len(names) > SHOWN else ''}"
 
 
-def is_garbled(header: str) -> bool:
-    """Whether a line cannot be meant to name columns: controls, lost letters, an open quote."""
-    lost = any(
-        unicodedata.category(letter) in ("Cc", "Cn", "Co", "Cs") and letter != "\t"
-        for letter in header
-    )
-    return lost or "\ufffd" in header or header.count('"') % 2 == 1
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """The known name that a name may be a misspelling of; "" where none is."""
+    folded = {one.casefold(): one for one in known}
+    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=cutoff)
+    return folded[near[0]] if near else ""
 
 
-def _oddly_spelled(content: bytes) -> bool:
-    """Whether some number in a text may have a sign, or zeros that it does not need."""
-    if b"+" in content or b"-0" in content or re.match(rb"0[0-9]", content):
-        return True
-    codes = np.frombuffer(content, np.uint8)
-    digits = codes - ord("0") <= 9
-    odd = codes[1:-1] == ord("0")
-    odd &= digits[2:]
-    odd &= ~digits[:-2]
-    odd &= codes[:-2] != ord(".")
-    return bool(odd.any())
+def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """A hint at the name that was meant, to end a message with; "" where none is near."""
+    near = nearest(name, known, cutoff=cutoff)
+    return f" (did you mean {near!r}?)" if near else ""
 
 
-def lone_return(content: bytes) -> int:
-    """Where a carriage return stands that ends no line; -1 where none does."""
-    if b"\r" not in content:
-        return -1
-    found = re.search(rb"\r(?!\n)", content)
-    return -1 if found is None else found.start()
+def natural_order(names: Iterable[str]) -> tuple[str, ...]:
+    """The names sorted as people do: "room 2" comes before "room 10"."""
+
+    def key(name: str) -> tuple[list[tuple[int, int, str]], str]:
+        parts = re.split(r"([0-9]+)", name)
+        # Digits stand at the odd places; text and numbers must not be compared with each other.
+        return [
+            (0, int(part), "") if at % 2 else (1, 0, part) for at, part in enumerate(parts)
+        ], name
+
+    return tuple(sorted(names, key=key))
 
 
 class Growing:
@@ -339,6 +332,19 @@ class Growing:
                 )
 
 
+def _oddly_spelled(content: bytes) -> bool:
+    """Whether some number in a text may have a sign, or zeros that it does not need."""
+    if b"+" in content or b"-0" in content or re.match(rb"0[0-9]", content):
+        return True
+    codes = np.frombuffer(content, np.uint8)
+    digits = codes - ord("0") <= 9
+    odd = codes[1:-1] == ord("0")
+    odd &= digits[2:]
+    odd &= ~digits[:-2]
+    odd &= codes[:-2] != ord(".")
+    return bool(odd.any())
+
+
 def integers(values: npt.ArrayLike, name: str) -> np.ndarray:
     """[N] the column as integers of at most 32 bits; `InvalidDemonstrations` if it is not."""
     try:
@@ -375,13 +381,3 @@ def texts(values: npt.ArrayLike, name: str) -> np.ndarray:
         if odd is not None:
             raise InvalidDemonstrations(f"{name} must be names; entry {odd} is {listed[odd]!r:.40}")
     return array.astype(str)
-
-
-def _instead(text: str, known: Collection[str]) -> str:
-    """What to type in the place of a name that nobody knows, to end a message with."""
-    if re.fullmatch(r"[+-]?[0-9]+\.[0-9]+", text):
-        return ": positions become states by tacit ingest LOG --x COLUMN --y COLUMN --cell WIDTH"
-    names = [*known]
-    if nearest(text, names) or not names:
-        return ""
-    return f": take one of {', '.join(names[:SHOWN])}{', ...' if len(names) > SHOWN else ''}"

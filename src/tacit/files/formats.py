@@ -1,109 +1,71 @@
-"""What a file is, by its first bytes; and Parquet files that can be trusted.
+"""Files of others that can be trusted: npz archives and Parquet, looked at before they are read.
 
-A wrong file is named before anything tries to read it.
-
-A flipped byte is silent in Parquet at best. At worst the engine panics with pages of text, or ends
-the whole process over an absurd allocation. So every file written here carries the SHA-256 of all
-its bytes, looked at before the engine sees any; a file without it, of whatever size, is decoded
-once in a process of its own, which may fail as it likes.
+One flipped byte is silent in most formats. At worst an engine panics with pages of text, or ends
+the whole process over an absurd allocation. The checksums of arrays travel in their archive, as the
+entry `checksums`; one made elsewhere, without them, is read as it is. A Parquet file written here
+carries the SHA-256 of all its bytes, looked at before the engine sees any; a file without it, of
+whatever size, is decoded once in a process of its own, which may fail as it likes.
 """
 
 from __future__ import annotations
 
 import contextlib
-import difflib
 import hashlib
 import io
+import json
+import lzma
 import math
 import os
 import re
 import struct
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
+
+import numpy as np
+from numpy.lib import format as npy
 
 from tacit.errors import InvalidModel
-from tacit.files.atomic import LIMIT, BadFile, largest_allowed, write_atomically
+from tacit.files.arrays import SUMS, checksum
+from tacit.files.atomic import (
+    LARGEST,
+    LIMIT,
+    BadFile,
+    check_size,
+    known_format,
+    read_head,
+)
 
-if TYPE_CHECKING:
-    import numpy as np
-    import polars
-
-# What a terminal would obey instead of showing: controls, and marks that turn the writing round.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# What damaged archives and headers raise, in the standard library and in NumPy.
+DAMAGE = (
+    ValueError,
+    TypeError,
+    SyntaxError,
+    LookupError,
+    AttributeError,
+    RuntimeError,
+    ArithmeticError,
+    MemoryError,
+    EOFError,
+    OSError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+)
 # Times its own size that a file may unpack to, where that is more than so many bytes: honest
 # tables stay far below, and what is made to fill the memory lies far above.
 PACKED, SPARED = 100, 2**28
-
 # Members of an archive, and bytes of its list of them: each takes time, however small.
 MEMBERS, LISTED = 4096, 2**20
-
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}  # of durations, in seconds
-# Files are read into memory: what would need more than this is refused unless asked for.
-LARGEST = largest_allowed()
-
-SIGNATURES = (
-    (b"PAR1", "Parquet"),
-    (b"PK\x03\x04", "a zip archive (npz or a spreadsheet, perhaps: save that as CSV)"),
-    (b"PK\x05\x06", "an empty zip archive"),
-    (b"\x93NUMPY", "a single NumPy array (npy)"),
-    (b"\x89HDF", "HDF5"),
-    (b"ARROW1", "Arrow"),
-    (b"\x1f\x8b", "compressed (gzip): unpack it first"),
-    (b"\x28\xb5\x2f\xfd", "compressed (zstd): unpack it first"),
-    (b"BZh", "compressed (bzip2): unpack it first"),
-    (b"\xfd7zXZ", "compressed (xz): unpack it first"),
-    (b"\xff\xfe", "UTF-16 text: save it as UTF-8 (spreadsheets call it CSV UTF-8)"),
-    (b"\xfe\xff", "UTF-16 text: save it as UTF-8 (spreadsheets call it CSV UTF-8)"),
-    (b"SQLite", "an SQLite database"),
-)
-PICKLE = "a pickle, which is never loaded since it could run any code"
-
-
-def known_format(head: bytes) -> str:
-    """What the first bytes say that the file is, in words; "" where they say nothing."""
-    if re.match(rb"\x80[\x02-\x05]", head):
-        return PICKLE
-    return next((words for start, words in SIGNATURES if head.startswith(start)), "")
-
-
-def read_head(path: Path, wanted: str, *, largest: int = LARGEST) -> bytes:
-    """The first 16 bytes of a file; `OSError` where it is none, too large, or a pickle.
-
-    Args:
-        path: of the file.
-        wanted: what it should be, for messages.
-        largest: most bytes that it may have.
-    """
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; expected {wanted}")
-    if path.exists() and not path.is_file():  # reading might wait, or go on, for ever
-        raise OSError(f"{path} is a pipe or a device; expected {wanted}, in a file")
-    with open(path, "rb") as file:
-        head = file.read(16)
-    if path.suffix in (".pkl", ".pickle") or known_format(head) == PICKLE:
-        raise OSError(f"{path} is {PICKLE}; expected {wanted}")
-    check_size(path, path.stat().st_size, largest)
-    return head
-
-
-def check_text(path: Path, wanted: str, *, largest: int = LARGEST) -> None:
-    """Raises `OSError` unless the file may be text."""
-    if found := known_format(read_head(path, wanted, largest=largest)):
-        raise OSError(f"{path} must be {wanted}; it is {found}")
-
-
-def check_size(path: Path, size: int, largest: int) -> None:
-    """Raises `BadFile` where reading the file would take more bytes than allowed."""
-    if size > largest:
-        raise BadFile(
-            f"{path} would take {size:,} bytes of memory, more than the {largest:,} allowed: "
-            f"raise `largest`, or set {LIMIT} to more bytes, if it is meant to be that large"
-        )
 
 
 def check_unpacked(path: Path, size: int, largest: int) -> None:
@@ -135,74 +97,83 @@ def check_members(path: Path, count: int, size: int = 0) -> None:
         )
 
 
-def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """The known name that a name may be a misspelling of; "" where none is."""
-    folded = {one.casefold(): one for one in known}
-    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=cutoff)
-    return folded[near[0]] if near else ""
+def read_arrays(path: Path, *, largest: int = LARGEST) -> dict[str, np.ndarray]:
+    """The arrays of an npz file; `OSError` if it cannot be read or an array has changed.
 
-
-def alike_names(names: Sequence[str], what: str) -> list[str]:
-    """A sentence about names that differ in capitals or spaces only, where there are some."""
-    same: dict[str, list[str]] = {}
-    for name in names:
-        same.setdefault(" ".join(name.casefold().split()), []).append(name)
-    twice = [" and ".join(map(repr, each)) for each in same.values() if len(each) > 1]
-    said = f"{what} differ in capitals or spaces only and count apart: {'; '.join(twice[:3])}"
-    return [f"{said}; if they are the same, spell them alike in the log"] if twice else []
-
-
-def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """A hint at the name that was meant, to end a message with; "" where none is near."""
-    near = nearest(name, known, cutoff=cutoff)
-    return f" (did you mean {near!r}?)" if near else ""
-
-
-def natural_order(names: Iterable[str]) -> tuple[str, ...]:
-    """The names sorted as people do: "room 2" comes before "room 10"."""
-
-    def key(name: str) -> tuple[list[tuple[int, int, str]], str]:
-        parts = re.split(r"([0-9]+)", name)
-        # Digits stand at the odd places; text and numbers must not be compared with each other.
-        return [
-            (0, int(part), "") if at % 2 else (1, 0, part) for at, part in enumerate(parts)
-        ], name
-
-    return tuple(sorted(names, key=key))
-
-
-def time_stamps(texts: Sequence[str]) -> tuple[np.ndarray, str]:
-    """([N] seconds since 1970 of time stamps, NaN where a text is none; the order of their parts).
-
-    The order is "" for ISO 8601. Otherwise it is one that all dates allow: with points the day
-    comes first, with strokes a number above 12 must tell. Without a zone they are those of
-    Greenwich.
+    Args:
+        path: of the file.
+        largest: most bytes that it may unpack to; more is refused before anything is unpacked.
     """
-    import numpy as np  # help must not wait for it
+    path = Path(path)
+    head = read_head(path, "an npz archive", largest=largest)
+    if not head.startswith(b"PK"):
+        found = known_format(head) if head else "an empty file"
+        raise OSError(
+            f"{path} holds no arrays that can be read: no npz archive{found and f' but {found}'}"
+        )
+    with open(path, "rb") as file:
+        check_members(path, *listed_members(file))
+        try:
+            archive = zipfile.ZipFile(file)
+            sizes = sum(entry.file_size for entry in archive.infolist())
+        except DAMAGE as error:
+            raise _unreadable(path, error) from None
+        check_members(path, len(archive.infolist()))
+        if len(set(archive.namelist())) < len(archive.infolist()):
+            raise BadFile(f"{path} must hold each array once; it holds two of the same name")
+        check_unpacked(path, sizes, largest)
+        try:
+            arrays = {
+                entry.filename.removesuffix(".npy"): _array(archive.read(entry))
+                for entry in archive.infolist()
+            }
+        except DAMAGE as error:
+            raise _unreadable(path, error) from None
+    return _verified(path, arrays)
 
-    parts = [re.fullmatch(r"(\d{1,2})([./])(\d{1,2})[./](\d{4})(.*)", text) for text in texts]
-    dates, order = [part for part in parts if part is not None], ""
-    if dates:
-        late = [max(int(date[place]) for date in dates) > 12 for place in (1, 3)]
-        if late == [False, True]:
-            order = "month, day and year"
-        elif late[0] or all(date[2] == "." for date in dates):
-            order = "day, month and year"
-    month, day = (1, 3) if order.startswith("month") else (3, 1)
-    found = []
-    for text, date in zip(texts, parts, strict=True):
-        if date is not None and order:
-            text = f"{date[4]}-{int(date[month]):02d}-{int(date[day]):02d}{date[5]}"
-        found.append(_stamp(text.replace("/", "-")))
-    return np.array(found), order
+
+def _unreadable(path: Path, error: BaseException) -> OSError:
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return OSError(f"{path} holds no arrays that can be read: {reason:.120}")
 
 
-def _stamp(text: str) -> float:
+def _array(content: bytes) -> np.ndarray:
+    """The array of one npy entry. The header is believed only where the bytes are there."""
+    stream = io.BytesIO(content)
+    version = npy.read_magic(stream)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    with warnings.catch_warnings():
+        # A damaged header may be odd Python: that is an error below, not a warning.
+        warnings.simplefilter("ignore")
+        shape, fortran, dtype = read(stream)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, a pickle, which are never loaded")
+    start = stream.tell()
+    count = math.prod(shape)
+    if count * dtype.itemsize != len(content) - start:
+        raise ValueError(
+            f"an array of shape {shape} and type {dtype} does not fit "
+            f"the {len(content) - start} bytes that are there"
+        )
+    if count == 0:
+        return np.zeros(shape, dtype)
+    flat = np.frombuffer(content, dtype, count, start)
+    return np.array(flat.reshape(shape, order="F" if fortran else "C"))
+
+
+def _verified(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays without their checksums; `OSError` where one does not agree."""
+    sums = arrays.pop(SUMS, None)
+    if sums is None:
+        return arrays
     try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return math.nan
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        expected = dict(json.loads(str(sums)))
+    except (ValueError, TypeError, RecursionError):
+        raise OSError(f"{path} is damaged: its checksums cannot be read") from None
+    for name, value in expected.items():
+        if name not in arrays or checksum(arrays[name]) != value:
+            raise OSError(f"{path} is damaged: {name} has changed since it was written")
+    return arrays
 
 
 SEAL = "tacit.sha256"
@@ -210,7 +181,6 @@ SEAL = "tacit.sha256"
 SEALED = re.compile(re.escape(SEAL.encode()) + rb"\x18\x40(.{64})", re.DOTALL)
 CHUNK = 2**22
 ROWS = 2**20  # of one slice
-
 # Where the engine cannot be imported there is nothing to try; a size that will be refused anyway
 # is not decoded.
 TRIAL = """
@@ -230,18 +200,6 @@ except Exception as error:
     print((str(error).splitlines() or [""])[0][:160])
     sys.exit(1)
 """
-
-
-def write_parquet(path: Path, frame: polars.DataFrame) -> None:
-    """Writes a Polars frame as Parquet, sealed with the SHA-256 of all bytes of the file."""
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer, metadata={SEAL: "0" * 64})
-    content = bytearray(buffer.getvalue())
-    places = [match.start(1) for match in SEALED.finditer(content)]
-    if len(places) == 1:
-        digest = hashlib.sha256(content).hexdigest()
-        content[places[0] : places[0] + 64] = digest.encode()
-    write_atomically(path, lambda file: file.write(content))
 
 
 def check_parquet(path: Path, *, largest: int = LARGEST) -> tuple[tuple[str, ...], int]:
@@ -320,49 +278,67 @@ def readable(path: Path) -> Iterator[None]:
         raise OSError(f"{path} is no table that can be read: {lines[0]:.160}") from None
 
 
-def harmless(text: str) -> str:
-    """The text with all that a terminal or a page would obey written as an escape."""
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+def read_columns(path: Path) -> dict[str, np.ndarray]:
+    """The columns of a Parquet file, by name; `OSError` if it is no such table."""
+    import polars
+
+    check_parquet(path)
+    with readable(path):
+        frame = polars.read_parquet(path.read_bytes())
+        return {name: frame[name].to_numpy() for name in frame.columns}
 
 
-# The entries of one sparse matrix, behind its name, and the most columns that it may have.
-SPARSE = ("data", "indices", "indptr", "shape")
-WIDEST = 2**24
+def last_record(content: bytes) -> int:
+    """The number of bytes up to the last line end that lies outside quotes."""
+    end = content.rfind(b"\n") + 1
+    quotes = content.count(b'"', 0, end)
+    while end and quotes % 2:
+        before = content.rfind(b"\n", 0, end - 1) + 1
+        quotes -= content.count(b'"', before, end)
+        end = before
+    return end
 
 
-def check_sparse(
-    data: np.ndarray,
-    indices: np.ndarray,
-    pointers: np.ndarray,
-    shape: np.ndarray,
-    *,
-    name: str,
-) -> None:
-    """Raises `BadFile` unless the arrays of `SPARSE` are one matrix [S, D], row by row."""
-    for what, array in zip(SPARSE, (data, indices, pointers, shape), strict=True):
-        if array.ndim != 1 or array.dtype.kind not in ("biuf" if array is data else "iu"):
-            wanted = "numbers" if array is data else "whole numbers"
-            raise BadFile(
-                f"{name}_{what} must be a list of {wanted}; got {array.dtype} {array.shape}"
-            )
-    if len(shape) != 2 or shape.min() < 1 or shape[1] > WIDEST:
-        raise BadFile(
-            f"{name}_shape must be the number of states and that of features, at most {WIDEST}; "
-            f"got {shape.tolist()!r:.60}"
-        )
-    ends = [int(x) for x in (pointers[0], pointers[-1])] if len(pointers) else []
-    rising = bool((pointers[1:] >= pointers[:-1]).all())
-    if len(pointers) - 1 != shape[0] or ends != [0, len(data)] or not rising:
-        raise BadFile(
-            f"{name}_indptr must be {shape[0]} + 1 numbers that rise from 0 to the {len(data)} of "
-            f"{name}_data; got {len(pointers)}, {pointers.tolist()!r:.40}"
-        )
-    outside = (indices < 0) | (indices >= shape[1])
-    if len(indices) != len(data) or outside.any():
-        got = f"{len(indices)}" if not outside.any() else f"{indices[outside.argmax()]}"
-        raise BadFile(
-            f"{name}_indices must be {len(data)} columns from 0 to {shape[1] - 1}; got {got}"
-        )
+def time_stamps(texts: Sequence[str]) -> tuple[np.ndarray, str]:
+    """([N] seconds since 1970 of time stamps, NaN where a text is none; the order of their parts).
+
+    The order is "" for ISO 8601. Otherwise it is one that all dates allow: with points the day
+    comes first, with strokes a number above 12 must tell. Without a zone they are those of
+    Greenwich.
+    """
+    parts = [re.fullmatch(r"(\d{1,2})([./])(\d{1,2})[./](\d{4})(.*)", text) for text in texts]
+    dates, order = [part for part in parts if part is not None], ""
+    if dates:
+        late = [max(int(date[place]) for date in dates) > 12 for place in (1, 3)]
+        if late == [False, True]:
+            order = "month, day and year"
+        elif late[0] or all(date[2] == "." for date in dates):
+            order = "day, month and year"
+    month, day = (1, 3) if order.startswith("month") else (3, 1)
+    found = []
+    for text, date in zip(texts, parts, strict=True):
+        if date is not None and order:
+            text = f"{date[4]}-{int(date[month]):02d}-{int(date[day]):02d}{date[5]}"
+        found.append(_stamp(text.replace("/", "-")))
+    return np.array(found), order
+
+
+def _stamp(text: str) -> float:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return math.nan
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def alike_names(names: Sequence[str], what: str) -> list[str]:
+    """A sentence about names that differ in capitals or spaces only, where there are some."""
+    same: dict[str, list[str]] = {}
+    for name in names:
+        same.setdefault(" ".join(name.casefold().split()), []).append(name)
+    twice = [" and ".join(map(repr, each)) for each in same.values() if len(each) > 1]
+    said = f"{what} differ in capitals or spaces only and count apart: {'; '.join(twice[:3])}"
+    return [f"{said}; if they are the same, spell them alike in the log"] if twice else []
 
 
 def duration(length: float, unit: str) -> str:

@@ -8,32 +8,26 @@ Only when a message must name a row is the file read again, up to its line.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import os
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.files.atomic import write_atomically, write_bytes
-from tacit.files.columns import Column, Growing, header_names, is_garbled, lone_return, whole
-from tacit.files.formats import (
-    LARGEST,
-    ROWS,
-    check_parquet,
-    check_text,
-    did_you_mean,
-    known_format,
-    readable,
-    write_parquet,
-)
+from tacit.files.atomic import LARGEST, check_text, known_format, write_atomically
+from tacit.files.columns import Column, Growing, did_you_mean, whole
+from tacit.files.formats import ROWS, SEAL, SEALED, check_parquet, last_record, readable
 
 if TYPE_CHECKING:
     import polars
+
 
 TEXT = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")
@@ -42,7 +36,6 @@ BOM = b"\xef\xbb\xbf"
 HEADER = 2**20  # most bytes of the first line
 COLUMNS = 2**14  # most columns of a table, which is what spreadsheets hold
 BLOCK = 2**23  # bytes of a text table that are in memory at once
-
 # Called with what is done and what there is to do, in bytes or rows.
 Progress = Callable[[int, int], object]
 
@@ -243,7 +236,7 @@ class TextTable(Table):
             read = file.read(BLOCK)
             more = len(read) == BLOCK
             content = rest + (read.replace(b"\r", b"\n") if self.carriage else read)
-            end = _last_record(content) if more else len(content)
+            end = last_record(content) if more else len(content)
             if end == 0 and len(content) > 4 * BLOCK:
                 raise self.error(
                     f"{self.path}, line {line}: a quote is opened and never closed, or the line is "
@@ -338,6 +331,32 @@ class TextTable(Table):
         return self.error(f"{self.path}, line {line}: {self._uneven(fields) if uneven else words}")
 
 
+def header_names(text: str, separator: str) -> tuple[str, ...]:
+    """The names of columns in the first line of a text table; () where it cannot be split."""
+    try:
+        fields = next(csv.reader([text], delimiter=separator), [])
+    except csv.Error:
+        return ()
+    return tuple(" ".join(name.split()) for name in fields)
+
+
+def is_garbled(header: str) -> bool:
+    """Whether a line cannot be meant to name columns: controls, lost letters, an open quote."""
+    lost = any(
+        unicodedata.category(letter) in ("Cc", "Cn", "Co", "Cs") and letter != "\t"
+        for letter in header
+    )
+    return lost or "\ufffd" in header or header.count('"') % 2 == 1
+
+
+def lone_return(content: bytes) -> int:
+    """Where a carriage return stands that ends no line; -1 where none does."""
+    if b"\r" not in content:
+        return -1
+    found = re.search(rb"\r(?!\n)", content)
+    return -1 if found is None else found.start()
+
+
 def _without_blank_rows(frame: polars.DataFrame) -> polars.DataFrame:
     """The frame without rows whose cells are all empty; the first column tells if there are any."""
     import polars
@@ -347,27 +366,6 @@ def _without_blank_rows(frame: polars.DataFrame) -> polars.DataFrame:
         return frame
     empty = polars.all().cast(polars.String).fill_null("").str.strip_chars() == ""
     return frame.filter(~polars.all_horizontal(empty))
-
-
-def _last_record(content: bytes) -> int:
-    """The number of bytes up to the last line end that lies outside quotes."""
-    end = content.rfind(b"\n") + 1
-    quotes = content.count(b'"', 0, end)
-    while end and quotes % 2:
-        before = content.rfind(b"\n", 0, end - 1) + 1
-        quotes -= content.count(b'"', before, end)
-        end = before
-    return end
-
-
-def read_columns(path: Path) -> dict[str, np.ndarray]:
-    """The columns of a Parquet file, by name; `OSError` if it is no such table."""
-    import polars
-
-    check_parquet(path)
-    with readable(path):
-        frame = polars.read_parquet(path.read_bytes())
-        return {name: frame[name].to_numpy() for name in frame.columns}
 
 
 def write_columns(path: Path, columns: Mapping[str, npt.ArrayLike]) -> None:
@@ -381,8 +379,12 @@ def write_columns(path: Path, columns: Mapping[str, npt.ArrayLike]) -> None:
         write_parquet(path, frame)
 
 
-def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Writes a table with a header; numbers keep every digit."""
-    shown = io.StringIO()
-    csv.writer(shown, lineterminator="\n").writerows([header, *rows])
-    write_bytes(path, shown.getvalue().encode())
+def write_parquet(path: Path, frame: polars.DataFrame) -> None:
+    """Writes a Polars frame as Parquet, sealed with the SHA-256 of all bytes of the file."""
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, metadata={SEAL: "0" * 64})
+    content = bytearray(buffer.getvalue())
+    places = [match.start(1) for match in SEALED.finditer(content)]
+    if len(places) == 1:
+        content[places[0] : places[0] + 64] = hashlib.sha256(content).hexdigest().encode()
+    write_atomically(path, lambda file: file.write(content))

@@ -17,12 +17,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tacit.engine.progress import Event
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
-from tacit.files.arrays import BROKEN, Tree, digest, pack, read_arrays, unpack, write_arrays
+from tacit.files.arrays import (
+    BROKEN,
+    Tree,
+    digest,
+    pack,
+    settle,
+    unpack,
+    write_arrays,
+    write_bundle,
+)
 from tacit.files.atomic import (
     PART,
     BadFile,
@@ -31,12 +41,15 @@ from tacit.files.atomic import (
     check_plain,
     locked,
     read_page,
-    settle,
-    write_bundle,
     write_page,
 )
+from tacit.files.formats import read_arrays
 from tacit.folders.problem import Problem
 from tacit.folders.runs import FILES, FORMAT, JOURNAL, PAGE, SETTINGS, Run, versions
+
+if TYPE_CHECKING:
+    from tacit.inverse.joint.trips import Trips
+
 
 __all__ = ["Claim", "Problem", "Run", "checkpoint", "claimed"]
 
@@ -336,3 +349,14 @@ def _is_ours(path: Path) -> bool:
 
 # The stages of a run are numbered; a file under way has a random part in its name.
 _STAGE = re.compile(rf"[0-9A-Za-z-]+-\d+\.npz|\..+\.[0-9a-f]+{re.escape(PART)}")
+
+
+def ends_of(problem: Problem, trips: Trips, episodes: np.ndarray) -> dict[str, np.ndarray]:
+    """Where these trips began and where they went, by name."""
+    seen, name = trips.demonstrations, problem.layout.state_name
+    goals = trips.goals[episodes].tolist()
+    origins = seen.states[seen.offsets[:-1][episodes]].tolist()
+    return {
+        "origin": np.array([name(state) for state in origins]),
+        "goal": np.array(["none" if goal < 0 else name(goal) for goal in goals]),
+    }

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.files.arrays import BROKEN, Tree, read_arrays, sparse_entries, sparse_matrix
-from tacit.files.atomic import BadFile, Page
-from tacit.files.formats import SPARSE, did_you_mean
-from tacit.files.tables import open_table, write_csv
+from tacit.files.arrays import BROKEN, Tree
+from tacit.files.atomic import BadFile, Page, write_csv
+from tacit.files.columns import did_you_mean
+from tacit.files.formats import read_arrays
+from tacit.files.tables import open_table
 from tacit.folders.settings import lookup
 from tacit.model import Layout
 from tacit.model.evidence import ENTRIES, Evidence
+from tacit.model.features.priors import SPARSE, sparse_entries, sparse_matrix
 from tacit.model.mdp import MDP, Successors
 from tacit.model.objective import Features, Objective, is_sparse
 
@@ -105,7 +107,8 @@ def read_features(path: Path) -> Features:
     _refuse_strangers(path, arrays, tuple(name + end for end in ends for name in tables))
     if not {"reward", "reward_data"} & {*arrays}:
         raise InvalidModel(f"{path} must hold 'reward'; got {', '.join(arrays) or 'nothing'}")
-    names = [_flat(arrays.get(f"{name}_names")) for name in tables]
+    told = [arrays.get(f"{name}_names") for name in tables]
+    names = [None if one is None else one.ravel() for one in told]
     with _naming(path):
         try:
             found = [sparse_matrix(arrays, name) for name in tables]
@@ -167,10 +170,6 @@ def _count(array: np.ndarray | None, name: str) -> int:
     if array.shape not in ((), (1,)) or array.dtype.kind not in "iu" or array.min() < 0:
         raise InvalidModel(f"{name} must be a whole number, 0 or more; got {array.tolist()!r:.60}")
     return int(array.reshape(()))
-
-
-def _flat(names: np.ndarray | None) -> np.ndarray | None:
-    return None if names is None else names.ravel()
 
 
 def read_places(path: Path, layout: Layout, states: Sequence[str]) -> Layout:

@@ -18,9 +18,9 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.rows import row_order
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 from tacit.files.arrays import write_arrays
-from tacit.files.atomic import beside_for_now, sync_folder, unfinished, write_bytes
-from tacit.files.formats import did_you_mean
-from tacit.files.tables import Progress, open_table, write_columns, write_csv
+from tacit.files.atomic import beside_for_now, sync_folder, unfinished, write_bytes, write_csv
+from tacit.files.columns import did_you_mean
+from tacit.files.tables import Progress, open_table, write_columns
 from tacit.folders.archives import feature_arrays, model_arrays, truth_arrays, write_places
 from tacit.folders.text import is_one_hot
 from tacit.inverse.joint.goals import link_size

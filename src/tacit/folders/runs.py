@@ -22,9 +22,19 @@ import numpy as np
 
 from tacit import __version__
 from tacit.data.demonstrations import Demonstrations
-from tacit.files.arrays import Tree, digest, pack, read_arrays, unpack, write_arrays
-from tacit.files.atomic import BadFile, Page, manifest, member, read_page, write_bundle
-from tacit.files.tables import read_columns, write_columns
+from tacit.files.arrays import (
+    Tree,
+    digest,
+    manifest,
+    member,
+    pack,
+    unpack,
+    write_arrays,
+    write_bundle,
+)
+from tacit.files.atomic import BadFile, Page, read_page
+from tacit.files.formats import read_arrays, read_columns
+from tacit.files.tables import write_columns
 from tacit.folders.archives import check_extras, check_recovery, check_shapes, layout_of, sound
 from tacit.model import Layout
 from tacit.model.features.priors import hashable_map
@@ -34,7 +44,6 @@ from tacit.model.objective import Features, is_sparse
 if TYPE_CHECKING:  # recoveries save themselves through this module, so it must not need them
     from tacit.folders.problem import Problem
     from tacit.inverse.joint.recovery import JointRecovery
-    from tacit.inverse.joint.trips import Trips
     from tacit.inverse.noisy.mixture import MixtureRecovery
     from tacit.inverse.recovery import History, Recovery
 
@@ -236,17 +245,6 @@ def summary_of(problem: Problem, seen: Demonstrations) -> Page:
         goals = replace(problem.trips, demonstrations=seen).goals
         found |= {"goals": len(set(goals[goals >= 0].tolist())), "discount": problem.discount}
     return found
-
-
-def ends_of(problem: Problem, trips: Trips, episodes: np.ndarray) -> dict[str, np.ndarray]:
-    """Where these trips began and where they went, by name."""
-    seen, name = trips.demonstrations, problem.layout.state_name
-    goals = trips.goals[episodes].tolist()
-    origins = seen.states[seen.offsets[:-1][episodes]].tolist()
-    return {
-        "origin": np.array([name(state) for state in origins]),
-        "goal": np.array(["none" if goal < 0 else name(goal) for goal in goals]),
-    }
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.files.formats import check_text, did_you_mean
+from tacit.files.atomic import check_text
+from tacit.files.columns import did_you_mean
 from tacit.inverse.joint.trips import UNENDED
 from tacit.model import Layout
 
@@ -247,9 +248,8 @@ class _Reader:
         if not isinstance(value, list) or not all(
             isinstance(step, list) and [type(part) for part in step] == [int, int] for step in value
         ):
-            raise self._wrong(
-                "grid.directions", "one [row, column] step per action, [[0, 1], [1, 0]]", value
-            )
+            wanted = "one [row, column] step per action, [[0, 1], [1, 0]]"
+            raise self._wrong("grid.directions", wanted, value)
         return tuple((step[0], step[1]) for step in value)
 
     def _prior(self, value: object) -> tuple[float, str]:

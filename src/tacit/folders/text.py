@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.files.columns import Column
-from tacit.files.formats import did_you_mean, nearest
+from tacit.files.columns import Column, did_you_mean, nearest
 from tacit.files.tables import Table, open_table
 from tacit.folders.settings import FILE, Names, Settings, lookup, ordered
 from tacit.model.mdp import MDP

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.typing import ColorType as Colour
 
-from tacit.files.formats import harmless
+from tacit.files.atomic import harmless
 
 # Okabe and Ito: eight colours that no common colour blindness confuses.
 BLUE, VERMILLION, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#cc79a7"

@@ -15,7 +15,7 @@ from itertools import count
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from tacit.files.formats import harmless
+from tacit.files.atomic import harmless
 from tacit.show import (
     Block,
     Choice,

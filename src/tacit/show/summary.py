@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tacit.files.formats import harmless
+from tacit.files.atomic import harmless
 from tacit.inverse.findings import Kind, worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
 

@@ -21,7 +21,7 @@ from tacit import worlds
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, TacitError
 from tacit.files.atomic import Page
-from tacit.files.formats import did_you_mean
+from tacit.files.columns import did_you_mean
 from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solve import solve

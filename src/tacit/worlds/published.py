@@ -16,7 +16,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
-from tacit.files.arrays import read_arrays
+from tacit.files.formats import read_arrays
 from tacit.model import Layout
 from tacit.model.mdp import MDP, Successors
 from tacit.model.objective import Features

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.files.arrays import pack, read_arrays, unpack, write_arrays
+from tacit.files.arrays import pack, unpack, write_arrays
 from tacit.files.atomic import BadFile
+from tacit.files.formats import read_arrays
 from tacit.model import Layout
 from tacit.model.transitions import numbers, read_only
 

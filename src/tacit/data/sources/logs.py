@@ -23,16 +23,8 @@ from tacit.data.sources.tracks import (
     places_by,
 )
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.files.columns import Column
-from tacit.files.formats import (
-    alike_names,
-    check_parquet,
-    did_you_mean,
-    natural_order,
-    readable,
-    seconds,
-    time_stamps,
-)
+from tacit.files.columns import Column, did_you_mean, natural_order
+from tacit.files.formats import alike_names, check_parquet, readable, seconds, time_stamps
 from tacit.files.tables import PARQUET, Table, open_table
 from tacit.model import Layout
 from tacit.model.features import depends_on_action, filled, means_at

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tacit.data.sources.discretise import cluster_centres, points_of
 from tacit.errors import InvalidModel
-from tacit.files.formats import check_size, read_head
+from tacit.files.atomic import check_size, read_head
 from tacit.model import COMPASS as DIRECTIONS
 from tacit.model import Layout
 from tacit.model.transitions import read_only

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.sources.places import STAY, Places, Raster, clusters, hexagons, square_cells
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.files.formats import did_you_mean, duration
+from tacit.files.columns import did_you_mean
+from tacit.files.formats import duration
 from tacit.model import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features

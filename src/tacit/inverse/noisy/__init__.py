@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypedDict
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.files.formats import did_you_mean
+from tacit.files.columns import did_you_mean
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import unmeasured
 from tacit.inverse.parameters import Parameters

@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidModel
-from tacit.files.columns import Column
-from tacit.files.formats import did_you_mean
+from tacit.files.columns import Column, did_you_mean
 from tacit.files.tables import PARQUET, TEXT, Progress, Table, open_table
 from tacit.model import Layout, state_names
 from tacit.model.features.maps import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidModel
-from tacit.files.arrays import sparse_entries
+from tacit.files.atomic import BadFile
 from tacit.model import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import is_sparse
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from tacit.model.objective import FeatureTable, SparseTable
+
+# The entries of one sparse matrix, behind its name, and the most columns that it may have.
+SPARSE = ("data", "indices", "indptr", "shape")
+WIDEST = 2**24
 
 # Most entries of a sparse map that is written out to compare its columns, or to be hashed.
 LOOKED_AT = 2**22
@@ -143,3 +148,62 @@ def check_strength(strength: float | None) -> None:
             "a prior's strength on weights must be a positive number, or None to choose it by "
             f"trajectories held out; got {strength!r:.60}"
         )
+
+
+def check_sparse(
+    data: np.ndarray,
+    indices: np.ndarray,
+    pointers: np.ndarray,
+    shape: np.ndarray,
+    *,
+    name: str,
+) -> None:
+    """Raises `BadFile` unless the arrays of `SPARSE` are one matrix [S, D], row by row."""
+    for what, array in zip(SPARSE, (data, indices, pointers, shape), strict=True):
+        if array.ndim != 1 or array.dtype.kind not in ("biuf" if array is data else "iu"):
+            wanted = "numbers" if array is data else "whole numbers"
+            raise BadFile(
+                f"{name}_{what} must be a list of {wanted}; got {array.dtype} {array.shape}"
+            )
+    if len(shape) != 2 or shape.min() < 1 or shape[1] > WIDEST:
+        raise BadFile(
+            f"{name}_shape must be the number of states and that of features, at most {WIDEST}; "
+            f"got {shape.tolist()!r:.60}"
+        )
+    ends = [int(x) for x in (pointers[0], pointers[-1])] if len(pointers) else []
+    rising = bool((pointers[1:] >= pointers[:-1]).all())
+    if len(pointers) - 1 != shape[0] or ends != [0, len(data)] or not rising:
+        raise BadFile(
+            f"{name}_indptr must be {shape[0]} + 1 numbers that rise from 0 to the {len(data)} of "
+            f"{name}_data; got {len(pointers)}, {pointers.tolist()!r:.40}"
+        )
+    outside = (indices < 0) | (indices >= shape[1])
+    if len(indices) != len(data) or outside.any():
+        got = f"{len(indices)}" if not outside.any() else f"{indices[outside.argmax()]}"
+        raise BadFile(
+            f"{name}_indices must be {len(data)} columns from 0 to {shape[1] - 1}; got {got}"
+        )
+
+
+def sparse_entries(table: csr_array, name: str) -> dict[str, np.ndarray]:
+    """The entries of a sparse matrix that `sparse_matrix` reads, as it is stored."""
+    parts = (table.data, table.indices, table.indptr, np.array(table.shape))
+    return {f"{name}_{part}": array for part, array in zip(SPARSE, parts, strict=True)}
+
+
+def sparse_matrix(arrays: Mapping[str, np.ndarray], name: str) -> csr_array | None:
+    """[S, D] the sparse matrix of that name, or None; `BadFile` where its entries are none."""
+    found = [f"{name}_{part}" for part in SPARSE if f"{name}_{part}" in arrays]
+    if not found:
+        return None
+    if name in arrays:
+        raise BadFile(f"{name} must be there once; {found[0]} gives it again")
+    if len(found) < len(SPARSE):
+        wanted = ", ".join(f"{name}_{part}" for part in SPARSE)
+        raise BadFile(f"a sparse {name} must have {wanted}; got {', '.join(found)}")
+    data, indices, pointers, shape = (arrays[entry] for entry in found)
+    check_sparse(data, indices, pointers, shape, name=name)
+    from scipy.sparse import csr_array
+
+    parts = (data, indices.astype(np.int64), pointers.astype(np.int64))
+    return csr_array(parts, shape=(int(shape[0]), int(shape[1])))
