@@ -223,7 +223,7 @@ def coverage(args: Args) -> list[dict[str, Any]]:
         max_steps=300,
     )
     from tacit.forward.policies import visitation_recursion
-    from tacit.inverse.noisy.coordinates import split
+    from tacit.inverse.noisy.inference import split
 
     undiscounted = tacit.MDP(world.mdp.transitions, world.mdp.initial, 1 - 1e-12)
     visits = visitation_recursion(undiscounted, policy, args.steps).sum(axis=1)

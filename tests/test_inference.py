@@ -14,8 +14,8 @@ from experts import PRICE, TEMPERATURE, drawn, grid, hill_expert, pairs, spread_
 from strategies import examples
 from tacit.engine.backends import backend_of
 from tacit.engine.newton_search import minimise
-from tacit.inverse.noisy.boltzmann import fit, loss_of, refit
-from tacit.inverse.noisy.coordinates import coordinates, ratios, split
+from tacit.inverse.noisy.boltzmann import fit, loss_of, refit, silent
+from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.inference import (
     Errors,
     advantages,
@@ -24,7 +24,8 @@ from tacit.inverse.noisy.inference import (
     gauge_errors,
     information,
     inverse_information,
-    silent,
+    ratios,
+    split,
     undecided,
 )
 from tacit.inverse.noisy.intervals import landscape

@@ -12,10 +12,10 @@ import tacit
 from tacit.cli.recover import Recover
 from tacit.data.observed import tally_of
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy import Bounds, adjoint, likelihood, penalised, verdicts
+from tacit.inverse.noisy import adjoint, likelihood, penalised, verdicts
 from tacit.inverse.noisy.adjoint import Loss, curvature
 from tacit.inverse.noisy.boltzmann import fit
-from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy.coordinates import Bounds, coordinates
 from tacit.inverse.noisy.penalised import STRENGTHS, penalty_of
 from tacit.inverse.noisy.posterior import Posterior, minimised
 from tacit.model.features import Design, Ridge, Smooth

@@ -8,8 +8,9 @@ from scipy.optimize import minimize
 import tacit
 from kinds import told
 from tacit.inverse.findings import Kind
+from tacit.inverse.noisy import Norm
 from tacit.inverse.noisy.coordinates import coordinates
-from tacit.inverse.noisy.inference import Norm, information
+from tacit.inverse.noisy.inference import information
 from tacit.inverse.noisy.steps import Landscape, Steps
 from tacit.inverse.numerics import least_squares
 from tacit.show.quantities import NamedRecovery, weight_tables

@@ -10,9 +10,8 @@ from numpy.testing import assert_allclose
 import tacit
 from kinds import told
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy import intervals
+from tacit.inverse.noisy import Ratios, Split, intervals
 from tacit.inverse.noisy.boltzmann import Fit
-from tacit.inverse.noisy.coordinates import Ratios, Split
 from tacit.inverse.noisy.steps import Landscape
 from tacit.inverse.numerics import least_squares
 

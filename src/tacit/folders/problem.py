@@ -25,7 +25,7 @@ from tacit.folders.archives import feature_arrays, model_arrays, truth_arrays, w
 from tacit.folders.text import is_one_hot
 from tacit.inverse.joint.goals import link_size
 from tacit.inverse.joint.trips import BadTrip, Trips
-from tacit.inverse.noisy import Bounds
+from tacit.inverse.noisy.coordinates import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.model import Layout
 from tacit.model.features import Design

@@ -3,6 +3,12 @@
 D(prices) = p0 . V_soft(reward - prices . costs) + prices . budgets is convex and smooth; its
 gradient is budgets - spent, its Hessian the visitation-weighted covariance of the costs' advantages
 over the noise of the actions, divided by the temperature.
+
+Without a discount a loop that costs too little is walked for ever, and the values are infinite: at
+parameters 0, say, in any world with a loop. Parameters with a potential h that falls by at least
+log(number of actions) on every pair, u(s, a) + P h - h(s) <= -log(actions(s)), have finite values,
+since h bounds them from above. If any parameters do, some multiple of a direction has such a
+potential: a linear program finds the smallest, or proves that there is none.
 """
 
 from __future__ import annotations
@@ -12,6 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tacit.engine.backends import backend_of
+from tacit.engine.smooth_dual import Dual, loss_at
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.occupancy_lp import in_sound_units
@@ -23,7 +31,6 @@ from tacit.model.objective import Objective
 
 if TYPE_CHECKING:
     from tacit.engine.backends import Backend
-    from tacit.engine.smooth_dual import Dual
 
 # If spending reacts to its price by less than this share of the largest cost, the dual may have no
 # minimum at all, and the exact solver is asked.
@@ -56,8 +63,6 @@ class SoftDual:
         throw: bool = True,
     ) -> Solution:
         """The `Solution` at this temperature; `guess` is a solution of a similar problem."""
-        from tacit.engine.backends import backend_of
-
         if not 0.0 < self.temperature < np.inf:
             raise InvalidModel(f"temperature must be a positive number; got {self.temperature}")
         if self.max_steps < 1 or not 0.0 < self.tolerance < np.inf:
@@ -94,9 +99,7 @@ class SoftDual:
         self, mdp: MDP, objective: Objective, guess: Solution | None
     ) -> tuple[Solution, bool]:
         """Where the search from a guess ends, and whether a price has no effect any more there."""
-        from tacit.engine.backends import backend_of
         from tacit.engine.newton_search import minimise
-        from tacit.engine.smooth_dual import Dual
 
         reward, costs = (inside_table(mdp, table) for table in objective.tables(mdp))
         bounded = np.isfinite(objective.budgets)
@@ -155,8 +158,6 @@ class SoftDual:
 
         At discount 1 a price may be too low: going round for ever pays then.
         """
-        from tacit.engine.smooth_dual import loss_at
-
         trial = prices
         for _ in range(RAISES if len(prices) else 0):
             if np.isfinite(loss_at(backend, problem, trial, values, self.tolerance)):
@@ -191,3 +192,80 @@ def _usable(mdp: MDP, objective: Objective, guess: Solution | None) -> Solution 
     fits = guess.values.shape == (mdp.states,) and len(guess.multipliers) == objective.constraints
     finite = fits and np.isfinite(guess.values).all() and np.isfinite(guess.multipliers).all()
     return guess if finite else None
+
+
+def finite_start(
+    mdp: MDP, problem: Dual, x: np.ndarray, tolerance: float
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """([D] parameters, [S] values to start from) of finite values; None where there are none.
+
+    Those given if theirs are finite, else the smallest that a potential vouches for.
+    """
+    for found in (lambda: x, lambda: _smallest(mdp, problem), lambda: _steepest(mdp, problem)):
+        trial = found()
+        if trial is None:
+            continue
+        trial = np.clip(trial, problem.lower, problem.upper)
+        guess = walk_values(mdp, problem, trial)
+        if np.isfinite(float(loss_at(backend_of(mdp), problem, trial, guess, tolerance))):
+            return trial, guess
+    return None
+
+
+def walk_values(mdp: MDP, problem: Dual, x: np.ndarray) -> np.ndarray:
+    """[S] what the shortest walk to an end collects at x [D]: a bound from below on the values."""
+    actions, _ = mdp.walk
+    table = problem.base + np.tensordot(x, problem.tables, 1)
+    return deterministic_values(mdp, actions, table[np.arange(mdp.states), actions])
+
+
+def _smallest(mdp: MDP, problem: Dual) -> np.ndarray | None:
+    """[D] the parameters of least L1 norm with a potential, if there are any."""
+    size = len(problem.target)
+    return _program(mdp, problem, cost=np.r_[np.ones(2 * size), np.zeros(mdp.states), 0.0], drop=1)
+
+
+def _steepest(mdp: MDP, problem: Dual) -> np.ndarray | None:
+    """[D] the parameters whose potential falls by the largest share of what it should."""
+    size = len(problem.target)
+    return _program(mdp, problem, cost=np.r_[np.zeros(2 * size + mdp.states), -1.0], drop=0)
+
+
+def _program(mdp: MDP, problem: Dual, *, cost: np.ndarray, drop: float) -> np.ndarray | None:
+    """[D] the best parameters x = up - down with a potential h, over (up, down, h, share).
+
+    The share of log(actions) by which the potential falls is at least `drop`.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array, hstack
+
+    states, actions = np.nonzero(mdp.available)
+    flat = problem.tables.reshape(len(problem.target), -1)
+    pairs = states * mdp.actions + actions
+    gains = csr_array(flat[:, pairs].T)
+    own = csr_array(
+        (np.ones(len(pairs)), (np.arange(len(pairs)), states)), (len(pairs), mdp.states)
+    )
+    entropy = np.log(mdp.available.sum(axis=1)[states])
+    rows = hstack([gains, -gains, mdp.sparse()[pairs] - own, csr_array(entropy[:, None])])
+    # The potential of an end is what it pays.
+    ends = np.flatnonzero(mdp.ends)
+    paid = csr_array(problem.tables[:, ends, 0].T)
+    at_ends = csr_array(-np.eye(mdp.states)[ends])
+    fixed = hstack([paid, -paid, at_ends, np.zeros((len(ends), 1))])
+    lower, upper = problem.lower, problem.upper
+    sides = [(max(low, 0.0), max(high, 0.0)) for low, high in zip(lower, upper, strict=True)]
+    sides += [(max(-high, 0.0), max(-low, 0.0)) for low, high in zip(lower, upper, strict=True)]
+    found = linprog(
+        cost,
+        A_ub=rows.tocsr(),
+        b_ub=-problem.base[states, actions],
+        A_eq=fixed.tocsr(),
+        b_eq=-problem.base[ends, 0],
+        bounds=[*sides, *[(None, None)] * mdp.states, (drop, 1.0)],
+        method="highs",
+    )
+    if found.x is None:
+        return None
+    size = len(problem.target)
+    return found.x[:size] - found.x[size : 2 * size]

@@ -14,14 +14,15 @@ from tacit.engine.backends import Array, Backend, backend_of
 from tacit.engine.progress import Callback, Event
 from tacit.engine.smooth_dual import Dual
 from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.forward.soft_dual import finite_start
 from tacit.inverse.expectations import check_task
 from tacit.inverse.goodness import random_loss
 from tacit.inverse.lockstep import Found, Start, search_many, search_some
-from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, finite_start, over_an_episode
+from tacit.inverse.noisy import check_plain
+from tacit.inverse.noisy.boltzmann import NOWHERE, RESCUE, over_an_episode
 from tacit.inverse.noisy.convex import VISIBLE, Convex
-from tacit.inverse.noisy.coordinates import Coordinates, coordinates
+from tacit.inverse.noisy.coordinates import LARGEST, Coordinates, coordinates
 from tacit.inverse.noisy.evidence import VISIBLE as SEEN
-from tacit.inverse.noisy.inference import check_plain
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import ROUGH
 from tacit.model.mdp import MDP

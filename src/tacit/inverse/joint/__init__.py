@@ -13,8 +13,7 @@ from enum import Enum
 
 import numpy as np
 
-from tacit.inverse.noisy.boltzmann import LARGEST
-from tacit.inverse.noisy.coordinates import Coordinates
+from tacit.inverse.noisy.coordinates import LARGEST, Coordinates
 
 # A task's size, relative to the task that speaks most clearly.
 LARGEST_SIZE = 1e3

@@ -24,8 +24,8 @@ from tacit.forward.policies import visitation
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.identification import unmeasured
 from tacit.inverse.joint.stack import Stack, StackFit
-from tacit.inverse.noisy.boltzmann import LARGEST, Fit
-from tacit.inverse.noisy.coordinates import split
+from tacit.inverse.noisy.boltzmann import Fit
+from tacit.inverse.noisy.coordinates import LARGEST
 from tacit.inverse.noisy.evidence import FLAT, SUSPICIOUS, bisected
 from tacit.inverse.noisy.inference import (
     CLUSTERS,
@@ -33,6 +33,7 @@ from tacit.inverse.noisy.inference import (
     advantages,
     at_least,
     information,
+    split,
     undecided,
 )
 from tacit.inverse.noisy.intervals import Numbers, intervals

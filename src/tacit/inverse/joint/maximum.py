@@ -13,11 +13,11 @@ from tacit.engine.newton_search import newton_step
 from tacit.engine.progress import pursue
 from tacit.engine.smooth_dual import Point
 from tacit.errors import InvalidModel
+from tacit.forward.soft_dual import finite_start
 from tacit.inverse.joint.flows import Network, Sums, added, scatter_of
 from tacit.inverse.joint.goals import Worlds
 from tacit.inverse.joint.stack import Plain, bent, posed
 from tacit.inverse.joint.trips import Journeys
-from tacit.inverse.noisy import Bounds, priced
 from tacit.inverse.noisy.activity import (
     DRAWS,
     Trial,
@@ -26,10 +26,10 @@ from tacit.inverse.noisy.activity import (
     judge,
     of_constraints,
 )
-from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, Fit, finite_start
-from tacit.inverse.noisy.coordinates import split
+from tacit.inverse.noisy.boltzmann import NOWHERE, RESCUE, Fit
+from tacit.inverse.noisy.coordinates import LARGEST, Bounds, priced
 from tacit.inverse.noisy.evidence import FLAT, SUSPICIOUS, VISIBLE, Evidence, bisected
-from tacit.inverse.noisy.inference import Errors, undecided
+from tacit.inverse.noisy.inference import Errors, split, undecided
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import small_sample
 from tacit.inverse.parameters import ONE_SIDED, inverse_information

@@ -32,9 +32,9 @@ from tacit.inverse.joint.inference import (
     together,
 )
 from tacit.inverse.joint.stack import task_goodness
-from tacit.inverse.noisy import never_incurred
 from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import RESCUE, expert_solution
+from tacit.inverse.noisy.coordinates import never_incurred
 from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.parameters import Parameters
 from tacit.inverse.recovery import (

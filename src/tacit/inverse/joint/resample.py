@@ -19,8 +19,9 @@ from tacit.inverse.joint.maximum import Found, Likelihoods
 from tacit.inverse.joint.stack import descend
 from tacit.inverse.joint.traveller import KNOWN, Choices, TripsRecovery
 from tacit.inverse.joint.trips import Trips
-from tacit.inverse.noisy import Bounds
-from tacit.inverse.noisy.coordinates import Split, split
+from tacit.inverse.noisy import Split
+from tacit.inverse.noisy.coordinates import Bounds
+from tacit.inverse.noisy.inference import split
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.numerics import chi_square_tail
 from tacit.inverse.parameters import TWO_SIDED, inverse_information
@@ -65,9 +66,7 @@ def replicates_of(
     gauges, founds = [gauge for gauge, _ in rows], [found for _, found in rows]
     return Batch(
         reward_weights=np.stack([one.reward_weights for one in gauges]),
-        cost_weights=tuple(
-            np.stack([one.cost_weights[k] for one in gauges]) for k in range(len(idle))
-        ),
+        cost_weights=tuple(np.stack([g.cost_weights[k] for g in gauges]) for k in range(len(idle))),
         multipliers=np.stack([one.multipliers for one in gauges]),
         budgets=np.stack([one.budgets for one in gauges]),
         temperatures=np.array([one.temperature for one in gauges]),

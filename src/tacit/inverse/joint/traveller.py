@@ -31,11 +31,11 @@ from tacit.inverse.identification import Chosen
 from tacit.inverse.joint.flows import method_findings
 from tacit.inverse.joint.maximum import Likelihoods, evidence_of
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, goal_world, network_ending, trimmed
-from tacit.inverse.noisy import Bounds, coefficients_of, never_incurred
-from tacit.inverse.noisy.coordinates import DeltaMethod
+from tacit.inverse.noisy.boltzmann import coefficients_of
+from tacit.inverse.noisy.coordinates import Bounds, never_incurred
 from tacit.inverse.noisy.evidence import parameter_findings
 from tacit.inverse.noisy.goodness import DRAWS, MOST_CELLS, noisy_goodness
-from tacit.inverse.noisy.inference import square_roots
+from tacit.inverse.noisy.inference import delta_method, square_roots
 from tacit.inverse.noisy.likelihood import Likelihood, constraint_findings, numbers_of
 from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
@@ -345,7 +345,7 @@ def _report(
     findings += method_findings(found, wide, convex)
     findings += more_data_findings(list(space.names), weights, trips.demonstrations, clustered)
     known = (wide.found.covariance, wide.found.blind, numbers.ends)
-    answer = None if wide.absence else DeltaMethod.of(space, fitted.point.x, gauge, *known)
+    answer = None if wide.absence else delta_method(space, fitted.point.x, gauge, *known)
     costs = [w if np.isfinite(w).all() else np.zeros(len(w)) for w in gauge.cost_weights]
     loss = float(fitted.point.loss) - 0.5 * float(fitted.problem.ridge @ fitted.point.x**2)
     return TripsRecovery(

@@ -1,50 +1,190 @@
-"""Estimators of a demonstrator who errs; its coefficients, as known beforehand and as found.
+"""Estimators of a demonstrator who errs, and the gauge of their numbers.
 
-Bounds, fixed values and a start are given by name, in the units of the coefficients themselves:
-weights over the temperature, as choice models have them. Inside, features are scaled.
+Steps tell weights and prices over the temperature alone. The gauge makes numbers of them: reward
+weights of norm 1 and a temperature, or, where the temperature is given, weights of a known norm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, TypedDict
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
+from tacit.engine.backends import backend_of
+from tacit.engine.newton_search import begin
+from tacit.engine.smooth_dual import Dual, Point, point_at
 from tacit.errors import InvalidModel
-from tacit.files.columns import did_you_mean
-from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.identification import unmeasured
-from tacit.inverse.parameters import Parameters
-from tacit.inverse.recovery import HardConstraint
-from tacit.model import coefficient_names
-from tacit.model.objective import Features
+from tacit.inverse.noisy.boltzmann import Fit, silent, sought
+from tacit.inverse.noisy.coordinates import Coordinates
+from tacit.model.features import Design
+from tacit.model.mdp import MDP
 
 if TYPE_CHECKING:
-    from tacit.inverse.noisy.boltzmann import Fit
-    from tacit.inverse.noisy.evidence import Evidence
     from tacit.inverse.noisy.steps import Steps
 
-# Scaled features have range one. Far beyond any plausible parameter, even where one extreme entry
-# makes the range of a feature and all others differ by a thousandth of it.
-LARGEST = 1e5
-
-Label = str | int
-Range = Sequence[float | None]
+# Information of what is known beforehand, as a multiple of what the steps say of it at most.
+CERTAIN = 1e4
 
 
-class Options(Protocol):
-    """What a search for the maximum needs to be told."""
+@dataclass(frozen=True, eq=False)
+class Ratios:
+    """Weights and multipliers are ratios of two linear forms of the parameters.
+
+    Attributes:
+        tops: [D + K, D] the numerators: of every weight, then of every multiplier.
+        bottoms: [D + K, D] the denominators.
+        constants: [D + K] what is added to them.
+        sizes: [D + K] values of the denominators; NaN where there is no such weight.
+    """
+
+    tops: np.ndarray
+    bottoms: np.ndarray
+    constants: np.ndarray
+    sizes: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Split:
+    """One parameter vector in the gauge.
+
+    Attributes:
+        reward_weights: [D] of L1 norm 1; NaN if all parameters of the reward are 0.
+        cost_weights: one [D_k] per constraint, sum 1; NaN if its parameters are all 0.
+        multipliers: [K].
+        budgets: [K] what the expert spends, infinite for an inactive constraint.
+        temperature: 1 / |theta_r|, or 1 if all parameters of the reward are 0.
+        jacobian: [D + sum D_k + K + K, D] derivative of all of these but the temperature, stacked
+            in this order, in the scaled coordinates.
+        ratios: what weights and multipliers are made of.
+    """
+
+    reward_weights: np.ndarray
+    cost_weights: tuple[np.ndarray, ...]
+    multipliers: np.ndarray
+    budgets: np.ndarray
+    temperature: float
+    jacobian: np.ndarray
+    ratios: Ratios
+
+
+def points(space: Design, x: np.ndarray, spent: np.ndarray) -> Split:
+    """The parameters x [D] in the gauge, without derivatives: for more than fit a matrix [D, D].
+
+    `spent` [D] as in `split`.
+    """
+    theta, reward = x / space.scales, space.blocks[0]
+    norm = float(np.abs(theta[reward]).sum())
+    temperature = 1.0 / norm if norm > 0 else 1.0
+    weights, prices, budgets = [], [], []
+    for block in space.blocks[1:]:
+        total = float(theta[block].sum())
+        own = theta[block] / total if total > 0 else np.full(block.stop - block.start, np.nan)
+        weights.append(own)
+        prices.append(temperature * total)
+        spending = float(own @ (-spent * space.scales)[block])
+        budgets.append(spending if total > 0 else np.inf)
+    empty = np.zeros((0, len(x)))
+    return Split(
+        reward_weights=temperature * theta[reward]
+        if norm > 0
+        else np.full(len(theta[reward]), np.nan),
+        cost_weights=tuple(weights),
+        multipliers=np.array(prices),
+        budgets=np.array(budgets),
+        temperature=temperature,
+        jacobian=empty,
+        ratios=Ratios(empty, empty, np.zeros(0), np.zeros(0)),
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DeltaMethod:
+    """Answers to linear questions about a recovery.
+
+    About single numbers, multiples of one reward weight or of one price, it answers by their own
+    intervals; about all else by the delta method, from a covariance.
+
+    Attributes:
+        x: [D] the parameters, scaled.
+        scales: [D] what the features were divided by.
+        sizes: [1 + K] features of the reward, then of each constraint.
+        temperature: the demonstrator's noise.
+        covariance: [D, D] of the parameters.
+        blind: [B, D] directions in which they can move freely.
+        quantile: standard errors to either side.
+        ends: [D + K, 2] intervals of weights and prices; None where there are none.
+    """
+
+    x: np.ndarray
+    scales: np.ndarray
+    sizes: np.ndarray
+    temperature: float
+    covariance: np.ndarray
+    blind: np.ndarray
+    quantile: float
+    ends: np.ndarray | None = None
+
+    def __call__(
+        self, reward_direction: npt.ArrayLike, cost_directions: Iterable[npt.ArrayLike] = ()
+    ) -> tuple[float, float]:
+        """The ends of the interval of the directions times the weights."""
+        parts = [np.asarray(part, float) for part in (reward_direction, *cost_directions)]
+        for k, (part, size) in enumerate(zip(parts, self.sizes, strict=False)):
+            if part.shape != (size,) or not np.isfinite(part).all():
+                name = f"cost_directions[{k - 1}]" if k else "reward_direction"
+                raise InvalidModel(f"{name} must hold {size} finite numbers; got {part!r:.60}")
+        parts = parts[: len(self.sizes)]  # constraints that were left out have no price
+        parts += [np.zeros(size) for size in self.sizes[len(parts) :]]
+        direction = np.concatenate(parts)
+        x, scales, temperature = self.x, self.scales, float(self.temperature)
+        own = self._single(direction)
+        if own is not None:
+            return own
+        theta = x / scales
+        scaled = np.where(direction != 0, direction * theta, 0.0).sum() * temperature
+        slope = direction * temperature
+        signs = np.zeros(len(x))
+        reward = slice(0, int(self.sizes[0]))
+        signs[reward] = np.sign(theta[reward])
+        slope = (slope - scaled * temperature * signs) / scales
+        moved = np.abs(self.blind @ slope).max(initial=0.0)
+        if moved > 1e-5 * np.abs(slope).max(initial=1e-300):
+            return -np.inf, np.inf
+        margin = float(self.quantile) * float(np.sqrt(max(self.variance(slope), 0.0)))
+        return float(scaled) - margin, float(scaled) + margin
+
+    def variance(self, slope: np.ndarray) -> float:
+        """Of slope [D] . parameters."""
+        return float(slope @ self.covariance @ slope)
+
+    def _single(self, direction: np.ndarray) -> tuple[float, float] | None:
+        """The ends from the table, where the direction [D] is a multiple of one of its numbers."""
+        asked = np.flatnonzero(direction)
+        if self.ends is None or len(asked) == 0:
+            return None
+        factor, row = float(direction[asked[0]]), int(asked[0])
+        if len(asked) > 1 or row >= self.sizes[0]:
+            # The weights of a constraint sum to 1: all of them alike ask for its price.
+            edges = np.cumsum(self.sizes)
+            k = int(np.searchsorted(edges, row, side="right"))
+            whole = np.arange(len(direction)) >= edges[k - 1]
+            whole &= np.arange(len(direction)) < edges[k]
+            if k == 0 or not np.array_equal(direction, factor * whole):
+                return None
+            row = len(direction) + k - 1
+        low, high = sorted((factor * self.ends[row]).tolist())
+        return low, high
+
+
+class Noisy(Protocol):
+    """The options of an estimator that may be given the temperature."""
 
     @property
-    def free_reward(self) -> bool:
-        """Whether reward weights may take either sign."""
-        ...
-
-    @property
-    def tolerance(self) -> float:
-        """Projected gradient to reach, relative to the number of steps."""
+    def temperature(self) -> float | None:
+        """In units of reward weights that sum to 1."""
         ...
 
     @property
@@ -53,217 +193,116 @@ class Options(Protocol):
         ...
 
 
-class Space(Protocol):
-    """The scaled features that parameters belong to."""
-
-    @property
-    def signs(self) -> np.ndarray:
-        """[D] 1 for reward, -1 for cost features."""
-        ...
-
-    @property
-    def scales(self) -> np.ndarray:
-        """[D] what the features were divided by."""
-        ...
-
-    @property
-    def blocks(self) -> tuple[slice, ...]:
-        """One slice of the coordinates for the reward, then one per constraint."""
-        ...
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """[D] what to call each coordinate."""
-        ...
-
-    def lower(self, *, free_reward: bool) -> np.ndarray:
-        """[D] smallest values allowed where nothing else is said."""
-        ...
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Bounds:
-    """What is known of the coefficients before they are fitted, on scaled features.
+class Norm:
+    """The L1 norm of the reward parameters, known because the temperature is: 1 / temperature.
+
+    A fit that keeps to it is the minimum of the loss plus pull * (form . x - value): the target of
+    its problem is less by pull * form, its loss is that of the steps alone.
 
     Attributes:
-        lower: [D] smallest values allowed.
-        upper: [D] largest ones; `LARGEST` where there are none.
-        given: [D] bool, those fixed beforehand.
-        asked: [D] bool, those with bounds that were asked for.
-        start: [D] where the search begins; None for where it finds best.
+        form: [D] the norm is form . x within the signs; 0 for what changes nothing.
+        value: of the norm.
+        pull: what a larger norm would cost or, if negative, gain.
+        free_loss: of the fit that does not know the norm.
+        free_value: of the norm there.
     """
 
-    lower: np.ndarray
-    upper: np.ndarray
-    given: np.ndarray
-    asked: np.ndarray
-    start: np.ndarray | None = None
+    form: np.ndarray
+    value: float
+    pull: float = 0.0
+    free_loss: float = np.nan
+    free_value: float = np.nan
 
     @classmethod
-    def of(cls, space: Space, options: Options) -> Bounds:
-        """The bounds that the options ask for, and the usual ones of all other coefficients."""
-        lower, size = space.lower(free_reward=options.free_reward), len(space.scales)
-        upper, none = np.full(size, LARGEST), np.zeros(size, bool)
-        known = cls(lower=lower, upper=upper, given=none, asked=none.copy())
-        # Most options say nothing of coefficients.
-        bounds, fixed, start = (
-            by_number(space, getattr(options, name, None), name)
-            for name in ("bounds", "fixed", "start")
-        )
-        for j, (name, pair) in bounds.items():
-            low, high = _ends(space, j, name, pair)
-            most = LARGEST / space.scales[j]
-            if not low < most:
-                raise InvalidModel(f"bounds: {name} must have a least below {most:.3g}; got {low}")
-            known.asked[j] = True
-            lower[j] = low * space.scales[j]
-            known.upper[j] = min(high * space.scales[j], LARGEST)
-        for j, (name, value) in fixed.items():
-            known.given[j] = True
-            lower[j] = known.upper[j] = number_of(f"fixed: {name}", value) * space.scales[j]
-            if known.asked[j] or (space.signs[j] < 0 and lower[j] < 0):
-                must = "have no bounds too" if known.asked[j] else "not be below 0, as it is a cost"
-                raise InvalidModel(f"fixed: {name} must {must}; got {value!r:.60}")
-        if size and known.given.all():
-            raise InvalidModel("fixed must leave a coefficient to be fitted; it has all of them")
-        if not start:
-            return known
-        place = np.clip(np.zeros(size), lower, known.upper)
-        for j, (name, value) in start.items():
-            place[j] = number_of(f"start: {name}", value) * space.scales[j]
-            if not lower[j] <= place[j] <= known.upper[j]:
-                raise InvalidModel(f"start: {name} must be within its bounds; got {value!r:.60}")
-        return replace(known, start=place)
-
-    def findings(
-        self, space: Space, x: np.ndarray, undecided: np.ndarray | None = None
-    ) -> list[Finding]:
-        """What was fixed, and which of the bounds that were asked for hold a coefficient at x [D].
-
-        One each, so that each says which feature it is about. Those that are `undecided` [D] bool
-        might as well be elsewhere.
-        """
-        findings = []
-        for j in np.flatnonzero(self.given | self.asked):
-            name, value = space.names[j], float(x[j] / space.scales[j])
-            said = (
-                f"The coefficient of {name} was fixed at {value:.4g} beforehand: it has no error."
+    def of(cls, space: Coordinates, fitted: Fit, temperature: float) -> Norm:
+        """The norm at a given temperature; `fitted` is the fit that does not know it."""
+        reward, problem = space.blocks[0], fitted.problem
+        signs = np.where(problem.lower >= 0, 1.0, np.where(problem.upper <= 0, -1.0, np.nan))
+        if np.isnan(signs[reward]).any():
+            raise InvalidModel(
+                "a given temperature needs reward weights of known sign, which sum to 1: leave out "
+                "free_reward, and negate features that are disliked; got free signs"
             )
-            if not self.given[j]:
-                if self.lower[j] < x[j] < self.upper[j]:
-                    continue
-                beyond = "alone would have it beyond, and intervals and tests are one-sided"
-                if undecided is not None and undecided[j]:
-                    beyond = "do not tell whether it is beyond"
-                said = (
-                    f"The coefficient of {name} is on its bound, {value:.4g}: the demonstrations "
-                    f"{beyond}."
-                )
-            findings.append(Finding(said, Kind.ASSUMED, feature=name, number=value))
-        return findings
+        form = np.zeros(space.size)
+        form[reward] = signs[reward] / space.scales[reward]
+        shown = ~silent(fitted.point.curvature, float(problem.information.sum()))
+        form *= shown & (problem.upper > problem.lower)
+        if not form.any():
+            raise InvalidModel(
+                "a given temperature needs a reward that changes what is done; got none"
+            )
+        found = float(form @ fitted.point.x)
+        free_loss = float(fitted.point.loss)
+        return cls(form=form, value=1.0 / temperature, free_loss=free_loss, free_value=found)
+
+    def refit(self, mdp: MDP, fitted: Fit, max_steps: int, **changes: np.ndarray) -> Fit:
+        """The minimum with this norm, some fields of the problem changed, sought from a fit.
+
+        One parameter makes up for what the others add up to. If it would leave its bounds to do so,
+        it is on a bound at the minimum, and another one makes up for it.
+        """
+        form, whole = self.form, fitted.problem
+        whole = whole._replace(target=whole.target + self.pull * form)._replace(**changes)
+        x, point, steps = np.clip(fitted.point.x, whole.lower, whole.upper), fitted.point, 0
+        able, at = (form != 0) & (whole.upper > whole.lower), 0
+        if form @ x > 0:
+            x = np.clip(x * (self.value / float(form @ x)), whole.lower, whole.upper)
+        while able.any():
+            at = int(np.argmax(np.where(able, form * x, -np.inf)))
+            rest = np.arange(len(x)) != at
+            shares = form[rest] / form[at]
+            same = {
+                name: getattr(whole, name)[rest]
+                for name in ("lower", "upper", "ridge", "unit", "scale")
+            }
+            less: Dual = whole._replace(
+                base=whole.base + self.value / form[at] * whole.tables[at],
+                tables=whole.tables[rest] - shares[:, None, None] * whole.tables[at],
+                target=whole.target[rest] - shares * whole.target[at],
+                **same,
+            )
+            found = sought(mdp, less, x[rest], point.values, fitted.tolerance, max_steps)
+            point, steps = found.point, steps + found.steps
+            x = np.insert(point.x, at, 0.0)
+            x[at] = (self.value - float(form @ x)) / form[at]
+            if whole.lower[at] <= x[at] <= whole.upper[at]:
+                break
+            able[at], x = False, np.clip(x, whole.lower, whole.upper)
+        ridge = np.where(np.arange(len(x)) == at, 0.0, whole.ridge)
+        whole = whole._replace(ridge=ridge)
+        if not np.isfinite(point.loss):
+            here = begin(whole, x, point.values).point
+            return Fit(whole, here, steps, fitted.tolerance, norm=replace(self, pull=0.0))
+        here = point_at(backend_of(mdp), whole, x, point.values, fitted.tolerance)
+        here = Point(*(np.asarray(part) for part in here))
+        pull = -float(here.gradient[at] / form[at])
+        here = here._replace(gradient=here.gradient + pull * form)
+        whole = whole._replace(target=whole.target - pull * form)
+        return Fit(whole, here, steps, fitted.tolerance, norm=replace(self, pull=pull))
+
+    def information(self, fisher: np.ndarray) -> np.ndarray:
+        """[D, D] of knowing the norm, beside that of the steps [D, D]: so much that it is sure."""
+        known = self.form != 0
+        most = float((np.diagonal(fisher)[known] / self.form[known] ** 2).max())
+        return CERTAIN * most * np.outer(self.form, self.form)
+
+    def tangents(self, free: np.ndarray) -> np.ndarray:
+        """[n, D] the directions in which the free parameters can move without changing the norm."""
+        form, moves = np.where(free, self.form, 0.0), np.eye(len(free))
+        at = int(np.abs(form).argmax())
+        if form[at] == 0.0:
+            return moves[free]
+        others = free & (np.arange(len(free)) != at)
+        return moves[others] - np.outer(form[others] / form[at], moves[at])
 
 
-def by_number(space: Space, asked: object, what: str) -> dict[int, tuple[str, object]]:
-    """Number of a coefficient -> its name, and what is said of it by name or number."""
-    asked = asked or {}
-    if not isinstance(asked, Mapping):
-        raise InvalidModel(f"{what} must be by coefficient, {{name: ...}}; got {asked!r:.60}")
-    groups = [space.names[block] for block in space.blocks]
-    names = coefficient_names(groups[0], groups[1:]) if asked else ()
-    found: dict[int, tuple[str, object]] = {}
-    for label, value in asked.items():
-        whole = isinstance(label, int | np.integer) and not isinstance(label, bool)
-        j = int(label) if whole else names.index(label) if label in names else len(names)
-        if not -len(names) <= j < len(names):
-            known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            hint = did_you_mean(str(label), names) or f"; they are {known}"
-            raise InvalidModel(f"{what} must be of coefficients; got {label!r:.60}{hint}")
-        if j % len(names) in found:
-            raise InvalidModel(f"{what} must name each once; {names[j]} stands twice")
-        found[j % len(names)] = names[j], value
-    return found
-
-
-def number_of(what: str, value: object) -> float:
-    """The value as a finite number; one line where it is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise InvalidModel(f"{what} must be a number; got {value!r:.60}")
-    if not np.isfinite(value):
-        raise InvalidModel(f"{what} must be finite; got {value!r:.60}")
-    return float(value)
-
-
-def _ends(space: Space, j: int, name: str, pair: object) -> tuple[float, float]:
-    """The smallest and the largest value that a pair allows a coefficient."""
-    what, least = f"bounds: {name}", 0.0 if space.signs[j] < 0 else -np.inf
-    if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
-        raise InvalidModel(f"{what} must be (least, largest), None for no bound; got {pair!r:.60}")
-    low = least if pair[0] is None else number_of(what, pair[0])
-    high = np.inf if pair[1] is None else number_of(what, pair[1])
-    if low < least:
-        raise InvalidModel(f"{what} must not be below 0, as it is a cost; got {pair!r:.60}")
-    if not low < high:
-        raise InvalidModel(f"{what} must be (least, largest), least first; got {pair!r:.60}")
-    return low, high
-
-
-def priced(blocks: Sequence[slice], lower: np.ndarray) -> tuple[int, ...]:
-    """The constraints that their bounds [D] alone give a price."""
-    return tuple(k for k, block in enumerate(blocks[1:]) if (lower[block] > 0).any())
-
-
-def bounds_of(
-    fitted: Fit, scales: np.ndarray, given: np.ndarray
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """[D] smallest and largest coefficients allowed, None where none is the largest.
-
-    Those that are `given` [D] bool have none: no test or interval of theirs meets a bound.
-    """
-    problem = fitted.problem
-    lower = np.where(given | np.isinf(problem.lower), -np.inf, problem.lower) / scales
-    upper = np.where(given | (problem.upper >= LARGEST), np.inf, problem.upper) / scales
-    return lower, None if np.isinf(upper).all() else upper
-
-
-def coefficients_of(
-    steps: Steps, features: Features, evidence: Evidence, kept: Fit, given: np.ndarray
-) -> Parameters:
-    """The coefficients of the fit `kept`, with the standard errors of the one with all.
-
-    Those that are `given` [D] bool were fixed beforehand: they have no error.
-    """
-    space, fitted, found = steps.space, evidence.fitted, evidence.found
-    names = coefficient_names(features.reward_names, features.cost_names)
-    points = kept.point.x / space.scales
-    # A constraint that was dropped is on its bound like any other cost without a price.
-    lower, upper = bounds_of(fitted, space.scales, given)
-    if evidence.absence:
-        return unmeasured(names, points, lower=lower, absence=evidence.absence)
-    nothing, norm = np.full(evidence.fisher.shape, np.nan), fitted.norm
-    parts = (evidence.fisher, evidence.outer)
-    fisher, outer = parts if norm is None else (one + norm.information(one) for one in parts)
-    if norm is not None:
-        # None is more than all of the reward; a hair above, where one is all of it, is no bound.
-        upper = np.where(norm.form != 0, norm.value * (1.0 + 1e-12), np.inf)
-    return Parameters(
-        names=names,
-        estimates=points,
-        jacobian=np.diag(np.where(given, 0.0, 1.0 / space.scales)),
-        information=fisher,
-        outer=outer,
-        scatter=nothing if found.clusters is None else found.clusters.products,
-        gradient=fitted.point.gradient,
-        free=evidence.free,
-        lower=lower,
-        limits=evidence.limits / space.scales,
-        trajectories=0 if found.clusters is None else found.clusters.episodes,
-        errors="clustered" if found.clustered else "sandwich" if evidence.robust else "fisher",
-        unrestricted=None if kept is fitted else fitted.point.x / space.scales,
-        conditions=int(fitted.norm is not None),
-        upper=upper,
-        floored=not evidence.robust,
-        weighted=steps.squares is not None,
-    )
+def check_plain(options: object, what: str, known: tuple[str, ...] = ()) -> None:
+    """Raises `InvalidModel` where an estimator was asked for more than `what` knows of."""
+    for name in ("lapses", "prior", "temperature", "bounds", "fixed", "start"):
+        given = getattr(options, name, None)
+        if given not in (None, False, {}) and name not in known:
+            raise InvalidModel(f"{what} must be without {name}: leave it out; got {given!r}")
 
 
 def weight_sentence(steps: Steps, kind: str, units: str) -> str:
@@ -276,35 +315,3 @@ def weight_sentence(steps: Steps, kind: str, units: str) -> str:
         "the same. What takes weights for counts is not given: the test of the fit, log-likelihood,"
         " AIC and BIC, and bounds on the sums of trajectories."
     )
-
-
-class NeverIncurred(TypedDict):
-    """Costs without an upper limit, as the fields of a recovery that name them."""
-
-    forbidden: tuple[HardConstraint, ...]
-    undecided: tuple[HardConstraint, ...]
-
-
-def never_incurred(
-    space: Space, limits: np.ndarray, at_starts: np.ndarray | None = None
-) -> NeverIncurred:
-    """`forbidden` and `undecided` of a recovery: costs without an upper limit.
-
-    Those where the reward pulls there, and the others.
-
-    Args:
-        space: of the coefficients.
-        limits: [n] lower limits of those without an upper one, else NaN.
-        at_starts: [n] bool, what is incurred where all begin is not forbidden.
-    """
-
-    def records(chosen: np.ndarray) -> tuple[HardConstraint, ...]:
-        return tuple(
-            HardConstraint(kind="feature", index=int(j), name=space.names[j])
-            for j in np.flatnonzero(chosen)
-        )
-
-    endless = (space.signs < 0) & np.isfinite(limits)
-    endless &= True if at_starts is None else ~at_starts
-    pulled = endless & (limits > 0)
-    return {"forbidden": records(pulled), "undecided": records(endless & ~pulled)}

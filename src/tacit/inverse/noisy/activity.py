@@ -17,8 +17,8 @@ import numpy as np
 from tacit.inverse.findings import Finding, Kind, chance, listed
 from tacit.inverse.goodness import cone_gain, holm
 from tacit.inverse.identification import ConstraintSet, Selection
-from tacit.inverse.noisy import priced
 from tacit.inverse.noisy.boltzmann import Fit, refit
+from tacit.inverse.noisy.coordinates import priced
 from tacit.inverse.noisy.inference import advantages, information, informed
 from tacit.inverse.noisy.steps import Steps, curvature, small_sample
 from tacit.inverse.numerics import chi_square_tail

@@ -32,8 +32,8 @@ from tacit.engine.smooth_dual import (
     undiscounted_fixed_point,
 )
 from tacit.errors import InvalidModel
-from tacit.inverse.noisy import LARGEST, Bounds
 from tacit.inverse.noisy.boltzmann import FAR, NOWHERE, over_an_episode
+from tacit.inverse.noisy.coordinates import LARGEST, Bounds
 from tacit.inverse.noisy.inference import information
 from tacit.model.features import Design
 from tacit.model.mdp import MDP

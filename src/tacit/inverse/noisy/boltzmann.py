@@ -1,11 +1,4 @@
-"""A fitted noisy expert: the minimum of the smooth dual over the parameters.
-
-Without a discount a loop that costs too little is walked for ever, and the values are infinite: at
-parameters 0, say, in any world with a loop. Parameters with a potential h that falls by at least
-log(number of actions) on every pair, u(s, a) + P h - h(s) <= -log(actions(s)), have finite values,
-since h bounds them from above. If any parameters do, some multiple of a direction has such a
-potential: a linear program finds the smallest, or proves that there is none.
-"""
+"""A fitted noisy expert: the minimum of the smooth dual over the parameters, its coefficients."""
 
 from __future__ import annotations
 
@@ -19,16 +12,23 @@ from tacit.engine.newton_search import Search, advance, begin, newton_step
 from tacit.engine.progress import pursue
 from tacit.engine.smooth_dual import Dual, Point, loss_at
 from tacit.errors import InvalidModel
-from tacit.forward.policies import deterministic_values
+from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import Solution, conclude
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.noisy import LARGEST as LARGEST
-from tacit.inverse.noisy.coordinates import Coordinates, Split
+from tacit.inverse.identification import unmeasured
+from tacit.inverse.noisy.coordinates import LARGEST, Coordinates
+from tacit.inverse.parameters import Parameters
+from tacit.model import coefficient_names
 from tacit.model.mdp import MDP, outside_policy, outside_visitation
 from tacit.model.objective import Features, Objective
 
 if TYPE_CHECKING:
-    from tacit.inverse.noisy.inference import Norm
+    from tacit.inverse.noisy import Norm, Split
+    from tacit.inverse.noisy.evidence import Evidence
+    from tacit.inverse.noisy.steps import Steps
+
+# Information a step below which a feature influences nothing but rounding.
+SILENT = 1e-20
 
 # A search that has come this far without an end (in nats a step) is after an infinite parameter.
 FAR = 30.0
@@ -302,78 +302,60 @@ def expert_solution(
     return objective, solution
 
 
-def finite_start(
-    mdp: MDP, problem: Dual, x: np.ndarray, tolerance: float
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """([D] parameters, [S] values to start from) of finite values; None where there are none.
+def bounds_of(
+    fitted: Fit, scales: np.ndarray, given: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """[D] smallest and largest coefficients allowed, None where none is the largest.
 
-    Those given if theirs are finite, else the smallest that a potential vouches for.
+    Those that are `given` [D] bool have none: no test or interval of theirs meets a bound.
     """
-    for found in (lambda: x, lambda: _smallest(mdp, problem), lambda: _steepest(mdp, problem)):
-        trial = found()
-        if trial is None:
-            continue
-        trial = np.clip(trial, problem.lower, problem.upper)
-        guess = walk_values(mdp, problem, trial)
-        if np.isfinite(float(loss_at(backend_of(mdp), problem, trial, guess, tolerance))):
-            return trial, guess
-    return None
+    problem = fitted.problem
+    lower = np.where(given | np.isinf(problem.lower), -np.inf, problem.lower) / scales
+    upper = np.where(given | (problem.upper >= LARGEST), np.inf, problem.upper) / scales
+    return lower, None if np.isinf(upper).all() else upper
 
 
-def walk_values(mdp: MDP, problem: Dual, x: np.ndarray) -> np.ndarray:
-    """[S] what the shortest walk to an end collects at x [D]: a bound from below on the values."""
-    actions, _ = mdp.walk
-    table = problem.base + np.tensordot(x, problem.tables, 1)
-    return deterministic_values(mdp, actions, table[np.arange(mdp.states), actions])
+def coefficients_of(
+    steps: Steps, features: Features, evidence: Evidence, kept: Fit, given: np.ndarray
+) -> Parameters:
+    """The coefficients of the fit `kept`, with the standard errors of the one with all.
 
-
-def _smallest(mdp: MDP, problem: Dual) -> np.ndarray | None:
-    """[D] the parameters of least L1 norm with a potential, if there are any."""
-    size = len(problem.target)
-    return _program(mdp, problem, cost=np.r_[np.ones(2 * size), np.zeros(mdp.states), 0.0], drop=1)
-
-
-def _steepest(mdp: MDP, problem: Dual) -> np.ndarray | None:
-    """[D] the parameters whose potential falls by the largest share of what it should."""
-    size = len(problem.target)
-    return _program(mdp, problem, cost=np.r_[np.zeros(2 * size + mdp.states), -1.0], drop=0)
-
-
-def _program(mdp: MDP, problem: Dual, *, cost: np.ndarray, drop: float) -> np.ndarray | None:
-    """[D] the best parameters x = up - down with a potential h, over (up, down, h, share).
-
-    The share of log(actions) by which the potential falls is at least `drop`.
+    Those that are `given` [D] bool were fixed beforehand: they have no error.
     """
-    from scipy.optimize import linprog
-    from scipy.sparse import csr_array, hstack
+    space, fitted, found = steps.space, evidence.fitted, evidence.found
+    names = coefficient_names(features.reward_names, features.cost_names)
+    points = kept.point.x / space.scales
+    # A constraint that was dropped is on its bound like any other cost without a price.
+    lower, upper = bounds_of(fitted, space.scales, given)
+    if evidence.absence:
+        return unmeasured(names, points, lower=lower, absence=evidence.absence)
+    nothing, norm = np.full(evidence.fisher.shape, np.nan), fitted.norm
+    parts = (evidence.fisher, evidence.outer)
+    fisher, outer = parts if norm is None else (one + norm.information(one) for one in parts)
+    if norm is not None:
+        # None is more than all of the reward; a hair above, where one is all of it, is no bound.
+        upper = np.where(norm.form != 0, norm.value * (1.0 + 1e-12), np.inf)
+    return Parameters(
+        names=names,
+        estimates=points,
+        jacobian=np.diag(np.where(given, 0.0, 1.0 / space.scales)),
+        information=fisher,
+        outer=outer,
+        scatter=nothing if found.clusters is None else found.clusters.products,
+        gradient=fitted.point.gradient,
+        free=evidence.free,
+        lower=lower,
+        limits=evidence.limits / space.scales,
+        trajectories=0 if found.clusters is None else found.clusters.episodes,
+        errors="clustered" if found.clustered else "sandwich" if evidence.robust else "fisher",
+        unrestricted=None if kept is fitted else fitted.point.x / space.scales,
+        conditions=int(fitted.norm is not None),
+        upper=upper,
+        floored=not evidence.robust,
+        weighted=steps.squares is not None,
+    )
 
-    states, actions = np.nonzero(mdp.available)
-    flat = problem.tables.reshape(len(problem.target), -1)
-    pairs = states * mdp.actions + actions
-    gains = csr_array(flat[:, pairs].T)
-    own = csr_array(
-        (np.ones(len(pairs)), (np.arange(len(pairs)), states)), (len(pairs), mdp.states)
-    )
-    entropy = np.log(mdp.available.sum(axis=1)[states])
-    rows = hstack([gains, -gains, mdp.sparse()[pairs] - own, csr_array(entropy[:, None])])
-    # The potential of an end is what it pays.
-    ends = np.flatnonzero(mdp.ends)
-    paid = csr_array(problem.tables[:, ends, 0].T)
-    at_ends = csr_array(-np.eye(mdp.states)[ends])
-    fixed = hstack([paid, -paid, at_ends, np.zeros((len(ends), 1))])
-    lower, upper = problem.lower, problem.upper
-    sides = [(max(low, 0.0), max(high, 0.0)) for low, high in zip(lower, upper, strict=True)]
-    sides += [(max(-high, 0.0), max(-low, 0.0)) for low, high in zip(lower, upper, strict=True)]
-    found = linprog(
-        cost,
-        A_ub=rows.tocsr(),
-        b_ub=-problem.base[states, actions],
-        A_eq=fixed.tocsr(),
-        b_eq=-problem.base[ends, 0],
-        bounds=[*sides, *[(None, None)] * mdp.states, (drop, 1.0)],
-        method="highs",
-    )
-    if found.x is None:
-        return None
-    size = len(problem.target)
-    return found.x[:size] - found.x[size : 2 * size]
+
+def silent(fisher: np.ndarray, steps: float) -> np.ndarray:
+    """[D] bool, the parameters that no action ever depends on."""
+    return np.asarray(np.diagonal(fisher) <= SILENT * max(steps, 1.0))

@@ -34,6 +34,7 @@ from tacit.inverse.findings import (
 )
 from tacit.inverse.goodness import action_log_likelihoods, untested
 from tacit.inverse.identification import unidentified
+from tacit.inverse.noisy import Split
 from tacit.inverse.noisy.boltzmann import (
     RESCUE,
     Fit,
@@ -44,7 +45,7 @@ from tacit.inverse.noisy.boltzmann import (
     over_an_episode,
     rescued,
 )
-from tacit.inverse.noisy.coordinates import Coordinates, Split, coordinates, split
+from tacit.inverse.noisy.coordinates import Coordinates, coordinates
 from tacit.inverse.noisy.evidence import Doubt
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import (
@@ -53,6 +54,7 @@ from tacit.inverse.noisy.inference import (
     fitted_scores,
     information,
     informed,
+    split,
     with_temperature,
     within_norm,
 )

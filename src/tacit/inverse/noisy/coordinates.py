@@ -3,21 +3,32 @@
 In the Boltzmann model only theta_r = reward weights / temperature and theta_k = multiplier *
 weights / temperature act. Inside the library every feature is scaled to a range of one, so that
 tolerances and ridges mean the same for all; a cost enters with a minus sign.
+
+What is known beforehand, bounds, fixed values and a start, is given by name, in the units of the
+coefficients themselves: weights over the temperature, as choice models have them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Protocol, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 
 from tacit.errors import InvalidModel
-from tacit.inverse.parameters import TWO_SIDED
-from tacit.model.features import Design
+from tacit.files.columns import did_you_mean
+from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.recovery import HardConstraint
+from tacit.model import coefficient_names
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+
+# Scaled features have range one. Far beyond any plausible parameter, even where one extreme entry
+# makes the range of a feature and all others differ by a thousandth of it.
+LARGEST = 1e5
+Label = str | int
+Range = Sequence[float | None]
 
 # More parameters than this have no curvature [D, D] made of D solves on every step.
 MANY = 200
@@ -114,255 +125,217 @@ def _span(mdp: MDP, columns: np.ndarray) -> np.ndarray:
     return high - low
 
 
-@dataclass(frozen=True, eq=False)
-class Ratios:
-    """Weights and multipliers are ratios of two linear forms of the parameters.
-
-    Attributes:
-        tops: [D + K, D] the numerators: of every weight, then of every multiplier.
-        bottoms: [D + K, D] the denominators.
-        constants: [D + K] what is added to them.
-        sizes: [D + K] values of the denominators; NaN where there is no such weight.
-    """
-
-    tops: np.ndarray
-    bottoms: np.ndarray
-    constants: np.ndarray
-    sizes: np.ndarray
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Split:
-    """One parameter vector in the gauge.
-
-    Attributes:
-        reward_weights: [D] of L1 norm 1; NaN if all parameters of the reward are 0.
-        cost_weights: one [D_k] per constraint, sum 1; NaN if its parameters are all 0.
-        multipliers: [K].
-        budgets: [K] what the expert spends, infinite for an inactive constraint.
-        temperature: 1 / |theta_r|, or 1 if all parameters of the reward are 0.
-        jacobian: [D + sum D_k + K + K, D] derivative of all of these but the temperature, stacked
-            in this order, in the scaled coordinates.
-        ratios: what weights and multipliers are made of.
-    """
-
-    reward_weights: np.ndarray
-    cost_weights: tuple[np.ndarray, ...]
-    multipliers: np.ndarray
-    budgets: np.ndarray
-    temperature: float
-    jacobian: np.ndarray
-    ratios: Ratios
-
-
-def split(
-    space: Coordinates | Design,
-    x: np.ndarray,
-    spent: np.ndarray,
-    reaction: np.ndarray,
-    *,
-    forbidden: np.ndarray | None = None,
-) -> Split:
-    """The parameters `x` [D] (scaled coordinates) in the gauge.
-
-    Args:
-        space: the coordinates.
-        x: [D].
-        spent: [D] expected discounted sums of the scaled, signed features.
-        reaction: [D, D] derivative of `spent` in x.
-        forbidden: [D] bool, features without a finite weight, kept out of the sums that set the
-            units so that the other weights stay what they are.
-    """
-    parts = ratios(space, x, forbidden)
-    numbers = parts.tops @ x / parts.sizes
-    rows = (parts.tops - numbers[:, None] * parts.bottoms) / parts.sizes[:, None]
-    weights, size = numbers[: space.size], space.size
-    # Cost features enter with a minus sign and scaled: undo both.
-    expectations = -spent * space.scales
-    reactions = -reaction * space.scales[:, None]
-    budgets, budget_rows = [], np.full((space.constraints, size), np.nan)
-    for k, block in enumerate(space.blocks[1:]):
-        if np.isnan(weights[block]).any():
-            budgets.append(np.inf)
-            rows[size + k] = np.nan
-            continue
-        budgets.append(float(weights[block] @ expectations[block]))
-        budget_rows[k] = expectations[block] @ rows[block] + weights[block] @ reactions[block]
-    norm = float(parts.bottoms[0] @ x)
-    return Split(
-        reward_weights=weights[space.blocks[0]],
-        cost_weights=tuple(weights[block] for block in space.blocks[1:]),
-        multipliers=np.maximum(numbers[size:], 0.0),
-        budgets=np.array(budgets),
-        temperature=1.0 / norm if norm > 0 else 1.0,
-        jacobian=np.concatenate([rows, budget_rows]),
-        ratios=parts,
-    )
-
-
-def points(space: Design, x: np.ndarray, spent: np.ndarray) -> Split:
-    """The parameters x [D] in the gauge, without derivatives: for more than fit a matrix [D, D].
-
-    `spent` [D] as in `split`.
-    """
-    theta, reward = x / space.scales, space.blocks[0]
-    norm = float(np.abs(theta[reward]).sum())
-    temperature = 1.0 / norm if norm > 0 else 1.0
-    weights, prices, budgets = [], [], []
-    for block in space.blocks[1:]:
-        total = float(theta[block].sum())
-        own = theta[block] / total if total > 0 else np.full(block.stop - block.start, np.nan)
-        weights.append(own)
-        prices.append(temperature * total)
-        spending = float(own @ (-spent * space.scales)[block])
-        budgets.append(spending if total > 0 else np.inf)
-    empty = np.zeros((0, len(x)))
-    return Split(
-        reward_weights=temperature * theta[reward]
-        if norm > 0
-        else np.full(len(theta[reward]), np.nan),
-        cost_weights=tuple(weights),
-        multipliers=np.array(prices),
-        budgets=np.array(budgets),
-        temperature=temperature,
-        jacobian=empty,
-        ratios=Ratios(empty, empty, np.zeros(0), np.zeros(0)),
-    )
-
-
-def ratios(
-    space: Coordinates | Design, x: np.ndarray, forbidden: np.ndarray | None = None
-) -> Ratios:
-    """The `Ratios` at the parameters `x` [D]; the signs of a free reward are taken from there."""
-    inverse = 1.0 / space.scales
-    tops = np.concatenate([np.diag(inverse), np.zeros((space.constraints, space.size))])
-    bottoms = np.zeros_like(tops)
-    reward = space.blocks[0]
-    norm = np.zeros(space.size)
-    norm[reward] = np.where(x[reward] < 0, -1.0, 1.0) * inverse[reward]
-    if forbidden is not None and (x[reward] * ~forbidden[reward]).any():
-        norm *= ~forbidden
-    wanted = float(norm @ x) > 0
-    bottoms[reward] = norm
-    for k, block in enumerate(space.blocks[1:]):
-        total = np.zeros(space.size)
-        total[block] = inverse[block]
-        if forbidden is not None and (x[block] * ~forbidden[block]).any():
-            total *= ~forbidden
-        bottoms[block] = total
-        tops[space.size + k] = total
-        bottoms[space.size + k] = norm if wanted else 0.0
-    constants = np.zeros(len(tops))
-    constants[space.size :] = 0.0 if wanted else 1.0
-    sizes = bottoms @ x + constants
-    return Ratios(tops, bottoms, constants, np.where(sizes > 0, sizes, np.nan))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DeltaMethod:
-    """Answers to linear questions about a recovery.
-
-    About single numbers, multiples of one reward weight or of one price, it answers by their own
-    intervals; about all else by the delta method, from a covariance.
-
-    Attributes:
-        x: [D] the parameters, scaled.
-        scales: [D] what the features were divided by.
-        sizes: [1 + K] features of the reward, then of each constraint.
-        temperature: the demonstrator's noise.
-        covariance: [D, D] of the parameters.
-        blind: [B, D] directions in which they can move freely.
-        quantile: standard errors to either side.
-        ends: [D + K, 2] intervals of weights and prices; None where there are none.
-    """
-
-    x: np.ndarray
-    scales: np.ndarray
-    sizes: np.ndarray
-    temperature: float
-    covariance: np.ndarray
-    blind: np.ndarray
-    quantile: float
-    ends: np.ndarray | None = None
-
-    @classmethod
-    def of(
-        cls,
-        space: Coordinates | Design,
-        x: np.ndarray,
-        gauge: Split,
-        covariance: np.ndarray,
-        blind: np.ndarray,
-        ends: np.ndarray,
-    ) -> DeltaMethod:
-        """The answers of a fit with parameters x [D] and this covariance, at 95 %.
-
-        `ends` [D + K or more, 2] begins with the intervals of weights and prices.
-        """
-        return cls(
-            x=x,
-            scales=space.scales,
-            sizes=np.array([block.stop - block.start for block in space.blocks]),
-            temperature=gauge.temperature,
-            covariance=covariance,
-            blind=blind,
-            quantile=TWO_SIDED,
-            ends=ends[: space.size + space.constraints],
-        )
-
-    def __call__(
-        self, reward_direction: npt.ArrayLike, cost_directions: Iterable[npt.ArrayLike] = ()
-    ) -> tuple[float, float]:
-        """The ends of the interval of the directions times the weights."""
-        parts = [np.asarray(part, float) for part in (reward_direction, *cost_directions)]
-        for k, (part, size) in enumerate(zip(parts, self.sizes, strict=False)):
-            if part.shape != (size,) or not np.isfinite(part).all():
-                name = f"cost_directions[{k - 1}]" if k else "reward_direction"
-                raise InvalidModel(f"{name} must hold {size} finite numbers; got {part!r:.60}")
-        parts = parts[: len(self.sizes)]  # constraints that were left out have no price
-        parts += [np.zeros(size) for size in self.sizes[len(parts) :]]
-        direction = np.concatenate(parts)
-        x, scales, temperature = self.x, self.scales, float(self.temperature)
-        own = self._single(direction)
-        if own is not None:
-            return own
-        theta = x / scales
-        scaled = np.where(direction != 0, direction * theta, 0.0).sum() * temperature
-        slope = direction * temperature
-        signs = np.zeros(len(x))
-        reward = slice(0, int(self.sizes[0]))
-        signs[reward] = np.sign(theta[reward])
-        slope = (slope - scaled * temperature * signs) / scales
-        moved = np.abs(self.blind @ slope).max(initial=0.0)
-        if moved > 1e-5 * np.abs(slope).max(initial=1e-300):
-            return -np.inf, np.inf
-        margin = float(self.quantile) * float(np.sqrt(max(self.variance(slope), 0.0)))
-        return float(scaled) - margin, float(scaled) + margin
-
-    def variance(self, slope: np.ndarray) -> float:
-        """Of slope [D] . parameters."""
-        return float(slope @ self.covariance @ slope)
-
-    def _single(self, direction: np.ndarray) -> tuple[float, float] | None:
-        """The ends from the table, where the direction [D] is a multiple of one of its numbers."""
-        asked = np.flatnonzero(direction)
-        if self.ends is None or len(asked) == 0:
-            return None
-        factor, row = float(direction[asked[0]]), int(asked[0])
-        if len(asked) > 1 or row >= self.sizes[0]:
-            # The weights of a constraint sum to 1: all of them alike ask for its price.
-            edges = np.cumsum(self.sizes)
-            k = int(np.searchsorted(edges, row, side="right"))
-            whole = np.arange(len(direction)) >= edges[k - 1]
-            whole &= np.arange(len(direction)) < edges[k]
-            if k == 0 or not np.array_equal(direction, factor * whole):
-                return None
-            row = len(direction) + k - 1
-        low, high = sorted((factor * self.ends[row]).tolist())
-        return low, high
-
-
 def are_many(mdp: MDP, features: Features) -> bool:
     """Whether there are more features than are fitted with their curvature [D, D]."""
     count = sum(features.sizes)
     return count > MANY or count * mdp.states * mdp.actions > TABLES
+
+
+class Options(Protocol):
+    """What a search for the maximum needs to be told."""
+
+    @property
+    def free_reward(self) -> bool:
+        """Whether reward weights may take either sign."""
+        ...
+
+    @property
+    def tolerance(self) -> float:
+        """Projected gradient to reach, relative to the number of steps."""
+        ...
+
+    @property
+    def max_steps(self) -> int:
+        """Most evaluations of the loss."""
+        ...
+
+
+class Space(Protocol):
+    """The scaled features that parameters belong to."""
+
+    @property
+    def signs(self) -> np.ndarray:
+        """[D] 1 for reward, -1 for cost features."""
+        ...
+
+    @property
+    def scales(self) -> np.ndarray:
+        """[D] what the features were divided by."""
+        ...
+
+    @property
+    def blocks(self) -> tuple[slice, ...]:
+        """One slice of the coordinates for the reward, then one per constraint."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """[D] what to call each coordinate."""
+        ...
+
+    def lower(self, *, free_reward: bool) -> np.ndarray:
+        """[D] smallest values allowed where nothing else is said."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Bounds:
+    """What is known of the coefficients before they are fitted, on scaled features.
+
+    Attributes:
+        lower: [D] smallest values allowed.
+        upper: [D] largest ones; `LARGEST` where there are none.
+        given: [D] bool, those fixed beforehand.
+        asked: [D] bool, those with bounds that were asked for.
+        start: [D] where the search begins; None for where it finds best.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    given: np.ndarray
+    asked: np.ndarray
+    start: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, space: Space, options: Options) -> Bounds:
+        """The bounds that the options ask for, and the usual ones of all other coefficients."""
+        lower, size = space.lower(free_reward=options.free_reward), len(space.scales)
+        upper, none = np.full(size, LARGEST), np.zeros(size, bool)
+        known = cls(lower=lower, upper=upper, given=none, asked=none.copy())
+        # Most options say nothing of coefficients.
+        bounds, fixed, start = (
+            by_number(space, getattr(options, name, None), name)
+            for name in ("bounds", "fixed", "start")
+        )
+        for j, (name, pair) in bounds.items():
+            low, high = _ends(space, j, name, pair)
+            most = LARGEST / space.scales[j]
+            if not low < most:
+                raise InvalidModel(f"bounds: {name} must have a least below {most:.3g}; got {low}")
+            known.asked[j] = True
+            lower[j] = low * space.scales[j]
+            known.upper[j] = min(high * space.scales[j], LARGEST)
+        for j, (name, value) in fixed.items():
+            known.given[j] = True
+            lower[j] = known.upper[j] = number_of(f"fixed: {name}", value) * space.scales[j]
+            if known.asked[j] or (space.signs[j] < 0 and lower[j] < 0):
+                must = "have no bounds too" if known.asked[j] else "not be below 0, as it is a cost"
+                raise InvalidModel(f"fixed: {name} must {must}; got {value!r:.60}")
+        if size and known.given.all():
+            raise InvalidModel("fixed must leave a coefficient to be fitted; it has all of them")
+        if not start:
+            return known
+        place = np.clip(np.zeros(size), lower, known.upper)
+        for j, (name, value) in start.items():
+            place[j] = number_of(f"start: {name}", value) * space.scales[j]
+            if not lower[j] <= place[j] <= known.upper[j]:
+                raise InvalidModel(f"start: {name} must be within its bounds; got {value!r:.60}")
+        return replace(known, start=place)
+
+    def findings(
+        self, space: Space, x: np.ndarray, undecided: np.ndarray | None = None
+    ) -> list[Finding]:
+        """What was fixed, and which of the bounds that were asked for hold a coefficient at x [D].
+
+        One each, so that each says which feature it is about. Those that are `undecided` [D] bool
+        might as well be elsewhere.
+        """
+        findings = []
+        for j in np.flatnonzero(self.given | self.asked):
+            name, value = space.names[j], float(x[j] / space.scales[j])
+            said = (
+                f"The coefficient of {name} was fixed at {value:.4g} beforehand: it has no error."
+            )
+            if not self.given[j]:
+                if self.lower[j] < x[j] < self.upper[j]:
+                    continue
+                beyond = "alone would have it beyond, and intervals and tests are one-sided"
+                if undecided is not None and undecided[j]:
+                    beyond = "do not tell whether it is beyond"
+                said = (
+                    f"The coefficient of {name} is on its bound, {value:.4g}: the demonstrations "
+                    f"{beyond}."
+                )
+            findings.append(Finding(said, Kind.ASSUMED, feature=name, number=value))
+        return findings
+
+
+def by_number(space: Space, asked: object, what: str) -> dict[int, tuple[str, object]]:
+    """Number of a coefficient -> its name, and what is said of it by name or number."""
+    asked = asked or {}
+    if not isinstance(asked, Mapping):
+        raise InvalidModel(f"{what} must be by coefficient, {{name: ...}}; got {asked!r:.60}")
+    groups = [space.names[block] for block in space.blocks]
+    names = coefficient_names(groups[0], groups[1:]) if asked else ()
+    found: dict[int, tuple[str, object]] = {}
+    for label, value in asked.items():
+        whole = isinstance(label, int | np.integer) and not isinstance(label, bool)
+        j = int(label) if whole else names.index(label) if label in names else len(names)
+        if not -len(names) <= j < len(names):
+            known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+            hint = did_you_mean(str(label), names) or f"; they are {known}"
+            raise InvalidModel(f"{what} must be of coefficients; got {label!r:.60}{hint}")
+        if j % len(names) in found:
+            raise InvalidModel(f"{what} must name each once; {names[j]} stands twice")
+        found[j % len(names)] = names[j], value
+    return found
+
+
+def number_of(what: str, value: object) -> float:
+    """The value as a finite number; one line where it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise InvalidModel(f"{what} must be a number; got {value!r:.60}")
+    if not np.isfinite(value):
+        raise InvalidModel(f"{what} must be finite; got {value!r:.60}")
+    return float(value)
+
+
+def _ends(space: Space, j: int, name: str, pair: object) -> tuple[float, float]:
+    """The smallest and the largest value that a pair allows a coefficient."""
+    what, least = f"bounds: {name}", 0.0 if space.signs[j] < 0 else -np.inf
+    if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
+        raise InvalidModel(f"{what} must be (least, largest), None for no bound; got {pair!r:.60}")
+    low = least if pair[0] is None else number_of(what, pair[0])
+    high = np.inf if pair[1] is None else number_of(what, pair[1])
+    if low < least:
+        raise InvalidModel(f"{what} must not be below 0, as it is a cost; got {pair!r:.60}")
+    if not low < high:
+        raise InvalidModel(f"{what} must be (least, largest), least first; got {pair!r:.60}")
+    return low, high
+
+
+def priced(blocks: Sequence[slice], lower: np.ndarray) -> tuple[int, ...]:
+    """The constraints that their bounds [D] alone give a price."""
+    return tuple(k for k, block in enumerate(blocks[1:]) if (lower[block] > 0).any())
+
+
+class NeverIncurred(TypedDict):
+    """Costs without an upper limit, as the fields of a recovery that name them."""
+
+    forbidden: tuple[HardConstraint, ...]
+    undecided: tuple[HardConstraint, ...]
+
+
+def never_incurred(
+    space: Space, limits: np.ndarray, at_starts: np.ndarray | None = None
+) -> NeverIncurred:
+    """`forbidden` and `undecided` of a recovery: costs without an upper limit.
+
+    Those where the reward pulls there, and the others.
+
+    Args:
+        space: of the coefficients.
+        limits: [n] lower limits of those without an upper one, else NaN.
+        at_starts: [n] bool, what is incurred where all begin is not forbidden.
+    """
+
+    def records(chosen: np.ndarray) -> tuple[HardConstraint, ...]:
+        return tuple(
+            HardConstraint(kind="feature", index=int(j), name=space.names[j])
+            for j in np.flatnonzero(chosen)
+        )
+
+    endless = (space.signs < 0) & np.isfinite(limits)
+    endless &= True if at_starts is None else ~at_starts
+    pulled = endless & (limits > 0)
+    return {"forbidden": records(pulled), "undecided": records(endless & ~pulled)}

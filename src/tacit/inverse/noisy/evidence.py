@@ -17,7 +17,7 @@ from tacit.engine.smooth_dual import point_at
 from tacit.forward.policies import visitation
 from tacit.inverse.expectations import Expectations, Spending, pull_back
 from tacit.inverse.findings import Finding, Kind, blind_findings
-from tacit.inverse.noisy import LARGEST, weight_sentence
+from tacit.inverse.noisy import Split, weight_sentence
 from tacit.inverse.noisy.boltzmann import (
     RESCUE,
     Fit,
@@ -25,8 +25,9 @@ from tacit.inverse.noisy.boltzmann import (
     loss_of,
     refit,
     rescued,
+    silent,
 )
-from tacit.inverse.noisy.coordinates import Coordinates, Split, split
+from tacit.inverse.noisy.coordinates import LARGEST, Coordinates
 from tacit.inverse.noisy.inference import (
     Errors,
     advantages,
@@ -34,7 +35,7 @@ from tacit.inverse.noisy.inference import (
     information,
     informed,
     robust_errors,
-    silent,
+    split,
     undecided,
 )
 from tacit.inverse.noisy.steps import Steps, curvature

@@ -1,4 +1,4 @@
-"""Error bars for a fitted noisy expert: information, standard errors, intervals, blind directions.
+"""A fitted noisy expert in the gauge, and its error bars: information, errors, blind directions.
 
 The score of a step is the advantage of its features, psi(s, a) - V_psi(s), a martingale difference:
 the Fisher information of all steps is their covariance, summed over visits, whatever the law of the
@@ -7,153 +7,30 @@ states.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Protocol, TypedDict, cast
+from dataclasses import KW_ONLY, dataclass
+from typing import TypedDict, cast
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, scatter_of
 from tacit.data.tally import Scatter
-from tacit.engine.backends import backend_of
-from tacit.engine.newton_search import begin
-from tacit.engine.smooth_dual import Dual, Point, point_at
 from tacit.errors import InvalidModel
-from tacit.inverse.noisy.boltzmann import Fit, sought
-from tacit.inverse.noisy.coordinates import Coordinates, Split
+from tacit.inverse.noisy import DeltaMethod, Noisy, Norm, Ratios, Split
+from tacit.inverse.noisy.boltzmann import SILENT, Fit
+from tacit.inverse.noisy.coordinates import Coordinates
 from tacit.inverse.numerics import at_least as at_least
 from tacit.inverse.numerics import square_roots as square_roots
-from tacit.inverse.parameters import BLIND, inverse_information
+from tacit.inverse.parameters import BLIND, TWO_SIDED, inverse_information
+from tacit.model.features import Design
 from tacit.model.mdp import MDP
 
-# Information a step below which a feature influences nothing but rounding.
-SILENT = 1e-20
 # Squared slope of the loss, relative to its information, that only rounding makes.
 LEVEL_SLOPE = 1e-6
 # What scores are taken to be independent between, where it is nothing larger.
 STEPS = "steps"
 # Trajectories per parameter from which the clustered sandwich is trusted.
 CLUSTERS = 10
-# Information of what is known beforehand, as a multiple of what the steps say of it at most.
-CERTAIN = 1e4
-
-
-class Noisy(Protocol):
-    """The options of an estimator that may be given the temperature."""
-
-    @property
-    def temperature(self) -> float | None:
-        """In units of reward weights that sum to 1."""
-        ...
-
-    @property
-    def max_steps(self) -> int:
-        """Most evaluations of the loss."""
-        ...
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Norm:
-    """The L1 norm of the reward parameters, known because the temperature is: 1 / temperature.
-
-    A fit that keeps to it is the minimum of the loss plus pull * (form . x - value): the target of
-    its problem is less by pull * form, its loss is that of the steps alone.
-
-    Attributes:
-        form: [D] the norm is form . x within the signs; 0 for what changes nothing.
-        value: of the norm.
-        pull: what a larger norm would cost or, if negative, gain.
-        free_loss: of the fit that does not know the norm.
-        free_value: of the norm there.
-    """
-
-    form: np.ndarray
-    value: float
-    pull: float = 0.0
-    free_loss: float = np.nan
-    free_value: float = np.nan
-
-    @classmethod
-    def of(cls, space: Coordinates, fitted: Fit, temperature: float) -> Norm:
-        """The norm at a given temperature; `fitted` is the fit that does not know it."""
-        reward, problem = space.blocks[0], fitted.problem
-        signs = np.where(problem.lower >= 0, 1.0, np.where(problem.upper <= 0, -1.0, np.nan))
-        if np.isnan(signs[reward]).any():
-            raise InvalidModel(
-                "a given temperature needs reward weights of known sign, which sum to 1: leave out "
-                "free_reward, and negate features that are disliked; got free signs"
-            )
-        form = np.zeros(space.size)
-        form[reward] = signs[reward] / space.scales[reward]
-        shown = ~silent(fitted.point.curvature, float(problem.information.sum()))
-        form *= shown & (problem.upper > problem.lower)
-        if not form.any():
-            raise InvalidModel(
-                "a given temperature needs a reward that changes what is done; got none"
-            )
-        found = float(form @ fitted.point.x)
-        free_loss = float(fitted.point.loss)
-        return cls(form=form, value=1.0 / temperature, free_loss=free_loss, free_value=found)
-
-    def refit(self, mdp: MDP, fitted: Fit, max_steps: int, **changes: np.ndarray) -> Fit:
-        """The minimum with this norm, some fields of the problem changed, sought from a fit.
-
-        One parameter makes up for what the others add up to. If it would leave its bounds to do so,
-        it is on a bound at the minimum, and another one makes up for it.
-        """
-        form, whole = self.form, fitted.problem
-        whole = whole._replace(target=whole.target + self.pull * form)._replace(**changes)
-        x, point, steps = np.clip(fitted.point.x, whole.lower, whole.upper), fitted.point, 0
-        able, at = (form != 0) & (whole.upper > whole.lower), 0
-        if form @ x > 0:
-            x = np.clip(x * (self.value / float(form @ x)), whole.lower, whole.upper)
-        while able.any():
-            at = int(np.argmax(np.where(able, form * x, -np.inf)))
-            rest = np.arange(len(x)) != at
-            shares = form[rest] / form[at]
-            same = {
-                name: getattr(whole, name)[rest]
-                for name in ("lower", "upper", "ridge", "unit", "scale")
-            }
-            less: Dual = whole._replace(
-                base=whole.base + self.value / form[at] * whole.tables[at],
-                tables=whole.tables[rest] - shares[:, None, None] * whole.tables[at],
-                target=whole.target[rest] - shares * whole.target[at],
-                **same,
-            )
-            found = sought(mdp, less, x[rest], point.values, fitted.tolerance, max_steps)
-            point, steps = found.point, steps + found.steps
-            x = np.insert(point.x, at, 0.0)
-            x[at] = (self.value - float(form @ x)) / form[at]
-            if whole.lower[at] <= x[at] <= whole.upper[at]:
-                break
-            able[at], x = False, np.clip(x, whole.lower, whole.upper)
-        ridge = np.where(np.arange(len(x)) == at, 0.0, whole.ridge)
-        whole = whole._replace(ridge=ridge)
-        if not np.isfinite(point.loss):
-            here = begin(whole, x, point.values).point
-            return Fit(whole, here, steps, fitted.tolerance, norm=replace(self, pull=0.0))
-        here = point_at(backend_of(mdp), whole, x, point.values, fitted.tolerance)
-        here = Point(*(np.asarray(part) for part in here))
-        pull = -float(here.gradient[at] / form[at])
-        here = here._replace(gradient=here.gradient + pull * form)
-        whole = whole._replace(target=whole.target - pull * form)
-        return Fit(whole, here, steps, fitted.tolerance, norm=replace(self, pull=pull))
-
-    def information(self, fisher: np.ndarray) -> np.ndarray:
-        """[D, D] of knowing the norm, beside that of the steps [D, D]: so much that it is sure."""
-        known = self.form != 0
-        most = float((np.diagonal(fisher)[known] / self.form[known] ** 2).max())
-        return CERTAIN * most * np.outer(self.form, self.form)
-
-    def tangents(self, free: np.ndarray) -> np.ndarray:
-        """[n, D] the directions in which the free parameters can move without changing the norm."""
-        form, moves = np.where(free, self.form, 0.0), np.eye(len(free))
-        at = int(np.abs(form).argmax())
-        if form[at] == 0.0:
-            return moves[free]
-        others = free & (np.arange(len(free)) != at)
-        return moves[others] - np.outer(form[others] / form[at], moves[at])
 
 
 def check_temperature(options: Noisy) -> None:
@@ -167,14 +44,6 @@ def check_temperature(options: Noisy) -> None:
     for name in ("lapses", "prior", "ridge", "bounds", "fixed", "start"):
         if other := getattr(options, name, None):
             raise InvalidModel(f"a given temperature must be without {name}; got {name}={other!r}")
-
-
-def check_plain(options: object, what: str, known: tuple[str, ...] = ()) -> None:
-    """Raises `InvalidModel` where an estimator was asked for more than `what` knows of."""
-    for name in ("lapses", "prior", "temperature", "bounds", "fixed", "start"):
-        given = getattr(options, name, None)
-        if given not in (None, False, {}) and name not in known:
-            raise InvalidModel(f"{what} must be without {name}: leave it out; got {given!r}")
 
 
 def with_temperature(options: Noisy) -> str:
@@ -365,6 +234,98 @@ def gauge_errors(split: Split, found: Errors) -> np.ndarray:
     return result
 
 
-def silent(fisher: np.ndarray, steps: float) -> np.ndarray:
-    """[D] bool, the parameters that no action ever depends on."""
-    return np.asarray(np.diagonal(fisher) <= SILENT * max(steps, 1.0))
+def split(
+    space: Coordinates | Design,
+    x: np.ndarray,
+    spent: np.ndarray,
+    reaction: np.ndarray,
+    *,
+    forbidden: np.ndarray | None = None,
+) -> Split:
+    """The parameters `x` [D] (scaled coordinates) in the gauge.
+
+    Args:
+        space: the coordinates.
+        x: [D].
+        spent: [D] expected discounted sums of the scaled, signed features.
+        reaction: [D, D] derivative of `spent` in x.
+        forbidden: [D] bool, features without a finite weight, kept out of the sums that set the
+            units so that the other weights stay what they are.
+    """
+    parts = ratios(space, x, forbidden)
+    numbers = parts.tops @ x / parts.sizes
+    rows = (parts.tops - numbers[:, None] * parts.bottoms) / parts.sizes[:, None]
+    weights, size = numbers[: space.size], space.size
+    # Cost features enter with a minus sign and scaled: undo both.
+    expectations = -spent * space.scales
+    reactions = -reaction * space.scales[:, None]
+    budgets, budget_rows = [], np.full((space.constraints, size), np.nan)
+    for k, block in enumerate(space.blocks[1:]):
+        if np.isnan(weights[block]).any():
+            budgets.append(np.inf)
+            rows[size + k] = np.nan
+            continue
+        budgets.append(float(weights[block] @ expectations[block]))
+        budget_rows[k] = expectations[block] @ rows[block] + weights[block] @ reactions[block]
+    norm = float(parts.bottoms[0] @ x)
+    return Split(
+        reward_weights=weights[space.blocks[0]],
+        cost_weights=tuple(weights[block] for block in space.blocks[1:]),
+        multipliers=np.maximum(numbers[size:], 0.0),
+        budgets=np.array(budgets),
+        temperature=1.0 / norm if norm > 0 else 1.0,
+        jacobian=np.concatenate([rows, budget_rows]),
+        ratios=parts,
+    )
+
+
+def ratios(
+    space: Coordinates | Design, x: np.ndarray, forbidden: np.ndarray | None = None
+) -> Ratios:
+    """The `Ratios` at the parameters `x` [D]; the signs of a free reward are taken from there."""
+    inverse = 1.0 / space.scales
+    tops = np.concatenate([np.diag(inverse), np.zeros((space.constraints, space.size))])
+    bottoms = np.zeros_like(tops)
+    reward = space.blocks[0]
+    norm = np.zeros(space.size)
+    norm[reward] = np.where(x[reward] < 0, -1.0, 1.0) * inverse[reward]
+    if forbidden is not None and (x[reward] * ~forbidden[reward]).any():
+        norm *= ~forbidden
+    wanted = float(norm @ x) > 0
+    bottoms[reward] = norm
+    for k, block in enumerate(space.blocks[1:]):
+        total = np.zeros(space.size)
+        total[block] = inverse[block]
+        if forbidden is not None and (x[block] * ~forbidden[block]).any():
+            total *= ~forbidden
+        bottoms[block] = total
+        tops[space.size + k] = total
+        bottoms[space.size + k] = norm if wanted else 0.0
+    constants = np.zeros(len(tops))
+    constants[space.size :] = 0.0 if wanted else 1.0
+    sizes = bottoms @ x + constants
+    return Ratios(tops, bottoms, constants, np.where(sizes > 0, sizes, np.nan))
+
+
+def delta_method(
+    space: Coordinates | Design,
+    x: np.ndarray,
+    gauge: Split,
+    covariance: np.ndarray,
+    blind: np.ndarray,
+    ends: np.ndarray,
+) -> DeltaMethod:
+    """The answers of a fit with parameters x [D] and this covariance, at 95 %.
+
+    `ends` [D + K or more, 2] begins with the intervals of weights and prices.
+    """
+    return DeltaMethod(
+        x=x,
+        scales=space.scales,
+        sizes=np.array([block.stop - block.start for block in space.blocks]),
+        temperature=gauge.temperature,
+        covariance=covariance,
+        blind=blind,
+        quantile=TWO_SIDED,
+        ends=ends[: space.size + space.constraints],
+    )

@@ -17,11 +17,12 @@ import numpy as np
 
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import Answer, Chosen, Identification
+from tacit.inverse.noisy import Split
 from tacit.inverse.noisy.activity import Verdict, of_constraints
-from tacit.inverse.noisy.boltzmann import Fit
-from tacit.inverse.noisy.coordinates import Coordinates, Split
+from tacit.inverse.noisy.boltzmann import Fit, silent
+from tacit.inverse.noisy.coordinates import Coordinates
 from tacit.inverse.noisy.evidence import Evidence
-from tacit.inverse.noisy.inference import Errors, gauge_errors, informed, silent
+from tacit.inverse.noisy.inference import Errors, gauge_errors, informed
 from tacit.inverse.noisy.steps import MANY, REFINED, Landscape, Steps, landscape
 from tacit.inverse.numerics import root_between
 from tacit.inverse.parameters import ONE_SIDED, TWO_SIDED
@@ -310,9 +311,8 @@ def _budget_ends(
         far = -np.inf if costs.min() < 0 else 0.0, np.inf if costs.max() > 0 else 0.0
         return _reach(rise, budget, best, far, cut)
     # What any policy can spend, with weights that sum to 1.
-    costs = (
-        -space.tables[block] * space.scales[block][:, None, None] / (1.0 - fitted.problem.discount)
-    )
+    costs = -space.tables[block] * space.scales[block][:, None, None]
+    costs = costs / (1.0 - fitted.problem.discount)
     nothing = [0.0] if space.ending else []
     least = min(float(costs.min()), budget, *nothing)
     most = max(float(costs.max()), budget, *nothing)

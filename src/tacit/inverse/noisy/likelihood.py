@@ -27,10 +27,17 @@ from tacit.inverse.findings import (
 )
 from tacit.inverse.goodness import Goodness, action_log_likelihoods, untested
 from tacit.inverse.identification import Chosen, Ends
-from tacit.inverse.noisy import Bounds, Label, Range, coefficients_of, never_incurred
+from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
-from tacit.inverse.noisy.boltzmann import Fit, expert_solution, refit
-from tacit.inverse.noisy.coordinates import DeltaMethod, are_many, coordinates
+from tacit.inverse.noisy.boltzmann import Fit, coefficients_of, expert_solution, refit, silent
+from tacit.inverse.noisy.coordinates import (
+    Bounds,
+    Label,
+    Range,
+    are_many,
+    coordinates,
+    never_incurred,
+)
 from tacit.inverse.noisy.evidence import (
     Doubt,
     Evidence,
@@ -41,12 +48,11 @@ from tacit.inverse.noisy.evidence import (
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import (
     advantages,
-    check_plain,
     check_temperature,
+    delta_method,
     fitted_scores,
     information,
     score_scatter,
-    silent,
     with_temperature,
     within_norm,
 )
@@ -55,13 +61,7 @@ from tacit.inverse.noisy.lapses import maximise_with_lapses
 from tacit.inverse.noisy.penalised import maximise_many
 from tacit.inverse.noisy.steps import Steps, choices, temperature_findings
 from tacit.inverse.noisy.verdicts import check_sparse, select
-from tacit.inverse.recovery import (
-    History,
-    Recovery,
-    RecoveryCertificate,
-    delivered,
-    status_of,
-)
+from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
 from tacit.model.features import Ridge, Smooth, Sparse
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -134,7 +134,7 @@ def report(
             dynamics_draws=wide.draws,
             answer=None
             if wide.absence
-            else DeltaMethod.of(
+            else delta_method(
                 space, fitted.point.x, gauge, wide.found.covariance, wide.found.blind, numbers.ends
             ),
         ),

@@ -20,10 +20,10 @@ from tacit.inverse.expectations import expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, chance, data_findings, guarantee_findings, listed
 from tacit.inverse.goodness import Goodness, action_log_likelihoods, random_loss
 from tacit.inverse.identification import tabled
-from tacit.inverse.noisy import Bounds
+from tacit.inverse.noisy import points
 from tacit.inverse.noisy.adjoint import Loss, Place, begin, curvature, descend
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_solution
-from tacit.inverse.noisy.coordinates import points
+from tacit.inverse.noisy.coordinates import Bounds
 from tacit.inverse.noisy.posterior import Ended, Posterior, coefficients, minimised
 from tacit.inverse.noisy.verdicts import active_constraints, goodness_of_many
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, status_of

@@ -14,7 +14,7 @@ import numpy as np
 
 from tacit.engine.smooth_dual import Dual, Point
 from tacit.inverse.identification import unmeasured
-from tacit.inverse.noisy import adjoint, bounds_of
+from tacit.inverse.noisy import DeltaMethod, Split, adjoint, points
 from tacit.inverse.noisy.adjoint import (
     Descent,
     Information,
@@ -25,9 +25,9 @@ from tacit.inverse.noisy.adjoint import (
     runs_away,
     written_scores,
 )
-from tacit.inverse.noisy.boltzmann import RESCUE, Fit
-from tacit.inverse.noisy.coordinates import MANY, DeltaMethod, Split, points, split
-from tacit.inverse.noisy.inference import information
+from tacit.inverse.noisy.boltzmann import RESCUE, Fit, bounds_of
+from tacit.inverse.noisy.coordinates import MANY
+from tacit.inverse.noisy.inference import delta_method, information, split
 from tacit.inverse.parameters import (
     BLIND,
     MOVED,
@@ -162,7 +162,7 @@ class Posterior:
             outer=information(scores, loss.seen, np.ones(mdp.states)) if small else open_ends,
             blind=len(blind),
             effective=float((covariance * fisher).sum()),
-            answer=DeltaMethod.of(space, x, gauge, covariance, blind, ends),
+            answer=delta_method(space, x, gauge, covariance, blind, ends),
         )
 
 

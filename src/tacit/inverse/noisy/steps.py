@@ -18,9 +18,8 @@ from tacit.data.observed import Observed, squares_of, tally_of
 from tacit.data.tally import Tally
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.goodness import random_loss
-from tacit.inverse.noisy import Bounds, Options
-from tacit.inverse.noisy.boltzmann import LARGEST, Fit, fit, over_an_episode
-from tacit.inverse.noisy.coordinates import Coordinates
+from tacit.inverse.noisy.boltzmann import Fit, fit, over_an_episode
+from tacit.inverse.noisy.coordinates import LARGEST, Bounds, Coordinates, Options
 from tacit.inverse.noisy.inference import information, square_roots
 from tacit.inverse.numerics import Approach, SignedSums, chi_square_tail, least_squares
 from tacit.inverse.parameters import CONFIDENCE

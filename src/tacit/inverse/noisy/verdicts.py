@@ -23,9 +23,9 @@ from tacit.data.observed import Observed, tally_of
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import LEVEL, NAMED, Finding, Kind, listed
 from tacit.inverse.goodness import ACTIONS, Goodness, Part, combined, holm, prune, untested
-from tacit.inverse.noisy import priced
 from tacit.inverse.noisy.adjoint import Place, can_write_out
 from tacit.inverse.noisy.boltzmann import Fit, refit
+from tacit.inverse.noisy.coordinates import priced
 from tacit.inverse.noisy.goodness import drawn_part, noisy_goodness
 from tacit.inverse.noisy.posterior import Ended, inverse_precision, written_law
 from tacit.inverse.noisy.steps import Steps
