@@ -194,13 +194,13 @@ def recoveries() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "two tasks", lambda: tacit.recover(both, throw=False)
 
 
-def work(jax_before: bool) -> None:
+def work(jax_before: bool, only: str) -> None:
     """A process of one checkout: says its cases, then times each that it reads from its input."""
     warnings.simplefilter("ignore")
     if jax_before:
         import jax  # noqa: F401
     sys.path.insert(0, str(HERE))
-    cases = dict([*solves(), *recoveries()])
+    cases = {name: run for name, run in (*solves(), *recoveries()) if only in name}
     for run in cases.values():  # compiling, and what a model keeps
         run()
     print(json.dumps(list(cases)), flush=True)
@@ -213,9 +213,10 @@ def work(jax_before: bool) -> None:
         print(json.dumps(median(times)), flush=True)
 
 
-def started(checkout: Path, jax_before: bool) -> subprocess.Popen[str]:
+def started(checkout: Path, jax_before: bool, only: str) -> subprocess.Popen[str]:
     """A process that runs the cases of this file with the tacit of a checkout."""
-    words = [sys.executable, __file__, "--work", *(["--jax-before"] if jax_before else [])]
+    words = [sys.executable, __file__, "--work", "--only", only]
+    words += ["--jax-before"] if jax_before else []
     around = {**os.environ, **ALONE, "PYTHONPATH": str((checkout / "src").resolve())}
     return subprocess.Popen(
         words, env=around, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -239,10 +240,9 @@ def beside(
     then: Path, now: Path, *, jax_before: bool, rounds: int, only: str
 ) -> list[dict[str, Any]]:
     """One row a case, of two checkouts measured by turns."""
-    workers = [started(place, jax_before) for place in (then, now)]
+    workers = [started(place, jax_before, only) for place in (then, now)]
     try:
         names, _ = (told(worker) for worker in workers)
-        names = [name for name in names if only in name]
         times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
         for turn in range(rounds):
             order = (0, 1) if turn % 2 == 0 else (1, 0)
@@ -312,7 +312,7 @@ def main() -> None:
     parser.add_argument("--jax-before", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.work:
-        return work(args.jax_before)
+        return work(args.jax_before, args.only)
     if args.against is not None:
         return compare(args.against, rounds=args.rounds, only=args.only, out=args.out)
     warnings.simplefilter("ignore")  # the peers' deprecations are not our business

@@ -224,11 +224,11 @@ def test_two_checkouts_are_asked_by_turns(monkeypatch):
 
     def told(worker, word=None):
         if word is None:
-            return ["a solve", "a recovery"]
+            return ["a solve"]
         asked.append(worker.place)
         return 1.0 if worker.place == "then" else 1.5
 
-    monkeypatch.setattr(regression, "started", lambda place, jax_before: Worker(place))
+    monkeypatch.setattr(regression, "started", lambda place, *_: Worker(place))
     monkeypatch.setattr(regression, "told", told)
     (row,) = regression.beside("then", "now", jax_before=True, rounds=2, only="solve")
     assert (row["case"], row["ratio"]) == ("a solve", 1.5)

@@ -135,7 +135,11 @@ class ColumnGeneration:
             weights[bounded] = proof.weights
             proof = Infeasibility(weights, proof.least, proof.allowed)
         best = priced.best or priced.columns[0]
-        visits = visitation.sum(axis=1, keepdims=True)
+        policy = None
+        if mdp.discount == 1.0:
+            visits = visitation.sum(axis=1, keepdims=True)
+            shares = visitation / np.where(visits > 0.0, visits, 1.0)
+            policy = np.where(visits > 0.0, shares, np.eye(mdp.actions)[best.policy])
         return conclude(
             mdp,
             objective,
@@ -143,16 +147,10 @@ class ColumnGeneration:
             best.values[0] - priced.prices @ best.values[1:],
             multipliers,
             tolerance=self.tolerance,
-            mixture=Mixture(priced.weights, np.stack([c.policy for c in priced.columns])),
+            mixture=Mixture(priced.weights, np.array([c.policy for c in priced.columns])),
             infeasibility=proof,
             iterations=priced.iterations,
-            policy=np.where(
-                visits > 0.0,
-                visitation / np.where(visits > 0.0, visits, 1.0),
-                np.eye(mdp.actions)[best.policy],
-            )
-            if mdp.discount == 1.0
-            else None,
+            policy=policy,
         )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.forward.policies import deterministic_values, deterministic_visitation
-from tacit.forward.solution import Infeasibility, Solution, conclude, delivered
+from tacit.forward.solution import Infeasibility, Solution, conclude, delivered, sizes_of
 from tacit.model.ends import inside_table
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
@@ -51,7 +51,7 @@ def in_sound_units(method: Solve) -> Solve:
     ) -> Solution:
         noise = float(getattr(solver, "temperature", 0.0))
         units = _units(mdp, objective, noise)
-        if (units == 1.0).all():
+        if units is None:
             return method(solver, mdp, objective, guess=guess, throw=throw)
         gain, costs = units[0], units[1:]
         axes = (...,) + (None,) * (objective.costs.ndim - 1)
@@ -68,17 +68,26 @@ def in_sound_units(method: Solve) -> Solve:
     return solve  # pyright: ignore[reportReturnType]
 
 
-def _units(mdp: MDP, objective: Objective, temperature: float) -> np.ndarray:
-    """[1 + K] powers of two in which the reward and each cost are of order one; 1 if they are."""
-    there = mdp.available | mdp.ends[:, None]  # what is not there pays nothing
+def _units(mdp: MDP, objective: Objective, temperature: float) -> np.ndarray | None:
+    """[1 + K] powers of two in which reward and costs are of order one; None where all are 1."""
     paid, spent = objective.tables(mdp)
-    reward = np.abs(paid).max(initial=0.0, where=there) + temperature
-    costs = np.abs(spent).max(axis=(1, 2), initial=0.0, where=there)
-    steps = np.concatenate([[reward], costs])
-    reach = mdp.horizon * steps
-    large = np.isfinite(steps) & (steps > LARGE)
-    sizes = np.where((reach > 0) & (reach < SMALL), reach, np.where(large, steps, 1.0))
-    return np.exp2(np.round(np.log2(sizes)))
+    sizes = sizes_of(objective)
+    if mdp.restricted:  # what is not there pays nothing
+        there = mdp.available | mdp.ends[:, None]
+        sizes = [float(np.abs(t).max(initial=0.0, where=there)) for t in (paid, *spent)]
+    steps = [sizes[0] + temperature, *sizes[1:]]
+    sizes = [_unusual(step, mdp.horizon * step) for step in steps]
+    if all(size == 1.0 for size in sizes):
+        return None
+    units = np.exp2(np.round(np.log2(sizes)))
+    return None if (units == 1.0).all() else units
+
+
+def _unusual(step: float, reach: float) -> float:
+    """What a number counts by if it is very small or large, for a step or an episode; else 1."""
+    if 0.0 < reach < SMALL:
+        return reach
+    return step if LARGE < step < np.inf else 1.0
 
 
 def _in_units(solution: Solution, gain: float, costs: np.ndarray) -> Solution:

@@ -65,7 +65,8 @@ def best_column(
     packed = mdp.packed
     if start is None:
         values = np.zeros(tables.shape[:2])
-        policy = first_choices(mdp, np.tensordot(combination, tables, 1))
+        combined = combination[None] @ tables.reshape(len(tables), -1)
+        policy = first_choices(mdp, combined.reshape(tables.shape[1:]))
     else:
         values, policy = start.values.copy(), start.policy.copy()
     with at_hand(mdp.states):

@@ -12,6 +12,7 @@ from tacit.errors import Infeasible, NotConverged
 from tacit.forward.policies import (
     entropy,
     greedy_values,
+    largest_entry,
     lift,
     row_sums,
     soft_values,
@@ -178,7 +179,7 @@ def certify(
     else:
         found = lift(mdp, priced(reward, costs, multipliers), values, temperature)
         dual = np.inf if found is None else float(mdp.initial @ (values + found))
-    scale = value_scale(mdp, reward, float(primal), temperature)
+    scale = value_scale(mdp, objective, float(primal), temperature)
     scales = spending_scales(mdp, costs, objective.budgets)
     violation, slackness = 0.0, 0.0
     for price, budget, cost, unit in zip(
@@ -199,25 +200,35 @@ def certify(
     )
 
 
+def sizes_of(objective: Objective) -> list[float]:
+    """[1 + K] the largest absolute reward, and that of each cost; kept with the objective."""
+    kept = objective.__dict__.get("_sizes")
+    if kept is None:
+        kept = [largest_entry(table) for table in (objective.reward, *objective.costs)]
+        objective.__dict__["_sizes"] = kept
+    return kept
+
+
 def spending_scales(mdp: MDP, costs: np.ndarray, budgets: np.ndarray) -> np.ndarray:
     """[K] the scale on which spending counts: its budget, or 1, but no more than can be spent.
 
     `costs` are [K, S, A]. An episode spends at most its length times the dearest action; where that
     is nothing, or less than the budget, the budget alone is the scale.
     """
-    sizes = np.abs(costs).max(axis=(1, 2), initial=0.0) * mdp.horizon
-    return _scale(np.where(np.isfinite(budgets), np.abs(budgets), 0.0), sizes)
+    sizes = (largest_entry(cost) * mdp.horizon for cost in costs)
+    given = (abs(float(budget)) if np.isfinite(budget) else 0.0 for budget in budgets)
+    return np.array([_scale(*pair) for pair in zip(given, sizes, strict=True)])
 
 
-def value_scale(mdp: MDP, reward: np.ndarray, value: float, temperature: float = 0.0) -> float:
+def value_scale(mdp: MDP, objective: Objective, value: float, temperature: float = 0.0) -> float:
     """The scale on which values count: the value, or 1, but no more than can be gained."""
-    size = np.abs(reward).max(initial=0.0) + temperature * np.log(mdp.actions)
-    return float(_scale(np.abs(np.array([value])), np.array([size * mdp.horizon]))[0])
+    size = sizes_of(objective)[0] + temperature * float(np.log(mdp.actions))
+    return _scale(abs(value), size * mdp.horizon)
 
 
-def _scale(given: np.ndarray, reach: np.ndarray) -> np.ndarray:
-    found = np.minimum(np.maximum(1.0, given), np.maximum(given, reach))
-    return np.where(found > 0.0, found, 1.0)
+def _scale(given: float, reach: float) -> float:
+    found = min(max(1.0, given), max(given, reach))
+    return found if found > 0.0 else 1.0  # NaN is on the scale of 1
 
 
 def costs_of(costs: np.ndarray, visitation: np.ndarray) -> np.ndarray:

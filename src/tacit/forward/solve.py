@@ -80,9 +80,10 @@ def solve(
     if not isinstance(mdp, MDP) or not isinstance(objective, Objective):
         got = f"{type(mdp).__name__} and {type(objective).__name__}"
         raise InvalidModel(f"solve takes an MDP and an Objective; got {got}")
-    if isinstance(solver, type) or not hasattr(solver or ColumnGeneration(), "solve"):
+    solver = ColumnGeneration() if solver is None else solver
+    if isinstance(solver, type) or not hasattr(solver, "solve"):
         raise InvalidModel(f"solver must be one like ColumnGeneration(); got {solver!r:.60}")
-    return (solver or ColumnGeneration()).solve(mdp, objective, throw=throw)
+    return solver.solve(mdp, objective, throw=throw)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -39,7 +39,14 @@ SMALL = 200
 # Seconds that a process spends without a compiler before it asks for one.
 ALLOWANCE = 1.5
 
-_here = threading.local()
+
+class _Here(threading.local):
+    """What this thread is doing."""
+
+    plainly = False  # whether loops run without a compiler
+
+
+_here = _Here()
 _compiling = threading.RLock()
 
 
@@ -65,12 +72,13 @@ class Loop(Generic[Given, Found]):
         functools.update_wrapper(self, function)
         self.written = function
         self.twin = twin
+        self._machine: Callable[Given, Found] | None = None
 
     def __call__(self, *arguments: Given.args, **keywords: Given.kwargs) -> Found:
         """What the function returns."""
-        if getattr(_here, "plainly", False):
+        if _here.plainly:
             return self.plain(*arguments, **keywords)
-        return self.machine(*arguments, **keywords)
+        return (self._machine or self.machine)(*arguments, **keywords)
 
     def plain(self, *arguments: Given.args, **keywords: Given.kwargs) -> Found:
         """What the function returns, without a compiler."""
@@ -90,11 +98,10 @@ class Loop(Generic[Given, Found]):
         process that finds them compiled would differ in the last digits from one that compiles
         them. It costs nothing that was measured: these loops wait for memory.
         """
-        kept = self.__dict__.get("_machine")
-        if kept is None:
+        if self._machine is None:
             with _compiling:
-                kept = self.__dict__.setdefault("_machine", self._compiled())
-        return kept
+                self._machine = self._machine or self._compiled()
+        return self._machine
 
     def _compiled(self) -> Callable[Given, Found]:
         try:
@@ -135,7 +142,7 @@ def runs_plainly(states: int) -> bool:
 @contextmanager
 def at_hand(states: int) -> Iterator[None]:
     """Within it loops on a model of so many states run as what is at hand: NumPy, or compiled."""
-    if getattr(_here, "plainly", False) or not runs_plainly(states):
+    if _here.plainly or not runs_plainly(states):
         yield
         return
     began = time.thread_time()
