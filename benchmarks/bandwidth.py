@@ -25,9 +25,9 @@ import numpy as np
 
 import tacit
 from provenance import about
-from tacit.engine import row_blocks, side_by_side
-from tacit.engine import threads_allowed as cores
 from tacit.engine.backends import Host, policy_chain
+from tacit.engine.kernels import row_blocks, side_by_side
+from tacit.engine.kernels import threads_allowed as cores
 from tacit.engine.kernels.backups import NOTHING, fused_backup
 from tacit.engine.kernels.chains import krylov
 

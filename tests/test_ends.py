@@ -312,9 +312,9 @@ def test_a_long_chain_is_solved():
 
 
 def test_compiled_loops_and_arrays_agree():
-    from tacit.engine import compiled_in_double
     from tacit.engine.backends import Host
     from tacit.engine.backends.device import dense, sparse
+    from tacit.engine.kernels import compiled_in_double
     from tacit.engine.smooth_dual import undiscounted_fixed_point
 
     iterate = compiled_in_double(undiscounted_fixed_point)

@@ -16,15 +16,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import os
 import platform
 import signal
 import stat
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar
@@ -37,7 +34,6 @@ if TYPE_CHECKING:
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
-Item = TypeVar("Item")
 Result = TypeVar("Result")
 # A NumPy or a JAX array, or a number in place of one.
 Array: TypeAlias = Any
@@ -168,47 +164,6 @@ class Compiled(Protocol[Given, Found]):
         ...
 
 
-def compiled_in_double(
-    function: Callable[Given, Found], *, static: Sequence[str] = ()
-) -> Compiled[Given, Found]:
-    """The function under `jax.jit`, traced and called with 64-bit numbers.
-
-    Its first argument is the backend. One on NumPy arrays runs the same function step by step; one
-    on many devices places the arguments there, by their names, and fetches the results.
-
-    Args:
-        function: of the backend and of arrays.
-        static: names of its arguments that are no arrays.
-    """
-    import numpy as np
-
-    @functools.cache
-    def traced() -> Callable[..., Any]:
-        import jax
-
-        return jax.jit(function, static_argnames=tuple(static))
-
-    names = tuple(inspect.signature(function).parameters)[1:]
-
-    @functools.wraps(function)
-    def call(backend: Any, *arguments: Any, **keywords: Any) -> Any:
-        if backend.arrays is np:
-            # What overflows is seen in the result, as in compiled code, which warns of nothing.
-            with np.errstate(all="ignore"):
-                return function(backend, *arguments, **keywords)  # pyright: ignore[reportCallIssue]
-        import jax
-
-        with jax.enable_x64(True):
-            if hasattr(backend, "place"):
-                placed = [backend.place(n, a) for n, a in zip(names, arguments, strict=False)]
-                keywords = {n: backend.place(n, a) for n, a in keywords.items()}
-                return backend.fetch(traced()(backend, *placed, **keywords))
-            # NumPy arrays come back: a stray JAX operation outside would fall to float32.
-            return jax.tree.map(np.asarray, traced()(backend, *arguments, **keywords))
-
-    return call  # pyright: ignore[reportReturnType]
-
-
 def keep_compiled_code(folder: str | os.PathLike[str] | None = None) -> Path | None:
     """The folder in which JAX now keeps what it compiles in this process; None if it keeps nothing.
 
@@ -333,47 +288,3 @@ def told_of_workers() -> bool:
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-# Rows of one piece of work: enough to be worth handing out, few enough to stay in a core's cache.
-BLOCK = 2**15
-
-_here = threading.local()
-
-
-def threads_allowed() -> int:
-    """How many threads to use: what this process may run on, or OMP_NUM_THREADS where it is set.
-
-    Worker processes of joblib and Dask set that to 1, so that they do not fight for the cores.
-    """
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    if asked.isdecimal() and int(asked) > 0:
-        return int(asked)
-    return cores()
-
-
-def row_blocks(count: int) -> list[slice]:
-    """The rows in blocks that do not depend on the cores, so that sums over them do not either."""
-    return [slice(first, min(first + BLOCK, count)) for first in range(0, count, BLOCK)]
-
-
-def side_by_side(call: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """What `call` returns for each item, computed on all cores.
-
-    Work that is itself a part of such work is done in its own thread: waiting for others that
-    wait for a thread would be for ever.
-    """
-    items = list(items)
-    if len(items) < 2 or threads_allowed() < 2 or getattr(_here, "is_worker", False):
-        return [call(item) for item in items]
-    return list(_pool(os.getpid(), threads_allowed()).map(call, items))
-
-
-@functools.lru_cache(maxsize=1)
-def _pool(process: int, workers: int) -> ThreadPoolExecutor:
-    """The threads of this process: a forked child must not wait for those of its parent."""
-    return ThreadPoolExecutor(workers, thread_name_prefix="tacit", initializer=_mark)
-
-
-def _mark() -> None:
-    _here.is_worker = True

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from tacit.engine import compiled_in_double
 from tacit.engine.backends import Array, Backend
+from tacit.engine.kernels import compiled_in_double
 from tacit.engine.smooth_dual import VALUE_CARE, Dual, Point, evaluate
 
 if TYPE_CHECKING:

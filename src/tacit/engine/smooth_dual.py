@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tacit.engine import compiled_in_double
 from tacit.engine.backends import Array, Backend
+from tacit.engine.kernels import compiled_in_double
 
 # Residual that a Newton step may leave of the one it starts from.
 INEXACT = 0.1

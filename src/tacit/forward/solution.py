@@ -7,7 +7,7 @@ from enum import Enum
 
 import numpy as np
 
-from tacit.engine import row_blocks, side_by_side
+from tacit.engine.kernels import row_blocks, side_by_side
 from tacit.errors import Infeasible, NotConverged
 from tacit.forward.policies import (
     entropy,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.engine import MESH, Array, Backend, State, row_blocks, side_by_side
-from tacit.engine.kernels import at_hand
+from tacit.engine import MESH, Array, Backend, State
+from tacit.engine.kernels import at_hand, row_blocks, side_by_side
 from tacit.engine.kernels.backups import NOTHING, fused_backup
 from tacit.engine.kernels.chains import (
     DIRECT_LIMIT,

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tacit.engine import compiled_in_double
 from tacit.engine.backends import Array
 from tacit.engine.backends.sharded import Sharded
+from tacit.engine.kernels import compiled_in_double
 from tacit.engine.newton_search import minimise
 from tacit.engine.smooth_dual import Dual, Point, loss_at
 from tacit.errors import InvalidModel, NotConverged
