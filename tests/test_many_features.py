@@ -74,6 +74,43 @@ def loss_of(mdp, features, demonstrations, *, penalty=None):
 
 
 @pytest.mark.parametrize("case", ["world", "ending"])
+def test_curvature_written_in_blocks_is_what_its_products_say(case, request, monkeypatch):
+    monkeypatch.setattr(adjoint, "BLOCK", 7)  # of 36 and 16 states
+    mdp, features, demonstrations = request.getfixturevalue(case)
+    if case == "world":
+        by_pair = np.random.default_rng(3).normal(size=(mdp.states, mdp.actions, 2))
+        features = tacit.Features(sp.eye(mdp.states), [by_pair])
+    loss = loss_of(mdp, features, demonstrations)
+    bent = curvature(loss, adjoint.begin(loss, 1e-9))
+    found = bent.written()
+    products = np.stack([bent @ row for row in np.eye(loss.design.size)])
+    # The linear systems inside are solved to 1e-10 of their right sides.
+    np.testing.assert_allclose(found, products, atol=1e-8 * np.abs(found).max())
+
+
+def test_steps_from_blocks_and_from_products_end_at_the_same_weights(world, monkeypatch):
+    """Where bounds hold some weights: each way alone, since the others are taken from it."""
+    mdp, _, demonstrations = world
+    rng = np.random.default_rng(4)
+    features = tacit.Features(rng.uniform(size=(36, 8)), [rng.uniform(size=(36, 4))])
+    counts, design = tally_of(mdp, demonstrations).counts, Design.of(mdp, features)
+    bounds = Bounds.of(design, tacit.Likelihood())
+    loss = Loss.of(mdp, design, counts, bounds=bounds, penalty=None)
+    found = []
+    for written, values in ((adjoint.WRITTEN_OUT, 10**9), (0, 10**9), (0, 0)):
+        monkeypatch.setattr(adjoint, "WRITTEN_OUT", written)
+        monkeypatch.setattr(adjoint, "VALUES", values)
+        near = adjoint.begin(loss, 1e-9)
+        end = adjoint.descend(loss, near, tolerance=1e-9, max_steps=100)
+        assert end.missed <= 1e-9
+        assert bool(end.products) == (values == 0)
+        found.append(end.place.x)
+    assert (found[0] == 0.0).any()
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("case", ["world", "ending"])
 def test_gradient_is_the_slope_of_the_log_likelihood(case, request):
     mdp, features, demonstrations = request.getfixturevalue(case)
     if case == "world":

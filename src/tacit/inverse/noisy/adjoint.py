@@ -34,10 +34,9 @@ from tacit.engine.smooth_dual import (
 from tacit.errors import InvalidModel
 from tacit.inverse.noisy.boltzmann import FAR, NOWHERE, over_an_episode
 from tacit.inverse.noisy.coordinates import LARGEST, Bounds
-from tacit.inverse.noisy.inference import information
+from tacit.inverse.noisy.inference import information, written_scores
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
-from tacit.model.objective import is_sparse
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -48,6 +47,8 @@ PRODUCTS = 250
 EXACT = 1e-10
 # Numbers of the scores [D, S * A] that are written out at most, states, and parameters.
 WRITTEN_OUT, STATES, PARAMETERS = 16_000_000, 3000, 2000
+# Numbers of the derivatives [S, D] of all values that a step of Newton's holds; states at a time.
+VALUES, BLOCK = 50_000_000, 2048
 # Entries of a penalty up to which it is factorised.
 DENSE = 2_000_000
 # A step shortened to less than this share gains nothing more.
@@ -205,6 +206,24 @@ class Information:
         found = self.design.pull_back(flow + back[:, None] * policy)
         return found if self.penalty is None else found + np.asarray(self.penalty @ direction)
 
+    def written(self) -> np.ndarray:
+        """[D, D] that of the visits: a linear solve a parameter, then blocks of states."""
+        mdp, design, policy = self.mdp, self.design, self.policy
+        weights, moves = (self.visits[:, None] * policy).ravel(), mdp.sparse()
+        values, found = np.empty((mdp.states, design.size)), np.zeros((design.size,) * 2)
+        blocks = [slice(k, min(k + BLOCK, mdp.states)) for k in range(0, mdp.states, BLOCK)]
+        for part in blocks:
+            table = design.rows(part).reshape(-1, mdp.actions, design.size)
+            values[part] = np.einsum("sa,sad->sd", policy[part], table)
+        for j in range(design.size):
+            values[:, j] = self.solve(values[:, j].copy(), transposed=False)
+        for part in blocks:
+            pairs = slice(part.start * mdp.actions, part.stop * mdp.actions)
+            scores = design.rows(part) + mdp.discount * (moves[pairs] @ values)
+            scores -= np.repeat(values[part], mdp.actions, axis=0)
+            found += scores.T @ (weights[pairs, None] * scores)
+        return found
+
     def inverse_times(
         self, right: np.ndarray, free: np.ndarray, *, share: float, most: int = PRODUCTS
     ) -> tuple[np.ndarray, int, float]:
@@ -277,7 +296,7 @@ def descend(
 ) -> Descent:
     """The search for the minimum from a place, until the projected gradient meets the tolerance.
 
-    Newton's steps: towards the minimum of the quadratic model within the bounds, never far beyond
+    Newton's steps: to the minimum of the quadratic model within the bounds, never far beyond
     doubling, and shortened until the loss falls, and is finite. A gradient of `aim` will do.
     """
 
@@ -308,8 +327,8 @@ def _step(loss: Loss, at: Descent, tolerance: float) -> Descent:
     bounds = (loss.lower - place.x, loss.upper - place.x)
     if np.isinf(loss.lower).all() and (loss.upper >= LARGEST).all():
         direction, products, _ = bent.inverse_times(-place.gradient, free, share=share)
-    elif can_write_out(loss.design):
-        direction, products = _written_step(loss, place, bent.visits), 0
+    elif loss.design.size <= PARAMETERS and loss.design.size * loss.mdp.states <= VALUES:
+        direction, products = _written_step(loss, place, bent), 0
     else:
         direction, products = bounded_step(
             bent, place.gradient, *bounds, share=share, most=4 * PRODUCTS
@@ -332,27 +351,23 @@ def _step(loss: Loss, at: Descent, tolerance: float) -> Descent:
     return Descent(kept, at.steps + 1, at.products + products, loss.missed(kept), stuck)
 
 
-def _written_step(loss: Loss, place: Place, visits: np.ndarray) -> np.ndarray:
+def _written_step(loss: Loss, place: Place, bent: Information) -> np.ndarray:
     """[D] Newton's step within bounds, from the curvature [D, D]."""
-    scores = written_scores(loss.mdp, loss.design, place.policy)
-    whole = information(scores, place.policy, visits)
+    if can_write_out(loss.design):
+        scores = written_scores(loss.mdp, loss.design, place.policy)
+        whole = information(scores, place.policy, bent.visits)
+    else:
+        whole = bent.written()
     whole = whole if loss.penalty is None else whole + loss.penalty.toarray()
+    # What would go far beyond doubling, as it tells next to nothing, stops there alone: to shorten
+    # the step for its sake would hold back all others.
     ones, none, zero = np.ones(len(place.x)), np.zeros((0, 0, 0)), np.zeros(len(place.x))
-    ends, scale = (loss.lower, loss.upper), loss.scale * ones
+    near, scale = 2.0 * np.abs(place.x) + 1.0, loss.scale * ones
+    ends = np.maximum(loss.lower, place.x - near), np.minimum(loss.upper, place.x + near)
     dual = Dual(
-        loss.start, loss.mdp.discount, 1.0, none, none, zero, *ends, zero, ones, scale, visits
+        loss.start, loss.mdp.discount, 1.0, none, none, zero, *ends, zero, ones, scale, loss.visits
     )
-    point = Point(
-        x=place.x,
-        loss=place.loss,
-        gradient=place.gradient,
-        curvature=whole,
-        values=place.values,
-        table_values=none,
-        policy=place.policy,
-        visits=place.visits,
-        residual=place.residual,
-    )
+    point = Point(*place[:3], whole, place.values, none, *place[4:])
     return np.asarray(newton_step(Host(loss.mdp), dual, point))
 
 
@@ -366,24 +381,3 @@ def can_write_out(design: Design) -> bool:
     states, actions = design.shape
     few = design.size <= PARAMETERS and states <= STATES
     return few and design.size * states * actions <= WRITTEN_OUT
-
-
-def written_scores(mdp: MDP, space: Design, policy: np.ndarray) -> np.ndarray:
-    """[D, S, A] the scores of one step, of all parameters."""
-    tables = np.concatenate(
-        [
-            np.repeat(dense, mdp.actions, axis=0) if len(dense) == mdp.states else dense
-            for dense in (p.toarray() if is_sparse(p) else p for p in space.parts)
-        ],
-        axis=1,
-    )
-    size, moves = (mdp.states, mdp.actions, space.size), mdp.sparse()
-    chain = np.zeros((mdp.states, mdp.states))
-    rows, weights = policy_chain(mdp, policy)
-    np.add.at(chain, (np.arange(mdp.states)[:, None], rows), weights)
-    average = (policy[:, :, None] * tables.reshape(size)).sum(axis=1)
-    values = np.linalg.solve(np.eye(mdp.states) - mdp.discount * chain, average)
-    scores = tables + mdp.discount * (moves @ values) - np.repeat(values, mdp.actions, axis=0)
-    if mdp.restricted:
-        scores[~mdp.choices.ravel()] = 0.0
-    return np.ascontiguousarray(scores.T).reshape(space.size, mdp.states, mdp.actions)

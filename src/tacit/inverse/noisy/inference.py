@@ -15,6 +15,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, scatter_of
 from tacit.data.tally import Scatter
+from tacit.engine.backends import policy_chain
 from tacit.errors import InvalidModel
 from tacit.inverse.noisy import DeltaMethod, Noisy, Norm, Ratios, Split
 from tacit.inverse.noisy.boltzmann import SILENT, Fit
@@ -119,6 +120,21 @@ def information(scores: np.ndarray, policy: np.ndarray, visits: np.ndarray) -> n
     """[D, D] sum over states of visits [S] times the covariance of the scores under the policy."""
     flat = scores.reshape(len(scores), -1)
     return (flat * (visits[:, None] * policy).ravel()) @ flat.T
+
+
+def written_scores(mdp: MDP, space: Design, policy: np.ndarray) -> np.ndarray:
+    """[D, S, A] the scores of one step, of all parameters."""
+    tables = space.rows(slice(0, mdp.states))
+    size, moves = (mdp.states, mdp.actions, space.size), mdp.sparse()
+    chain = np.zeros((mdp.states, mdp.states))
+    rows, weights = policy_chain(mdp, policy)
+    np.add.at(chain, (np.arange(mdp.states)[:, None], rows), weights)
+    average = (policy[:, :, None] * tables.reshape(size)).sum(axis=1)
+    values = np.linalg.solve(np.eye(mdp.states) - mdp.discount * chain, average)
+    scores = tables + mdp.discount * (moves @ values) - np.repeat(values, mdp.actions, axis=0)
+    if mdp.restricted:
+        scores[~mdp.choices.ravel()] = 0.0
+    return np.ascontiguousarray(scores.T).reshape(space.size, mdp.states, mdp.actions)
 
 
 def errors(

@@ -23,11 +23,10 @@ from tacit.inverse.noisy.adjoint import (
     begin,
     descend,
     runs_away,
-    written_scores,
 )
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, bounds_of
 from tacit.inverse.noisy.coordinates import MANY
-from tacit.inverse.noisy.inference import delta_method, information, split
+from tacit.inverse.noisy.inference import delta_method, information, split, written_scores
 from tacit.inverse.parameters import (
     BLIND,
     MOVED,

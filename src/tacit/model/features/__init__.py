@@ -259,6 +259,16 @@ class Design:
             total += made[:, None] if len(made) == self.shape[0] else made.reshape(self.shape)
         return total
 
+    def rows(self, states: slice) -> np.ndarray:
+        """[n * A, D] the features of all pairs of some states."""
+        found, (count, actions) = [], self.shape
+        for part in self.parts:
+            each = part.shape[0] // count  # rows a state: one, or one an action
+            some = part[each * states.start : each * states.stop]
+            dense = some.toarray() if is_sparse(some) else some
+            found.append(np.repeat(dense, actions // each, axis=0))
+        return np.concatenate(found, axis=1)
+
     def pull_back(self, table: np.ndarray) -> np.ndarray:
         """[D] sums of the features over a table [S, A]."""
         visits = table.sum(axis=1)
