@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data import table_columns, weights_of
-from tacit.data.reading import STORED_EXTRAS, Episodes, Reading, read_episodes, read_frame
-from tacit.data.rows import Frame, joined
+from tacit.data.reading import Reading, read_episodes, read_frame
+from tacit.data.rows import STORED_EXTRAS, Episodes, Frame, joined
 from tacit.errors import InvalidDemonstrations
 from tacit.files.arrays import write_arrays
 from tacit.files.atomic import LARGEST

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.rows import FROM_ONE
+from tacit.data.reading import FROM_ONE
 from tacit.data.tally import Moves, Scatter, Spread, Tally
 from tacit.engine import each
 from tacit.errors import InvalidDemonstrations

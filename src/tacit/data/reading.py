@@ -1,4 +1,4 @@
-"""Reading episodes: rows of (episode, step, state, action) of a table, or arrays of an npz file."""
+"""From rows to episodes: a table of (episode, step, state, action), read, checked, put in order."""
 
 from __future__ import annotations
 
@@ -9,22 +9,29 @@ from pathlib import Path
 import numpy as np
 
 from tacit.data import positive, weigh
-from tacit.data.rows import MISSING, ROWS, Arguments, Frame, FrameTable, assembled
-from tacit.errors import InvalidDemonstrations
+from tacit.data.rows import (
+    MISSING,
+    OPTIONAL,
+    ORDINARY,
+    ROWS,
+    TOLD,
+    Arguments,
+    Episodes,
+    Frame,
+    framed,
+    of_episodes,
+    placed,
+    refuse_short,
+    stored_arrays,
+    without_missing,
+)
+from tacit.errors import InvalidDemonstrations, TacitError
 from tacit.files.atomic import LARGEST, read_head
-from tacit.files.columns import TOP, Column, did_you_mean, natural_order, nearest, whole
-from tacit.files.formats import read_arrays
-from tacit.files.tables import PARQUET, TEXT, Progress, Table, TextTable, open_table
+from tacit.files.columns import TOP, Column, Fault, natural_order, nearest, whole
+from tacit.files.tables import PARQUET, TEXT, Progress, Table, open_table
 from tacit.model import first_unavailable
 
-# Columns of a table; those of the second line may be absent.
-ORDINARY = ("episode", "step", "state", "action")
-OPTIONAL = (
-    "group", "individual", "weight", "sampling_weight", "ended", "final_state", "partial",
-)  # fmt: skip
-# Arrays of an npz file; those of the second line may be absent.
-NEEDED = ("states", "actions", "offsets")
-STORED_EXTRAS = ("ended", "final_states", "partial", "groups", "individuals", "names", "weights")
+FROM_ONE = "every episode begins at step 1: steps are taken to count from 1"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,26 +65,11 @@ class Reading:
     progress: Progress | None = None
 
 
-@dataclass(frozen=True)
-class Episodes:
-    """What a file of episodes holds.
-
-    Attributes:
-        arguments: of `Demonstrations`.
-        state_names: names found, in order of their numbers; empty where there are none.
-        action_names: names of the actions, likewise.
-    """
-
-    arguments: Arguments
-    state_names: tuple[str, ...] = ()
-    action_names: tuple[str, ...] = ()
-
-
 def read_episodes(path: Path, reading: Reading) -> Episodes:
     """The episodes of a .csv, .tsv, .parquet or .npz file."""
     ending = path.suffix.lower()
     if ending == ".npz":
-        return Episodes(_read_arrays(path, reading))
+        return Episodes(stored_arrays(path, reading))
     if ending in (*TEXT, *PARQUET):
         known = (*ORDINARY, *OPTIONAL)
         table = open_table(path, InvalidDemonstrations, expected=known, largest=reading.largest)
@@ -90,48 +82,8 @@ def read_episodes(path: Path, reading: Reading) -> Episodes:
 
 def read_frame(frame: Frame, columns: Mapping[str, str | None], reading: Reading) -> Episodes:
     """The episodes of a frame in memory, given the names of its columns by ours."""
-    if reading.missing not in ("refuse", "split"):
-        said = f"missing must be 'refuse' or 'split'; got {reading.missing!r:.40}"
-        raise InvalidDemonstrations(said)
-    if strange := next((name for name in columns if name not in (*ORDINARY, *OPTIONAL)), None):
-        raise InvalidDemonstrations(
-            f"a frame has the columns {', '.join((*ORDINARY, *OPTIONAL))}; got {strange!r}"
-            f"{did_you_mean(strange, OPTIONAL)}"
-        )
-    if hasattr(frame, "collect"):  # a lazy one
-        frame = frame.collect()
-    have = {str(name) for name in getattr(frame, "columns", frame)}
-    named = {name: name for name in OPTIONAL if name in have}
-    named |= {name: column for name, column in columns.items() if column is not None}
-    table = FrameTable(frame, InvalidDemonstrations, named, what="the frame")
+    table = framed(frame, columns, reading.missing)
     return read_table(table, replace(reading, find=("state", "action")))
-
-
-def _read_arrays(path: Path, reading: Reading) -> dict[str, np.ndarray]:
-    arrays = read_arrays(path, largest=reading.largest)
-    for name in NEEDED:
-        if name not in arrays:
-            raise InvalidDemonstrations(
-                f"{path} must hold {name!r}; got {[*arrays]}{did_you_mean(name, arrays)}"
-            )
-    states = reading.states or len(reading.state_names)
-    actions = reading.actions or len(reading.action_names)
-    for name, least, count in (
-        ("states", 0, states),
-        ("actions", 0, actions),
-        ("final_states", -1, states),
-    ):
-        values = arrays.get(name, np.zeros(0, int))
-        if values.dtype.kind not in "iu":
-            continue  # `Demonstrations` says what is wrong with it
-        odd = (values < least) | (values >= (count or TOP + 1))
-        if odd.any():
-            at = int(np.argmax(odd))
-            raise InvalidDemonstrations(
-                f"{path}: {name} must be integers from {least} to {(count or TOP + 1) - 1}; "
-                f"row {at + 1} is {values.ravel()[at]}"
-            )
-    return {name: arrays[name] for name in (*NEEDED, *STORED_EXTRAS) if name in arrays}
 
 
 def read_table(table: Table, reading: Reading) -> Episodes:
@@ -166,7 +118,7 @@ def read_table(table: Table, reading: Reading) -> Episodes:
     who = {name: columns[name].texts for name in ("group", "individual") if name in columns}
     values = {name: checks[name](columns.pop(name)) for name in checks if name in columns}
     if len(void := np.flatnonzero((values["state"] < 0) | (values["action"] < 0))):
-        _refuse_short(table, void)
+        refuse_short(table, void)
     if reading.available is not None:
         taken = values["state"], values["action"]
         known_rows = np.flatnonzero((taken[0] >= 0) & (taken[1] >= 0))
@@ -186,19 +138,6 @@ def read_table(table: Table, reading: Reading) -> Episodes:
         states.in_order(arguments, ("states", "final_states")),
         actions.in_order(arguments, ("actions",)),
     )
-
-
-def _refuse_short(table: Table, rows: np.ndarray) -> None:
-    """Raises where one of these rows of a text table was cut off, with fewer fields than names."""
-    if not isinstance(table, TextTable):
-        return
-    asked, row = {*rows.tolist()}, 0
-    with open(table.path, "rb") as file:
-        for _, content in table.blocks(file):
-            for _, fields in table.records(content):
-                if row in asked and len(fields) != len(table.names):
-                    raise table.fault(row, "the row is cut off")
-                row += 1
 
 
 def _check_names(table: Table) -> list[str]:
@@ -345,3 +284,104 @@ def _is_value(text: str) -> bool:
     except ValueError:
         return text.lower() in ("true", "false")
     return True
+
+
+def assembled(
+    columns: Mapping[str, np.ndarray], labels: Column, fault: Fault, *, missing: str = "refuse"
+) -> tuple[Arguments, list[str]]:
+    """The arguments of `Demonstrations`, from one row a step in any order, and what was assumed.
+
+    Args:
+        columns: by name; a state or an action is -1 where it is missing.
+        labels: the column of episodes, for their names.
+        fault: makes the error about a row.
+        missing: "refuse" or "split", where something is missing before the end of an episode.
+    """
+    notes, (order, first) = [], row_order(columns, labels, fault)
+
+    def sorted_rows(name: str) -> np.ndarray:
+        return columns[name] if order is None else columns[name][order]
+
+    def wrong(at: int, words: str) -> TacitError:
+        return fault(int(at if order is None else order[at]), words)
+
+    starts = np.flatnonzero(first)
+    lengths = np.diff(np.append(starts, len(first)))
+    partial = np.zeros(len(starts), bool)
+    if "step" in columns:
+        begins = sorted_rows("step")[starts]
+        # Some programs count from 1. Otherwise an episode that starts later was joined on its way.
+        from_one = bool((begins == 1).all())
+        partial = (begins > 0) & (not from_one)
+        notes += [FROM_ONE] if from_one else []
+    else:
+        notes.append("there is no column 'step': rows are taken in the order of the file")
+    if "partial" in columns:
+        partial |= np.logical_or.reduceat(sorted_rows("partial"), starts)
+    told = {name: sorted_rows(name) for name in TOLD if name in columns}
+    arguments = {
+        "states": sorted_rows("state"),
+        "actions": sorted_rows("action"),
+        "offsets": np.append(starts, len(first)),
+        "partial": partial,
+        "names": _episode_names(labels, starts if order is None else order[starts]),
+        **(of_episodes(told, starts, lengths, wrong) if told else {}),
+        **{name: sorted_rows(name) for name in ROWS if name in columns},
+    }
+    if min(arguments["states"].min(), arguments["actions"].min()) < 0:
+        arguments, said = without_missing(arguments, wrong, missing)
+        notes += said
+    return arguments, notes
+
+
+def _episode_names(labels: Column, rows: np.ndarray) -> np.ndarray | None:
+    """[E] what the episodes that begin in these rows are called; None where 0, 1, 2, ..."""
+    values = labels.values[rows]
+    if labels.texts is not None:
+        return np.array(labels.texts)[values]
+    return None if np.array_equal(values, np.arange(len(values))) else values.astype(str)
+
+
+def row_order(
+    columns: Mapping[str, np.ndarray], labels: Column, fault: Fault
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """(the rows by episode and step, None where they lie so; [N] whether an episode starts)."""
+    episode, step = columns["episode"], columns.get("step")
+    order = None
+    if not _lies_in_order(episode, step):
+        order = placed(episode, step) if step is not None else None
+        if order is None:
+            order = np.lexsort((episode,) if step is None else (step, episode))
+        episode = episode[order]
+        step = None if step is None else step[order]
+    first = np.ones(len(episode), bool)
+    np.not_equal(episode[1:], episode[:-1], out=first[1:])
+    if order is not None and step is not None:
+        broken = ~first
+        broken[1:] &= step[1:] != step[:-1] + 1
+        if broken.any():
+            at = int(np.argmax(broken))
+            row = int(order[at])
+            raise fault(
+                row,
+                "every (episode, step) must be there once, without gaps; episode "
+                f"{labels.cell(row)} goes from step {step[at - 1]} to {step[at]} "
+                f"(row {row + 1} of the data): "
+                + (
+                    "delete one of the two rows"
+                    if step[at] == step[at - 1]
+                    else "tacit ingest LOG --time step --every 1 splits episodes at gaps"
+                ),
+            )
+    return order, first
+
+
+def _lies_in_order(episode: np.ndarray, step: np.ndarray | None) -> bool:
+    """Whether episodes ascend and the steps of each follow each other."""
+    if (episode[1:] < episode[:-1]).any():
+        return False
+    if step is None:
+        return True
+    follows = step[1:] == step[:-1] + 1
+    follows |= episode[1:] != episode[:-1]
+    return bool(follows.all())

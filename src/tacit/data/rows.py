@@ -1,19 +1,25 @@
-"""From rows to episodes: lists and frames in memory, the order of rows, and what is missing."""
+"""Rows of other forms than a table in order: lists, frames, stored arrays, rows with gaps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidDemonstrations, TacitError
-from tacit.files.columns import TOP, Column, Fault, Growing, did_you_mean, integers
-from tacit.files.tables import Progress, Table
+from tacit.files.columns import TOP, Fault, Growing, did_you_mean, integers
+from tacit.files.formats import read_arrays
+from tacit.files.tables import Progress, Table, TextTable
 
 if TYPE_CHECKING:
     import polars
+
+    from tacit.data.reading import Reading
+
 
 # What `Demonstrations` is made from, by name: arrays, and notes.
 Arguments = dict[str, Any]
@@ -21,8 +27,31 @@ Arguments = dict[str, Any]
 Frame = Any
 # Cells that say nothing, in small letters: never a name.
 MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "-")
+# Columns of a table; those of the second line may be absent.
+ORDINARY = ("episode", "step", "state", "action")
+OPTIONAL = (
+    "group", "individual", "weight", "sampling_weight", "ended", "final_state", "partial",
+)  # fmt: skip
 ROWS = ("weight", "sampling_weight")  # columns of which every row has its own
-FROM_ONE = "every episode begins at step 1: steps are taken to count from 1"
+TOLD = ("ended", "final_state", "group", "individual")  # columns that speak of whole episodes
+# Arrays of an npz file; those of the second line may be absent.
+NEEDED = ("states", "actions", "offsets")
+STORED_EXTRAS = ("ended", "final_states", "partial", "groups", "individuals", "names", "weights")
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """What a file of episodes holds.
+
+    Attributes:
+        arguments: of `Demonstrations`.
+        state_names: names found, in order of their numbers; empty where there are none.
+        action_names: names of the actions, likewise.
+    """
+
+    arguments: Arguments
+    state_names: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
 
 
 class FrameTable(Table):
@@ -61,6 +90,24 @@ class FrameTable(Table):
         found = {name: series(self._frame, self.columns[name]) for name in columns}
         kind = polars.String if self._as_texts else None
         yield polars.DataFrame({n: one.cast(kind) if kind else one for n, one in found.items()})
+
+
+def framed(frame: Frame, columns: Mapping[str, str | None], missing: str) -> FrameTable:
+    """The table of a frame in memory, given the names of its columns by ours."""
+    if missing not in ("refuse", "split"):
+        said = f"missing must be 'refuse' or 'split'; got {missing!r:.40}"
+        raise InvalidDemonstrations(said)
+    if strange := next((name for name in columns if name not in (*ORDINARY, *OPTIONAL)), None):
+        raise InvalidDemonstrations(
+            f"a frame has the columns {', '.join((*ORDINARY, *OPTIONAL))}; got {strange!r}"
+            f"{did_you_mean(strange, OPTIONAL)}"
+        )
+    if hasattr(frame, "collect"):  # a lazy one
+        frame = frame.collect()
+    have = {str(name) for name in getattr(frame, "columns", frame)}
+    named = {name: name for name in OPTIONAL if name in have}
+    named |= {name: column for name, column in columns.items() if column is not None}
+    return FrameTable(frame, InvalidDemonstrations, named, what="the frame")
 
 
 def _column_names(frame: Frame, error: type[TacitError]) -> list[object]:
@@ -157,86 +204,68 @@ def _numbered(values: npt.ArrayLike, names: Sequence[str], what: str) -> np.ndar
     return np.array([places[value] for value in array.tolist()], dtype=np.int32)
 
 
-def assembled(
-    columns: Mapping[str, np.ndarray], labels: Column, fault: Fault, *, missing: str = "refuse"
-) -> tuple[Arguments, list[str]]:
-    """The arguments of `Demonstrations`, from one row a step in any order, and what was assumed.
+def stored_arrays(path: Path, reading: Reading) -> dict[str, np.ndarray]:
+    """The arguments of `Demonstrations` that an npz file holds."""
+    arrays = read_arrays(path, largest=reading.largest)
+    for name in NEEDED:
+        if name not in arrays:
+            raise InvalidDemonstrations(
+                f"{path} must hold {name!r}; got {[*arrays]}{did_you_mean(name, arrays)}"
+            )
+    states = reading.states or len(reading.state_names)
+    actions = reading.actions or len(reading.action_names)
+    for name, least, count in (
+        ("states", 0, states),
+        ("actions", 0, actions),
+        ("final_states", -1, states),
+    ):
+        values = arrays.get(name, np.zeros(0, int))
+        if values.dtype.kind not in "iu":
+            continue  # `Demonstrations` says what is wrong with it
+        odd = (values < least) | (values >= (count or TOP + 1))
+        if odd.any():
+            at = int(np.argmax(odd))
+            raise InvalidDemonstrations(
+                f"{path}: {name} must be integers from {least} to {(count or TOP + 1) - 1}; "
+                f"row {at + 1} is {values.ravel()[at]}"
+            )
+    return {name: arrays[name] for name in (*NEEDED, *STORED_EXTRAS) if name in arrays}
+
+
+def of_episodes(
+    told: Mapping[str, np.ndarray], starts: np.ndarray, lengths: np.ndarray, wrong: Fault
+) -> dict[str, np.ndarray]:
+    """[E] what columns `TOLD`, their rows in order, say of whole episodes, as arguments.
 
     Args:
-        columns: by name; a state or an action is -1 where it is missing.
-        labels: the column of episodes, for their names.
-        fault: makes the error about a row.
-        missing: "refuse" or "split", where something is missing before the end of an episode.
+        told: by name.
+        starts: [E] first row of each episode.
+        lengths: [E] how many rows it has.
+        wrong: makes the error about one of these rows.
     """
-    notes, (order, first) = [], row_order(columns, labels, fault)
-
-    def sorted_rows(name: str) -> np.ndarray:
-        return columns[name] if order is None else columns[name][order]
-
-    def wrong(at: int, words: str) -> TacitError:
-        return fault(int(at if order is None else order[at]), words)
 
     def refuse(odd: np.ndarray, words: str) -> None:
         if odd.any():
             raise wrong(int(np.argmax(odd)), words)
 
-    starts = np.flatnonzero(first)
-    lengths = np.diff(np.append(starts, len(first)))
-    lasts = starts + lengths - 1
-    partial = np.zeros(len(starts), bool)
-    if "step" in columns:
-        begins = sorted_rows("step")[starts]
-        # Some programs count from 1. Otherwise an episode that starts later was joined on its way.
-        from_one = bool((begins == 1).all())
-        partial = (begins > 0) & (not from_one)
-        notes += [FROM_ONE] if from_one else []
-    else:
-        notes.append("there is no column 'step': rows are taken in the order of the file")
-    if "partial" in columns:
-        partial |= np.logical_or.reduceat(sorted_rows("partial"), starts)
-    whole_episodes: dict[str, np.ndarray] = {}
-    if "ended" in columns:  # in all rows of an episode, or in the last alone
-        flags = sorted_rows("ended")
-        ended = flags[lasts]
+    found, lasts = dict[str, np.ndarray](), starts + lengths - 1
+    if "ended" in told:  # in all rows of an episode, or in the last alone
+        flags = told["ended"]
+        found["ended"] = ended = flags[lasts]
         count = np.add.reduceat(flags.astype(np.int64), starts)
         odd = np.repeat((count != ended) & (count != lengths), lengths) & flags
         refuse(odd, "ended must be true at the last step of an episode, or at none; got true")
-        whole_episodes["ended"] = ended
-    for name, field, at in (
-        ("final_state", "final_states", lasts),
-        ("group", "groups", starts),
-        ("individual", "individuals", starts),
-    ):
-        if name in columns:
-            values = sorted_rows(name)
+    for name, at in (("final_state", lasts), ("group", starts), ("individual", starts)):
+        if name in told:
+            values = told[name]
             other = values != np.repeat(values[at], lengths)
             other &= (values != -1) if name == "final_state" else True
             refuse(other, f"{name} must be the same in all rows of an episode; here it differs")
-            whole_episodes[field] = values[at]
-    arguments = {
-        "states": sorted_rows("state"),
-        "actions": sorted_rows("action"),
-        "offsets": np.append(starts, len(first)),
-        "partial": partial,
-        "names": _episode_names(labels, starts if order is None else order[starts]),
-        **whole_episodes,
-        **{name: sorted_rows(name) for name in ROWS if name in columns},
-    }
-    if min(arguments["states"].min(), arguments["actions"].min()) < 0:
-        arguments, said = _without_missing(arguments, wrong, missing)
-        notes += said
-    return arguments, notes
+            found[f"{name}s"] = values[at]
+    return found
 
 
-def _episode_names(labels: Column, rows: np.ndarray) -> np.ndarray | None:
-    """[E] what the episodes that begin in these rows are called; None where 0, 1, 2, ..."""
-    values = labels.values[rows]
-    if labels.texts is not None:
-        return np.array(labels.texts)[values]
-    return None if np.array_equal(values, np.arange(len(values))) else values.astype(str)
-
-
-def _without_missing(
+def without_missing(
     arguments: Arguments, wrong: Fault, missing: str
 ) -> tuple[Arguments, list[str]]:
     """The arguments without rows in which a state or an action is missing, and what was done.
@@ -320,52 +349,20 @@ def _without_missing(
     return {**others, **changed}, notes
 
 
-def row_order(
-    columns: Mapping[str, np.ndarray], labels: Column, fault: Fault
-) -> tuple[np.ndarray | None, np.ndarray]:
-    """(the rows by episode and step, None where they lie so; [N] whether an episode starts)."""
-    episode, step = columns["episode"], columns.get("step")
-    order = None
-    if not _lies_in_order(episode, step):
-        order = _placed(episode, step) if step is not None else None
-        if order is None:
-            order = np.lexsort((episode,) if step is None else (step, episode))
-        episode = episode[order]
-        step = None if step is None else step[order]
-    first = np.ones(len(episode), bool)
-    np.not_equal(episode[1:], episode[:-1], out=first[1:])
-    if order is not None and step is not None:
-        broken = ~first
-        broken[1:] &= step[1:] != step[:-1] + 1
-        if broken.any():
-            at = int(np.argmax(broken))
-            row = int(order[at])
-            raise fault(
-                row,
-                "every (episode, step) must be there once, without gaps; episode "
-                f"{labels.cell(row)} goes from step {step[at - 1]} to {step[at]} "
-                f"(row {row + 1} of the data): "
-                + (
-                    "delete one of the two rows"
-                    if step[at] == step[at - 1]
-                    else "tacit ingest LOG --time step --every 1 splits episodes at gaps"
-                ),
-            )
-    return order, first
+def refuse_short(table: Table, rows: np.ndarray) -> None:
+    """Raises where one of these rows of a text table was cut off, with fewer fields than names."""
+    if not isinstance(table, TextTable):
+        return
+    asked, row = {*rows.tolist()}, 0
+    with open(table.path, "rb") as file:
+        for _, content in table.blocks(file):
+            for _, fields in table.records(content):
+                if row in asked and len(fields) != len(table.names):
+                    raise table.fault(row, "the row is cut off")
+                row += 1
 
 
-def _lies_in_order(episode: np.ndarray, step: np.ndarray | None) -> bool:
-    """Whether episodes ascend and the steps of each follow each other."""
-    if (episode[1:] < episode[:-1]).any():
-        return False
-    if step is None:
-        return True
-    follows = step[1:] == step[:-1] + 1
-    follows |= episode[1:] != episode[:-1]
-    return bool(follows.all())
-
-
-def _placed(episode: np.ndarray, step: np.ndarray) -> np.ndarray | None:
+def placed(episode: np.ndarray, step: np.ndarray) -> np.ndarray | None:
     """The rows by episode and step, each put where it belongs; None where that takes a sort.
 
     Steps without gaps tell their own places, so that no comparison is needed. Repeated or missing

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.rows import row_order
+from tacit.data.reading import row_order
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 from tacit.files.arrays import write_arrays
 from tacit.files.atomic import beside_for_now, sync_folder, unfinished, write_bytes, write_csv
