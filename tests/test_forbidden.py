@@ -292,7 +292,7 @@ def test_the_report_has_a_map_and_a_table_of_what_is_forbidden(tmp_path):
     from tacit.show.maps import forbidden_blocks
     from tacit.show.page import recovery_document
     from tacit.show.quantities import NamedRecovery
-    from tacit.show.report import headlines
+    from tacit.show.report import by_name, headlines
 
     mdp, features, weights, seen = forbidding()
     found = tacit.Forbidden(reward=weights, temperature=1.0).fit(mdp, features, seen.select([0]))
@@ -317,7 +317,7 @@ def test_the_report_has_a_map_and_a_table_of_what_is_forbidden(tmp_path):
         undecided=tuple(open_to[1:]),
         identification=replace(found.identification, findings=said),
     )
-    named = NamedRecovery(shut, tacit.worlds.Layout(5, 5), False)
+    named = NamedRecovery(by_name(shut, run.layout), run.layout, False)
     told = {one.label: one for one in headlines(named)}
     assert "**(1, 2)**" in told["What it refuses"].text
     assert "(1, 2) or (1, 3)" in told["What it refuses"].detail
@@ -477,15 +477,19 @@ def test_wrong_step_costs_on_that_grid_do_not_fit(data):
     assert recovery.goodness.p_value < 1e-6
 
 
-def test_two_candidates_that_take_the_same_away_are_said_to():
+def two_ways():
+    """A cheap way 0, 1, 2, 4 that nobody takes, and 0, 3, 4: world, features, nine trips."""
     chain = np.zeros((5, 2, 5))
-    # 0 -> 1 -> 2 -> 4, which is cheap, and 0 -> 3 -> 4.
     for s, a, after in [(0, 0, 1), (1, 0, 2), (2, 0, 4), (0, 1, 3), (3, 0, 4)]:
         chain[s, a, after] = 1.0
     mdp = tacit.MDP(chain, np.eye(5)[0], 1.0, available=chain.any(axis=2))
-    features = tacit.Features(np.eye(5)[:, [3]])
     trips = [([0, 3, 4], [1, 0])] * 9
     seen = tacit.Demonstrations.from_trajectories(trips, ended=[True] * 9)
+    return mdp, tacit.Features(np.eye(5)[:, [3]]), seen
+
+
+def test_two_candidates_that_take_the_same_away_are_said_to():
+    mdp, features, seen = two_ways()
     estimator = tacit.Forbidden(reward=[-1.0], temperature=1.0, candidates=("states",))
     recovery = estimator.fit(mdp, features, seen)
     assert [one.name for one in recovery.forbidden] == ["state 1"]
@@ -497,6 +501,47 @@ def test_two_candidates_that_take_the_same_away_are_said_to():
     few = estimator.fit(mdp, features, seen.select([0, 1]))
     # Both states count, and both have the same chance: 2 chance^n <= .05 from n = 3 on.
     assert [one.more for one in few.undecided] == [1.0, 1.0]
+
+
+def test_what_is_forbidden_is_said_by_the_names_of_a_layout(tmp_path, capsys):
+    from tacit.cli import main
+    from tacit.folders.problem import Problem
+    from tacit.show.report import by_name
+
+    mdp, features, seen = two_ways()
+    layout = tacit.worlds.Layout(
+        state_names=("home", "ford", "mill", "road", "end"), action_names=("first", "second")
+    )
+    for kinds, names in ((("states",), {"ford"}), (("pairs",), {"first in home"})):
+        estimator = tacit.Forbidden([-1.0], 1.0, candidates=kinds)
+        for recovery in (
+            estimator.fit(mdp, features, seen),
+            estimator.fit(mdp, features, seen.select([0, 1])),
+        ):
+            named = by_name(recovery, layout)
+            said, known = named.identification.findings, recovery.identification.findings
+            # The same findings about the same numbers; nothing is called by its number.
+            assert [(f.kind, f.about) for f in said] == [(f.kind, f.about) for f in known]
+            text = " ".join(recovery.summary(layout).split("Findings")[1].split())
+            assert all(" ".join(f.split()) in text for f in said if f.kind is not Kind.MISFIT)
+            spoken = [f for f in said if f.kind in (Kind.FORBIDDEN, Kind.NOT_IDENTIFIED)]
+            assert spoken
+            assert not any("state " in f or "action " in f for f in spoken)
+            assert {one.name for one in named.forbidden} == (names if recovery.forbidden else set())
+            assert [one.index for one in named.undecided] == [o.index for o in recovery.undecided]
+    # A group keeps its name, even where that looks like a state's.
+    group = tacit.Forbidden([-1.0], 1.0, candidates=(), groups={"state 3": [1]})
+    assert [o.name for o in by_name(group.fit(mdp, features, seen), layout).forbidden] == [
+        "state 3"
+    ]
+    # The command line says it so, too, and keeps the numbers beside it.
+    Problem(mdp=mdp, features=features, demonstrations=seen, layout=layout).save(tmp_path / "p")
+    words = ["recover", str(tmp_path / "p"), "--estimator", "forbidden", "--candidates", "states"]
+    words += ["--reward-weights", "-1", "--temperature", "1", "--no-report", "--json"]
+    assert main([*words, "--out", str(tmp_path / "run")]) == 0
+    found = json.loads(capsys.readouterr().out)["findings"]
+    (shut,) = [one for one in found if one["kind"] == "FORBIDDEN"]
+    assert (shut["sentence"].split()[0], shut["about"]["state"]) == ("Ford", 1)
 
 
 def test_of_nested_candidates_the_smaller_is_found_unless_more_is_needed():

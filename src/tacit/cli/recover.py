@@ -374,14 +374,13 @@ def _fit_types(
 
 def _answer(arguments: Recover, run: Run, report: object) -> Answer:
     """What was found; exit code 3 as `Recover.run` says."""
-    from tacit.show.summary import run_data
+    from tacit.show.summary import run_data, with_names
 
-    found, data = run.recovery, run_data(run)
+    found, data = with_names(run.recovery, run.layout), run_data(run)
     notes = [note for note in run.notes if hasattr(note, "kind")]
     told = [finding_data(one) for one in (*found.identification.findings, *notes)]
     data |= {"run": str(arguments.out), "report": report, "findings": told}
-    types: tuple[Recovery, ...] = getattr(found, "types", ())
-    for one, kept in zip(data.get("types", []), types, strict=True):
+    for one, kept in zip(data.get("types", []), getattr(found, "types", ()), strict=True):
         one["findings"] = [finding_data(said) for said in kept.identification.findings]
     wrong = [found.status.value] if found.status.name == "NOT_CONVERGED" else []
     if arguments.strict and not arguments.mixed and not found.goodness.adequate:

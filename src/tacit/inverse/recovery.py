@@ -294,8 +294,8 @@ class Recovery:
 
     @property
     def rho_squared(self) -> float:
-        """McFadden's: 1 less the log-likelihood over that of actions at random."""
-        return 1.0 - self.log_likelihood / self.null_log_likelihood
+        """McFadden's: 1 less the log-likelihood over that of actions at random; NaN without any."""
+        return 1.0 - self.log_likelihood / (self.null_log_likelihood or np.nan)
 
     @property
     def _lapse_degrees(self) -> int:
@@ -321,11 +321,11 @@ class Recovery:
 
         return cautious(self, mdp, confidence=confidence)
 
-    def summary(self) -> str:
-        """The page a person reads first, as plain text."""
+    def summary(self, layout: Layout | None = None) -> str:
+        """The page a person reads first, as plain text, by the layout's names where it has any."""
         from tacit.show.summary import summarise
 
-        return summarise(self)
+        return summarise(self, layout)
 
     def plot(self, layout: Layout | None = None) -> Figure:
         """One figure of weights, prices and, where a layout says where states lie, maps."""

@@ -45,7 +45,6 @@ from tacit.show.canvas import (
 )
 from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, extent, limits_of, map_names
 from tacit.show.quantities import NamedRecovery
-from tacit.show.report import hard_names
 from tacit.show.tables import Column, Row, Scale, Table, short
 
 MOST_DRAWN = 64_000  # cells that are drawn, all maps together
@@ -188,12 +187,11 @@ def forbidden_blocks(named: NamedRecovery) -> list[Block]:
             grid, suspicion, "forbidden", colours=COST_MAP, limits=(0.0, 1.0), bar=bar
         )
         blocks.append(Gallery([picture]))
-    rows, names = [], hard_names(named)
+    rows = []
     for one, verdict in found[:MOST_LISTED]:
         wait = "–" if np.isnan(one.more) else short(one.more) if one.more < np.inf else "never"
         p = short(one.p_value) if np.isfinite(one.p_value) else "–"
-        rival = names.get(one.rival, one.rival) or "–"
-        rows.append(Row([names[one.name], one.kind, verdict, p, wait, rival]))
+        rows.append(Row([one.name, one.kind, verdict, p, wait, one.rival or "–"]))
     columns = [
         Column("What"),
         Column("Kind"),

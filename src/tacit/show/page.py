@@ -38,7 +38,7 @@ from tacit.show.quantities import (
     state_table,
     weight_tables,
 )
-from tacit.show.report import NAMED, capital, headlines
+from tacit.show.report import NAMED, by_name, capital, headlines
 from tacit.show.tables import Bar, Cell, Column, Row, Table, scale_of, short
 
 MOST_TRAJECTORIES = 300
@@ -72,6 +72,7 @@ def recovery_document(run: Run, *, private: bool = False) -> Document:
         private: whether to leave out states, episodes, groups and paths, so that it can be shared.
     """
     run = without_names(run) if private else run
+    run = replace(run, recovery=by_name(run.recovery, run.layout))
     named = NamedRecovery(run.recovery, run.layout, bool(run.data.get("moves_estimated")))
     states = Section("State by state", [state_table(named), *state_choice(named)])
     where = [*_trip_sections(named), _world_section(named), states]

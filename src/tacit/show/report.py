@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tacit.inverse.findings import OPEN, WARNINGS, Kind, chance, worst_first
+from tacit.inverse.findings import OPEN, WARNINGS, Finding, Kind, chance, worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
-from tacit.inverse.recovery import RecoveryStatus
+from tacit.inverse.recovery import Recovery, RecoveryStatus
+from tacit.model import Layout
 from tacit.show import Headline, Tone
 from tacit.show.quantities import NamedRecovery
 from tacit.show.tables import interval_words, share, short
@@ -225,28 +226,56 @@ def _sure(named: NamedRecovery) -> Headline:
     return Headline(text, label, "behaviour not matched", Tone.CAUTION, detail=detail)
 
 
-def hard_names(named: NamedRecovery) -> dict[str, str]:
-    """What is forbidden or undecided -> the same by the names of its states and actions."""
-    found = {}
-    for one in (*named.recovery.forbidden, *named.recovery.undecided):
-        found[one.name] = one.name
-        if isinstance(one.index, tuple):
-            found[one.name] = f"{named.action(one.index[1])} in {named.state(one.index[0])}"
-        elif one.kind in ("state", "action"):
-            name = named.state if one.kind == "state" else named.action
-            found[one.name] = name(one.index)
-    return found
+def by_name(recovery: Recovery, layout: Layout) -> Recovery:
+    """The recovery, what is forbidden or undecided by the names of its states and actions.
+
+    In its records and in the sentences made of them; what a finding is about stays in numbers.
+    """
+    old = (*recovery.forbidden, *recovery.undecided)
+    kinds = {one.kind for one in old}
+    if not kinds & {"state", "action", "pair"}:
+        return recovery
+    from tacit.inverse.candidates import ASSURED
+    from tacit.inverse.doubts import forbidden_findings, twin_findings, undecided_findings
+
+    states, actions = recovery.solution.policy.shape
+    names = {f"state {s}": layout.state_name(s) for s in range(states)}
+    names |= {f"action {a}": layout.action_name(a) for a in range(actions)}
+    if "pair" in kinds:
+        names |= {
+            f"action {a} in state {s}": f"{layout.action_name(a)} in {layout.state_name(s)}"
+            for s in range(states)
+            for a in range(actions)
+        }
+    names |= {one.name: one.name for one in old if one.kind in ("group", "feature")}
+    forbidden, undecided = (
+        tuple(
+            replace(one, name=names.get(one.name, one.name), rival=names.get(one.rival, one.rival))
+            for one in part
+        )
+        for part in (recovery.forbidden, recovery.undecided)
+    )
+    known = recovery.identification
+    before = [*forbidden_findings(recovery.forbidden)]
+    before += undecided_findings(recovery.undecided, ASSURED)
+    after = [*forbidden_findings(forbidden), *undecided_findings(undecided, ASSURED)]
+    told = dict(zip(before, after, strict=True))
+    twins = {one.about.feature for one in known.findings} & names.keys()
+    for one, two in ((one.name, two) for one in recovery.forbidden for two in sorted(twins)):
+        (plain,), (named,) = twin_findings([(one, two)]), twin_findings([(names[one], names[two])])
+        told[plain] = named
+    said = (Finding(told.get(one, one), one.kind, **vars(one.about)) for one in known.findings)
+    changed = replace(known, findings=tuple(said))
+    return replace(recovery, forbidden=forbidden, undecided=undecided, identification=changed)
 
 
 def _never(named: NamedRecovery) -> Headline:
     """What is forbidden, the surest first, and what may be in the place of some of it."""
-    found, names = named.recovery.forbidden, hard_names(named)
+    found = named.recovery.forbidden
     surest = sorted(found, key=lambda one: one.p_value if np.isfinite(one.p_value) else 1.0)
-    parts = [f"**{names[one.name]}**" for one in surest[:NAMED]]
+    parts = [f"**{one.name}**" for one in surest[:NAMED]]
     parts += [f"{len(found) - NAMED} more"] if len(found) > NAMED else []
-    pairs = [
-        f"{names[one.name]} or {names.get(one.rival, one.rival)}" for one in found if one.rival
-    ]
+    pairs = [f"{one.name} or {one.rival}" for one in found if one.rival]
     detail = f"Which of two cannot be told: {'; '.join(pairs[:NAMED])}." if pairs else ""
     return Headline(f"It never takes {_joined(parts)}.", "What it refuses", detail=detail)
 

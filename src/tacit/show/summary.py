@@ -28,8 +28,18 @@ LIKELIHOODS = ("log_likelihood", "null_log_likelihood", "aic", "bic")
 ROWS_SHOWN = 10  # features of a table, and findings, in a notebook
 
 
+def with_names(recovery: Recovery, layout: Layout) -> Recovery:
+    """The recovery, what is forbidden or undecided, if anything, by the layout's names."""
+    if not getattr(recovery, "forbidden", ()) and not getattr(recovery, "undecided", ()):
+        return recovery
+    from tacit.show.report import by_name
+
+    return by_name(recovery, layout)
+
+
 def summarise(recovery: Recovery, layout: Layout | None = None) -> str:
     """The recovery as plain text, with the layout's names where it has any."""
+    recovery = recovery if layout is None else with_names(recovery, layout)
     names = (layout.state_names, layout.action_names) if layout else ((), ())
     misfit = [] if recovery.goodness.adequate else [recovery.goodness.sentence(*names), ""]
     parts = [
