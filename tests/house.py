@@ -3,7 +3,7 @@
 import numpy as np
 
 import tacit
-from tacit.model import Layout
+from tacit.model.transitions import Layout
 
 ROOMS = ("hall", "kitchen", "balcony", "boiler room", "garden", "cellar", "attic", "study")
 DOORS = {

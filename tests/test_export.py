@@ -10,7 +10,7 @@ import tacit
 from tacit import MDP, InvalidModel, Objective, export
 from tacit.data.sources import Discretiser
 from tacit.files.formats import read_arrays
-from tacit.model import Layout
+from tacit.model.transitions import Layout
 
 gymnasium = pytest.importorskip("gymnasium")
 

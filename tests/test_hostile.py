@@ -27,7 +27,7 @@ from tacit.files.atomic import BadFile, largest_allowed, locked, read_page, writ
 from tacit.files.formats import read_arrays
 from tacit.folders import claimed
 from tacit.folders.runs import Run
-from tacit.model import Layout
+from tacit.model.transitions import Layout
 from tacit.show.page import recovery_document
 from tacit.studies import read_unit, write_unit
 from tacit.studies.leaderboard import Tried, Unit

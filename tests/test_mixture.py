@@ -21,7 +21,7 @@ from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import Search, Trajectories, expectation, search
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.types import degrees, lost_information
-from tacit.model import Layout
+from tacit.model.transitions import Layout
 from tacit.show import Document
 from tacit.show.html import render
 from tacit.show.several import several_document

@@ -15,7 +15,7 @@ from tacit.errors import InvalidModel
 from tacit.inverse.identification import unmeasured
 from tacit.inverse.joint.tasks import SharedLikelihood
 from tacit.inverse.parameters import KINDS, Parameters, inverse_information
-from tacit.model import coefficient_names
+from tacit.model.objective import coefficient_names
 
 QUANTILE = 1.959963984540054  # two-sided 95 % of the normal law
 

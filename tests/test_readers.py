@@ -20,7 +20,7 @@ from tacit.files import tables
 from tacit.files.arrays import write_arrays
 from tacit.files.columns import natural_order
 from tacit.files.formats import check_parquet, read_arrays, read_columns
-from tacit.model import Layout
+from tacit.model.transitions import Layout
 
 HEAD = "episode,step,state,action\n"
 ROOMS = Layout(state_names=("hall", "kitchen", "garden"), action_names=("stay", "go"))

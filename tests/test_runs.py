@@ -22,7 +22,7 @@ from tacit.files.formats import read_arrays
 from tacit.folders import claimed, difference, identity
 from tacit.folders.runs import Run, data_hashes, data_summary
 from tacit.inverse.findings import Finding, Kind
-from tacit.model import Layout
+from tacit.model.transitions import Layout
 from walks import seen_by
 
 

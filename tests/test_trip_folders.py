@@ -13,7 +13,7 @@ from tacit import Demonstrations, InvalidDemonstrations, InvalidModel
 from tacit.cli import main
 from tacit.folders.problem import Problem
 from tacit.folders.runs import Run
-from tacit.model import Layout
+from tacit.model.transitions import Layout
 from test_goals import GOALS, TRUTH, lengths, streets, travelled
 
 

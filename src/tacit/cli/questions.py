@@ -135,7 +135,7 @@ def with_coefficients(
 def read_belief(arguments: Recover, problem: Problem) -> dict[str, tuple[float, float]]:
     """Coefficient -> mean and standard deviation believed beforehand, from the file given."""
     from tacit.folders.settings import read_toml
-    from tacit.model import coefficient_names
+    from tacit.model.objective import coefficient_names
 
     assert arguments.belief is not None
     names = coefficient_names(problem.features.reward_names, problem.features.cost_names)

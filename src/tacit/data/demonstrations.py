@@ -18,8 +18,8 @@ from tacit.files.arrays import write_arrays
 from tacit.files.atomic import LARGEST
 from tacit.files.columns import flags, integers, texts
 from tacit.files.tables import Progress, write_columns
-from tacit.model import Layout, first_unavailable
-from tacit.model.transitions import read_only
+from tacit.model import first_unavailable
+from tacit.model.transitions import Layout, read_only
 
 if TYPE_CHECKING:
     from tacit.model.mdp import MDP

@@ -23,10 +23,9 @@ from tacit.errors import InvalidDemonstrations
 from tacit.files.atomic import LARGEST
 from tacit.files.formats import readable
 from tacit.files.tables import PARQUET, Progress
-from tacit.model import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import read_only
+from tacit.model.transitions import Layout, read_only
 
 # Sums over episodes, which can be added up.
 Sums = TypeVar("Sums")

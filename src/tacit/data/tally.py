@@ -12,9 +12,9 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations
-from tacit.model import first_unavailable
+from tacit.model import first_unavailable, sparse_moments
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features, is_sparse, sparse_moments
+from tacit.model.objective import Features, is_sparse
 from tacit.model.transitions import read_only
 
 

@@ -19,9 +19,9 @@ from tacit.errors import InvalidModel
 from tacit.export.frames import actions_of, dataset, frame, memberships, objective_of, tables
 from tacit.inverse.recovery import Recovery
 from tacit.judge.transfers import limited
-from tacit.model import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
+from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:
     from gymnasium import Env

@@ -22,11 +22,11 @@ from tacit.files.columns import did_you_mean
 from tacit.files.formats import read_arrays
 from tacit.files.tables import open_table
 from tacit.folders.settings import lookup
-from tacit.model import Layout
 from tacit.model.evidence import ENTRIES, Evidence
 from tacit.model.features.priors import SPARSE, sparse_entries, sparse_matrix
 from tacit.model.mdp import MDP, Successors
 from tacit.model.objective import Features, Objective, is_sparse
+from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:
     from tacit.inverse.parameters import Parameters

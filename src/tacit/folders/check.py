@@ -22,10 +22,10 @@ from tacit.forward.solution import Status
 from tacit.forward.solve import solve
 from tacit.inverse.findings import SAME, feature_findings, single_minded
 from tacit.inverse.joint.trips import Trips, network_ending
-from tacit.model import Layout
 from tacit.model.features.priors import too_large
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+from tacit.model.transitions import Layout
 
 T = TypeVar("T")
 

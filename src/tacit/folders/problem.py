@@ -27,10 +27,10 @@ from tacit.inverse.joint.goals import link_size
 from tacit.inverse.joint.trips import BadTrip, Trips
 from tacit.inverse.noisy.coordinates import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.model import Layout
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective, is_sparse
+from tacit.model.transitions import Layout
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,11 +38,10 @@ from tacit.folders.text import (
     table_features,
 )
 from tacit.inverse.findings import Finding, Kind, listed
-from tacit.model import Layout, with_directions
 from tacit.model.ends import steps_to_end
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
-from tacit.model.transitions import Successors
+from tacit.model.transitions import Layout, Successors, with_directions
 
 NAMED = 5  # most states that one sentence names
 OTHERS = (".xlsx", ".xls", ".ods", ".tsv")  # tables that people keep, and no part of a problem

@@ -36,10 +36,10 @@ from tacit.files.atomic import BadFile, Page, read_page
 from tacit.files.formats import read_arrays, read_columns
 from tacit.files.tables import write_columns
 from tacit.folders.archives import check_extras, check_recovery, check_shapes, layout_of, sound
-from tacit.model import Layout
 from tacit.model.features.priors import hashable_map
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse
+from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:  # recoveries save themselves through this module, so it must not need them
     from tacit.folders.problem import Problem

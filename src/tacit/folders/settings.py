@@ -15,7 +15,7 @@ from tacit.errors import InvalidModel
 from tacit.files.atomic import check_text
 from tacit.files.columns import did_you_mean
 from tacit.inverse.joint.trips import UNENDED
-from tacit.model import Layout
+from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:
     from tacit.data.demonstrations import Demonstrations

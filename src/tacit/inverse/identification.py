@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tacit.inverse.numerics import normal_quantile, normal_tail
 from tacit.inverse.parameters import CONFIDENCE, ONE_SIDED, Parameters
-from tacit.model import coefficient_names
+from tacit.model.objective import coefficient_names
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:

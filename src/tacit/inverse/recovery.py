@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from tacit.inverse.caution import Caution
-    from tacit.model import Layout
     from tacit.model.mdp import MDP
+    from tacit.model.transitions import Layout
 
 NO_PARAMETERS = unmeasured((), (), lower=0.0, absence="not set")
 UNTESTED = untested("this estimator tests no fit")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.model import Layout, first_unavailable
+from tacit.model import first_unavailable
 from tacit.model.counts import (
     Over,
     Prior,
@@ -22,7 +22,7 @@ from tacit.model.counts import (
     posterior,
     unvisited_rule,
 )
-from tacit.model.transitions import Successors, available_pairs, numbers, read_only
+from tacit.model.transitions import Layout, Successors, numbers, read_only
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -359,3 +359,21 @@ def _start(given: ArrayLike | None, starts: np.ndarray, states: int) -> ArrayLik
             raise InvalidModel(f"initial must be a state in 0..{states - 1}; got {given}")
         return np.arange(states) == given
     return given
+
+
+def available_pairs(given: ArrayLike | None, shape: tuple[int, int]) -> np.ndarray:
+    """[S, A] bool, which actions there are; all where nothing is given."""
+    if given is None:
+        return np.ones(shape, bool)
+    try:
+        table = np.array(given)
+    except ValueError:
+        table = np.array(None)
+    if table.shape != shape:
+        raise InvalidModel(
+            f"available must have shape [S, A] = {shape}, true where the action is there; "
+            f"got {table.shape}"
+        )
+    if table.dtype != bool and not (table.dtype.kind in "iuf" and np.isin(table, (0, 1)).all()):
+        raise InvalidModel(f"available must hold true or false (1 or 0); got {table.dtype}")
+    return table.astype(bool)

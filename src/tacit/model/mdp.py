@@ -19,12 +19,11 @@ from tacit.engine.kernels import row_blocks, side_by_side
 from tacit.errors import InvalidModel
 from tacit.model.counts import Prior, Unvisited
 from tacit.model.ends import check_ends_are_reached, shortest_walk
-from tacit.model.evidence import Evidence, estimated
+from tacit.model.evidence import Evidence, available_pairs, estimated
 from tacit.model.transitions import (
     ROW_SUM_TOLERANCE,
     Successors,
     Transitions,
-    available_pairs,
     frozen,
     numbers,
     read_only,

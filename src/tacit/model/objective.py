@@ -311,34 +311,6 @@ def is_sparse(table: object) -> TypeIs[SparseTable]:
     return hasattr(table, "tocsr")
 
 
-def sparse_moments(
-    maps: Sequence[FeatureTable],
-    groups: np.ndarray,
-    weights: np.ndarray,
-    states: np.ndarray,
-    last: tuple[np.ndarray, np.ndarray],
-) -> tuple[np.ndarray, np.ndarray]:
-    """([D], [D]) means over groups of sums of state features, and squared distances from them.
-
-    Args:
-        maps: [S, D_k] each.
-        groups: [N] the group of each visit, 0 to G - 1.
-        weights: [N] of each visit.
-        states: [N] where it was.
-        last: ([G], [G]) one more state of each group, and its weight.
-    """
-    from scipy.sparse import csr_array, hstack
-
-    number = len(last[0])
-    shape, places = (number, maps[0].shape[0]), (np.arange(number), last[0])
-    visits = csr_array((weights, (groups, states)), shape=shape)
-    visits = visits + csr_array((last[1], places), shape=shape)
-    sums = csr_array(hstack([csr_array(visits @ csr_array(table)) for table in maps]))
-    means = np.asarray(sums.sum(axis=0)).ravel() / number
-    squares = np.asarray((sums * sums).sum(axis=0)).ravel() - number * means**2
-    return means, np.maximum(squares, 0.0)
-
-
 def _kept_sparse(given: SparseTable, name: str) -> SparseTable:
     """A sparse map as CSR in 64 bits, of its own and no longer writable."""
     from scipy.sparse import csr_array
@@ -384,3 +356,15 @@ def _names(given: Iterable[str] | None, count: int, label: str) -> tuple[str, ..
     if len(names) != count:
         raise InvalidModel(f"{label} names: {count} features need {count} names; got {len(names)}")
     return names
+
+
+def coefficient_names(
+    reward_names: Iterable[str], cost_names: Iterable[Iterable[str]]
+) -> tuple[str, ...]:
+    """[P] the names of the features, costs with their number in front where names repeat."""
+    costs = [[str(name) for name in names] for names in cost_names]
+    plain = (*reward_names, *(name for names in costs for name in names))
+    if len(set(plain)) == len(plain):
+        return plain
+    told = (f"cost {k}: {name}" for k, names in enumerate(costs) for name in names)
+    return (*plain[: len(plain) - sum(len(names) for names in costs)], *told)

@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.path import Path
 from numpy.typing import ArrayLike
 
-from tacit.model import Layout
+from tacit.model.transitions import Layout
 from tacit.show.canvas import (
     CELL,
     COST_MAP,

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from tacit.model import Layout
 from tacit.model.objective import Objective
+from tacit.model.transitions import Layout
 from tacit.show.arrows import LEAST_SHARE, differs, draw_key, draw_policy
 from tacit.show.canvas import (
     COLUMN,

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from matplotlib.axes import Axes
 
-from tacit.model import Layout
+from tacit.model.transitions import Layout
 from tacit.show import (
     Block,
     Cells,

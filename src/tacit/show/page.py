@@ -13,7 +13,7 @@ from tacit.folders.runs import Run, plain
 from tacit.forward.solution import Certificate
 from tacit.inverse.findings import worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
-from tacit.model import Layout
+from tacit.model.transitions import Layout
 from tacit.show import (
     Block,
     Choice,

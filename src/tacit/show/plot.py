@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tacit.errors import InvalidModel
-from tacit.model import Layout
+from tacit.model.transitions import Layout
 from tacit.show.arrows import draw_policy
 from tacit.show.canvas import (
     COLUMN,

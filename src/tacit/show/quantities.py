@@ -11,7 +11,7 @@ import numpy as np
 from tacit.inverse.findings import Kind
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recovery import Recovery
-from tacit.model import Layout
+from tacit.model.transitions import Layout
 from tacit.show import Block, Choice, Option, Paragraph, Selector
 from tacit.show.tables import MISSING, Bar, Cell, Column, Row, Table, scale_of, short
 

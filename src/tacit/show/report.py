@@ -10,7 +10,7 @@ import numpy as np
 from tacit.inverse.findings import OPEN, WARNINGS, Finding, Kind, chance, worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recovery import Recovery, RecoveryStatus
-from tacit.model import Layout
+from tacit.model.transitions import Layout
 from tacit.show import Headline, Tone
 from tacit.show.quantities import NamedRecovery
 from tacit.show.tables import interval_words, share, short

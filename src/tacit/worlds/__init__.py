@@ -13,9 +13,9 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.files.tables import open_table
-from tacit.model import Layout
 from tacit.model.mdp import MDP, Successors
 from tacit.model.objective import Features
+from tacit.model.transitions import Layout
 from tacit.worlds.draws import (
     Hill,
     PublishedFigure,

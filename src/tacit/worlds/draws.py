@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidModel
-from tacit.model import Layout
 from tacit.model.mdp import MDP, Successors
 from tacit.model.objective import Features
-from tacit.model.transitions import read_only
+from tacit.model.transitions import Layout, read_only
 from tacit.worlds.world import World, budgets_between, integer, recipe
 
 ACTIONS = ("up", "down", "left", "right")

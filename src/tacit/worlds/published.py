@@ -17,9 +17,9 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.files.formats import read_arrays
-from tacit.model import Layout
 from tacit.model.mdp import MDP, Successors
 from tacit.model.objective import Features
+from tacit.model.transitions import Layout
 from tacit.worlds.world import World, integer, recipe
 
 # (x, y) steps of four moves and of staying; x runs along a row, y down the rows.

@@ -15,10 +15,9 @@ import numpy.typing as npt
 
 from tacit.data.sources.gymnasium import Outcomes, Table, action_masks, made
 from tacit.errors import InvalidModel
-from tacit.model import Layout
 from tacit.model.mdp import MDP, Successors
 from tacit.model.objective import Features, Objective
-from tacit.model.transitions import read_only
+from tacit.model.transitions import Layout, read_only
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,7 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.arrays import pack, unpack, write_arrays
 from tacit.files.atomic import BadFile
 from tacit.files.formats import read_arrays
-from tacit.model import Layout
-from tacit.model.transitions import numbers, read_only
+from tacit.model.transitions import Layout, numbers, read_only
 
 # Most states that bins may make: every one of them gets a name.
 LARGEST = 1_000_000

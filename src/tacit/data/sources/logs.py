@@ -26,8 +26,8 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.columns import Column, did_you_mean, natural_order
 from tacit.files.formats import alike_names, check_parquet, readable, seconds, time_stamps
 from tacit.files.tables import PARQUET, Table, open_table
-from tacit.model import Layout
 from tacit.model.features import depends_on_action, filled, means_at
+from tacit.model.transitions import Layout
 
 # Most values of a column of words that become features.
 MOST_WORDS = 24

@@ -13,9 +13,8 @@ import numpy.typing as npt
 from tacit.data.sources.discretise import cluster_centres, points_of
 from tacit.errors import InvalidModel
 from tacit.files.atomic import check_size, read_head
-from tacit.model import COMPASS as DIRECTIONS
-from tacit.model import Layout
-from tacit.model.transitions import read_only
+from tacit.model.transitions import COMPASS as DIRECTIONS
+from tacit.model.transitions import Layout, read_only
 
 # Most states that positions may become: more would wait for an answer for hours.
 MOST = 20_000

@@ -13,8 +13,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.sources.discretise import Discretiser
 from tacit.data.sources.gymnasium import Foreign, element, made, number, size, terminal_states
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
-from tacit.model import Layout
-from tacit.model.transitions import ROW_SUM_TOLERANCE
+from tacit.model.transitions import ROW_SUM_TOLERANCE, Layout
 
 
 @dataclass(frozen=True, eq=False)

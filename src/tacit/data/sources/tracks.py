@@ -14,10 +14,9 @@ from tacit.data.sources.places import STAY, Places, Raster, clusters, hexagons, 
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.columns import did_you_mean
 from tacit.files.formats import duration
-from tacit.model import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import Successors
+from tacit.model.transitions import Layout, Successors
 
 # Names of columns that hold degrees, in small letters.
 DEGREES = (

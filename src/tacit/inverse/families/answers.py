@@ -24,10 +24,9 @@ from tacit.inverse.recovery import (
     delivered,
     status_of,
 )
-from tacit.model import coefficient_names
 from tacit.model.ends import led_to_an_end
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features, Objective
+from tacit.model.objective import Features, Objective, coefficient_names
 from tacit.model.transitions import numbers
 
 

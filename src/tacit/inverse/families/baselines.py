@@ -24,9 +24,8 @@ from tacit.inverse.identification import Answer, unidentified
 from tacit.inverse.noisy.convex import Convex
 from tacit.inverse.noisy.likelihood import Likelihood, maximise
 from tacit.inverse.recovery import Recovery, RecoveryCertificate, delivered
-from tacit.model import coefficient_names
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features
+from tacit.model.objective import Features, coefficient_names
 
 
 @dataclass(frozen=True)

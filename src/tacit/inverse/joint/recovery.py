@@ -45,8 +45,8 @@ from tacit.inverse.recovery import (
     status_of,
     worst_of,
 )
-from tacit.model import coefficient_names
 from tacit.model.mdp import outside_policy
+from tacit.model.objective import coefficient_names
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from tacit.inverse.noisy.inference import split
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.numerics import chi_square_tail
 from tacit.inverse.parameters import TWO_SIDED, inverse_information
-from tacit.model import Layout
 from tacit.model.features import Map
+from tacit.model.transitions import Layout
 
 # Simulated likelihood ratios where a coefficient is on its bound.
 DRAWS = 199

@@ -17,10 +17,10 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.coordinates import Coordinates, coordinates
-from tacit.model import Layout
 from tacit.model.features import Map
 from tacit.model.mdp import MDP, checked_discount
 from tacit.model.objective import Features
+from tacit.model.transitions import Layout
 
 UNENDED = ("refuse", "drop", "keep")
 

@@ -18,9 +18,8 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.identification import unmeasured
 from tacit.inverse.noisy.coordinates import LARGEST, Coordinates
 from tacit.inverse.parameters import Parameters
-from tacit.model import coefficient_names
 from tacit.model.mdp import MDP, outside_policy, outside_visitation
-from tacit.model.objective import Features, Objective
+from tacit.model.objective import Features, Objective, coefficient_names
 
 if TYPE_CHECKING:
     from tacit.inverse.noisy import Norm, Split

@@ -20,9 +20,8 @@ from tacit.errors import InvalidModel
 from tacit.files.columns import did_you_mean
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.recovery import HardConstraint
-from tacit.model import coefficient_names
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features
+from tacit.model.objective import Features, coefficient_names
 
 # Scaled features have range one. Far beyond any plausible parameter, even where one extreme entry
 # makes the range of a feature and all others differ by a thousandth of it.

@@ -35,10 +35,9 @@ from tacit.inverse.parameters import (
     Parameters,
     inverse_information,
 )
-from tacit.model import coefficient_names
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features
+from tacit.model.objective import Features, coefficient_names
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -28,9 +28,9 @@ from tacit.inverse.noisy.em import Search, Trajectories, Types, climb
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Steps, small_sample
 from tacit.inverse.parameters import TWO_SIDED, inverse_information
-from tacit.model import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+from tacit.model.transitions import Layout
 
 # Gain (nats) still to come that ends a search where likelihoods are only compared.
 COMPARED = 1e-2

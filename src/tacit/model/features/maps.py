@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidModel
-from tacit.model import Layout, several, state_names
+from tacit.model import several, state_names
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import numbers, read_only
+from tacit.model.transitions import Layout, numbers, read_only
 
 # One or more states or actions, by name or number.
 Names: TypeAlias = str | int | Iterable[str | int]

@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from tacit.errors import InvalidModel
 from tacit.files.atomic import BadFile
-from tacit.model import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import is_sparse
-from tacit.model.transitions import numbers
+from tacit.model.transitions import Layout, numbers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
