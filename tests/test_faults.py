@@ -320,3 +320,36 @@ def test_a_fault_in_a_command_that_makes_a_folder_is_one_line(tmp_path, name):
         assert not list(tmp_path.rglob("*.part"))
         shutil.rmtree(out, ignore_errors=True)
     assert torture.said(*words, str(out))[0] == 0
+
+
+def test_the_table_of_the_campaign_is_that_of_its_result_file():
+    """Nothing of it is written by hand, whatever the outcome."""
+    page = json.loads(torture.RESULTS.read_text("utf-8"))
+    between = torture.BETWEEN.search(torture.PAGE.read_text("utf-8"))
+    assert between is not None
+    lines = [*torture.table_of(page["rows"]), "", torture.sentences_of(page)]
+    assert between[0].split("\n")[2:-2] == lines
+    names = [row["attack"] for row in page["rows"]]
+    assert names == [name for name in torture.ATTACKS if name in names]
+
+
+def test_what_is_said_of_a_campaign_holds_for_any_outcome():
+    row = {"date": "2026-01-02", "run": "2026-01-02 03:04", "tries": 5, "seconds": 7, "load": 1}
+    ended = {"held": (True, False), "broken": (False, False), "cut off": (False, True)}
+    rows = [
+        row | {"attack": name, "outcome": "as it went", "held": held, "cut": cut}
+        for name, (held, cut) in zip(torture.ATTACKS, ended.values(), strict=False)
+    ]
+    page = {"machine": {"cores": 2}, "rows": rows}
+    page["run"] = {"begun": "2026-01-02 03:04", "minutes": 31, "lanes": 2}
+    assert [torture.verdict_of(one) for one in rows] == [*torture.VERDICTS]
+    said, (one, two, three, *rest) = torture.sentences_of(page), torture.ATTACKS
+    assert said.startswith(
+        f"Of 3 attacks with 15 tries, 1 held; 1 broken ({two}); 1 cut off ({three})."
+    )
+    assert "All are of one run, begun on 2026-01-02 03:04 UTC, which took 31 minutes" in said
+    assert f"Not met yet: {'; '.join(rest)}." in said
+    rows[0]["run"] = "2025-01-02 03:04"
+    said = torture.sentences_of(page)
+    assert "2 are of one run" in said
+    assert f"single attacks, on the days in the table: {one}." in said
