@@ -440,3 +440,22 @@ def test_columns_by_action_are_means_of_each_pair(tmp_path):
     found = tacit.Recovery.load(tmp_path / "run")
     assert found.parameters.weighted
     assert found.parameters.with_errors("fisher").reason
+
+
+def test_ends_end_episodes_and_nothing_is_done_there(tmp_path):
+    rows = ["a,ill,pill", "a,well,NA", "b,ill,rest", "b,ill,pill", "b,gone,", "c,ill,rest"]
+    (tmp_path / "log.csv").write_text("\n".join(["who,how,did", *rows, "c,ill,pill"]))
+    asked = {"episode": "who", "state": "how", "action": "did", "ends": ["well", "gone"]}
+    log = ingest(tmp_path / "log.csv", **asked)
+    assert log.demonstrations.ended.tolist() == [True, True, False]
+    mdp = log.mdp(0.9)
+    names = log.layout.state_names
+    assert [names[s] for s in np.flatnonzero(mdp.ends)] == ["gone", "well"]
+    # Where moves are the actions, none leads out of an end.
+    moved = ingest(tmp_path / "log.csv", **{**asked, "action": None})
+    assert (moved.moves[[names.index("gone"), names.index("well")]] == -1).all()
+    assert moved.mdp(0.9).ends.sum() == 2
+    with pytest.raises(InvalidDemonstrations, match="did you mean 'well'"):
+        ingest(tmp_path / "log.csv", **{**asked, "ends": ["wel"]})
+    with pytest.raises(InvalidDemonstrations, match="nothing must be done in an end"):
+        ingest(tmp_path / "log.csv", **{**asked, "ends": ["ill"]})

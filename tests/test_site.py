@@ -145,7 +145,7 @@ def test_pages_fit_phone_and_desktop_and_can_be_searched_from_a_folder(site):
         for asked, page in (
             ("I have trips", "trips"),
             ("a simulator", "robot"),
-            ("patients", "sep"),
+            ("patients", "patients"),
         ):
             left = home.evaluate(
                 f"(f => {{ f.value = {asked!r}; f.dispatchEvent(new Event('input')); return "

@@ -70,6 +70,8 @@ class Ingest:
     """number of clusters, instead of cells"""
     action: Annotated[Optional[str], shown_default("inferred from the moves")] = None
     """column of actions"""
+    ends: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
+    """states that end an episode, such as discharged or lost: nothing is done there"""
     group: Annotated[Optional[str], shown_default("none")] = None
     """column of groups to compare"""
     individual: Annotated[Optional[str], shown_default("--episode, where gaps split one")] = None
@@ -214,6 +216,7 @@ class Ingest:
             sampling_weight=self.sampling_weight,
             columns=self.columns or (),
             action_columns=self.action_columns or (),
+            ends=self.ends or (),
             maps={name: path for name, _, path in (one.partition("=") for one in self.maps or ())},
             origin=self.origin,
             decimal_comma=self.decimal_comma,

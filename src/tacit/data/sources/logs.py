@@ -55,6 +55,7 @@ def ingest(
     sampling_weight: str | None = None,
     columns: Sequence[str] = (),
     action_columns: Sequence[str] = (),
+    ends: Sequence[str] = (),
     maps: Mapping[str, str | Path] | None = None,
     origin: tuple[float, float] | None = None,
     decimal_comma: bool = False,
@@ -86,6 +87,7 @@ def ingest(
         columns: names of columns that may matter: the mean of each in every state, or of words
             their shares.
         action_columns: the same of those that depend on what is done: in every state, by action.
+        ends: names of states that end an episode, such as discharged: nothing is done there.
         maps: name of a feature -> .asc, .tif or .npy file of a map.
         origin: x and y of a corner of some square cell; None takes the lower left corner of the
             first map that has one, and for degrees without a map that of the positions.
@@ -153,13 +155,19 @@ def ingest(
         layout = replace(layout, action_names=words, directions=(), leads=())
     frame, alone = _frame(rows, track, [names[s] for s in where.tolist()], taken)
     seen = Demonstrations.from_frame(frame, layout, missing="split")
+    over = _end_states(ends, names, seen)
+    if over:
+        seen = replace(seen, ended=np.isin(seen.final_states, over))
+    if moves is not None:
+        moves[over] = -1
     notes = [*said, *track.notes, *alone, *seen.notes]
     called = {"states": names, "actions": layout.action_names}
     called |= {} if seen.groups is None else {"groups": dict.fromkeys(seen.groups.tolist())}
     notes += [note for what, each in called.items() for note in alike_names([*each], what)]
     features: dict[str, np.ndarray] = {}
     code = {word: at for at, word in enumerate(layout.action_names)}
-    acts, shape = np.array([code.get(word, -1) for word in taken]), (len(names), len(code))
+    acts = np.array([-1 if word is None else code[word] for word in taken])
+    shape = (len(names), len(code))
     for name in (*columns, *action_columns):
         column = rows[f"columns {name}"]
         column = replace(column, values=column.values[track.rows])
@@ -167,7 +175,9 @@ def ingest(
             told = replace(column, values=column.values[acts >= 0])
             place = where[acts >= 0] * len(code) + acts[acts >= 0]
             found = _column_features(told, name, place, len(names) * len(code), reals)
-            features |= {title: means.reshape(shape) for title, means in found.items()}
+            for title, means in found.items():
+                features[title] = means.reshape(shape)
+                features[title][over] = 0.0  # nothing is done there
             continue
         features |= _column_features(column, name, where, len(names), reals)
         values = np.array([reals.number(text) for text in column.texts or ()])[column.values]
@@ -337,6 +347,20 @@ def _frame(
     note = f"{alone} moments stand alone, without one before or after: they are left out"
     kept = {name: np.array(column, object)[follows] for name, column in frame.items()}
     return kept, [note] if alone else []
+
+
+def _end_states(ends: Sequence[str], names: Sequence[str], seen: Demonstrations) -> list[int]:
+    """The numbers of the states that end an episode; nothing may be done in them."""
+    for name in ends:
+        if name not in names:
+            near = did_you_mean(name, names)
+            raise InvalidDemonstrations(f"ends must be states: {_some(names)}; got {name!r}{near}")
+        if done := int((seen.states == names.index(name)).sum()):
+            raise InvalidDemonstrations(
+                f"nothing must be done in an end; in {name!r} something is, in {done} rows: leave "
+                "it out of --ends, or clear the action of these rows"
+            )
+    return [names.index(name) for name in ends]
 
 
 def _column_features(
