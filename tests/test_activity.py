@@ -13,9 +13,8 @@ from kinds import told
 from strategies import draws, examples
 from tacit import Features
 from tacit.inverse.findings import Kind
-from tacit.inverse.goodness import cone_gain
-from tacit.inverse.identification import FARTHEST, Chosen
-from tacit.inverse.noisy.activity import DRAWS, Trial, activity_p_value, judge
+from tacit.inverse.noisy.activity import DRAWS, Trial, activity_p_value, cone_gain, judge
+from tacit.inverse.noisy.inference import FARTHEST, Chosen
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import small_sample
 

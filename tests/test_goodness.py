@@ -14,8 +14,8 @@ from kinds import told
 from tacit import Demonstrations, Explanation, Likelihood, Recovery
 from tacit.data import PartitionedDemonstrations, write_partitions
 from tacit.data.tally import Tally
+from tacit.inverse.diagnostics import Part, Worst, combined, holm, worst_action
 from tacit.inverse.findings import Kind
-from tacit.inverse.goodness import Part, Worst, combined, holm, worst_action
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.intervals import Landscape, _reach
 

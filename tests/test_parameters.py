@@ -12,9 +12,9 @@ import tacit
 from experts import drawn, grid, hill_expert, pairs, policy_of, spread_visits
 from tacit import MDP, Demonstrations, Features, Likelihood
 from tacit.errors import InvalidModel
-from tacit.inverse.identification import unmeasured
 from tacit.inverse.joint.tasks import SharedLikelihood
 from tacit.inverse.parameters import KINDS, Parameters, inverse_information
+from tacit.inverse.sets import unmeasured
 from tacit.model.objective import coefficient_names
 
 QUANTILE = 1.959963984540054  # two-sided 95 % of the normal law

@@ -15,8 +15,8 @@ from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solve import solve
+from tacit.inverse.diagnostics import Identification
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.identification import Identification, unidentified
 from tacit.inverse.paper.alternating import Alternating
 from tacit.inverse.recover import DETERMINISTIC, choose, recover
 from tacit.inverse.recovery import (
@@ -27,6 +27,7 @@ from tacit.inverse.recovery import (
     RecoveryStatus,
     delivered,
 )
+from tacit.inverse.sets import unidentified
 from tacit.model.objective import Features
 from tacit.worlds import hill_grid
 from tacit.worlds import random as random_world

@@ -27,8 +27,8 @@ from tacit.cli.terminal import Terminal
 from tacit.folders.runs import Run, plain
 from tacit.forward.solution import Certificate, Solution, Status
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.identification import unidentified
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
+from tacit.inverse.sets import unidentified
 from tacit.model.transitions import COMPASS, Layout, with_directions
 from tacit.show import Document, Section, canvas, figure_files
 from tacit.show.arrows import LEAST_SHARE, draw_policy, indifferent

@@ -11,7 +11,7 @@ import tacit
 from experts import drawn, pairs, policy_of
 from tacit import MDP, Features
 from tacit.inverse.findings import Kind
-from tacit.inverse.identification import Ends
+from tacit.inverse.sets import Ends
 
 STATES, ACTIONS, DISCOUNT = 6, 3, 0.9
 KINDS = ("plain", "constant", "unreachable", "shaping")

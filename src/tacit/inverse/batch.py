@@ -15,8 +15,7 @@ from tacit.engine.progress import Callback, Event
 from tacit.engine.smooth_dual import Dual
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.soft_dual import finite_start
-from tacit.inverse.expectations import check_task
-from tacit.inverse.goodness import random_loss
+from tacit.inverse.expectations import check_task, random_loss
 from tacit.inverse.lockstep import Found, Start, search_many, search_some
 from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.boltzmann import NOWHERE, RESCUE, over_an_episode

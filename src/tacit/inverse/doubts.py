@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tacit.inverse.diagnostics import NOISE, Part, combined
 from tacit.inverse.findings import Finding, Kind, chance, listed
-from tacit.inverse.goodness import NOISE, Part, combined
 from tacit.inverse.optimal.questions import Questions
 
 if TYPE_CHECKING:

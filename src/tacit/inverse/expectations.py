@@ -19,7 +19,11 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
     from tacit.model.objective import FeatureTable
+
+SMALL = 1_000_000  # entries of a table of episodes that is kept dense
 
 Blocks = tuple[np.ndarray, ...]
 
@@ -299,3 +303,41 @@ def _risk(confidence: float) -> float:
     if not 0.0 < confidence < 1.0:
         raise InvalidModel(f"confidence must be in (0, 1); got {confidence}")
     return 1.0 - confidence
+
+
+def episode_sums(
+    weights: np.ndarray, places: np.ndarray, offsets: np.ndarray, size: int
+) -> np.ndarray | csr_matrix:
+    """[E, n] sums of the steps' weights [N] at their places [N], by episode; sparse if large."""
+    many = len(offsets) - 1
+    if many * size > SMALL:
+        from scipy.sparse import csr_matrix
+
+        return csr_matrix((weights, places, offsets), shape=(many, size))
+    index = np.repeat(np.arange(many), np.diff(offsets)) * size + places
+    return np.bincount(index, weights=weights, minlength=many * size).reshape(many, size)
+
+
+def action_log_likelihoods(
+    counts: np.ndarray, policy: np.ndarray, choices: np.ndarray
+) -> tuple[float, float]:
+    """Log-likelihoods of observed actions: under the policy, and of actions at random.
+
+    Args:
+        counts: [S, A] how often each action was taken; empty where that is not known.
+        policy: [S, A].
+        choices: [S, A] bool, the actions that there are.
+    """
+    if not counts.size:
+        return np.nan, np.nan
+    taken = counts > 0
+    with np.errstate(divide="ignore"):
+        likely = float((counts[taken] * np.log(policy[taken])).sum())
+    return likely, -random_loss(counts, choices)
+
+
+def random_loss(counts: np.ndarray, choices: np.ndarray) -> float:
+    """Minus the log-likelihood of observed actions [S, A] if all there are were as likely."""
+    if choices.all():
+        return float(counts.sum() * np.log(counts.shape[1]))
+    return float(counts.sum(axis=1) @ np.log(choices.sum(axis=1)))

@@ -19,7 +19,7 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
 if TYPE_CHECKING:
-    from tacit.inverse.identification import Chosen
+    from tacit.inverse.noisy.inference import Chosen
 
 
 class Kind(Enum):

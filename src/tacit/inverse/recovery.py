@@ -12,16 +12,10 @@ import numpy as np
 
 from tacit.errors import NotConverged
 from tacit.forward.solution import Solution
+from tacit.inverse.diagnostics import Goodness, Identification, untested
 from tacit.inverse.expectations import Blocks, Expectations, Spending
-from tacit.inverse.goodness import Goodness, untested
-from tacit.inverse.identification import (
-    Identification,
-    akaike,
-    schwarz,
-    unmeasured,
-    weights_as_parameters,
-)
 from tacit.inverse.parameters import CONFIDENCE, Parameters
+from tacit.inverse.sets import unmeasured, weights_as_parameters
 from tacit.model.objective import Objective
 from tacit.model.transitions import read_only
 
@@ -271,14 +265,15 @@ class Recovery:
 
     @property
     def aic(self) -> float:
-        """Akaike's criterion."""
-        return akaike(self.parameters, self.log_likelihood) + 2.0 * self._lapse_degrees
+        """Akaike's criterion, smaller is better: 2 * coefficients - 2 * log-likelihood."""
+        plain = 2.0 * self.parameters.degrees - 2.0 * self.log_likelihood
+        return plain + 2.0 * self._lapse_degrees
 
     @property
     def bic(self) -> float:
-        """Schwarz's criterion."""
+        """Schwarz's criterion: coefficients * log(steps) - 2 * log-likelihood."""
         price = float(np.log(max(self.observed_steps, 1)))
-        plain = schwarz(self.parameters, self.log_likelihood, self.observed_steps)
+        plain = self.parameters.degrees * price - 2.0 * self.log_likelihood
         return plain + price * self._lapse_degrees
 
     @property

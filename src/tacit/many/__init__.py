@@ -13,8 +13,8 @@ from tacit.engine import each
 from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidModel
 from tacit.inverse.batch import Batch, recover_many
+from tacit.inverse.diagnostics import holm
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
-from tacit.inverse.goodness import holm
 from tacit.inverse.joint.tasks import Task
 from tacit.inverse.parameters import ONE_SIDED, TWO_SIDED
 from tacit.inverse.recover import Estimator, recover

@@ -12,10 +12,13 @@ from tacit.data.observed import Observed, counts_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Solution, Status
-from tacit.inverse.expectations import Blocks, expectations_from_start, pull_back
+from tacit.inverse.expectations import (
+    Blocks,
+    action_log_likelihoods,
+    expectations_from_start,
+    pull_back,
+)
 from tacit.inverse.findings import Finding, Kind, data_findings
-from tacit.inverse.goodness import action_log_likelihoods
-from tacit.inverse.identification import unidentified, unmeasured
 from tacit.inverse.recovery import (
     NO_PARAMETERS,
     History,
@@ -24,6 +27,7 @@ from tacit.inverse.recovery import (
     delivered,
     status_of,
 )
+from tacit.inverse.sets import unidentified, unmeasured
 from tacit.model.ends import led_to_an_end
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective, coefficient_names

@@ -17,13 +17,14 @@ from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.policies import visitation
 from tacit.forward.solution import conclude
+from tacit.inverse.diagnostics import Answer
 from tacit.inverse.expectations import Spending, check_task, expectations_from_start, pull_back
 from tacit.inverse.families.answers import check_options, cloned_policy, published_answer, settle
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.identification import Answer, unidentified
 from tacit.inverse.noisy.convex import Convex
 from tacit.inverse.noisy.likelihood import Likelihood, maximise
 from tacit.inverse.recovery import Recovery, RecoveryCertificate, delivered
+from tacit.inverse.sets import unidentified
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, coefficient_names
 

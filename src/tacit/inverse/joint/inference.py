@@ -22,7 +22,6 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
 from tacit.forward.policies import visitation
 from tacit.inverse.findings import Finding, Kind, chance
-from tacit.inverse.identification import unmeasured
 from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import LARGEST
@@ -39,6 +38,7 @@ from tacit.inverse.noisy.inference import (
 from tacit.inverse.noisy.intervals import Numbers, intervals
 from tacit.inverse.numerics import SignedSums, chi_square_tail
 from tacit.inverse.parameters import BLIND, ONE_SIDED, Parameters, inverse_information
+from tacit.inverse.sets import unmeasured
 from tacit.model.mdp import outside_policy
 
 # Simulated likelihood ratios where a parameter sits on its bound.

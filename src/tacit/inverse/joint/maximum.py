@@ -18,16 +18,9 @@ from tacit.inverse.joint.flows import Network, Sums, added, scatter_of
 from tacit.inverse.joint.goals import Worlds
 from tacit.inverse.joint.stack import Plain, bent, posed
 from tacit.inverse.joint.trips import Journeys
-from tacit.inverse.noisy.activity import (
-    DRAWS,
-    Trial,
-    Verdict,
-    activity_p_value,
-    judge,
-    of_constraints,
-)
+from tacit.inverse.noisy.activity import DRAWS, Trial, Verdict, activity_p_value, judge
 from tacit.inverse.noisy.boltzmann import NOWHERE, RESCUE, Fit
-from tacit.inverse.noisy.coordinates import LARGEST, Bounds, priced
+from tacit.inverse.noisy.coordinates import LARGEST, Bounds, of_constraints, priced
 from tacit.inverse.noisy.evidence import FLAT, SUSPICIOUS, VISIBLE, Evidence, bisected
 from tacit.inverse.noisy.inference import Errors, split, undecided
 from tacit.inverse.noisy.likelihood import Likelihood

@@ -12,7 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.forward.policies import visitation
-from tacit.inverse.expectations import Spending, expectations_from_start, pull_back
+from tacit.inverse.diagnostics import Goodness, Identification
+from tacit.inverse.expectations import (
+    Spending,
+    action_log_likelihoods,
+    expectations_from_start,
+    pull_back,
+)
 from tacit.inverse.findings import (
     Finding,
     Kind,
@@ -21,8 +27,6 @@ from tacit.inverse.findings import (
     data_findings,
     feature_findings,
 )
-from tacit.inverse.goodness import Goodness, action_log_likelihoods
-from tacit.inverse.identification import Identification, akaike, schwarz
 from tacit.inverse.joint.inference import (
     Pooled,
     agreement_findings,
@@ -129,13 +133,14 @@ class JointRecovery:
 
     @property
     def aic(self) -> float:
-        """Akaike's criterion."""
-        return akaike(self.parameters, self.log_likelihood)
+        """Akaike's criterion, smaller is better: 2 * coefficients - 2 * log-likelihood."""
+        return 2.0 * self.parameters.degrees - 2.0 * self.log_likelihood
 
     @property
     def bic(self) -> float:
-        """Schwarz's criterion."""
-        return schwarz(self.parameters, self.log_likelihood, self.observed_steps)
+        """Schwarz's criterion: coefficients * log(steps) - 2 * log-likelihood."""
+        price = float(np.log(max(self.observed_steps, 1)))
+        return self.parameters.degrees * price - 2.0 * self.log_likelihood
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -16,7 +16,6 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.engine.smooth_dual import Point
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inverse.expectations import check_task
-from tacit.inverse.goodness import prune
 from tacit.inverse.joint import Link, Tie, link
 from tacit.inverse.joint.inference import Directions, agreement_p_value, directions
 from tacit.inverse.joint.recovery import JointRecovery, report
@@ -29,6 +28,7 @@ from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps, small_sample
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import RecoveryStatus
+from tacit.inverse.sets import prune
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 

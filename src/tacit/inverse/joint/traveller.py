@@ -16,8 +16,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Solution, conclude, costs_of
-from tacit.inverse.findings import Finding, Kind, feature_findings, more_data_findings
-from tacit.inverse.goodness import (
+from tacit.inverse.diagnostics import (
     ACTIONS,
     Goodness,
     Part,
@@ -27,7 +26,7 @@ from tacit.inverse.goodness import (
     untested,
     worst_action,
 )
-from tacit.inverse.identification import Chosen
+from tacit.inverse.findings import Finding, Kind, feature_findings, more_data_findings
 from tacit.inverse.joint.flows import method_findings
 from tacit.inverse.joint.maximum import Likelihoods, evidence_of
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, goal_world, network_ending, trimmed
@@ -35,7 +34,7 @@ from tacit.inverse.noisy.boltzmann import coefficients_of
 from tacit.inverse.noisy.coordinates import Bounds, never_incurred
 from tacit.inverse.noisy.evidence import parameter_findings
 from tacit.inverse.noisy.goodness import DRAWS, MOST_CELLS, noisy_goodness
-from tacit.inverse.noisy.inference import delta_method, square_roots
+from tacit.inverse.noisy.inference import Chosen, delta_method, square_roots
 from tacit.inverse.noisy.likelihood import Likelihood, constraint_findings, numbers_of
 from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tacit.engine.backends import backend_of
+from tacit.engine.backends import backend_of, policy_chain
 from tacit.engine.newton_search import begin
 from tacit.engine.smooth_dual import Dual, Point, point_at
 from tacit.errors import InvalidModel
@@ -315,3 +315,18 @@ def weight_sentence(steps: Steps, kind: str, units: str) -> str:
         "the same. What takes weights for counts is not given: the test of the fit, log-likelihood,"
         " AIC and BIC, and bounds on the sums of trajectories."
     )
+
+
+def written_scores(mdp: MDP, space: Design, policy: np.ndarray) -> np.ndarray:
+    """[D, S, A] the scores of one step, of all parameters."""
+    tables = space.rows(slice(0, mdp.states))
+    size, moves = (mdp.states, mdp.actions, space.size), mdp.sparse()
+    chain = np.zeros((mdp.states, mdp.states))
+    rows, weights = policy_chain(mdp, policy)
+    np.add.at(chain, (np.arange(mdp.states)[:, None], rows), weights)
+    average = (policy[:, :, None] * tables.reshape(size)).sum(axis=1)
+    values = np.linalg.solve(np.eye(mdp.states) - mdp.discount * chain, average)
+    scores = tables + mdp.discount * (moves @ values) - np.repeat(values, mdp.actions, axis=0)
+    if mdp.restricted:
+        scores[~mdp.choices.ravel()] = 0.0
+    return np.ascontiguousarray(scores.T).reshape(space.size, mdp.states, mdp.actions)

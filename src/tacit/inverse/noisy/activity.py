@@ -14,15 +14,15 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from tacit.inverse.diagnostics import holm
 from tacit.inverse.findings import Finding, Kind, chance, listed
-from tacit.inverse.goodness import cone_gain, holm
-from tacit.inverse.identification import ConstraintSet, Selection
 from tacit.inverse.noisy.boltzmann import Fit, refit
-from tacit.inverse.noisy.coordinates import priced
+from tacit.inverse.noisy.coordinates import of_constraints, priced
 from tacit.inverse.noisy.inference import advantages, information, informed
 from tacit.inverse.noisy.steps import Steps, curvature, small_sample
 from tacit.inverse.numerics import chi_square_tail
 from tacit.inverse.parameters import BLIND, inverse_information
+from tacit.inverse.sets import ConstraintSet, Selection, constraint_sets
 
 # Draws of the simulated law of a likelihood ratio.
 DRAWS = 4000
@@ -135,7 +135,8 @@ def judge(
     adjusted[left] = np.maximum(holm(alone[left].tolist()), reached)
     parts = [[k for k in left if k in group] for group in groups or [left]]
     open_parts = [part for part in parts if len(part) > 1 and p_of(left) <= level]
-    sets = [one for part in open_parts for one in _sets(part, p_of, level / len(open_parts))]
+    own = level / max(len(open_parts), 1)
+    sets = [one for part in open_parts for one in constraint_sets(part, p_of, own)]
     kept = np.flatnonzero(active).tolist()
     for one in sets:
         others = [[j for j in every if j not in (*kept, k)] for k in one.members]
@@ -149,24 +150,6 @@ def judge(
         sets=tuple(sets),
         selection=None if groups else selection_of(every, without, steps, given),
     )
-
-
-def _sets(
-    left: Sequence[int], p_of: Callable[[Sequence[int]], float], level: float
-) -> tuple[ConstraintSet, ...]:
-    """The smallest sets among what is left in doubt of which one at least is active."""
-    found, rest = [], list(left)
-    while len(rest) > 1 and p_of(rest) <= level:
-        members = list(rest)
-        while len(members) > 2:
-            smaller = [[j for j in members if j != k] for k in members]
-            best = min(smaller, key=p_of)
-            if p_of(best) > level:
-                break
-            members = best
-        found.append(ConstraintSet(tuple(members), p_of(members)))
-        rest = [k for k in rest if k not in members]
-    return tuple(found)
 
 
 def selection_of(
@@ -261,14 +244,6 @@ def active_constraints(
         chances = [laws[k,](settled) if (k,) in laws else np.nan for k in range(space.constraints)]
         verdict = replace(verdict, settled=np.array(chances))
     return kept, verdict
-
-
-def of_constraints(blocks: Sequence[slice], members: Sequence[int], size: int) -> np.ndarray:
-    """[D] bool, the parameters of these constraints; `blocks` begin with that of the reward."""
-    mine = np.zeros(size, bool)
-    for k in members:
-        mine[blocks[1 + k]] = True
-    return mine
 
 
 def verdict_findings(
@@ -387,3 +362,20 @@ def activity_p_value(
     without = cone_gain(left, draws, ~tested[cone])
     # One more in both counts: a simulated law cannot vouch for a chance of zero.
     return float((1 + (both - without >= ratio).sum()) / (1 + DRAWS))
+
+
+def cone_gain(matrix: np.ndarray, scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """[n] max over y >= 0, 0 outside `allowed`, of 2 y . score - y' matrix y, for scores [n, d].
+
+    Coordinate ascent on all draws at once; each step is exact in its coordinate.
+    """
+    y = np.zeros_like(scores)
+    diagonal = np.diagonal(matrix)
+    for _ in range(500):
+        before = y.copy()
+        for j in np.flatnonzero(allowed & (diagonal > 0)):
+            rest = scores[:, j] - y @ matrix[:, j] + diagonal[j] * y[:, j]
+            y[:, j] = np.maximum(rest / diagonal[j], 0.0)
+        if np.abs(y - before).max() <= 1e-9 * (1.0 + np.abs(y).max()):
+            break
+    return 2.0 * (y * scores).sum(axis=1) - np.einsum("nd,de,ne->n", y, matrix, y)

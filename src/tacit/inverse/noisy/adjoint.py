@@ -32,9 +32,10 @@ from tacit.engine.smooth_dual import (
     undiscounted_fixed_point,
 )
 from tacit.errors import InvalidModel
+from tacit.inverse.noisy import written_scores
 from tacit.inverse.noisy.boltzmann import FAR, NOWHERE, over_an_episode
 from tacit.inverse.noisy.coordinates import LARGEST, Bounds
-from tacit.inverse.noisy.inference import information, written_scores
+from tacit.inverse.noisy.inference import information
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
 

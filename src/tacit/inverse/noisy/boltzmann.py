@@ -15,9 +15,9 @@ from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import Solution, conclude
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.identification import unmeasured
 from tacit.inverse.noisy.coordinates import LARGEST, Coordinates
 from tacit.inverse.parameters import Parameters
+from tacit.inverse.sets import unmeasured
 from tacit.model.mdp import MDP, outside_policy, outside_visitation
 from tacit.model.objective import Features, Objective, coefficient_names
 

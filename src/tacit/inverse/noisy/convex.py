@@ -17,9 +17,11 @@ from tacit.data.observed import Observed, counts_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Status
+from tacit.inverse.diagnostics import untested
 from tacit.inverse.expectations import (
     Expectations,
     Spending,
+    action_log_likelihoods,
     check_task,
     expectations_from_start,
     pull_back,
@@ -32,8 +34,6 @@ from tacit.inverse.findings import (
     data_findings,
     feature_findings,
 )
-from tacit.inverse.goodness import action_log_likelihoods, untested
-from tacit.inverse.identification import unidentified
 from tacit.inverse.noisy import Split
 from tacit.inverse.noisy.boltzmann import (
     RESCUE,
@@ -61,6 +61,7 @@ from tacit.inverse.noisy.inference import (
 from tacit.inverse.noisy.steps import Steps, choices, norm_findings
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
+from tacit.inverse.sets import unidentified
 from tacit.model.mdp import MDP, outside_visitation
 from tacit.model.objective import Features
 

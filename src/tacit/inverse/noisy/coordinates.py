@@ -338,3 +338,11 @@ def never_incurred(
     endless &= True if at_starts is None else ~at_starts
     pulled = endless & (limits > 0)
     return {"forbidden": records(pulled), "undecided": records(endless & ~pulled)}
+
+
+def of_constraints(blocks: Sequence[slice], members: Sequence[int], size: int) -> np.ndarray:
+    """[D] bool, the parameters of these constraints; `blocks` begin with that of the reward."""
+    mine = np.zeros(size, bool)
+    for k in members:
+        mine[blocks[1 + k]] = True
+    return mine

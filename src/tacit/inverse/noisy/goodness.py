@@ -14,8 +14,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
-from tacit.inverse.findings import LEVEL
-from tacit.inverse.goodness import (
+from tacit.inverse.diagnostics import (
     ACTIONS,
     TIME,
     TRAJECTORIES,
@@ -23,12 +22,13 @@ from tacit.inverse.goodness import (
     Part,
     combined,
     drawn_part,
-    episode_sums,
     excess_p,
     gamma_tail,
     moments_part,
     worst_action,
 )
+from tacit.inverse.expectations import episode_sums
+from tacit.inverse.findings import LEVEL
 from tacit.inverse.noisy.inference import square_roots
 from tacit.inverse.numerics import ratio_tail
 

@@ -15,16 +15,21 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, scatter_of
 from tacit.data.tally import Scatter
-from tacit.engine.backends import policy_chain
 from tacit.errors import InvalidModel
 from tacit.inverse.noisy import DeltaMethod, Noisy, Norm, Ratios, Split
 from tacit.inverse.noisy.boltzmann import SILENT, Fit
 from tacit.inverse.noisy.coordinates import Coordinates
 from tacit.inverse.numerics import at_least as at_least
+from tacit.inverse.numerics import normal_quantile, normal_tail
 from tacit.inverse.numerics import square_roots as square_roots
-from tacit.inverse.parameters import BLIND, TWO_SIDED, inverse_information
+from tacit.inverse.parameters import BLIND, CONFIDENCE, ONE_SIDED, TWO_SIDED, inverse_information
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
+
+# A constraint is barely found where more than this share of those found by chance look as sure.
+BARELY = 0.05
+# Standard errors that no interval of a price that was left out goes beyond: 1 in 2000 of all data.
+FARTHEST = 3.29
 
 # Squared slope of the loss, relative to its information, that only rounding makes.
 LEVEL_SLOPE = 1e-6
@@ -120,21 +125,6 @@ def information(scores: np.ndarray, policy: np.ndarray, visits: np.ndarray) -> n
     """[D, D] sum over states of visits [S] times the covariance of the scores under the policy."""
     flat = scores.reshape(len(scores), -1)
     return (flat * (visits[:, None] * policy).ravel()) @ flat.T
-
-
-def written_scores(mdp: MDP, space: Design, policy: np.ndarray) -> np.ndarray:
-    """[D, S, A] the scores of one step, of all parameters."""
-    tables = space.rows(slice(0, mdp.states))
-    size, moves = (mdp.states, mdp.actions, space.size), mdp.sparse()
-    chain = np.zeros((mdp.states, mdp.states))
-    rows, weights = policy_chain(mdp, policy)
-    np.add.at(chain, (np.arange(mdp.states)[:, None], rows), weights)
-    average = (policy[:, :, None] * tables.reshape(size)).sum(axis=1)
-    values = np.linalg.solve(np.eye(mdp.states) - mdp.discount * chain, average)
-    scores = tables + mdp.discount * (moves @ values) - np.repeat(values, mdp.actions, axis=0)
-    if mdp.restricted:
-        scores[~mdp.choices.ravel()] = 0.0
-    return np.ascontiguousarray(scores.T).reshape(space.size, mdp.states, mdp.actions)
 
 
 def errors(
@@ -345,3 +335,49 @@ def delta_method(
         quantile=TWO_SIDED,
         ends=ends[: space.size + space.constraints],
     )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Chosen:
+    """Which constraints were kept, by tests of the data that the intervals are of.
+
+    An interval that holds in 95 % of all data does not in 95 % of those in which a weak constraint
+    is found, or a strong one is missed.
+
+    Attributes:
+        p_values: [K] of "this constraint is not active", for all of them together.
+        kept: [K] bool.
+        level: of the tests; 1 where nothing was chosen.
+    """
+
+    p_values: np.ndarray
+    kept: np.ndarray
+    level: float
+
+    @classmethod
+    def of(cls, p_values: np.ndarray, multipliers: np.ndarray, level: float) -> Chosen:
+        """Those that have a price, [K] multipliers, in what is reported."""
+        return cls(p_values=p_values, kept=multipliers > 0, level=level)
+
+    def barely_found(self, k: int) -> bool:
+        """Whether a price of 0 is not excluded, given that it was found.
+
+        Its weights may then be anything: without a price they do nothing, though they look sure.
+        """
+        return bool(self.kept[k] and BARELY * self.level < self.p_values[k] <= self.level < 1)
+
+    def reach(self, k: int) -> float:
+        """Standard errors up to which a price that was left out may be above its estimate.
+
+        Where it is left out, it is within reach with the confidence, unless nearly no data allow
+        that. With z of the estimate and c of the least that is found, a price d standard errors
+        above has the chance normal(-d) / normal(c - z - d).
+        """
+        if self.kept[k] or self.level >= 1 or np.isnan(self.p_values[k]):
+            return 0.0
+        # An estimate on its bound, 0, is no farther from what is found than 0 is.
+        other = normal_quantile(1.0 - min(float(self.p_values[k]), 0.5))
+        short = normal_quantile(1.0 - self.level) - other
+        far = np.arange(ONE_SIDED, FARTHEST, 0.005)
+        beyond = normal_tail(far) <= (1.0 - CONFIDENCE) * normal_tail(far - max(short, 0.0))
+        return float(far[beyond][0]) if beyond.any() else FARTHEST

@@ -15,14 +15,14 @@ from functools import cache
 
 import numpy as np
 
+from tacit.inverse.diagnostics import Answer, Identification
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.identification import Answer, Chosen, Identification
 from tacit.inverse.noisy import Split
-from tacit.inverse.noisy.activity import Verdict, of_constraints
+from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import Fit, silent
-from tacit.inverse.noisy.coordinates import Coordinates
+from tacit.inverse.noisy.coordinates import Coordinates, of_constraints
 from tacit.inverse.noisy.evidence import Evidence
-from tacit.inverse.noisy.inference import Errors, gauge_errors, informed
+from tacit.inverse.noisy.inference import Chosen, Errors, gauge_errors, informed
 from tacit.inverse.noisy.steps import MANY, REFINED, Landscape, Steps, landscape
 from tacit.inverse.numerics import root_between
 from tacit.inverse.parameters import ONE_SIDED, TWO_SIDED

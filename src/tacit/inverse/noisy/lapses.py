@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from tacit.inverse.diagnostics import Goodness, untested
 from tacit.inverse.findings import Finding, Kind, chance
-from tacit.inverse.goodness import Goodness, untested
-from tacit.inverse.noisy.activity import Trial, Verdict, activity_p_value, judge, of_constraints
+from tacit.inverse.noisy.activity import Trial, Verdict, activity_p_value, judge
 from tacit.inverse.noisy.boltzmann import Fit
+from tacit.inverse.noisy.coordinates import of_constraints
 from tacit.inverse.noisy.em import Search
 from tacit.inverse.noisy.evidence import Doubt, evidence_of
 from tacit.inverse.noisy.goodness import noisy_goodness

@@ -6,7 +6,7 @@ from the convex fit, and the recovery says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 
@@ -14,7 +14,13 @@ import numpy as np
 
 from tacit.data.observed import Observed, are_weighted
 from tacit.errors import InvalidModel
-from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
+from tacit.inverse.diagnostics import Goodness, untested
+from tacit.inverse.expectations import (
+    action_log_likelihoods,
+    check_task,
+    expectations_from_start,
+    pull_back,
+)
 from tacit.inverse.findings import (
     Finding,
     Kind,
@@ -25,8 +31,6 @@ from tacit.inverse.findings import (
     guarantee_findings,
     more_data_findings,
 )
-from tacit.inverse.goodness import Goodness, action_log_likelihoods, untested
-from tacit.inverse.identification import Chosen, Ends
 from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
 from tacit.inverse.noisy.boltzmann import Fit, coefficients_of, expert_solution, refit, silent
@@ -47,6 +51,7 @@ from tacit.inverse.noisy.evidence import (
 )
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import (
+    Chosen,
     advantages,
     check_temperature,
     delta_method,
@@ -62,6 +67,7 @@ from tacit.inverse.noisy.penalised import maximise_many
 from tacit.inverse.noisy.steps import Steps, choices, temperature_findings
 from tacit.inverse.noisy.verdicts import check_sparse, select
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
+from tacit.inverse.sets import Ends
 from tacit.model.features import Ridge, Smooth, Sparse
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -196,18 +202,15 @@ def numbers_of(
     mute = silent(e.fisher, e.fitted.problem.information.sum())
     mute &= e.fitted.problem.upper > e.fitted.problem.lower
     if mute.any():
-        spent = np.split(-space.pull_back(e.reached) * space.scales, _edges(space.blocks))
+        edges = [block.stop for block in space.blocks[:-1]]
+        spent = np.split(-space.pull_back(e.reached) * space.scales, edges)
         if features is not None:
             spent = list(pull_back(features, e.reached))
         prices = slice(space.size, space.size + space.constraints)
         rows = ends[prices.stop :].copy()
         rows[~np.isfinite(e.gauge.budgets)] = np.nan
-        narrow = Ends(
-            ends[space.blocks[0]],
-            [ends[block] for block in space.blocks[1:]],
-            ends[prices],
-            rows,
-        )
+        costs = [ends[block] for block in space.blocks[1:]]
+        narrow = Ends(ends[space.blocks[0]], costs, ends[prices], rows)
         wide = narrow.beside(
             [mute[block] for block in space.blocks],
             [np.stack([part, part], axis=1) for part in spent[1:]],
@@ -217,11 +220,6 @@ def numbers_of(
     if e.absence:
         ends[:], spread[:] = np.nan, np.nan
     return Numbers(e.gauge, ends, spread)
-
-
-def _edges(blocks: Sequence[slice]) -> list[int]:
-    """Where one block of the coordinates ends and the next begins."""
-    return [block.stop for block in blocks[:-1]]
 
 
 def constraint_findings(

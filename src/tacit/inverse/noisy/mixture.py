@@ -19,10 +19,9 @@ from tacit.data.observed import Observed
 from tacit.data.tally import Tally
 from tacit.engine.progress import unwatched
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.inverse.expectations import check_task
+from tacit.inverse.diagnostics import Identification, untested
+from tacit.inverse.expectations import check_task, random_loss
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.goodness import random_loss, untested
-from tacit.inverse.identification import Identification, unidentified
 from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import Search, Trajectories, Types, climb, search, single_type
@@ -47,6 +46,7 @@ from tacit.inverse.recovery import (
     status_of,
     worst_of,
 )
+from tacit.inverse.sets import unidentified
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import read_only

@@ -16,10 +16,14 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, tally_of
 from tacit.errors import InvalidModel
 from tacit.forward.policies import visitation
-from tacit.inverse.expectations import expectations_from_start, pull_back
+from tacit.inverse.diagnostics import Goodness
+from tacit.inverse.expectations import (
+    action_log_likelihoods,
+    expectations_from_start,
+    pull_back,
+    random_loss,
+)
 from tacit.inverse.findings import Finding, Kind, chance, data_findings, guarantee_findings, listed
-from tacit.inverse.goodness import Goodness, action_log_likelihoods, random_loss
-from tacit.inverse.identification import tabled
 from tacit.inverse.noisy import points
 from tacit.inverse.noisy.adjoint import Loss, Place, begin, curvature, descend
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_solution
@@ -27,6 +31,7 @@ from tacit.inverse.noisy.coordinates import Bounds
 from tacit.inverse.noisy.posterior import Ended, Posterior, coefficients, minimised
 from tacit.inverse.noisy.verdicts import active_constraints, goodness_of_many
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, status_of
+from tacit.inverse.sets import tabled
 from tacit.model.ends import uniform_policy
 from tacit.model.features import Design, Ridge, Smooth, Sparse
 from tacit.model.mdp import MDP, outside_policy

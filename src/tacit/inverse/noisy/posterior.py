@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from tacit.engine.smooth_dual import Dual, Point
-from tacit.inverse.identification import unmeasured
-from tacit.inverse.noisy import DeltaMethod, Split, adjoint, points
+from tacit.inverse.noisy import DeltaMethod, Split, adjoint, points, written_scores
 from tacit.inverse.noisy.adjoint import (
     Descent,
     Information,
@@ -26,7 +25,7 @@ from tacit.inverse.noisy.adjoint import (
 )
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, bounds_of
 from tacit.inverse.noisy.coordinates import MANY
-from tacit.inverse.noisy.inference import delta_method, information, split, written_scores
+from tacit.inverse.noisy.inference import delta_method, information, split
 from tacit.inverse.parameters import (
     BLIND,
     MOVED,
@@ -35,6 +34,7 @@ from tacit.inverse.parameters import (
     Parameters,
     inverse_information,
 )
+from tacit.inverse.sets import unmeasured
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, coefficient_names

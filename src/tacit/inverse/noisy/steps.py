@@ -16,8 +16,8 @@ import numpy as np
 
 from tacit.data.observed import Observed, squares_of, tally_of
 from tacit.data.tally import Tally
+from tacit.inverse.expectations import random_loss
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
-from tacit.inverse.goodness import random_loss
 from tacit.inverse.noisy.boltzmann import Fit, fit, over_an_episode
 from tacit.inverse.noisy.coordinates import LARGEST, Bounds, Coordinates, Options
 from tacit.inverse.noisy.inference import information, square_roots

@@ -21,8 +21,8 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, tally_of
 from tacit.errors import InvalidModel
+from tacit.inverse.diagnostics import ACTIONS, Goodness, Part, combined, holm, untested
 from tacit.inverse.findings import LEVEL, NAMED, Finding, Kind, listed
-from tacit.inverse.goodness import ACTIONS, Goodness, Part, combined, holm, prune, untested
 from tacit.inverse.noisy.adjoint import Place, can_write_out
 from tacit.inverse.noisy.boltzmann import Fit, refit
 from tacit.inverse.noisy.coordinates import priced
@@ -31,6 +31,7 @@ from tacit.inverse.noisy.posterior import Ended, inverse_precision, written_law
 from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.numerics import chi_square_tail
 from tacit.inverse.parameters import BLIND, inverse_information
+from tacit.inverse.sets import prune
 from tacit.model.features import Sparse
 
 if TYPE_CHECKING:

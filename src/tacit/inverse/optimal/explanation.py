@@ -18,10 +18,9 @@ from tacit.engine.progress import once
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solution import Status
+from tacit.inverse.diagnostics import STEPS, Goodness, Part, Worst
 from tacit.inverse.expectations import Spending, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings, listed
-from tacit.inverse.goodness import STEPS, Goodness, Part, Worst
-from tacit.inverse.identification import unidentified
 from tacit.inverse.optimal import Columns, columns_of, cone, shortfall
 from tacit.inverse.optimal.gauge import (
     Answers,
@@ -44,6 +43,7 @@ from tacit.inverse.optimal.points import (
 from tacit.inverse.optimal.questions import TRIVIAL, Questions, intervals
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
+from tacit.inverse.sets import unidentified
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 

@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 from tacit.engine.progress import pursue
 from tacit.errors import InvalidModel
-from tacit.inverse.identification import Ends
 from tacit.inverse.optimal import Columns, Cone
 from tacit.inverse.optimal.program import Program
+from tacit.inverse.sets import Ends
 from tacit.model.transitions import numbers
 
 # Amounts are of order one at a corner, or zero: less than this is what broken inequalities allow.

@@ -18,7 +18,6 @@ from tacit.forward.solution import Solution, Status
 from tacit.forward.solve import Solver
 from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
-from tacit.inverse.identification import unidentified
 from tacit.inverse.paper import (
     Bound,
     Budget,
@@ -33,6 +32,7 @@ from tacit.inverse.paper import (
 )
 from tacit.inverse.paper.rounds import Round, Row, better_round, history_of, run_start, solve_round
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
+from tacit.inverse.sets import unidentified
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 

@@ -1,31 +1,30 @@
-"""What the demonstrations tell about each number of a recovery, and what they cannot."""
+"""Sets in place of numbers: constraints that stand in for each other, ranges, nothing at all.
+
+What is reported where demonstrations, or an estimator, leave more open than an interval says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tacit.inverse.numerics import normal_quantile, normal_tail
-from tacit.inverse.parameters import CONFIDENCE, ONE_SIDED, Parameters
+from tacit.inverse.diagnostics import Answer, Identification
+from tacit.inverse.parameters import Parameters
 from tacit.model.objective import coefficient_names
-from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from tacit.inverse.findings import Finding
     from tacit.inverse.recovery import Recovery
 
+Fitted = TypeVar("Fitted")
+Piece = TypeVar("Piece", bound=Hashable)
+
 # Coefficients up to which matrices over them are kept, even empty ones.
 KEPT = 500
-# A constraint is barely found where more than this share of those found by chance look as sure.
-BARELY = 0.05
-# Standard errors that no interval of a price that was left out goes beyond: 1 in 2000 of all data.
-FARTHEST = 3.29
-# (reward_direction, cost_directions) -> the ends of an interval.
-Answer = Callable[[npt.ArrayLike, Iterable[npt.ArrayLike]], tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -61,139 +60,6 @@ class Selection:
     members: tuple[int, ...]
     criteria: np.ndarray
     log_likelihoods: np.ndarray
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Chosen:
-    """Which constraints were kept, by tests of the data that the intervals are of.
-
-    An interval that holds in 95 % of all data does not in 95 % of those in which a weak constraint
-    is found, or a strong one is missed.
-
-    Attributes:
-        p_values: [K] of "this constraint is not active", for all of them together.
-        kept: [K] bool.
-        level: of the tests; 1 where nothing was chosen.
-    """
-
-    p_values: np.ndarray
-    kept: np.ndarray
-    level: float
-
-    @classmethod
-    def of(cls, p_values: np.ndarray, multipliers: np.ndarray, level: float) -> Chosen:
-        """Those that have a price, [K] multipliers, in what is reported."""
-        return cls(p_values=p_values, kept=multipliers > 0, level=level)
-
-    def barely_found(self, k: int) -> bool:
-        """Whether a price of 0 is not excluded, given that it was found.
-
-        Its weights may then be anything: without a price they do nothing, though they look sure.
-        """
-        return bool(self.kept[k] and BARELY * self.level < self.p_values[k] <= self.level < 1)
-
-    def reach(self, k: int) -> float:
-        """Standard errors up to which a price that was left out may be above its estimate.
-
-        Where it is left out, it is within reach with the confidence, unless nearly no data allow
-        that. With z of the estimate and c of the least that is found, a price d standard errors
-        above has the chance normal(-d) / normal(c - z - d).
-        """
-        if self.kept[k] or self.level >= 1 or np.isnan(self.p_values[k]):
-            return 0.0
-        # An estimate on its bound, 0, is no farther from what is found than 0 is.
-        other = normal_quantile(1.0 - min(float(self.p_values[k]), 0.5))
-        short = normal_quantile(1.0 - self.level) - other
-        far = np.arange(ONE_SIDED, FARTHEST, 0.005)
-        beyond = normal_tail(far) <= (1.0 - CONFIDENCE) * normal_tail(far - max(short, 0.0))
-        return float(far[beyond][0]) if beyond.any() else FARTHEST
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Identification:
-    """How well each number of a recovery is known. NaN where the estimator cannot tell.
-
-    Attributes:
-        reward_intervals: [D, 2] lower and upper end for each reward weight.
-        cost_intervals: one [D_k, 2] per constraint.
-        multiplier_intervals: [K, 2].
-        budget_intervals: [K, 2].
-        reward_standard_errors: [D].
-        cost_standard_errors: one [D_k] per constraint.
-        multiplier_standard_errors: [K].
-        budget_standard_errors: [K].
-        active: [K] bool, whether the constraint was shown to restrain the demonstrator.
-        findings: what was and was not found.
-        answer: what `interval` asks; None where the estimator cannot tell.
-        p_values: [K] of "this constraint is not active", adjusted for all of them by Holm's method;
-            NaN where it was not tested.
-        confidence: of the intervals.
-        unadjusted: [K] the same, each by itself.
-        sets: constraints that can stand in for each other, of which one at least is active.
-        selection: how many constraints the data ask for; None where that was not asked.
-        dynamics_draws: draws of estimated dynamics that errors, intervals and tests count; 0 where
-            they take the dynamics for known.
-    """
-
-    reward_intervals: np.ndarray
-    cost_intervals: Sequence[np.ndarray]
-    multiplier_intervals: np.ndarray
-    budget_intervals: np.ndarray
-    reward_standard_errors: np.ndarray
-    cost_standard_errors: Sequence[np.ndarray]
-    multiplier_standard_errors: np.ndarray
-    budget_standard_errors: np.ndarray
-    active: np.ndarray
-    findings: tuple[Finding, ...] = ()
-    answer: Answer | None = None
-    p_values: npt.ArrayLike = ()
-    confidence: float = CONFIDENCE
-    unadjusted: npt.ArrayLike = ()
-    sets: tuple[ConstraintSet, ...] = ()
-    selection: Selection | None = None
-    dynamics_draws: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("reward_intervals", "multiplier_intervals", "budget_intervals"):
-            table = np.array(getattr(self, name), dtype=np.float64).reshape(-1, 2)
-            object.__setattr__(self, name, read_only(table))
-        for kind in ("reward", "multiplier", "budget"):
-            name = f"{kind}_standard_errors"
-            object.__setattr__(self, name, read_only(np.array(getattr(self, name), np.float64)))
-        for name, tail in (("cost_intervals", (-1, 2)), ("cost_standard_errors", (-1,))):
-            parts = (np.array(part, np.float64).reshape(tail) for part in getattr(self, name))
-            object.__setattr__(self, name, tuple(read_only(part) for part in parts))
-        object.__setattr__(self, "active", read_only(np.array(self.active, dtype=bool)))
-        object.__setattr__(self, "findings", tuple(self.findings))
-        # Whoever adds a sentence says its kind: logic asks for that.
-        assert all(hasattr(one, "kind") for one in self.findings), self.findings
-        for name in ("p_values", "unadjusted"):
-            tested = np.array(getattr(self, name), dtype=np.float64)
-            tested = tested if len(tested) else np.full(len(self.active), np.nan)
-            object.__setattr__(self, name, read_only(tested))
-        object.__setattr__(self, "sets", tuple(self.sets))
-
-    def set_of(self, constraint: int) -> ConstraintSet | None:
-        """The set of stand-ins that a constraint is in; None where it is in none."""
-        return next((one for one in self.sets if constraint in one.members), None)
-
-    def interval(
-        self, reward_direction: npt.ArrayLike, cost_directions: Iterable[npt.ArrayLike] = ()
-    ) -> tuple[float, float]:
-        """Least and largest reward_direction . w + sum_k multiplier_k * cost_directions[k] . w_k.
-
-        w are the reward weights, w_k those of constraint k. NaN where the estimator cannot tell.
-        Multiples of one reward weight or of one price have the interval of the table. All else is
-        exact for an `Explanation`; for a noisy expert it is the delta method, which knows no bounds
-        and trusts the curvature: near a bound or with few steps it is rougher than the table.
-
-        Args:
-            reward_direction: [D].
-            cost_directions: one [D_k] per constraint.
-        """
-        if self.answer is None:
-            return np.nan, np.nan
-        return self.answer(reward_direction, cost_directions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,16 +230,6 @@ def unmeasured(
     )
 
 
-def akaike(parameters: Parameters, log_likelihood: float) -> float:
-    """Akaike's criterion, smaller is better: 2 * coefficients - 2 * log-likelihood."""
-    return 2.0 * parameters.degrees - 2.0 * log_likelihood
-
-
-def schwarz(parameters: Parameters, log_likelihood: float, steps: int) -> float:
-    """Schwarz's criterion, smaller is better: coefficients * log(steps) - 2 * log-likelihood."""
-    return parameters.degrees * float(np.log(max(steps, 1))) - 2.0 * log_likelihood
-
-
 def weights_as_parameters(recovery: Recovery) -> Parameters:
     """The `Parameters` of a recovery that has weights and perhaps a temperature, but no errors."""
     names = coefficient_names(recovery.reward_names, recovery.cost_names)
@@ -388,3 +244,50 @@ def weights_as_parameters(recovery: Recovery) -> Parameters:
     lower = np.where(np.arange(len(points)) < len(parts[0]), np.minimum(points, 0.0), 0.0)
     lower = np.where(lower < 0, -np.inf, lower)
     return unmeasured(names, points, lower=lower, absence="this estimator has no standard errors")
+
+
+def constraint_sets(
+    left: Sequence[int], p_of: Callable[[Sequence[int]], float], level: float
+) -> tuple[ConstraintSet, ...]:
+    """The smallest sets among what is left in doubt of which one at least is active."""
+    found, rest = [], list(left)
+    while len(rest) > 1 and p_of(rest) <= level:
+        members = list(rest)
+        while len(members) > 2:
+            smaller = [[j for j in members if j != k] for k in members]
+            best = min(smaller, key=p_of)
+            if p_of(best) > level:
+                break
+            members = best
+        found.append(ConstraintSet(tuple(members), p_of(members)))
+        rest = [k for k in rest if k not in members]
+    return tuple(found)
+
+
+def prune(
+    full: Fitted,
+    parts: Sequence[Piece],
+    test: Callable[[Fitted, Piece], tuple[float, Fitted]],
+    level: float,
+) -> tuple[Fitted, list[Piece], dict[Piece, float]]:
+    """The fit without the parts that were not shown to be needed, the others, and all p-values.
+
+    One at a time, the least needed first: of two constraints that can stand in for each other
+    neither is needed beside the other, but one of them is.
+
+    Args:
+        full: the fit with every part. A search cut short has shown nothing: give no parts then.
+        parts: what may be dropped.
+        test: (fit, part) -> p-value of "the part is not needed", and the fit without it.
+        level: of the tests.
+    """
+    left, p_values, fitted = list(parts), dict.fromkeys(parts, 1.0), full
+    while left:
+        tests = [test(fitted, part) for part in left]
+        p_values.update(zip(left, (p for p, _ in tests), strict=True))
+        least = int(np.argmax([p for p, _ in tests]))
+        if tests[least][0] <= level:
+            break
+        fitted = tests[least][1]
+        left.pop(least)
+    return fitted, left, p_values

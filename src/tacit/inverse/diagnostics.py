@@ -1,24 +1,27 @@
-"""Whether the model fits what was seen: tests, residuals, where it fails and what could mend it."""
+"""How well the numbers of a recovery are known, and whether the model fits what was seen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.numerics import gamma_tails, student_tail
+from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
+    from tacit.inverse.sets import ConstraintSet, Selection
 
-SMALL = 1_000_000  # entries of a table of episodes that is kept dense
-# The parts of a goodness.
+# (reward_direction, cost_directions) -> the ends of an interval.
+Answer = Callable[[npt.ArrayLike, Iterable[npt.ArrayLike]], tuple[float, float]]
+
+# The parts of a goodness, and what could mend each.
 ACTIONS, TRAJECTORIES, TIME, STEPS, NOISE = "actions", "trajectories", "time", "steps", "noise"
-
 MENDS = {
     ACTIONS: (
         "some steps may be lapses, it may plan with another discount, or a feature may be missing"
@@ -31,9 +34,6 @@ MENDS = {
     STEPS: "it errs: `Likelihood` is the estimator for an expert with noise",
     NOISE: "the reward that was given, or its noise, may be another: leave `temperature` out",
 }
-
-Fitted = TypeVar("Fitted")
-Piece = TypeVar("Piece", bound=Hashable)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,11 +244,9 @@ def gamma_tail(statistic: float, mean: float, variance: float) -> float:
 def excess_p(excess: np.ndarray) -> float:
     """The chance of a mean as large as that of these numbers [E], if their expectation is 0."""
     many, spread = len(excess), float(excess.std(ddof=1)) if len(excess) > 1 else 0.0
-    return (
-        student_tail(many - 1, float(excess.mean()) / spread * np.sqrt(many))
-        if spread > 0
-        else np.nan
-    )
+    if not spread > 0:
+        return np.nan
+    return student_tail(many - 1, float(excess.mean()) / spread * np.sqrt(many))
 
 
 def untested(reason: str) -> Goodness:
@@ -296,52 +294,6 @@ def holm(p_values: Sequence[float]) -> np.ndarray:
     return result
 
 
-def cone_gain(matrix: np.ndarray, scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """[n] max over y >= 0, 0 outside `allowed`, of 2 y . score - y' matrix y, for scores [n, d].
-
-    Coordinate ascent on all draws at once; each step is exact in its coordinate.
-    """
-    y = np.zeros_like(scores)
-    diagonal = np.diagonal(matrix)
-    for _ in range(500):
-        before = y.copy()
-        for j in np.flatnonzero(allowed & (diagonal > 0)):
-            rest = scores[:, j] - y @ matrix[:, j] + diagonal[j] * y[:, j]
-            y[:, j] = np.maximum(rest / diagonal[j], 0.0)
-        if np.abs(y - before).max() <= 1e-9 * (1.0 + np.abs(y).max()):
-            break
-    return 2.0 * (y * scores).sum(axis=1) - np.einsum("nd,de,ne->n", y, matrix, y)
-
-
-def prune(
-    full: Fitted,
-    parts: Sequence[Piece],
-    test: Callable[[Fitted, Piece], tuple[float, Fitted]],
-    level: float,
-) -> tuple[Fitted, list[Piece], dict[Piece, float]]:
-    """The fit without the parts that were not shown to be needed, the others, and all p-values.
-
-    One at a time, the least needed first: of two constraints that can stand in for each other
-    neither is needed beside the other, but one of them is.
-
-    Args:
-        full: the fit with every part. A search cut short has shown nothing: give no parts then.
-        parts: what may be dropped.
-        test: (fit, part) -> p-value of "the part is not needed", and the fit without it.
-        level: of the tests.
-    """
-    left, p_values, fitted = list(parts), dict.fromkeys(parts, 1.0), full
-    while left:
-        tests = [test(fitted, part) for part in left]
-        p_values.update(zip(left, (p for p, _ in tests), strict=True))
-        least = int(np.argmax([p for p, _ in tests]))
-        if tests[least][0] <= level:
-            break
-        fitted = tests[least][1]
-        left.pop(least)
-    return fitted, left, p_values
-
-
 def _percent(share: float) -> str:
     """A share in words that never rounds one step to nothing."""
     if 0.0 < share < 0.001:
@@ -349,39 +301,88 @@ def _percent(share: float) -> str:
     return f"{100.0 * share:.2g} %" if share < 0.995 else f"{100.0 * share:.3g} %"
 
 
-def episode_sums(
-    weights: np.ndarray, places: np.ndarray, offsets: np.ndarray, size: int
-) -> np.ndarray | csr_matrix:
-    """[E, n] sums of the steps' weights [N] at their places [N], by episode; sparse if large."""
-    many = len(offsets) - 1
-    if many * size > SMALL:
-        from scipy.sparse import csr_matrix
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Identification:
+    """How well each number of a recovery is known. NaN where the estimator cannot tell.
 
-        return csr_matrix((weights, places, offsets), shape=(many, size))
-    index = np.repeat(np.arange(many), np.diff(offsets)) * size + places
-    return np.bincount(index, weights=weights, minlength=many * size).reshape(many, size)
-
-
-def action_log_likelihoods(
-    counts: np.ndarray, policy: np.ndarray, choices: np.ndarray
-) -> tuple[float, float]:
-    """Log-likelihoods of observed actions: under the policy, and of actions at random.
-
-    Args:
-        counts: [S, A] how often each action was taken; empty where that is not known.
-        policy: [S, A].
-        choices: [S, A] bool, the actions that there are.
+    Attributes:
+        reward_intervals: [D, 2] lower and upper end for each reward weight.
+        cost_intervals: one [D_k, 2] per constraint.
+        multiplier_intervals: [K, 2].
+        budget_intervals: [K, 2].
+        reward_standard_errors: [D].
+        cost_standard_errors: one [D_k] per constraint.
+        multiplier_standard_errors: [K].
+        budget_standard_errors: [K].
+        active: [K] bool, whether the constraint was shown to restrain the demonstrator.
+        findings: what was and was not found.
+        answer: what `interval` asks; None where the estimator cannot tell.
+        p_values: [K] of "this constraint is not active", adjusted for all of them by Holm's method;
+            NaN where it was not tested.
+        confidence: of the intervals.
+        unadjusted: [K] the same, each by itself.
+        sets: constraints that can stand in for each other, of which one at least is active.
+        selection: how many constraints the data ask for; None where that was not asked.
+        dynamics_draws: draws of estimated dynamics that errors, intervals and tests count; 0 where
+            they take the dynamics for known.
     """
-    if not counts.size:
-        return np.nan, np.nan
-    taken = counts > 0
-    with np.errstate(divide="ignore"):
-        likely = float((counts[taken] * np.log(policy[taken])).sum())
-    return likely, -random_loss(counts, choices)
 
+    reward_intervals: np.ndarray
+    cost_intervals: Sequence[np.ndarray]
+    multiplier_intervals: np.ndarray
+    budget_intervals: np.ndarray
+    reward_standard_errors: np.ndarray
+    cost_standard_errors: Sequence[np.ndarray]
+    multiplier_standard_errors: np.ndarray
+    budget_standard_errors: np.ndarray
+    active: np.ndarray
+    findings: tuple[Finding, ...] = ()
+    answer: Answer | None = None
+    p_values: npt.ArrayLike = ()
+    confidence: float = CONFIDENCE
+    unadjusted: npt.ArrayLike = ()
+    sets: tuple[ConstraintSet, ...] = ()
+    selection: Selection | None = None
+    dynamics_draws: int = 0
 
-def random_loss(counts: np.ndarray, choices: np.ndarray) -> float:
-    """Minus the log-likelihood of observed actions [S, A] if all there are were as likely."""
-    if choices.all():
-        return float(counts.sum() * np.log(counts.shape[1]))
-    return float(counts.sum(axis=1) @ np.log(choices.sum(axis=1)))
+    def __post_init__(self) -> None:
+        for name in ("reward_intervals", "multiplier_intervals", "budget_intervals"):
+            table = np.array(getattr(self, name), dtype=np.float64).reshape(-1, 2)
+            object.__setattr__(self, name, read_only(table))
+        for kind in ("reward", "multiplier", "budget"):
+            name = f"{kind}_standard_errors"
+            object.__setattr__(self, name, read_only(np.array(getattr(self, name), np.float64)))
+        for name, tail in (("cost_intervals", (-1, 2)), ("cost_standard_errors", (-1,))):
+            parts = (np.array(part, np.float64).reshape(tail) for part in getattr(self, name))
+            object.__setattr__(self, name, tuple(read_only(part) for part in parts))
+        object.__setattr__(self, "active", read_only(np.array(self.active, dtype=bool)))
+        object.__setattr__(self, "findings", tuple(self.findings))
+        # Whoever adds a sentence says its kind: logic asks for that.
+        assert all(hasattr(one, "kind") for one in self.findings), self.findings
+        for name in ("p_values", "unadjusted"):
+            tested = np.array(getattr(self, name), dtype=np.float64)
+            tested = tested if len(tested) else np.full(len(self.active), np.nan)
+            object.__setattr__(self, name, read_only(tested))
+        object.__setattr__(self, "sets", tuple(self.sets))
+
+    def set_of(self, constraint: int) -> ConstraintSet | None:
+        """The set of stand-ins that a constraint is in; None where it is in none."""
+        return next((one for one in self.sets if constraint in one.members), None)
+
+    def interval(
+        self, reward_direction: npt.ArrayLike, cost_directions: Iterable[npt.ArrayLike] = ()
+    ) -> tuple[float, float]:
+        """Least and largest reward_direction . w + sum_k multiplier_k * cost_directions[k] . w_k.
+
+        w are the reward weights, w_k those of constraint k. NaN where the estimator cannot tell.
+        Multiples of one reward weight or of one price have the interval of the table. All else is
+        exact for an `Explanation`; for a noisy expert it is the delta method, which knows no bounds
+        and trusts the curvature: near a bound or with few steps it is rougher than the table.
+
+        Args:
+            reward_direction: [D].
+            cost_directions: one [D_k] per constraint.
+        """
+        if self.answer is None:
+            return np.nan, np.nan
+        return self.answer(reward_direction, cost_directions)
