@@ -274,12 +274,20 @@ class Demonstrations:
     @property
     def step(self) -> np.ndarray:
         """[N] position of every row within its episode, from 0."""
-        return np.arange(self.steps) - self.offsets[self.episode]
+        ahead = np.ones(self.steps, np.int64)  # one more each step, back to 0 with each episode
+        ahead[0], ahead[self.offsets[1:-1]] = 0, 1 - self.lengths[:-1]
+        return np.cumsum(ahead, out=ahead)
 
     @property
     def episode(self) -> np.ndarray:
         """[N] episode of every row: a running sum, as `np.repeat` would hold up other threads."""
         return np.cumsum(np.bincount(self.offsets[1:-1], minlength=self.steps))
+
+    def pairs(self, actions: int) -> np.ndarray:
+        """[N] the number s * A + a of every row's state and action, for so many actions."""
+        found = self.states * np.int64(actions)
+        found += self.actions
+        return found
 
     @property
     def shares(self) -> np.ndarray:
@@ -346,9 +354,8 @@ class Demonstrations:
             ("state", self.states, mdp.states),
             ("action", self.actions, mdp.actions),
         ):
-            outside = (column < 0) | (column >= count)
-            if outside.any():
-                row = int(np.flatnonzero(outside)[0])
+            if column.min() < 0 or column.max() >= count:
+                row = int(np.argmax((column < 0) | (column >= count)))
                 raise InvalidDemonstrations(
                     f"every {name} must be in 0..{count - 1}; {self._place(row)} has {column[row]}"
                 )
@@ -369,7 +376,7 @@ class Demonstrations:
     def counts(self, mdp: MDP) -> np.ndarray:
         """[S, A] how often each action was taken in each state; by `shares` where they weigh."""
         self.check(mdp)
-        flat = self.states.astype(np.int64) * mdp.actions + self.actions
+        flat = self.pairs(mdp.actions)
         weights = None if self.weights is None else self.shares
         total = np.bincount(flat, weights, minlength=mdp.states * mdp.actions)
         return total.reshape(mdp.states, mdp.actions).astype(np.float64)

@@ -12,7 +12,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations
-from tacit.model import first_unavailable, sparse_moments
+from tacit.model import first_unavailable, group_sums, sparse_moments
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse
 from tacit.model.transitions import read_only
@@ -94,7 +94,7 @@ class Tally:
             )
         whole = demonstrations.select(~partial) if partial.any() else demonstrations
         powers = mdp.discount ** np.arange(int(whole.lengths.max()) + 1)
-        index, size = whole.states.astype(np.int64) * mdp.actions + whole.actions, counts.size
+        index, size = whole.pairs(mdp.actions), counts.size
         share = whole.shares  # of steps; a trajectory's is that of its first and last one
         visits = np.bincount(index, share * powers[whole.step], size).reshape(counts.shape)
         begun, done = share[whole.offsets[:-1]], share[whole.offsets[1:] - 1]
@@ -223,12 +223,9 @@ class Scatter:
         cls, scores: np.ndarray, demonstrations: Demonstrations, who: np.ndarray | None = None
     ) -> Scatter:
         """The scatter of the episodes' sums of tables [D, S, A]; those of one `who` [E] as one."""
-        actions = scores.shape[2]
-        index = demonstrations.states.astype(np.int64) * actions + demonstrations.actions
-        starts, share = demonstrations.offsets[:-1], demonstrations.shares
-        sums = np.empty((len(scores), len(starts)))
-        for d, table in enumerate(scores):  # one at a time: [N, D] would not fit for millions
-            sums[d] = np.add.reduceat(table.ravel()[index] * share, starts)
+        flat, pairs = scores.reshape(len(scores), -1), demonstrations.pairs(scores.shape[2])
+        share = None if demonstrations.weights is None else demonstrations.shares
+        sums = (group_sums(share, pairs, demonstrations.offsets, flat.shape[1]) @ flat.T).T
         if who is None:
             return cls(demonstrations.episodes, sums @ sums.T)
         owned = np.stack([np.bincount(who, weights=row) for row in sums])
@@ -269,17 +266,21 @@ class Spread:
         rest = powers[whole.lengths] / (1.0 - mdp.discount) if known.any() else 0.0
         tail = np.where(known, rest, 0.0)
         tail = np.where(mdp.ends[final], powers[whole.lengths], tail)  # paid once, on arrival
-        index = whole.states.astype(np.int64) * mdp.actions + whole.actions
         if any(is_sparse(table) for table in maps) and all(table.ndim == 2 for table in maps):
             met = (whole.episode, weights, whole.states)
             return cls(whole.episodes, *sparse_moments(maps, *met, (final, tail)))
         means, squares, maps = np.empty(size), np.empty(size), (features.reward, *features.costs)
-        # One column at a time: [N, D] would not fit for millions.
+        pairs = any(table.ndim == 3 for table in maps)
+        places, cells = whole.states, mdp.states
+        if pairs:
+            places, cells = whole.pairs(mdp.actions), mdp.states * mdp.actions
+        visits = group_sums(weights, places, whole.offsets, cells)
+        # One column at a time: [E, D] would not fit for millions.
         columns = (table[..., j] for table in maps for j in range(table.shape[-1]))
         for d, column in enumerate(columns):
             at_end = column if column.ndim == 1 else column.mean(axis=1)
-            seen = np.ascontiguousarray(column).ravel()[whole.states if column.ndim == 1 else index]
-            sums = np.add.reduceat(weights * seen, whole.offsets[:-1]) + tail * at_end[final]
+            paid = np.repeat(column, mdp.actions) if pairs and column.ndim == 1 else column.ravel()
+            sums = visits @ paid + tail * at_end[final]
             means[d] = sums.mean()
             squares[d] = ((sums - means[d]) ** 2).sum()
         return cls(whole.episodes, means, squares)

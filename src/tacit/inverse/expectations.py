@@ -19,11 +19,8 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
-
     from tacit.model.objective import FeatureTable
 
-SMALL = 1_000_000  # entries of a table of episodes that is kept dense
 
 Blocks = tuple[np.ndarray, ...]
 
@@ -303,19 +300,6 @@ def _risk(confidence: float) -> float:
     if not 0.0 < confidence < 1.0:
         raise InvalidModel(f"confidence must be in (0, 1); got {confidence}")
     return 1.0 - confidence
-
-
-def episode_sums(
-    weights: np.ndarray, places: np.ndarray, offsets: np.ndarray, size: int
-) -> np.ndarray | csr_matrix:
-    """[E, n] sums of the steps' weights [N] at their places [N], by episode; sparse if large."""
-    many = len(offsets) - 1
-    if many * size > SMALL:
-        from scipy.sparse import csr_matrix
-
-        return csr_matrix((weights, places, offsets), shape=(many, size))
-    index = np.repeat(np.arange(many), np.diff(offsets)) * size + places
-    return np.bincount(index, weights=weights, minlength=many * size).reshape(many, size)
 
 
 def action_log_likelihoods(

@@ -1,6 +1,7 @@
 """What everybody knows: MDP, Objective, Features, names, and dynamics estimated from counts.
 
-Here, states and actions that are given by name or taken where there are none, and sparse features.
+Here, states and actions that are given by name or taken where there are none, sparse features, and
+sums of rows by group.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import numpy as np
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
     from tacit.model.objective import FeatureTable
     from tacit.model.transitions import Layout
 
@@ -117,3 +120,32 @@ def sparse_moments(
     means = np.asarray(sums.sum(axis=0)).ravel() / number
     squares = np.asarray((sums * sums).sum(axis=0)).ravel() - number * means**2
     return means, np.maximum(squares, 0.0)
+
+
+# Entries of a table of groups that is kept dense.
+DENSE_GROUPS = 1_000_000
+
+
+def group_sums(
+    weights: np.ndarray | None, places: np.ndarray, offsets: np.ndarray, size: int
+) -> np.ndarray | csr_matrix:
+    """[G, n] sums of the rows' weights [N] at their places [N], by group; sparse if large.
+
+    Args:
+        weights: of the rows; None where each counts 1.
+        places: from 0 to n - 1.
+        offsets: [G + 1] group g holds the rows offsets[g] to offsets[g + 1], at least one.
+        size: n.
+    """
+    many = len(offsets) - 1
+    if many * size > DENSE_GROUPS:
+        from scipy.sparse import csr_matrix
+
+        weights = np.ones(len(places)) if weights is None else weights
+        return csr_matrix((weights, places, offsets), shape=(many, size))
+    index = np.zeros(len(places), np.int64)
+    index[offsets[1:-1]] = size
+    np.cumsum(index, out=index)
+    index += places
+    sums = np.bincount(index, weights, minlength=many * size)
+    return sums.reshape(many, size).astype(np.float64, copy=False)

@@ -27,10 +27,10 @@ from tacit.inverse.diagnostics import (
     moments_part,
     worst_action,
 )
-from tacit.inverse.expectations import episode_sums
 from tacit.inverse.findings import LEVEL
 from tacit.inverse.noisy.inference import square_roots
 from tacit.inverse.numerics import ratio_tail
+from tacit.model import group_sums
 
 # Expected number of steps from which a cell is large enough for the chi-square law.
 LARGE = 5.0
@@ -207,11 +207,12 @@ class Episodes:
         """The sums of these episodes, of a policy [S, A] and whitened scores [r, S, A]."""
         size, (states, actions) = len(whitened), policy.shape
         offsets, many = demonstrations.offsets, demonstrations.episodes
-        where = demonstrations.states.astype(np.int64)
-        taken = where * actions + demonstrations.actions
-        ones = np.ones(len(where))
-        of_pairs = episode_sums(ones, taken, offsets, states * actions)
-        of_states = episode_sums(ones, where, offsets, states)
+        where, taken = demonstrations.states, demonstrations.pairs(actions)
+        of_pairs = group_sums(None, taken, offsets, states * actions)
+        if isinstance(of_pairs, np.ndarray):
+            of_states = of_pairs.reshape(many, states, actions).sum(axis=2)
+        else:
+            of_states = group_sums(None, where, offsets, states)
         spread = _spread(policy, whitened)
         lengths = np.einsum("dsa,dsa->sa", whitened, whitened)
         traces = np.einsum("sdd->s", spread)
@@ -220,16 +221,15 @@ class Episodes:
         for begin in range(0, many, max(1, AT_ONCE // max(size**2, 1))):
             rows = slice(begin, begin + max(1, AT_ONCE // max(size**2, 1)))
             squares[rows] = ((of_states[rows] @ spread.reshape(states, -1)) ** 2).sum(axis=1)
-        places = _places(demonstrations)
-        late = np.bincount(taken, weights=places, minlength=states * actions)
-        placed = episode_sums(places, taken, offsets, states * actions)
+        steps = demonstrations.step
+        placed = group_sums(np.sqrt(steps), taken, offsets, states * actions)
         return cls(
             sums=of_pairs @ whitened.reshape(size, policy.size).T,
             traces=of_states @ traces,
             squares=squares,
             rests=of_states @ rests,
-            late=late.reshape(policy.shape),
-            spent=np.bincount(where, weights=places**2, minlength=states),
+            late=np.asarray(placed.sum(axis=0)).reshape(policy.shape),
+            spent=np.bincount(where, weights=steps, minlength=states),
             drifts=placed @ whitened.reshape(size, policy.size).T,
             lengths=demonstrations.lengths,
         )
