@@ -150,7 +150,7 @@ def test_a_fault_while_saving_leaves_nothing(rooms, tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tacit.folders.problem.write_arrays", full)
+    monkeypatch.setattr("tacit.folders.text.write_arrays", full)
     with pytest.raises(OSError, match="No space"):
         problem.save(tmp_path / "new")
     assert [path.name for path in tmp_path.iterdir()] == [rooms.name]

@@ -58,7 +58,7 @@ class Demo:
         """Writes the problem, recovers, writes the report, and says what to do next."""
         from tacit.cli.problem import Check
         from tacit.cli.recover import Recover
-        from tacit.folders.problem import refuse_taken, write_folder
+        from tacit.files.atomic import refuse_taken, write_folder
         from tacit.folders.runs import Run
 
         begin = time.monotonic()

@@ -112,7 +112,8 @@ class Ingest:
 
     def run(self, terminal: Terminal) -> Answer:
         """Writes the folder and says what became of the log."""
-        from tacit.folders.problem import Problem, refuse_taken, write_folder
+        from tacit.files.atomic import refuse_taken, write_folder
+        from tacit.folders.problem import Problem
 
         refuse_taken(self.out)
         if (proposal := self.proposal()) is not None:
@@ -273,7 +274,7 @@ def write_problem(folder: Path, log: Log, features: Features, discount: float) -
     from tacit.files.atomic import write_bytes, write_csv
     from tacit.files.tables import write_columns
     from tacit.folders.archives import write_places
-    from tacit.folders.problem import toml
+    from tacit.folders.text import toml
 
     layout, seen = log.layout, log.demonstrations
     states, actions = layout.state_names, layout.action_names

@@ -210,7 +210,8 @@ class Simulate:
 
     def run(self, terminal: Terminal) -> Answer:
         """Writes the folder and says what is in it."""
-        from tacit.folders.problem import Problem, refuse_taken
+        from tacit.files.atomic import refuse_taken
+        from tacit.folders.problem import Problem
         from tacit.forward.column_generation import ColumnGeneration
         from tacit.forward.simulation import simulate
         from tacit.forward.soft_dual import SoftDual

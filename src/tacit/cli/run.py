@@ -210,7 +210,7 @@ class Score:
         """Scores the demonstrations, writes what was asked for, and says what came out."""
         from tacit.checks import score
         from tacit.files.tables import write_columns
-        from tacit.folders.problem import bad_line
+        from tacit.folders.reading import bad_line
         from tacit.folders.runs import Run
         from tacit.inverse.joint.trips import BadTrip
 

@@ -67,7 +67,7 @@ class Solve:
     def run(self, terminal: Terminal) -> Answer:
         """Solves the problem, writes what was asked for, and says what was found."""
         from tacit.checks import price_curve
-        from tacit.folders.problem import refuse_taken, write_folder
+        from tacit.files.atomic import refuse_taken, write_folder
         from tacit.forward.solve import solve
 
         if self.out is not None:
@@ -134,8 +134,7 @@ def _solve_trips(arguments: Solve, problem: Problem) -> Answer:
     import numpy as np
 
     from tacit.checks import reroute
-    from tacit.files.atomic import write_csv
-    from tacit.folders.problem import write_folder
+    from tacit.files.atomic import write_csv, write_folder
     from tacit.folders.runs import Run
     from tacit.inverse.joint.traveller import TripsRecovery
 

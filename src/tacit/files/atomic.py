@@ -353,3 +353,35 @@ def _taken(path: Path, process: str, host: str) -> OSError:
     return OSError(
         f"{path.parent} is being written by {who}: wait for it, or choose another folder{cure}"
     )
+
+
+def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
+    """Makes the folder with what `write` puts into it, or leaves nothing behind."""
+    refuse_taken(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # A sibling, so that the last step is a rename within one file system.
+    temporary, ours = beside_for_now(folder), False
+    try:
+        temporary.mkdir()
+        ours = True
+        with unfinished(temporary):
+            write(temporary)
+            os.replace(temporary, folder)
+        sync_folder(folder.parent)
+    except BaseException as error:
+        if ours:
+            shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno is not None:
+            # Say the name that was asked for, not the temporary one.
+            told = str(error.filename or folder).replace(str(temporary), str(folder))
+            raise type(error)(error.errno, error.strerror, told) from None
+        raise
+
+
+def refuse_taken(folder: Path) -> None:
+    """Raises `FileExistsError` where something is there already that would be lost."""
+    if folder.is_dir():
+        if any(folder.iterdir()):
+            raise FileExistsError(errno.EEXIST, "the folder is not empty", str(folder))
+    elif folder.exists():
+        raise FileExistsError(errno.EEXIST, "a file has the name of the folder", str(folder))

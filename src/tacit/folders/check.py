@@ -15,9 +15,9 @@ from tacit.data.tally import last_states
 from tacit.errors import TacitError
 from tacit.folders.archives import read_features, read_model, read_truth
 from tacit.folders.problem import Problem
-from tacit.folders.reading import NAMED, SEEN
+from tacit.folders.reading import NAMED, SEEN, read_feature_table, table_features
 from tacit.folders.settings import Names, lookup, ordered, read_settings
-from tacit.folders.text import read_feature_table, read_transitions, table_features
+from tacit.folders.text import read_transitions
 from tacit.forward.solution import Status
 from tacit.forward.solve import solve
 from tacit.inverse.findings import SAME, feature_findings, single_minded

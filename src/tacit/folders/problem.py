@@ -1,12 +1,11 @@
-"""A problem: everything a recovery is asked about, and the folder it lives in."""
+"""A problem: everything a recovery is asked about, read from its folder part by part.
+
+Each part comes from its npz file or from its text twin, and transitions may be estimated.
+"""
 
 from __future__ import annotations
 
 import errno
-import json
-import os
-import shutil
-from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,22 +14,53 @@ from typing import Any
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.reading import row_order
-from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
-from tacit.files.arrays import write_arrays
-from tacit.files.atomic import beside_for_now, sync_folder, unfinished, write_bytes, write_csv
+from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.files.atomic import write_folder
 from tacit.files.columns import did_you_mean
-from tacit.files.tables import Progress, open_table, write_columns
-from tacit.folders.archives import feature_arrays, model_arrays, truth_arrays, write_places
-from tacit.folders.text import is_one_hot
+from tacit.files.tables import Progress
+from tacit.folders.archives import read_features, read_places, read_truth
+from tacit.folders.reading import (
+    SEEN,
+    FeatureTable,
+    bad_line,
+    naming_states,
+    one_of,
+    read_demonstrations,
+    read_feature_table,
+    table_features,
+)
+from tacit.folders.settings import (
+    FILE,
+    Names,
+    Settings,
+    absorbing_states,
+    first_states,
+    given_start,
+    lookup,
+    numbers,
+    ordered,
+    read_settings,
+)
+from tacit.folders.text import (
+    check_against,
+    from_archive,
+    network_discount,
+    read_transitions,
+    successors,
+    told_to_stay,
+    write_archives,
+    write_text,
+)
 from tacit.inverse.joint.goals import link_size
 from tacit.inverse.joint.trips import BadTrip, Trips
 from tacit.inverse.noisy.coordinates import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features, Objective, is_sparse
-from tacit.model.transitions import Layout
+from tacit.model.objective import Features, Objective
+from tacit.model.transitions import Layout, with_directions
+
+NEEDED = "a problem needs features.csv or features.npz, or features of the states in problem.toml"
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +156,6 @@ class Problem:
             progress: called now and then, while demonstrations are read, with what is done and
                 what there is to do.
         """
-        from tacit.folders.reading import read_problem
-
         parts = read_problem(Path(folder), progress)
         sizes = parts.pop("link_size")
         parts["coefficients"] = _coefficients(parts["coefficients"], Path(folder) / "problem.toml")
@@ -139,8 +167,6 @@ class Problem:
                 parts["features"] = trips.with_features(link_size(trips, sizes)).features
             return cls(**parts)
         except BadTrip as error:
-            from tacit.folders.reading import SEEN, one_of
-
             path = one_of(Path(folder), *SEEN)
             assert path is not None
             assert parts["demonstrations"] is not None  # one of them is the trip
@@ -156,21 +182,9 @@ class Problem:
             text: whether to write the text twins instead of npz and Parquet files.
         """
         if text:
-            write_folder(Path(folder), lambda inside: _write_text(self, inside))
+            write_folder(Path(folder), lambda inside: write_text(self, inside))
         else:
-            write_folder(Path(folder), self._write_archives)
-
-    def _write_archives(self, folder: Path) -> None:
-        notes = {"notes": np.array(self.notes, str)} if self.notes else {}
-        write_arrays(folder / "mdp.npz", model_arrays(self.mdp, self.layout) | notes)
-        write_arrays(folder / "features.npz", feature_arrays(self.features))
-        if self.truth is not None:
-            write_arrays(folder / "truth.npz", truth_arrays(self.truth))
-        if self.demonstrations is not None:
-            self.demonstrations.save(folder / "demonstrations.parquet")
-        lines = _trip_lines(self) if self.goal else []
-        if lines := [*lines, *_coefficient_lines(self.coefficients)]:
-            write_bytes(folder / "problem.toml", "\n".join([*lines, ""]).encode())
+            write_folder(Path(folder), lambda inside: write_archives(self, inside))
 
     def __repr__(self) -> str:
         seen = "none" if self.demonstrations is None else f"{self.demonstrations.episodes}"
@@ -180,58 +194,170 @@ class Problem:
         )
 
 
-def bad_line(path: Path, error: BadTrip, layout: Layout, seen: Demonstrations) -> TacitError:
-    """What is wrong with a trip, by name, with the line of the file where its step stands."""
-    said = error.sentence(layout)
-    if path.suffix == ".npz":
-        return InvalidDemonstrations(f"{path}, row {error.row + 1}: {said}")
-    table = open_table(path, InvalidDemonstrations, expected=("episode", "step"))
-    names = [name for name in ("episode", "step") if name in table.names]
-    columns = table.read(names, plain=["episode"])
-    values = {"episode": columns["episode"].labels()}
-    if "step" in columns:
-        values["step"] = columns["step"].integers()
-    order, first = row_order(values, columns["episode"], table.fault)
-    # Steps are numbered within their episode: the last row of one may be where it ended.
-    place = error.row - int(seen.offsets[error.trajectory])
-    row = int(np.flatnonzero(first)[error.trajectory]) + place
-    return table.fault(row if order is None else int(order[row]), said)
+def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, Any]:
+    """The arguments of `Problem`, read from its folder."""
+    if not folder.exists():
+        raise FileNotFoundError(errno.ENOENT, "there is no such problem folder", str(folder))
+    if not folder.is_dir():
+        said = "a problem must be a folder (tacit ingest makes one of a log); this is a file"
+        raise NotADirectoryError(errno.ENOTDIR, said, str(folder))
+    settings = read_settings(folder)
+    archive = one_of(folder, "mdp.npz", "transitions.csv")
+    vocabulary = one_of(folder, "features.npz", "features.csv")
+    seen = one_of(folder, *SEEN)
+    alone = settings.reward == () and not any(settings.costs)  # of the states, without a file
+    if vocabulary is None and not alone:
+        said = "this is a run, not a problem" if (folder / "run.json").exists() else NEEDED
+        raise FileNotFoundError(errno.ENOENT, said, str(folder))
+    vocabulary = vocabulary or settings.path
+    table = read_feature_table(vocabulary) if vocabulary.suffix == ".csv" else None
+    if vocabulary.suffix == ".npz" and settings.reward is not None:
+        raise InvalidModel(
+            f"{folder} must give each part once; features.npz holds the features, and "
+            f"[features] of {FILE} names them again"
+        )
+    if archive is not None and archive.suffix == ".npz":
+        parts = from_archive(archive, settings, seen, progress)
+    else:
+        parts = _from_text(settings, archive, table, vocabulary, seen, progress)
+    mdp, layout = parts["mdp"], parts["layout"]
+    if (folder / "places.csv").exists():
+        places = layout.state_names or numbers(mdp.states)
+        layout = read_places(folder / "places.csv", layout, places)
+    states = lookup(layout.state_names or numbers(mdp.states))
+    actions = lookup(layout.action_names or numbers(mdp.actions))
+    if table is not None:
+        table.check_names(states, actions, mdp)
+    if vocabulary.suffix == ".npz":
+        features = read_features(vocabulary)
+    else:
+        features = table_features(table, settings, states, actions)
+    seen_notes = () if parts["demonstrations"] is None else parts["demonstrations"].notes
+    if settings.goal:
+        parts |= {name: getattr(settings, name) for name in ("goal", "unended")}
+        parts["discount"] = mdp.discount if settings.discount is None else settings.discount
+    moves = mdp.transitions
+    return parts | {
+        "layout": with_directions(layout, moves.states, moves.probabilities),
+        "features": features,
+        "truth": _truth(folder, settings, features),
+        "notes": (*seen_notes, *parts.get("notes", ())),
+        "coefficients": settings.coefficients,
+        "link_size": settings.link_size,
+    }
 
 
-def _write_text(problem: Problem, folder: Path) -> None:
-    """Writes the problem into an existing folder, as text wherever there is a text twin."""
-    mdp, layout = problem.mdp, problem.layout
-    states = layout.state_names or tuple(str(s) for s in range(mdp.states))
-    actions = layout.action_names or tuple(str(a) for a in range(mdp.actions))
-    columns, groups = _feature_columns(problem.features, mdp.actions, states)
-    write_csv(folder / "transitions.csv", *_transition_rows(mdp, states, actions))
-    if columns:
-        write_csv(folder / "features.csv", *_feature_rows(columns, states, actions))
-    lines = _trip_lines(problem) if problem.goal else [f"discount = {mdp.discount!r}"]
-    lines += _initial(mdp, states)
-    made = [toml(names) if names else '{ one_hot = "state" }' for names in groups]
-    lines += ["", "[features]", f"reward = {made[0]}", f"costs = [{', '.join(made[1:])}]"]
-    lines += _names(layout)
-    if layout.is_grid or layout.directions:
-        lines += ["", "[grid]", f"rows = {layout.rows}", f"columns = {layout.columns}"]
-        if layout.directions:
-            lines += [f"directions = {toml([list(step) for step in layout.directions])}"]
-    if layout.centres:
-        write_places(folder / "places.csv", layout, states)
-    lines += _coefficient_lines(problem.coefficients)
-    content = "\n".join([*lines, ""]).encode()
-    write_bytes(folder / "problem.toml", content)
-    if problem.truth is not None:
-        write_arrays(folder / "truth.npz", truth_arrays(problem.truth))
-    if problem.demonstrations is not None:
-        seen = problem.demonstrations.columns(states, actions)
-        write_columns(folder / "demonstrations.csv", seen)
+def _from_text(
+    settings: Settings,
+    moves: Path | None,
+    table: FeatureTable | None,
+    vocabulary: Path,
+    seen: Path | None,
+    progress: Progress | None,
+) -> dict[str, Any]:
+    """Model, layout, demonstrations and notes, the model from text or from the demonstrations."""
+    if settings.discount is None:
+        raise InvalidModel(f"{settings.path} must give discount, such as discount = 0.9")
+    if moves is None and seen is None:
+        raise FileNotFoundError(
+            errno.ENOENT,
+            "a problem needs transitions.csv, or demonstrations to estimate them from",
+            str(vocabulary.parent),
+        )
+    if moves is None and vocabulary.name == FILE and not settings.states:
+        raise InvalidModel(f"{settings.path} must list states in [names]; no other file does")
+    source = FILE if table is None or settings.states else vocabulary.name
+    acts = (vocabulary if table and table.actions else moves or vocabulary).name
+    acts = FILE if settings.actions else acts
+    names = Names(
+        ordered(settings.states or (table.states if table else ())),
+        ordered(settings.actions or (table.actions if table else ())),
+    )
+    lists = there = None
+    if moves is not None:
+        rows = read_transitions(moves, names, source=source)
+        names = rows.names
+        lists, there = successors(rows, absorbing_states(settings, names.states))
+    asked = table.available(names, settings) if table and names.actions else None
+    if asked is not None and table is not None and there is not None:
+        table.refuse_empty(asked, there, names)
+    there = asked if there is None else there if asked is None else there & asked
+    demonstrations = None
+    if seen is not None:
+        demonstrations, actions = read_demonstrations(
+            seen, names, source=(source, acts), available=there, progress=progress
+        )
+        known, names = names.actions, replace(names, actions=actions)
+        if table and not known:  # what a state alone says needs no names of actions
+            there = table.available(names, settings)
+    layout = names.layout(settings)
+    start = given_start(settings, names.states, table)
+    if lists is None:
+        assert demonstrations is not None
+        return _estimated(settings, names, layout, demonstrations, start, there)
+    notes = told_to_stay(settings)
+    if start is None and settings.goal and demonstrations is None:
+        start = np.full(len(names.states), 1.0 / len(names.states))  # of no account
+    if start is None:
+        start, said = first_states(settings, demonstrations, len(names.states))
+        notes += () if settings.goal else said  # trips start where they do
+    with naming_states(settings, lists, start, there, names):
+        mdp = MDP(lists, start, network_discount(settings, lists, there), available=there)
+    if demonstrations is not None and seen is not None:
+        check_against(demonstrations, mdp, seen)
+    return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": notes}
 
 
-def _trip_lines(problem: Problem) -> list[str]:
-    """What `problem.toml` says of trips."""
-    lines = [f"discount = {problem.discount!r}", f"goal = {toml(problem.goal)}"]
-    return lines + ([f"unended = {toml(problem.unended)}"] if problem.unended != "refuse" else [])
+def _estimated(
+    settings: Settings,
+    names: Names,
+    layout: Layout,
+    demonstrations: Demonstrations,
+    start: np.ndarray | None,
+    there: np.ndarray | None,
+) -> dict[str, Any]:
+    from tacit.model.counts import Prior
+
+    discount = settings.discount or 0.0
+    mdp = MDP.from_transitions(
+        demonstrations,
+        discount=min(discount, 0.5),
+        n_states=len(names.states),
+        n_actions=len(names.actions),
+        initial=start,
+        prior=Prior(settings.prior, settings.over),
+        unvisited=settings.unvisited,
+        absorbing=np.flatnonzero(absorbing_states(settings, names.states)),
+        available=there,
+    )
+    if discount == 1.0:
+        discount = network_discount(settings, mdp.transitions, mdp.available)
+    with naming_states(settings, mdp.transitions, mdp.initial, mdp.available, names):
+        mdp = replace(mdp, discount=discount)
+    evidence = mdp.evidence
+    assert evidence is not None
+    return {
+        "mdp": mdp,
+        "layout": layout,
+        "demonstrations": demonstrations,
+        "notes": evidence.sentences(layout, ends=mdp.ends),
+    }
+
+
+def _truth(folder: Path, settings: Settings, features: Features) -> Objective | None:
+    path = folder / "truth.npz"
+    if not settings.truth:
+        return read_truth(path) if path.exists() else None
+    if path.exists():
+        raise InvalidModel(
+            f"{folder} must give each part once; truth.npz holds the truth, and "
+            f"[truth] of {FILE} again"
+        )
+    try:
+        weights = [settings.truth.get(name, []) for name in ("reward", "costs", "budgets")]
+        return features.objective(*weights)
+    except InvalidModel as error:
+        raise InvalidModel(f"{settings.path}: [truth]: {error}") from None
 
 
 def _coefficients(table: object, path: Path) -> dict[str, dict[str, Any]]:
@@ -257,133 +383,3 @@ def _coefficients(table: object, path: Path) -> dict[str, dict[str, Any]]:
         if {"lower", "upper"} & {*about}:
             found.setdefault("bounds", {})[name] = (about.get("lower"), about.get("upper"))
     return found
-
-
-def _coefficient_lines(known: dict[str, dict[str, Any]]) -> list[str]:
-    """What `problem.toml` says of coefficients; nothing where there is nothing."""
-    told: dict[str, dict[str, float]] = {}
-    for name, ends in known.get("bounds", {}).items():
-        pairs = zip(("lower", "upper"), ends, strict=True)
-        told.setdefault(name, {}).update({word: end for word, end in pairs if end is not None})
-    for word in ("fixed", "start"):
-        for name, value in known.get(word, {}).items():
-            told.setdefault(name, {})[word] = value
-    lines = [
-        f"{toml(name)} = {{ {', '.join(f'{word} = {float(x)!r}' for word, x in one.items())} }}"
-        for name, one in told.items()
-    ]
-    return ["", "[coefficients]", *lines] if lines else []
-
-
-def toml(value: object) -> str:
-    """A text, number or list of them as TOML spells it, which is nearly as JSON does."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _transition_rows(
-    mdp: MDP, states: Sequence[str], actions: Sequence[str]
-) -> tuple[list[str], list[list[str]]]:
-    lists = mdp.transitions
-    rows = [
-        [
-            states[s],
-            actions[a],
-            states[int(lists.states[s, a, b])],
-            repr(float(lists.probabilities[s, a, b])),
-        ]
-        for s, a, b in np.argwhere(lists.probabilities > 0)
-    ]
-    return ["state", "action", "next_state", "probability"], rows
-
-
-def _feature_columns(
-    features: Features, actions: int, states: Sequence[str]
-) -> tuple[dict[str, np.ndarray], list[list[str]]]:
-    """Columns [S] or [S, A] by name, and the names of each map: none if of one hot state."""
-    tables = features.maps
-    by_action = any(table.ndim == 3 for table in tables)
-    columns: dict[str, np.ndarray] = {}
-    groups: list[list[str]] = []
-    for table, names in zip(tables, (features.reward_names, *features.cost_names), strict=True):
-        groups.append([])
-        if is_one_hot(table, names, states):
-            continue
-        table = table.toarray() if is_sparse(table) else table
-        if by_action and table.ndim == 2:
-            table = np.repeat(table[:, None, :], actions, axis=1)
-        for j, name in enumerate(names):
-            own, column = name.strip() or "feature", table[..., j]
-            # One name may mean two things in reward and costs: the second gets a number.
-            number = 2
-            while own in ("state", "action") or not np.array_equal(
-                columns.get(own, column), column
-            ):
-                own, number = f"{name} ({number})", number + 1
-            columns[own] = column
-            groups[-1].append(own)
-    return columns, groups
-
-
-def _feature_rows(
-    columns: dict[str, np.ndarray], states: Sequence[str], actions: Sequence[str]
-) -> tuple[list[str], list[list[str]]]:
-    by_action = any(column.ndim == 2 for column in columns.values())
-    rows = []
-    for s, state in enumerate(states):
-        for a, action in enumerate(actions if by_action else [""]):
-            place = (s, a) if by_action else (s,)
-            values = [repr(float(column[place])) for column in columns.values()]
-            rows.append([state, action, *values] if by_action else [state, *values])
-    return ["state", *(["action"] if by_action else []), *columns], rows
-
-
-def _initial(mdp: MDP, states: Sequence[str]) -> list[str]:
-    begins = np.flatnonzero(mdp.initial)
-    if len(begins) == 1:
-        return [f"initial = {toml(states[int(begins[0])])}"]
-    return [
-        "",
-        "[initial]",
-        *(f"{toml(states[int(s)])} = {float(mdp.initial[s])!r}" for s in begins),
-    ]
-
-
-def _names(layout: Layout) -> list[str]:
-    lines = [
-        f"{kind} = {toml(list(names))}"
-        for kind, names in (("states", layout.state_names), ("actions", layout.action_names))
-        if names
-    ]
-    return ["", "[names]", *lines] if lines else []
-
-
-def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
-    """Makes the folder with what `write` puts into it, or leaves nothing behind."""
-    refuse_taken(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # A sibling, so that the last step is a rename within one file system.
-    temporary, ours = beside_for_now(folder), False
-    try:
-        temporary.mkdir()
-        ours = True
-        with unfinished(temporary):
-            write(temporary)
-            os.replace(temporary, folder)
-        sync_folder(folder.parent)
-    except BaseException as error:
-        if ours:
-            shutil.rmtree(temporary, ignore_errors=True)
-        if isinstance(error, OSError) and error.errno is not None:
-            # Say the name that was asked for, not the temporary one.
-            told = str(error.filename or folder).replace(str(temporary), str(folder))
-            raise type(error)(error.errno, error.strerror, told) from None
-        raise
-
-
-def refuse_taken(folder: Path) -> None:
-    """Raises `FileExistsError` where something is there already that would be lost."""
-    if folder.is_dir():
-        if any(folder.iterdir()):
-            raise FileExistsError(errno.EEXIST, "the folder is not empty", str(folder))
-    elif folder.exists():
-        raise FileExistsError(errno.EEXIST, "a file has the name of the folder", str(folder))

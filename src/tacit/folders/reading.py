@@ -1,105 +1,39 @@
-"""From a folder to the parts of a `Problem`: each part from its npz file or from its text twin."""
+"""The tables of a problem, read: `features.csv` and demonstrations; and what the model lacks."""
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.reading import Reading
-from tacit.errors import InvalidModel
-from tacit.files.tables import Progress
-from tacit.folders.archives import read_features, read_model, read_places, read_truth
-from tacit.folders.settings import (
-    FILE,
-    Names,
-    Settings,
-    absorbing_states,
-    first_states,
-    given_start,
-    looks_numeric,
-    lookup,
-    numbered,
-    numbers,
-    ordered,
-    read_settings,
-)
-from tacit.folders.text import (
-    FeatureTable,
-    read_feature_table,
-    read_transitions,
-    successors,
-    table_features,
-)
+from tacit.data.reading import Reading, row_order
+from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
+from tacit.files.columns import Column, did_you_mean, nearest
+from tacit.files.tables import Progress, Table, open_table
+from tacit.folders.settings import Names, Settings, looks_numeric, lookup, numbered, numbers
 from tacit.inverse.findings import Finding, Kind, listed
+from tacit.inverse.joint.trips import BadTrip
 from tacit.model.ends import steps_to_end
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features, Objective
-from tacit.model.transitions import Layout, Successors, with_directions
+from tacit.model.objective import Features
+from tacit.model.transitions import Layout, Successors
 
-NAMED = 5  # most states that one sentence names
-OTHERS = (".xlsx", ".xls", ".ods", ".tsv")  # tables that people keep, and no part of a problem
-NEEDED = "a problem needs features.csv or features.npz, or features of the states in problem.toml"
+if TYPE_CHECKING:
+    from tacit.model.objective import GivenTable
+
+
 SEEN = ("demonstrations.parquet", "demonstrations.csv", "demonstrations.npz")
-
-
-def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, Any]:
-    """The arguments of `Problem`, read from its folder."""
-    if not folder.exists():
-        raise FileNotFoundError(errno.ENOENT, "there is no such problem folder", str(folder))
-    if not folder.is_dir():
-        said = "a problem must be a folder (tacit ingest makes one of a log); this is a file"
-        raise NotADirectoryError(errno.ENOTDIR, said, str(folder))
-    settings = read_settings(folder)
-    archive = one_of(folder, "mdp.npz", "transitions.csv")
-    vocabulary = one_of(folder, "features.npz", "features.csv")
-    seen = one_of(folder, *SEEN)
-    alone = settings.reward == () and not any(settings.costs)  # of the states, without a file
-    if vocabulary is None and not alone:
-        said = "this is a run, not a problem" if (folder / "run.json").exists() else NEEDED
-        raise FileNotFoundError(errno.ENOENT, said, str(folder))
-    vocabulary = vocabulary or settings.path
-    table = read_feature_table(vocabulary) if vocabulary.suffix == ".csv" else None
-    if vocabulary.suffix == ".npz" and settings.reward is not None:
-        raise InvalidModel(
-            f"{folder} must give each part once; features.npz holds the features, and "
-            f"[features] of {FILE} names them again"
-        )
-    if archive is not None and archive.suffix == ".npz":
-        parts = _from_archive(archive, settings, seen, progress)
-    else:
-        parts = _from_text(settings, archive, table, vocabulary, seen, progress)
-    mdp, layout = parts["mdp"], parts["layout"]
-    if (folder / "places.csv").exists():
-        places = layout.state_names or numbers(mdp.states)
-        layout = read_places(folder / "places.csv", layout, places)
-    states = lookup(layout.state_names or numbers(mdp.states))
-    actions = lookup(layout.action_names or numbers(mdp.actions))
-    if table is not None:
-        table.check_names(states, actions, mdp)
-    if vocabulary.suffix == ".npz":
-        features = read_features(vocabulary)
-    else:
-        features = table_features(table, settings, states, actions)
-    seen_notes = () if parts["demonstrations"] is None else parts["demonstrations"].notes
-    if settings.goal:
-        parts |= {name: getattr(settings, name) for name in ("goal", "unended")}
-        parts["discount"] = mdp.discount if settings.discount is None else settings.discount
-    moves = mdp.transitions
-    return parts | {
-        "layout": with_directions(layout, moves.states, moves.probabilities),
-        "features": features,
-        "truth": _truth(folder, settings, features),
-        "notes": (*seen_notes, *parts.get("notes", ())),
-        "coefficients": settings.coefficients,
-        "link_size": settings.link_size,
-    }
+OTHERS = (".xlsx", ".xls", ".ods", ".tsv")  # tables that people keep, and no part of a problem
+# The column of `features.csv` that says which actions there are.
+MASK = "available"
+# Text is read cell by cell: a larger table belongs into an npz file.
+LARGEST = 2**31
+NAMED = 5  # most states that one sentence names
 
 
 def one_of(folder: Path, *names: str) -> Path | None:
@@ -114,103 +48,218 @@ def one_of(folder: Path, *names: str) -> Path | None:
     return found[0] if found else None
 
 
-def _from_archive(
-    path: Path, settings: Settings, seen: Path | None, progress: Progress | None
-) -> dict[str, Any]:
-    """Model, layout and demonstrations, the model from `mdp.npz`."""
-    for key in ("discount", "initial", "states", "actions", "rows", "absorbing"):
-        # Trips have a discount of their own.
-        if getattr(settings, key) and not (key == "discount" and settings.goal):
-            raise InvalidModel(
-                f"{path.parent} must give each part once; {path.name} holds the model, and "
-                f"{FILE} gives {key} again"
+@dataclass(frozen=True, eq=False)
+class FeatureTable:
+    """The table of `features.csv`, its names checked, its numbers not yet.
+
+    Attributes:
+        table: the file.
+        columns: by name.
+        states: distinct names of states, as found.
+        actions: distinct names of actions, as found; empty where a row speaks of a state alone.
+    """
+
+    table: Table
+    columns: Mapping[str, Column]
+    states: tuple[str, ...]
+    actions: tuple[str, ...]
+
+    @property
+    def path(self) -> Path:
+        """Of the file."""
+        return Path(self.table.path)
+
+    def available(self, names: Names, settings: Settings) -> np.ndarray | None:
+        """[S, A] bool, what the column `available` says; None where there is none, or as a feature.
+
+        Args:
+            names: of states and actions.
+            settings: of `problem.toml`.
+        """
+        named = {*(settings.reward or ()), *(name for names in settings.costs for name in names)}
+        spare = [name for name in self.offered if name not in named and name != settings.initial]
+        if MASK not in spare:
+            near = None if MASK in self.offered else nearest(MASK, spare, cutoff=0.8)
+            if near:
+                raise InvalidModel(
+                    f"{self.path}: unknown column {near!r}, did you mean {MASK!r}? If it is "
+                    "something else, rename it"
+                )
+            return None
+        mask = np.ones((len(names.states), len(names.actions)), bool)
+        told = self.columns[MASK].flags()
+        mask[self._pairs(names)] = told if self.actions else told[:, None]
+        return mask
+
+    def refuse_empty(self, asked: np.ndarray, given: np.ndarray, names: Names) -> None:
+        """Raises, with its line, where a pair is said to be available but leads nowhere.
+
+        Args:
+            asked: [S, A] bool, what the column `available` says.
+            given: [S, A] bool, the pairs that have a row in `transitions.csv`.
+            names: of states and actions.
+        """
+        rows, taken = self._pairs(names)
+        empty = asked[rows, taken] & ~given[rows, taken]
+        empty = empty if self.actions else asked[rows].any(axis=1) & ~given[rows].any(axis=1)
+        if empty.any():
+            raise self.table.fault(
+                int(np.argmax(empty)),
+                f"{MASK} must be false where transitions.csv has no row; got true",
             )
-    mdp, layout, notes = read_model(path)
-    names = Names(
-        layout.state_names or numbers(mdp.states), layout.action_names or numbers(mdp.actions)
-    )
-    demonstrations = None
-    if seen is not None:
-        demonstrations, _ = read_demonstrations(
-            seen,
-            names,
-            source=path.name,
-            available=mdp.available if mdp.restricted else None,
-            places=True,
-            progress=progress,
-        )
-        check_against(demonstrations, mdp, seen)
-    return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": notes}
+
+    def _pairs(self, names: Names) -> tuple[np.ndarray, np.ndarray | slice]:
+        """[N] the state of each row, and [N] its action, or all."""
+        rows = looked_up(self.columns["state"], names.states, "a known state")
+        if not self.actions:
+            return rows, slice(None)
+        return rows, looked_up(self.columns["action"], names.actions, "a known action")
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The columns that may be features."""
+        return tuple(name for name in self.columns if name not in ("state", "action"))
+
+    def gives(self, name: str) -> bool:
+        """Whether there is a column of that name with one entry a state."""
+        return not self.actions and name in self.offered
+
+    def column(
+        self, name: str, states: Mapping[str, int], actions: Mapping[str, int]
+    ) -> np.ndarray:
+        """[S] or [S, A] the numbers of a column.
+
+        Args:
+            name: of the column.
+            states: number of each state, by name.
+            actions: number of each action, by name.
+        """
+        rows = np.array([states[text] for text in self.states])[self.columns["state"].values]
+        if not self.actions:
+            values = np.full(len(set(states.values())), np.nan)
+            values[rows] = self.columns[name].reals()
+            return values
+        taken = np.array([actions[text] for text in self.actions])[self.columns["action"].values]
+        # A pair without a row is not available. At an end one row is enough: it speaks for all.
+        values = np.zeros((len(set(states.values())), len(set(actions.values()))))
+        told = np.zeros(values.shape, bool)
+        values[rows, taken], told[rows, taken] = self.columns[name].reals(), True
+        some = values[np.arange(len(values)), told.argmax(axis=1)]
+        return np.where(told, values, some[:, None])
+
+    def check_names(self, states: Mapping[str, int], actions: Mapping[str, int], mdp: MDP) -> None:
+        """Raises unless the table speaks of exactly the states and actions of the model."""
+        for kind, known, count in (
+            ("state", states, mdp.states),
+            ("action", actions, mdp.actions),
+        ):
+            if kind not in self.columns:
+                continue
+            column = self.columns[kind]
+            looked_up(column, [*known], f"one of the model's {count}")
+            told = {known[name] for name in column.texts or ()}
+            if len(told) < count and not (kind == "action" and mdp.restricted):
+                missing = next(name for name, number in known.items() if number not in told)
+                raise InvalidModel(
+                    f"{self.path} must have a row for every {kind} ({count}); {missing!r} has none"
+                )
+        if self.actions:
+            self._check_pairs(states, actions, mdp)
+
+    def _check_pairs(self, states: Mapping[str, int], actions: Mapping[str, int], mdp: MDP) -> None:
+        """Raises unless every pair that is available has a row."""
+        told = np.zeros((mdp.states, mdp.actions), bool)
+        rows = np.array([states[text] for text in self.states])[self.columns["state"].values]
+        taken = np.array([actions[text] for text in self.actions])[self.columns["action"].values]
+        told[rows, taken] = True
+        if (lost := mdp.available & ~told).any():
+            state, action = (int(i) for i in np.argwhere(lost)[0])
+            place = next(name for name, number in states.items() if number == state)
+            what = next(name for name, number in actions.items() if number == action)
+            raise InvalidModel(
+                f"{self.path} must have a row for every state and action that is available; "
+                f"state {place!r} has none for action {what!r}"
+            )
 
 
-def _from_text(
-    settings: Settings,
-    moves: Path | None,
+def read_feature_table(path: Path) -> FeatureTable:
+    """The table of `features.csv`, its names checked, its numbers not yet."""
+    table = open_table(path, InvalidModel, expected=("state", "action"), largest=LARGEST)
+    table.require("state")
+    columns = table.read(texts=("state", "action"))
+    front = [columns[name] for name in ("state", "action") if name in columns]
+    key = np.zeros(len(front[0]), np.int64)
+    for column in front:
+        column.refuse([not text for text in column.texts or ()], "a name")
+        key = key * len(column.texts or ()) + column.values
+    if not len(key):
+        raise InvalidModel(f"{path} must have one row a state; it has a header alone")
+    order = np.argsort(key, kind="stable")
+    again = np.flatnonzero(np.diff(key[order]) == 0)
+    if len(again):
+        first, second = (int(order[again[0] + i]) for i in (0, 1))
+        what = " and ".join(f"{column.name} {column.cell(second)!r}" for column in front)
+        raise table.fault(second, f"{what} must have one row; {table.place(first)} has it too")
+    states, actions = (front[0].texts or ()), (front[1].texts or () if len(front) > 1 else ())
+    return FeatureTable(table, columns, states, actions)
+
+
+def table_features(
     table: FeatureTable | None,
-    vocabulary: Path,
-    seen: Path | None,
-    progress: Progress | None,
-) -> dict[str, Any]:
-    """Model, layout, demonstrations and notes, the model from text or from the demonstrations."""
-    if settings.discount is None:
-        raise InvalidModel(f"{settings.path} must give discount, such as discount = 0.9")
-    if moves is None and seen is None:
-        raise FileNotFoundError(
-            errno.ENOENT,
-            "a problem needs transitions.csv, or demonstrations to estimate them from",
-            str(vocabulary.parent),
+    settings: Settings,
+    states: Mapping[str, int],
+    actions: Mapping[str, int],
+) -> Features:
+    """The `Features` that `problem.toml` names among the columns, or makes of the states.
+
+    Args:
+        table: of `features.csv`; None where no column is needed.
+        settings: of `problem.toml`.
+        states: number of each state, by name, names before numbers.
+        actions: number of each action, by name.
+    """
+    path, offered = (table.path, table.offered) if table else (settings.path, ())
+    if settings.reward is None:
+        raise InvalidModel(
+            f"{settings.path} must say which columns of {path.name} matter: under [features], "
+            f"reward = [...] and costs = [[...]]; {path.name} has {', '.join(offered)}"
         )
-    if moves is None and vocabulary.name == FILE and not settings.states:
-        raise InvalidModel(f"{settings.path} must list states in [names]; no other file does")
-    source = FILE if table is None or settings.states else vocabulary.name
-    acts = (vocabulary if table and table.actions else moves or vocabulary).name
-    acts = FILE if settings.actions else acts
-    names = Names(
-        ordered(settings.states or (table.states if table else ())),
-        ordered(settings.actions or (table.actions if table else ())),
-    )
-    lists = there = None
-    if moves is not None:
-        rows = read_transitions(moves, names, source=source)
-        names = rows.names
-        lists, there = successors(rows, absorbing_states(settings, names.states))
-    asked = table.available(names, settings) if table and names.actions else None
-    if asked is not None and table is not None and there is not None:
-        table.refuse_empty(asked, there, names)
-    there = asked if there is None else there if asked is None else there & asked
-    demonstrations = None
-    if seen is not None:
-        demonstrations, actions = read_demonstrations(
-            seen, names, source=(source, acts), available=there, progress=progress
+    for key, names in (
+        ("features.reward", settings.reward),
+        *((f"features.costs[{k}]", names) for k, names in enumerate(settings.costs)),
+    ):
+        for name in names:
+            if name not in offered:
+                raise InvalidModel(
+                    f"{settings.path}: {key} must name columns of {path.name} "
+                    f"({', '.join(offered)}); got {name!r}{did_you_mean(name, offered)}"
+                )
+    every = tuple(states)[: len({*states.values()})]
+
+    def stacked(names: tuple[str, ...]) -> GivenTable:
+        if not names or table is None:
+            from scipy.sparse import eye_array
+
+            return eye_array(len(every), format="csr")
+        return np.stack([table.column(name, states, actions) for name in names], axis=-1)
+
+    try:
+        return Features(
+            stacked(settings.reward),
+            [stacked(names) for names in settings.costs],
+            settings.reward or every,
+            [names or every for names in settings.costs],
         )
-        known, names = names.actions, replace(names, actions=actions)
-        if table and not known:  # what a state alone says needs no names of actions
-            there = table.available(names, settings)
-    layout = names.layout(settings)
-    start = given_start(settings, names.states, table)
-    if lists is None:
-        assert demonstrations is not None
-        return _estimated(settings, names, layout, demonstrations, start, there)
-    notes = _told_to_stay(settings)
-    if start is None and settings.goal and demonstrations is None:
-        start = np.full(len(names.states), 1.0 / len(names.states))  # of no account
-    if start is None:
-        start, said = first_states(settings, demonstrations, len(names.states))
-        notes += () if settings.goal else said  # trips start where they do
-    with _naming_states(settings, lists, start, there, names):
-        mdp = MDP(lists, start, _network_discount(settings, lists, there), available=there)
-    if demonstrations is not None and seen is not None:
-        check_against(demonstrations, mdp, seen)
-    return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": notes}
+    except InvalidModel as error:
+        said = str(error)
+        raise InvalidModel(said if str(path) in said else f"{path}: {said}") from None
 
 
-def _network_discount(settings: Settings, lists: Successors, there: np.ndarray | None) -> float:
-    """The discount of the model: that of the file, or 0 where only its trips end."""
-    assert settings.discount is not None
-    if not settings.goal or settings.discount < 1.0:
-        return settings.discount
-    model = MDP(lists, np.eye(len(lists.states))[0], 0.0, available=there)
-    return 1.0 if np.isfinite(steps_to_end(model)).all() else 0.0
+def looked_up(column: Column, names: Sequence[str], wanted: str) -> np.ndarray:
+    """[N] the number of each row's name; one line names the first that is not known."""
+    known, texts = lookup(names), column.texts or ()
+    column.refuse_strangers(known, wanted)
+    return np.array([known[text] for text in texts], dtype=np.int64)[column.values]
 
 
 def read_demonstrations(
@@ -258,63 +307,26 @@ def read_demonstrations(
     return seen, names.actions
 
 
-def check_against(demonstrations: Demonstrations, mdp: MDP, path: Path) -> None:
-    """Raises `InvalidDemonstrations`, naming the file, unless the model has all that was seen."""
-    try:
-        demonstrations.check(mdp)
-    except ValueError as error:
-        raise type(error)(f"{path}: {error}") from None
-
-
-def _estimated(
-    settings: Settings,
-    names: Names,
-    layout: Layout,
-    demonstrations: Demonstrations,
-    start: np.ndarray | None,
-    there: np.ndarray | None,
-) -> dict[str, Any]:
-    from tacit.model.counts import Prior
-
-    discount = settings.discount or 0.0
-    mdp = MDP.from_transitions(
-        demonstrations,
-        discount=min(discount, 0.5),
-        n_states=len(names.states),
-        n_actions=len(names.actions),
-        initial=start,
-        prior=Prior(settings.prior, settings.over),
-        unvisited=settings.unvisited,
-        absorbing=np.flatnonzero(absorbing_states(settings, names.states)),
-        available=there,
-    )
-    if discount == 1.0:
-        discount = _network_discount(settings, mdp.transitions, mdp.available)
-    with _naming_states(settings, mdp.transitions, mdp.initial, mdp.available, names):
-        mdp = replace(mdp, discount=discount)
-    evidence = mdp.evidence
-    assert evidence is not None
-    return {
-        "mdp": mdp,
-        "layout": layout,
-        "demonstrations": demonstrations,
-        "notes": evidence.sentences(layout, ends=mdp.ends),
-    }
-
-
-def _told_to_stay(settings: Settings) -> tuple[str, ...]:
-    """The sentence on states in which time goes on though nothing leaves them."""
-    if not settings.absorbing:
-        return ()
-    said = (
-        f"In {listed(settings.absorbing, NAMED)} every action is taken to stay, and time goes on: "
-        "[transitions] names them absorbing."
-    )
-    return (Finding(said, Kind.ASSUMED, number=len(settings.absorbing)),)
+def bad_line(path: Path, error: BadTrip, layout: Layout, seen: Demonstrations) -> TacitError:
+    """What is wrong with a trip, by name, with the line of the file where its step stands."""
+    said = error.sentence(layout)
+    if path.suffix == ".npz":
+        return InvalidDemonstrations(f"{path}, row {error.row + 1}: {said}")
+    table = open_table(path, InvalidDemonstrations, expected=("episode", "step"))
+    names = [name for name in ("episode", "step") if name in table.names]
+    columns = table.read(names, plain=["episode"])
+    values = {"episode": columns["episode"].labels()}
+    if "step" in columns:
+        values["step"] = columns["step"].integers()
+    order, first = row_order(values, columns["episode"], table.fault)
+    # Steps are numbered within their episode: the last row of one may be where it ended.
+    place = error.row - int(seen.offsets[error.trajectory])
+    row = int(np.flatnonzero(first)[error.trajectory]) + place
+    return table.fault(row if order is None else int(order[row]), said)
 
 
 @contextmanager
-def _naming_states(
+def naming_states(
     settings: Settings,
     transitions: Successors,
     initial: np.ndarray,
@@ -337,22 +349,6 @@ def _naming_states(
             f"state can reach; got {shown}, from where none is reached: correct the transitions, "
             "or take a discount below 1"
         ) from None
-
-
-def _truth(folder: Path, settings: Settings, features: Features) -> Objective | None:
-    path = folder / "truth.npz"
-    if not settings.truth:
-        return read_truth(path) if path.exists() else None
-    if path.exists():
-        raise InvalidModel(
-            f"{folder} must give each part once; truth.npz holds the truth, and "
-            f"[truth] of {FILE} again"
-        )
-    try:
-        weights = [settings.truth.get(name, []) for name in ("reward", "costs", "budgets")]
-        return features.objective(*weights)
-    except InvalidModel as error:
-        raise InvalidModel(f"{settings.path}: [truth]: {error}") from None
 
 
 def availability(mdp: MDP, layout: Layout, folder: Path) -> tuple[Finding, ...]:

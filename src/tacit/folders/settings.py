@@ -19,7 +19,7 @@ from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:
     from tacit.data.demonstrations import Demonstrations
-    from tacit.folders.text import FeatureTable
+    from tacit.folders.reading import FeatureTable
 
 FILE = "problem.toml"
 LARGEST = 2**26  # bytes: names of a million states

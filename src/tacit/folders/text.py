@@ -1,31 +1,42 @@
-"""The tables of a problem as text, read: `transitions.csv` and `features.csv`."""
+"""A problem as text: `transitions.csv` read, and all of its files written; beside them archives."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
-from tacit.files.columns import Column, did_you_mean, nearest
-from tacit.files.tables import Table, open_table
-from tacit.folders.settings import FILE, Names, Settings, lookup, ordered
+from tacit.files.arrays import write_arrays
+from tacit.files.atomic import write_bytes, write_csv
+from tacit.files.columns import Column
+from tacit.files.tables import Progress, Table, open_table, write_columns
+from tacit.folders.archives import (
+    feature_arrays,
+    model_arrays,
+    read_model,
+    truth_arrays,
+    write_places,
+)
+from tacit.folders.reading import LARGEST, NAMED, looked_up, read_demonstrations
+from tacit.folders.settings import FILE, Names, Settings, numbers, ordered
+from tacit.inverse.findings import Finding, Kind, listed
+from tacit.model.ends import steps_to_end
+from tacit.model.features.priors import is_one_hot
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse
-from tacit.model.transitions import ROW_SUM_TOLERANCE, Successors
+from tacit.model.transitions import ROW_SUM_TOLERANCE, Layout, Successors
 
 if TYPE_CHECKING:
-    from tacit.model.objective import FeatureTable as MapTable
-    from tacit.model.objective import GivenTable
+    from tacit.folders.problem import Problem
+
 
 COLUMNS = ("state", "action", "next_state", "probability")
-# The column of `features.csv` that says which actions there are.
-MASK = "available"
-# Text is read cell by cell: a larger table belongs into an npz file.
-LARGEST = 2**31
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +82,9 @@ def read_transitions(path: Path, names: Names, *, source: str) -> TransitionTabl
         names.actions or ordered(_as_found(action)),
     )
     rows = [
-        _looked_up(state, names.states, known),
-        _looked_up(action, names.actions, "a known action"),
-        _looked_up(following, names.states, known),
+        looked_up(state, names.states, known),
+        looked_up(action, names.actions, "a known action"),
+        looked_up(following, names.states, known),
     ]
     chances = probability.reals()
     odd = (chances < 0) | (chances > 1.0 + ROW_SUM_TOLERANCE)
@@ -86,13 +97,6 @@ def _as_found(*columns: Column) -> dict[str, None]:
     """The names in columns of text, in the order of the rows."""
     cells = [np.array(column.texts, dtype=object)[column.values] for column in columns]
     return dict.fromkeys(np.stack(cells, axis=1).ravel().tolist())
-
-
-def _looked_up(column: Column, names: Sequence[str], wanted: str) -> np.ndarray:
-    """[N] the number of each row's name; one line names the first that is not known."""
-    known, texts = lookup(names), column.texts or ()
-    column.refuse_strangers(known, wanted)
-    return np.array([known[text] for text in texts], dtype=np.int64)[column.values]
 
 
 def successors(table: TransitionTable, absorbing: np.ndarray) -> tuple[Successors, np.ndarray]:
@@ -171,217 +175,206 @@ def _sum_message(
     return said
 
 
-@dataclass(frozen=True, eq=False)
-class FeatureTable:
-    """The table of `features.csv`, its names checked, its numbers not yet.
-
-    Attributes:
-        table: the file.
-        columns: by name.
-        states: distinct names of states, as found.
-        actions: distinct names of actions, as found; empty where a row speaks of a state alone.
-    """
-
-    table: Table
-    columns: Mapping[str, Column]
-    states: tuple[str, ...]
-    actions: tuple[str, ...]
-
-    @property
-    def path(self) -> Path:
-        """Of the file."""
-        return Path(self.table.path)
-
-    def available(self, names: Names, settings: Settings) -> np.ndarray | None:
-        """[S, A] bool, what the column `available` says; None where there is none, or as a feature.
-
-        Args:
-            names: of states and actions.
-            settings: of `problem.toml`.
-        """
-        named = {*(settings.reward or ()), *(name for names in settings.costs for name in names)}
-        spare = [name for name in self.offered if name not in named and name != settings.initial]
-        if MASK not in spare:
-            near = None if MASK in self.offered else nearest(MASK, spare, cutoff=0.8)
-            if near:
-                raise InvalidModel(
-                    f"{self.path}: unknown column {near!r}, did you mean {MASK!r}? If it is "
-                    "something else, rename it"
-                )
-            return None
-        mask = np.ones((len(names.states), len(names.actions)), bool)
-        told = self.columns[MASK].flags()
-        mask[self._pairs(names)] = told if self.actions else told[:, None]
-        return mask
-
-    def refuse_empty(self, asked: np.ndarray, given: np.ndarray, names: Names) -> None:
-        """Raises, with its line, where a pair is said to be available but leads nowhere.
-
-        Args:
-            asked: [S, A] bool, what the column `available` says.
-            given: [S, A] bool, the pairs that have a row in `transitions.csv`.
-            names: of states and actions.
-        """
-        rows, taken = self._pairs(names)
-        empty = asked[rows, taken] & ~given[rows, taken]
-        empty = empty if self.actions else asked[rows].any(axis=1) & ~given[rows].any(axis=1)
-        if empty.any():
-            raise self.table.fault(
-                int(np.argmax(empty)),
-                f"{MASK} must be false where transitions.csv has no row; got true",
-            )
-
-    def _pairs(self, names: Names) -> tuple[np.ndarray, np.ndarray | slice]:
-        """[N] the state of each row, and [N] its action, or all."""
-        rows = _looked_up(self.columns["state"], names.states, "a known state")
-        if not self.actions:
-            return rows, slice(None)
-        return rows, _looked_up(self.columns["action"], names.actions, "a known action")
-
-    @property
-    def offered(self) -> tuple[str, ...]:
-        """The columns that may be features."""
-        return tuple(name for name in self.columns if name not in ("state", "action"))
-
-    def gives(self, name: str) -> bool:
-        """Whether there is a column of that name with one entry a state."""
-        return not self.actions and name in self.offered
-
-    def column(
-        self, name: str, states: Mapping[str, int], actions: Mapping[str, int]
-    ) -> np.ndarray:
-        """[S] or [S, A] the numbers of a column.
-
-        Args:
-            name: of the column.
-            states: number of each state, by name.
-            actions: number of each action, by name.
-        """
-        rows = np.array([states[text] for text in self.states])[self.columns["state"].values]
-        if not self.actions:
-            values = np.full(len(set(states.values())), np.nan)
-            values[rows] = self.columns[name].reals()
-            return values
-        taken = np.array([actions[text] for text in self.actions])[self.columns["action"].values]
-        # A pair without a row is not available. At an end one row is enough: it speaks for all.
-        values = np.zeros((len(set(states.values())), len(set(actions.values()))))
-        told = np.zeros(values.shape, bool)
-        values[rows, taken], told[rows, taken] = self.columns[name].reals(), True
-        some = values[np.arange(len(values)), told.argmax(axis=1)]
-        return np.where(told, values, some[:, None])
-
-    def check_names(self, states: Mapping[str, int], actions: Mapping[str, int], mdp: MDP) -> None:
-        """Raises unless the table speaks of exactly the states and actions of the model."""
-        for kind, known, count in (
-            ("state", states, mdp.states),
-            ("action", actions, mdp.actions),
-        ):
-            if kind not in self.columns:
-                continue
-            column = self.columns[kind]
-            _looked_up(column, [*known], f"one of the model's {count}")
-            told = {known[name] for name in column.texts or ()}
-            if len(told) < count and not (kind == "action" and mdp.restricted):
-                missing = next(name for name, number in known.items() if number not in told)
-                raise InvalidModel(
-                    f"{self.path} must have a row for every {kind} ({count}); {missing!r} has none"
-                )
-        if self.actions:
-            self._check_pairs(states, actions, mdp)
-
-    def _check_pairs(self, states: Mapping[str, int], actions: Mapping[str, int], mdp: MDP) -> None:
-        """Raises unless every pair that is available has a row."""
-        told = np.zeros((mdp.states, mdp.actions), bool)
-        rows = np.array([states[text] for text in self.states])[self.columns["state"].values]
-        taken = np.array([actions[text] for text in self.actions])[self.columns["action"].values]
-        told[rows, taken] = True
-        if (lost := mdp.available & ~told).any():
-            state, action = (int(i) for i in np.argwhere(lost)[0])
-            place = next(name for name, number in states.items() if number == state)
-            what = next(name for name, number in actions.items() if number == action)
+def from_archive(
+    path: Path, settings: Settings, seen: Path | None, progress: Progress | None
+) -> dict[str, Any]:
+    """Model, layout and demonstrations, the model from `mdp.npz`."""
+    for key in ("discount", "initial", "states", "actions", "rows", "absorbing"):
+        # Trips have a discount of their own.
+        if getattr(settings, key) and not (key == "discount" and settings.goal):
             raise InvalidModel(
-                f"{self.path} must have a row for every state and action that is available; "
-                f"state {place!r} has none for action {what!r}"
+                f"{path.parent} must give each part once; {path.name} holds the model, and "
+                f"{FILE} gives {key} again"
             )
-
-
-def read_feature_table(path: Path) -> FeatureTable:
-    """The table of `features.csv`, its names checked, its numbers not yet."""
-    table = open_table(path, InvalidModel, expected=("state", "action"), largest=LARGEST)
-    table.require("state")
-    columns = table.read(texts=("state", "action"))
-    front = [columns[name] for name in ("state", "action") if name in columns]
-    key = np.zeros(len(front[0]), np.int64)
-    for column in front:
-        column.refuse([not text for text in column.texts or ()], "a name")
-        key = key * len(column.texts or ()) + column.values
-    if not len(key):
-        raise InvalidModel(f"{path} must have one row a state; it has a header alone")
-    order = np.argsort(key, kind="stable")
-    again = np.flatnonzero(np.diff(key[order]) == 0)
-    if len(again):
-        first, second = (int(order[again[0] + i]) for i in (0, 1))
-        what = " and ".join(f"{column.name} {column.cell(second)!r}" for column in front)
-        raise table.fault(second, f"{what} must have one row; {table.place(first)} has it too")
-    states, actions = (front[0].texts or ()), (front[1].texts or () if len(front) > 1 else ())
-    return FeatureTable(table, columns, states, actions)
-
-
-def table_features(
-    table: FeatureTable | None,
-    settings: Settings,
-    states: Mapping[str, int],
-    actions: Mapping[str, int],
-) -> Features:
-    """The `Features` that `problem.toml` names among the columns, or makes of the states.
-
-    Args:
-        table: of `features.csv`; None where no column is needed.
-        settings: of `problem.toml`.
-        states: number of each state, by name, names before numbers.
-        actions: number of each action, by name.
-    """
-    path, offered = (table.path, table.offered) if table else (settings.path, ())
-    if settings.reward is None:
-        raise InvalidModel(
-            f"{settings.path} must say which columns of {path.name} matter: under [features], "
-            f"reward = [...] and costs = [[...]]; {path.name} has {', '.join(offered)}"
+    mdp, layout, notes = read_model(path)
+    names = Names(
+        layout.state_names or numbers(mdp.states), layout.action_names or numbers(mdp.actions)
+    )
+    demonstrations = None
+    if seen is not None:
+        demonstrations, _ = read_demonstrations(
+            seen,
+            names,
+            source=path.name,
+            available=mdp.available if mdp.restricted else None,
+            places=True,
+            progress=progress,
         )
-    for key, names in (
-        ("features.reward", settings.reward),
-        *((f"features.costs[{k}]", names) for k, names in enumerate(settings.costs)),
-    ):
-        for name in names:
-            if name not in offered:
-                raise InvalidModel(
-                    f"{settings.path}: {key} must name columns of {path.name} "
-                    f"({', '.join(offered)}); got {name!r}{did_you_mean(name, offered)}"
-                )
-    every = tuple(states)[: len({*states.values()})]
+        check_against(demonstrations, mdp, seen)
+    return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": notes}
 
-    def stacked(names: tuple[str, ...]) -> GivenTable:
-        if not names or table is None:
-            from scipy.sparse import eye_array
 
-            return eye_array(len(every), format="csr")
-        return np.stack([table.column(name, states, actions) for name in names], axis=-1)
-
+def check_against(demonstrations: Demonstrations, mdp: MDP, path: Path) -> None:
+    """Raises `InvalidDemonstrations`, naming the file, unless the model has all that was seen."""
     try:
-        return Features(
-            stacked(settings.reward),
-            [stacked(names) for names in settings.costs],
-            settings.reward or every,
-            [names or every for names in settings.costs],
-        )
-    except InvalidModel as error:
-        said = str(error)
-        raise InvalidModel(said if str(path) in said else f"{path}: {said}") from None
+        demonstrations.check(mdp)
+    except ValueError as error:
+        raise type(error)(f"{path}: {error}") from None
 
 
-def is_one_hot(table: MapTable, names: Sequence[str], states: Sequence[str]) -> bool:
-    """Whether a map is what `one_hot = "state"` says: sparse, one indicator a state, so called."""
-    if not is_sparse(table) or table.shape[0] != table.shape[1] or tuple(names) != tuple(states):
-        return False
-    own = np.arange(table.shape[0] + 1)
-    alone = np.array_equal(table.indptr, own) and np.array_equal(table.indices, own[:-1])
-    return alone and bool((table.data == 1.0).all())
+def network_discount(settings: Settings, lists: Successors, there: np.ndarray | None) -> float:
+    """The discount of the model: that of the file, or 0 where only its trips end."""
+    assert settings.discount is not None
+    if not settings.goal or settings.discount < 1.0:
+        return settings.discount
+    model = MDP(lists, np.eye(len(lists.states))[0], 0.0, available=there)
+    return 1.0 if np.isfinite(steps_to_end(model)).all() else 0.0
+
+
+def told_to_stay(settings: Settings) -> tuple[str, ...]:
+    """The sentence on states in which time goes on though nothing leaves them."""
+    if not settings.absorbing:
+        return ()
+    said = (
+        f"In {listed(settings.absorbing, NAMED)} every action is taken to stay, and time goes on: "
+        "[transitions] names them absorbing."
+    )
+    return (Finding(said, Kind.ASSUMED, number=len(settings.absorbing)),)
+
+
+def write_archives(problem: Problem, folder: Path) -> None:
+    """Writes the problem into an existing folder, as npz and Parquet files."""
+    notes = {"notes": np.array(problem.notes, str)} if problem.notes else {}
+    write_arrays(folder / "mdp.npz", model_arrays(problem.mdp, problem.layout) | notes)
+    write_arrays(folder / "features.npz", feature_arrays(problem.features))
+    if problem.truth is not None:
+        write_arrays(folder / "truth.npz", truth_arrays(problem.truth))
+    if problem.demonstrations is not None:
+        problem.demonstrations.save(folder / "demonstrations.parquet")
+    lines = trip_lines(problem) if problem.goal else []
+    if lines := [*lines, *coefficient_lines(problem.coefficients)]:
+        write_bytes(folder / "problem.toml", "\n".join([*lines, ""]).encode())
+
+
+def write_text(problem: Problem, folder: Path) -> None:
+    """Writes the problem into an existing folder, as text wherever there is a text twin."""
+    mdp, layout = problem.mdp, problem.layout
+    states = layout.state_names or tuple(str(s) for s in range(mdp.states))
+    actions = layout.action_names or tuple(str(a) for a in range(mdp.actions))
+    columns, groups = _feature_columns(problem.features, mdp.actions, states)
+    write_csv(folder / "transitions.csv", *_transition_rows(mdp, states, actions))
+    if columns:
+        write_csv(folder / "features.csv", *_feature_rows(columns, states, actions))
+    lines = trip_lines(problem) if problem.goal else [f"discount = {mdp.discount!r}"]
+    lines += _initial(mdp, states)
+    made = [toml(names) if names else '{ one_hot = "state" }' for names in groups]
+    lines += ["", "[features]", f"reward = {made[0]}", f"costs = [{', '.join(made[1:])}]"]
+    lines += _names(layout)
+    if layout.is_grid or layout.directions:
+        lines += ["", "[grid]", f"rows = {layout.rows}", f"columns = {layout.columns}"]
+        if layout.directions:
+            lines += [f"directions = {toml([list(step) for step in layout.directions])}"]
+    if layout.centres:
+        write_places(folder / "places.csv", layout, states)
+    lines += coefficient_lines(problem.coefficients)
+    content = "\n".join([*lines, ""]).encode()
+    write_bytes(folder / "problem.toml", content)
+    if problem.truth is not None:
+        write_arrays(folder / "truth.npz", truth_arrays(problem.truth))
+    if problem.demonstrations is not None:
+        seen = problem.demonstrations.columns(states, actions)
+        write_columns(folder / "demonstrations.csv", seen)
+
+
+def trip_lines(problem: Problem) -> list[str]:
+    """What `problem.toml` says of trips."""
+    lines = [f"discount = {problem.discount!r}", f"goal = {toml(problem.goal)}"]
+    return lines + ([f"unended = {toml(problem.unended)}"] if problem.unended != "refuse" else [])
+
+
+def coefficient_lines(known: dict[str, dict[str, Any]]) -> list[str]:
+    """What `problem.toml` says of coefficients; nothing where there is nothing."""
+    told: dict[str, dict[str, float]] = {}
+    for name, ends in known.get("bounds", {}).items():
+        pairs = zip(("lower", "upper"), ends, strict=True)
+        told.setdefault(name, {}).update({word: end for word, end in pairs if end is not None})
+    for word in ("fixed", "start"):
+        for name, value in known.get(word, {}).items():
+            told.setdefault(name, {})[word] = value
+    lines = [
+        f"{toml(name)} = {{ {', '.join(f'{word} = {float(x)!r}' for word, x in one.items())} }}"
+        for name, one in told.items()
+    ]
+    return ["", "[coefficients]", *lines] if lines else []
+
+
+def toml(value: object) -> str:
+    """A text, number or list of them as TOML spells it, which is nearly as JSON does."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _transition_rows(
+    mdp: MDP, states: Sequence[str], actions: Sequence[str]
+) -> tuple[list[str], list[list[str]]]:
+    lists = mdp.transitions
+    rows = [
+        [
+            states[s],
+            actions[a],
+            states[int(lists.states[s, a, b])],
+            repr(float(lists.probabilities[s, a, b])),
+        ]
+        for s, a, b in np.argwhere(lists.probabilities > 0)
+    ]
+    return ["state", "action", "next_state", "probability"], rows
+
+
+def _feature_columns(
+    features: Features, actions: int, states: Sequence[str]
+) -> tuple[dict[str, np.ndarray], list[list[str]]]:
+    """Columns [S] or [S, A] by name, and the names of each map: none if of one hot state."""
+    tables = features.maps
+    by_action = any(table.ndim == 3 for table in tables)
+    columns: dict[str, np.ndarray] = {}
+    groups: list[list[str]] = []
+    for table, names in zip(tables, (features.reward_names, *features.cost_names), strict=True):
+        groups.append([])
+        if is_one_hot(table, names, states):
+            continue
+        table = table.toarray() if is_sparse(table) else table
+        if by_action and table.ndim == 2:
+            table = np.repeat(table[:, None, :], actions, axis=1)
+        for j, name in enumerate(names):
+            own, column = name.strip() or "feature", table[..., j]
+            # One name may mean two things in reward and costs: the second gets a number.
+            number = 2
+            while own in ("state", "action") or not np.array_equal(
+                columns.get(own, column), column
+            ):
+                own, number = f"{name} ({number})", number + 1
+            columns[own] = column
+            groups[-1].append(own)
+    return columns, groups
+
+
+def _feature_rows(
+    columns: dict[str, np.ndarray], states: Sequence[str], actions: Sequence[str]
+) -> tuple[list[str], list[list[str]]]:
+    by_action = any(column.ndim == 2 for column in columns.values())
+    rows = []
+    for s, state in enumerate(states):
+        for a, action in enumerate(actions if by_action else [""]):
+            place = (s, a) if by_action else (s,)
+            values = [repr(float(column[place])) for column in columns.values()]
+            rows.append([state, action, *values] if by_action else [state, *values])
+    return ["state", *(["action"] if by_action else []), *columns], rows
+
+
+def _initial(mdp: MDP, states: Sequence[str]) -> list[str]:
+    begins = np.flatnonzero(mdp.initial)
+    if len(begins) == 1:
+        return [f"initial = {toml(states[int(begins[0])])}"]
+    return [
+        "",
+        "[initial]",
+        *(f"{toml(states[int(s)])} = {float(mdp.initial[s])!r}" for s in begins),
+    ]
+
+
+def _names(layout: Layout) -> list[str]:
+    lines = [
+        f"{kind} = {toml(list(names))}"
+        for kind, names in (("states", layout.state_names), ("actions", layout.action_names))
+        if names
+    ]
+    return ["", "[names]", *lines] if lines else []
