@@ -14,10 +14,13 @@ from kinds import told
 from tacit import Demonstrations, Explanation, Likelihood, Recovery
 from tacit.data import PartitionedDemonstrations, write_partitions
 from tacit.data.tally import Tally
+from tacit.folders.runs import Run
 from tacit.inverse.diagnostics import Part, Worst, combined, holm, worst_action
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.intervals import Landscape, _reach
+from tacit.show.html import render
+from tacit.show.page import recovery_document
 
 
 def walks(policy, *, many=60, steps=40, seed=0):
@@ -103,6 +106,25 @@ def test_false_alarms_and_power():
     ]
     assert sum(said[0]) <= 7
     assert sum(said[1]) >= 9
+
+
+def test_the_episode_that_fits_worst_is_called_by_its_name_unless_the_page_is_private():
+    seen = walks(hill_expert()[0], many=60)
+    odd = np.random.default_rng(0).integers(0, seen.actions.max() + 1, 40)
+    actions = seen.actions.copy()
+    actions[seen.offsets[7] : seen.offsets[8]] = odd  # one of them acts at random
+    names = np.array([f"mouse {n}" for n in range(60)])
+    seen = dataclasses.replace(seen, actions=actions, names=names, final_states=None)
+    asked = (grid().mdp, grid().features, seen)
+    found = tacit.recover(*asked, estimator=Likelihood(), allow_impossible=True)
+    assert found.goodness.farthest == "mouse 7"
+    assert "mouse 7" in found.goodness.sentence()
+    assert "mouse 7" in found.summary()
+    [misfit] = told(found.identification.findings, Kind.MISFIT)
+    assert misfit.about.trajectory == 7
+    assert "mouse" not in misfit
+    assert "mouse 7" in render(recovery_document(Run(found)))
+    assert "mouse" not in render(recovery_document(Run(found), private=True))
 
 
 def test_two_kinds_of_demonstrators_are_told_by_their_trajectories():

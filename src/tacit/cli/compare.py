@@ -142,7 +142,8 @@ def _with_differences(
     left = f" ({MOST} of {len(told.rows)})" if len(told.rows) > MOST else ""
     title = f"differences, the clearest first{left}"
     heads = ["", "of", "difference", "p", "p by Holm"]
-    parts = [*answer.parts, Table(heads, rows, title), *told.sentences]
+    table = [Table(heads, rows, title)] if rows else []  # the sentences say why there is none
+    parts = [*answer.parts, *table, *told.sentences]
     data = {
         **answer.data,
         "differences": [asdict(row) for row in told.rows],

@@ -109,6 +109,7 @@ class Goodness:
         absence: why nothing could be tested; empty where something was.
         settled: `p_value` if estimated dynamics were the true ones, where only the doubt about them
             may keep misfit from being said; NaN where they are known, or misfit is said anyway.
+        farthest: name of the trajectory that is farthest from the model; empty where it has none.
     """
 
     statistic: float = np.nan
@@ -123,6 +124,7 @@ class Goodness:
     weight: float = np.nan
     absence: str = ""
     settled: float = np.nan
+    farthest: str = ""
 
     def __post_init__(self) -> None:
         for name in ("residuals", "trajectory_residuals"):
@@ -141,18 +143,17 @@ class Goodness:
         return self.adequate and self.settled <= self.level
 
     @property
+    def _farthest(self) -> int:
+        return int(np.nanargmax(self.trajectory_residuals))
+
+    @property
     def failed(self) -> tuple[str, ...]:
         """The names of the parts that speak against the model, the worst first."""
         bad = [part for part in self.parts if part.adjusted <= self.level]
         return tuple(part.name for part in sorted(bad, key=lambda part: part.adjusted))
 
     def sentence(self, states: Sequence[str] = (), actions: Sequence[str] = ()) -> str:
-        """What a person should read first, with the names of states and actions if there are any.
-
-        Args:
-            states: [S] names.
-            actions: [A] names.
-        """
+        """What a person should read first, with the names [S] and [A] if there are any."""
         if self.absence:
             return f"Whether the model fits could not be tested: {self.absence}."
         noisy = np.isnan(self.share)
@@ -185,8 +186,8 @@ class Goodness:
         if self.worst is not None and failed[0] in (ACTIONS, STEPS):
             where.append(self.worst.sentence(states, actions))
         if TRAJECTORIES in failed:
-            number = int(np.argmax(self.trajectory_residuals))
-            where.append(f"trajectories differ more than chance allows, number {number} most")
+            who = f"episode {self.farthest}" if self.farthest else f"number {self._farthest}"
+            where.append(f"trajectories differ more than chance allows, {who} most")
         if TIME in failed:
             where.append("its choices change on the way from the first to the last steps")
         said += ": " + "; ".join(where) if where else ""
@@ -200,11 +201,11 @@ class Goodness:
             return [Finding(self.sentence(), Kind.NOT_IDENTIFIED, number=self.settled)]
         if self.adequate:
             return []
-        about = {} if self.worst is None else {"state": self.worst.state}
-        if self.worst is not None:
-            about["action"] = self.worst.action
+        about = {} if (bad := self.worst) is None else {"state": bad.state, "action": bad.action}
+        about |= {"trajectory": self._farthest} if TRAJECTORIES in self.failed else {}
         number = self.p_value if np.isnan(self.share) else self.share
-        return [Finding(self.sentence(), Kind.MISFIT, **about, number=number)]
+        said = replace(self, farthest="").sentence()  # a run that is shared names nobody
+        return [Finding(said, Kind.MISFIT, **about, number=number)]
 
 
 def worst_action(counts: np.ndarray, policy: np.ndarray) -> Worst | None:

@@ -222,6 +222,7 @@ def recover(
             if share_reward:
                 raise InvalidModel("trips are recovered without share_reward: they share it")
             travelled = recover_trips(mdp, estimator=estimator, throw=False)
+            travelled = _with_name(travelled, mdp.demonstrations)
             travelled = delivered(_say_if_stopped(travelled), throw)
             if bootstrap == 0:
                 return travelled
@@ -262,6 +263,7 @@ def recover(
             estimator = replace(estimator, dynamics_draws=dynamics_draws)
         # Asked not to throw: after an early stop there is more to be said first.
         recovery = estimator.fit(mdp, features, demonstrations, throw=False)
+        recovery = _with_name(recovery, demonstrations)
         if mdp.evidence is not None and dynamics_draws is None:
             findings += _dynamics_findings(recovery)
         recovery = delivered(_say_if_stopped(_say_first(recovery, findings)), throw)
@@ -270,6 +272,16 @@ def recover(
         return _resample(
             mdp, features, demonstrations, recovery, estimator, bootstrap, seed, callbacks
         )
+
+
+def _with_name(recovery: Result, demonstrations: Observed) -> Result:
+    """The recovery, the trajectory that fits it worst called by its name, where it has one."""
+    names, goodness = getattr(demonstrations, "names", None), getattr(recovery, "goodness", None)
+    far = getattr(goodness, "trajectory_residuals", np.zeros(0))
+    if goodness is None or names is None or len(far) != len(names) or not np.isfinite(far).any():
+        return recovery
+    told = replace(goodness, farthest=str(names[np.nanargmax(far)]))
+    return replace(recovery, goodness=told)  # type: ignore[call-arg]
 
 
 def _dynamics_findings(recovery: Recovery) -> list[Finding]:

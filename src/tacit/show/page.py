@@ -105,11 +105,13 @@ def without_names(run: Run) -> Run:
     """The run without anything that tells where or who: states by number, no episode, no path."""
     layout = Layout(action_names=run.layout.action_names)
     data = {name: one for name, one in run.data.items() if isinstance(one, int | float)}
-    extras = {
-        name: one for name, one in run.extras.items() if name not in (further.SWEEPS, "groups")
-    }
+    left = (further.SWEEPS, "groups")
+    extras = {name: one for name, one in run.extras.items() if name not in left}
     empty = {"trajectories": {}, "notes": (), "hashes": {}, "config": {}}
-    return replace(run, layout=layout, data=data, extras=extras, **empty)
+    found = run.recovery
+    if getattr(getattr(found, "goodness", None), "farthest", ""):  # the name of an episode
+        found = replace(found, goodness=replace(found.goodness, farthest=""))
+    return replace(run, recovery=found, layout=layout, data=data, extras=extras, **empty)
 
 
 def _trip_sections(named: NamedRecovery) -> list[Section]:
@@ -359,10 +361,8 @@ def _kept_rows(named: NamedRecovery) -> np.ndarray:
 def _slider(named: NamedRecovery, rows: np.ndarray) -> list[Block]:
     """The weights and prices at chosen iterations; the last is shown at first."""
     history, recovery = named.recovery.history, named.recovery
-    groups = [("wants", "reward_weights", recovery.reward_names)]
-    groups += [
-        ("refuses", f"cost_weights_{k}", names) for k, names in enumerate(recovery.cost_names)
-    ]
+    groups = [("refuses", f"cost_weights_{k}", n) for k, n in enumerate(recovery.cost_names)]
+    groups = [("wants", "reward_weights", recovery.reward_names), *groups]
     groups = [group for group in groups if group[1] in history.columns]
     if not groups:
         return []

@@ -298,6 +298,12 @@ def _report(
     blank = unidentified(np.empty(0), [], active=np.zeros(0, bool))
     given = options.types is not None
     findings = type_findings(kept, tried, criteria, given=given, starts=options.starts)
+    if many > 1:
+        said = (
+            "Whether the types fit is tested trajectory by trajectory (checks.trajectory_fits, and "
+            "the report): what is done where, over all of them, has no test of its own here."
+        )
+        findings.append(Finding(said))
     return MixtureRecovery(
         types=tuple(recoveries),
         shares=kept.shares,
