@@ -167,6 +167,68 @@ def test_a_world_whose_data_are_not_there_is_a_row_that_says_so(tmp_path, monkey
     assert "Not run: the recordings of objectworld are no part of tacit" in page
 
 
+GROVE = """
+import tacit
+from tacit.studies.contests import Place, noisy_contest
+
+def make(seed):
+    world = tacit.worlds.hill_grid(seed, size=3, tightness=0.5).in_gauge
+    return noisy_contest(world, 0.01, (20, 30), seed)
+
+grove = Place("A small grid from elsewhere", make)
+hollow = Place("Gives nothing", lambda seed: None)
+fallen = Place("Breaks", lambda seed: 1 / seed)
+
+def copied(contest):
+    return tacit.families.Cloning()
+"""
+
+
+def installed(folder, points):
+    """A package as an installer leaves it, with these lines of entry points."""
+    info = folder / "grove-1.0.dist-info"
+    info.mkdir(parents=True)
+    (folder / "grove.py").write_text(GROVE)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: grove\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("\n".join(points) + "\n")
+
+
+def test_worlds_and_methods_of_another_package_are_found_by_its_entry_points(
+    tmp_path, monkeypatch, capsys
+):
+    points = ["[tacit.worlds]", "grove = grove:grove", "hollow = grove:hollow"]
+    points += ["fallen = grove:fallen", "lost = nowhere:lost", "odd = grove:copied"]
+    installed(tmp_path / "site", [*points, "[tacit.methods]", "copied = grove:copied"])
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    words = ["--quiet", "leaderboard", "--seeds", "1", "--jobs", "1", "--out"]
+
+    def run(name, *more):
+        return main([*words, str(tmp_path / name), "--worlds", *more])
+
+    assert run("board", "grove", "hollow", "fallen", "--methods", "copied", "Cloning") == 0
+    held = json.loads((tmp_path / "board" / "results.json").read_text())["worlds"]
+    found = {world["name"]: world for world in held}
+    assert found["grove"]["title"] == "A small grid from elsewhere"
+    own, ours, *_ = found["grove"]["methods"]
+    assert (own["method"], ours["method"]) == ("copied", "Cloning")
+    assert own["metrics"]["regret"] == ours["metrics"]["regret"]
+    # What is not tacit's and breaks is a row that says so.
+    assert "must give a contest; got NoneType" in found["hollow"]["absent"]
+    assert "breaks at seed 0: ZeroDivisionError" in found["fallen"]["absent"]
+    # A package that cannot be loaded is in nobody's way who does not ask for it.
+    for name, said in (
+        ("lost", "the world lost cannot be loaded: ModuleNotFoundError"),
+        ("odd", "odd must be a `Place`, whose `make` gives a contest; got function"),
+        ("groves", "did you mean 'grove'"),
+    ):
+        assert run("x", name) == 2
+        assert said in capsys.readouterr().err
+    installed(tmp_path / "twice", ["[tacit.worlds]", "walls-1 = grove:grove"])
+    monkeypatch.syspath_prepend(tmp_path / "twice")
+    assert run("x", "buses") == 2
+    assert "must have a name of its own; 'walls-1' is one of tacit's" in capsys.readouterr().err
+
+
 def known_of(*names):
     known = known_methods()
     return {name: known[name] for name in names}

@@ -7,8 +7,8 @@ one draw of a world in which several methods are judged so.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -214,6 +214,28 @@ class Contest:
     implied: frozenset[str] = frozenset()
     decidable: frozenset[str] = frozenset()
     prices: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """A world of the leaderboard.
+
+    Attributes:
+        title: what it is, in words.
+        make: seed -> contest.
+        draws: how many there are; 0 for as many as asked.
+        said: what its published numbers are, and what its metrics hide.
+        left_out: method -> why it is not tried there.
+        only: the methods that are tried there by default; empty for all.
+    """
+
+    title: str
+    make: Callable[[int], Contest]
+    _: KW_ONLY
+    draws: int = 0
+    said: str = ""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields, is_dataclass, replace
-from importlib.metadata import entry_points
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
 from itertools import pairwise
 from pathlib import Path
 from runpy import run_path
@@ -28,7 +29,7 @@ from tacit.forward.solve import solve
 from tacit.inverse.candidates import candidates_of
 from tacit.inverse.forbidden import Forbidden
 from tacit.inverse.recover import Estimator, recover
-from tacit.judge.transfers import Contest, Judge, decidable, limited
+from tacit.judge.transfers import Contest, Judge, Place, decidable, limited
 from tacit.model.ends import close, uniform_policy
 from tacit.model.features import Ridge
 from tacit.model.objective import Objective
@@ -37,8 +38,6 @@ from tacit.worlds.world import World
 # What a method is told wherever it asks, if only for better; the rest where it cannot do without.
 TOLD = ("temperature", "candidates", "groups", "reward", "free_reward", "prior")
 RANDOM, OPTIMUM = "Random actions", "True optimum"
-
-
 Method = Callable[[Contest], Estimator]
 
 
@@ -77,23 +76,23 @@ def _contest(
     )
 
 
-def _noisy(world: World, temperature: float, episodes: int, steps: int, seed: int) -> Contest:
-    """A demonstrator with noise, within its budgets."""
+def noisy_contest(world: World, temperature: float, size: tuple[int, int], seed: int) -> Contest:
+    """What (episodes, steps) show of a demonstrator with noise, within its budgets."""
     policy = solve(world.mdp, world.truth, solver=SoftDual(temperature=temperature)).policy
     known = {"temperature": temperature, "cost_weights": tuple(world.cost_weights)}
     known |= {"budget": float(world.truth.budgets[0])} if len(world.truth.budgets) == 1 else {}
-    return _contest(world, policy, known, size=(episodes, steps), seed=seed)
+    return _contest(world, policy, known, size=size, seed=seed)
 
 
-def _walled(world: World, temperature: float, episodes: int, steps: int, seed: int) -> Contest:
-    """A demonstrator with noise that never enters a cell that costs."""
+def walled_contest(world: World, temperature: float, size: tuple[int, int], seed: int) -> Contest:
+    """What (episodes, steps) show of one with noise that never enters a cell that costs."""
     shut = world.truth.costs[0] > 0
     shut = shut.any(axis=1) if shut.ndim == 2 else shut
     into = world.mdp.expected_next(shut.astype(float)) > 0
     policy = _without(world, ~into, temperature)
     known = {"temperature": temperature, "candidates": ("states",)}
     names = [f"state {s}" for s in np.flatnonzero(shut)]
-    return _contest(world, policy, known, size=(episodes, steps), seed=seed, forbidden=names)
+    return _contest(world, policy, known, size=size, seed=seed, forbidden=names)
 
 
 def _without(world: World, allowed: np.ndarray, temperature: float) -> np.ndarray:
@@ -104,19 +103,19 @@ def _without(world: World, allowed: np.ndarray, temperature: float) -> np.ndarra
 
 def _hills(seed: int) -> Contest:
     world = worlds.hill_grid(seed=seed, tightness=0.5).in_gauge
-    return _noisy(world, 0.1 * float(np.ptp(world.truth.reward)), 50, 100, seed)
+    return noisy_contest(world, 0.1 * float(np.ptp(world.truth.reward)), (50, 100), seed)
 
 
 def _strips(seed: int) -> Contest:
     world = worlds.six_by_six(None if seed == 0 else seed)
     prices = solve(world.mdp, world.truth, solver=SoftDual(temperature=1.0)).multipliers
     binding = prices if (prices > 0).all() else None
-    return replace(_noisy(world, 1.0, 1000, 100, seed), prices=binding)
+    return replace(noisy_contest(world, 1.0, (1000, 100), seed), prices=binding)
 
 
 def _walls(number: int | None) -> Callable[[int], Contest]:
     def make(seed: int) -> Contest:
-        return _walled(worlds.walls(number, seed=seed), 0.002, 20, 200, seed)
+        return walled_contest(worlds.walls(number, seed=seed), 0.002, (20, 200), seed)
 
     return make
 
@@ -175,28 +174,6 @@ def _objects(seed: int) -> Contest:
 def _buses(seed: int) -> Contest:
     """Rust's buses of the group that was published first."""
     return _recorded(worlds.recorded_buses((4,)))
-
-
-@dataclass(frozen=True)
-class Place:
-    """A world of the leaderboard.
-
-    Attributes:
-        title: what it is, in words.
-        make: seed -> contest.
-        draws: how many there are; 0 for as many as asked.
-        said: what its published numbers are, and what its metrics hide.
-        left_out: method -> why it is not tried there.
-        only: the methods that are tried there by default; empty for all.
-    """
-
-    title: str
-    make: Callable[[int], Contest]
-    _: KW_ONLY
-    draws: int = 0
-    said: str = ""
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    only: tuple[str, ...] = ()
 
 
 _WALLS_SAID = (
@@ -286,10 +263,7 @@ def needed(one: Field) -> bool:
 
 
 def told_more(name: str, known: Mapping[str, object]) -> str:
-    """What a method is told of what a contest knows, beside model, features and demonstrations.
-
-    "" for nothing, and for a method that is not tacit's, which takes what it likes.
-    """
+    """What a method is told of what a contest knows; "" for nothing, or where it is not tacit's."""
     words = {"reward_weights": "reward", "reward": "reward", "temperature": "noise"}
     words |= {"cost_weights": "costs", "costs": "costs", "budgets": "budgets", "budget": "budgets"}
     kind = estimators().get(name)
@@ -297,19 +271,18 @@ def told_more(name: str, known: Mapping[str, object]) -> str:
     return ", ".join(dict.fromkeys(words[one] for one in asked if one in words and one in known))
 
 
-def known_methods() -> dict[str, Method]:
+def known_methods() -> dict[str, object]:
     """Every estimator of tacit by its name, and those that other packages offer."""
     from tacit.inverse.paper.alternating import Alternating
 
     found: dict[str, Method] = {name: _built(kind) for name, kind in estimators().items()}
     found["Alternating"] = lambda _: Alternating(starts=2, max_steps=60)  # seconds, not minutes
-    return found | {one.name: one.load() for one in entry_points(group="tacit.methods")}
+    return _offered("tacit.methods", found)
 
 
 def estimators() -> dict[str, type]:
     """Every estimator of tacit for one task, by its name."""
     from tacit.inverse import families
-    from tacit.inverse.forbidden import Forbidden
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.optimal.explanation import Explanation
@@ -325,28 +298,57 @@ def estimators() -> dict[str, type]:
     return own
 
 
-def known_places() -> dict[str, Place]:
+def known_places() -> dict[str, object]:
     """Every world of the leaderboard by its name, and those that other packages offer."""
-    return PLACES | {one.name: one.load() for one in entry_points(group="tacit.worlds")}
+    return _offered("tacit.worlds", PLACES)
+
+
+def _offered(group: str, own: Mapping[str, object]) -> dict[str, object]:
+    """Tacit's own, and what other packages offer in a group of entry points, not loaded yet."""
+    found = {one.name: one for one in entry_points(group=group)}
+    if both := sorted(own.keys() & found.keys()):
+        whose = f"{found[both[0]].value}, an entry point of {group},"
+        raise InvalidModel(f"{whose} must have a name of its own; {both[0]!r} is one of tacit's")
+    return {**own, **found}
 
 
 def resolved(name: str, known: Mapping[str, object], what: str) -> object:
-    """What is meant by a name: something known, or `FILE.py:NAME` of one's own."""
-    if name in known:
-        return known[name]
+    """What is meant by a name: something known, of a package, or `FILE.py:NAME` of one's own."""
     path, _, own = name.rpartition(":")
-    if path.endswith(".py"):
-        if not Path(path).is_file():
-            raise InvalidModel(f"a {what} of one's own must be FILE.py:NAME; no file {path}")
-        if own not in (held := run_path(path)):
-            raise InvalidModel(f"{path} must hold the {what} {own!r}; it does not")
-        asked = getattr(held[own], "make", None) if what == "world" else held[own]
-        if not callable(asked):
-            must = {"world": "a `Place`, whose `make` gives", "method": "a function of"}[what]
-            raise InvalidModel(f"{name} must be {must} a contest; got {type(held[own]).__name__}")
-        return held[own]
-    hint = did_you_mean(name, known)
-    raise InvalidModel(f"no {what} is called {name!r}{hint}; known are {', '.join(known)}")
+    if name not in known and not path.endswith(".py"):
+        hint = did_you_mean(name, known)
+        raise InvalidModel(f"no {what} is called {name!r}{hint}; known are {', '.join(known)}")
+    offer = known.get(name)
+    if name in known and not isinstance(offer, EntryPoint):
+        return offer
+    if offer is None and not Path(path).is_file():
+        raise InvalidModel(f"a {what} of one's own must be FILE.py:NAME; no file {path}")
+    try:
+        held = {own: offer.load()} if isinstance(offer, EntryPoint) else run_path(path)
+    except Exception as error:
+        broken = f"{type(error).__name__}: {error}"[:200]
+        raise InvalidModel(f"the {what} {name} cannot be loaded: {broken}") from error
+    if own not in held:
+        raise InvalidModel(f"{path} must hold the {what} {own!r}; it does not")
+    found = held[own]
+    if not (isinstance(found, Place) if what == "world" else callable(found)):
+        must = {"world": "a `Place`, whose `make` gives", "method": "a function of"}[what]
+        raise InvalidModel(f"{name} must be {must} a contest; got {type(found).__name__}")
+    return replace(found, make=partial(_drawn, found.make)) if what == "world" else found
+
+
+def _drawn(make: Callable[[int], Contest], seed: int) -> Contest:
+    """The contest of a world that is not tacit's; `InvalidModel` where it breaks or gives none."""
+    try:
+        contest = make(seed)
+    except TacitError:
+        raise
+    except Exception as error:
+        broken = f"{type(error).__name__}: {error}"[:200]
+        raise InvalidModel(f"its `make` breaks at seed {seed}: {broken}") from error
+    if not isinstance(contest, Contest):
+        raise InvalidModel(f"its `make` must give a contest; got {type(contest).__name__}")
+    return contest
 
 
 def played(contest: Contest, methods: Mapping[str, Method]) -> list[Page]:

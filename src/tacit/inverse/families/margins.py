@@ -258,13 +258,13 @@ def best_margins(rows: np.ndarray, groups: np.ndarray, penalty: float) -> tuple[
 class MarginPlanning:
     """Maximum margin planning (Ratliff, Bagnell and Zinkevich 2006).
 
-    Its quadratic program with one slack, which is the regularised hinge loss of their subgradients.
-    Minimise |w|^2 regularisation / 2 + max over policies of (w . features + loss) less
-    w . demonstrations: the best policy for w must beat none by more than what it does otherwise
-    than the expert, its loss. Here the loss of a step is 1 less the share of the demonstrations
-    that act so in its state, and 1 where nobody was. Cutting planes in the place of subgradients:
-    every cut is an optimal policy for a loss-augmented reward, and the gap of the convex problem is
-    known (`certificate.objective_gap`).
+    Its quadratic program (eqs. 1 and 2) with one slack, as the regularised hinge loss (eq. 10) of
+    their subgradients. Minimise |w|^2 regularisation / 2 + max over policies of (w . features +
+    loss) less w . demonstrations: the best policy for w must beat none by more than what it does
+    otherwise than the expert, its loss. Here the loss of a step is 1 less the share of the
+    demonstrations that act so in its state, and 1 where nobody was. Cutting planes in the place of
+    subgradients: every cut is an optimal policy for a loss-augmented reward, and the gap of the
+    convex problem is known (`certificate.objective_gap`).
 
     Known weakness: the regularisation sets the scale of the weights, and with it how far the loss
     counts: no noise is modelled, and one imperfect demonstrator moves the margin of all.
