@@ -41,7 +41,8 @@ new starts, new budgets, a new reward) without a violation; feasible the share o
 again, that arrive and enter nothing forbidden. `tacit leaderboard` writes the same as a page with
 tables to sort, a forest plot for each metric and mean ranks with their critical difference, and
 takes worlds and methods of your own: `--methods FILE.py:NAME`, where NAME is a function from a
-contest to an estimator.
+contest to an estimator, `--worlds FILE.py:NAME`, where NAME is a `Place`, or both by the entry
+points of an installed package ([an example](families.md#worlds-and-methods-of-your-own)).
 """
 
 
