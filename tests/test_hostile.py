@@ -279,6 +279,11 @@ def test_a_malformed_run_is_bad_input_whatever_its_seal(whole, tmp_path, capsys)
         assert codes[-1] in (0, 2, 4), (seed, said)
         assert len(said) <= 301
         assert said.count("\n") == (codes[-1] != 0)
+    for odd in ODD:  # of everything that the page says, what it holds decides who reads it
+        page = read_page(run / "run.json")
+        write_page(run / "run.json", {**page, "holds": odd})
+        assert main(["compare", str(run), str(whole), "--quiet"]) == 2, odd
+        assert capsys.readouterr().err.count("\n") == 1
     assert codes.count(2) >= SEEDS // 5
     assert codes.count(0) >= SEEDS // 10  # what a change did not break is taken
 
@@ -669,6 +674,9 @@ def test_a_lock_of_a_dead_machine_says_how_to_break_it(place, tmp_path, capsys, 
         pytest.fail("the lock of a living process was broken")
 
 
+CHOSEN = "JAX_COMPILATION_CACHE_DIR"
+
+
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="other permissions")
 @pytest.mark.parametrize(("mode", "kept"), [(0o755, True), (0o775, False), (0o777, False)])
 def test_compiled_code_that_others_can_write_is_not_used(tmp_path, monkeypatch, mode, kept):
@@ -679,17 +687,18 @@ def test_compiled_code_that_others_can_write_is_not_used(tmp_path, monkeypatch, 
     assert is_trusted(folder) is kept
     before = {name: os.environ.get(name) for name in os.environ if name.startswith("JAX_")}
     code = (
-        "import sys; from tacit.engine import keep_compiled_code as keep\n"
+        "import os, sys; from tacit.engine import keep_compiled_code as keep\n"
+        "print(keep(), os.environ.get('JAX_COMPILATION_CACHE_DIR'))\n"
         "print(keep(sys.argv[1])); from tacit.engine.kernels import chains\n"
         "print(type(chains.size_of.machine._cache).__name__)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(folder)],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(folder)},
+        env={**os.environ, **dict.fromkeys(("NUMBA_CACHE_DIR", CHOSEN), str(folder))},
         capture_output=True,
         text=True,
         check=True,
     )
-    wanted = [str(folder), "FunctionCache"] if kept else ["None", "NullCache"]
+    wanted = [*[str(folder)] * 3, "FunctionCache"] if kept else [*["None"] * 3, "NullCache"]
     assert done.stdout.split() == wanted
     assert before == {name: os.environ.get(name) for name in before}

@@ -169,7 +169,7 @@ def keep_compiled_code(folder: str | os.PathLike[str] | None = None) -> Path | N
 
     The setting is the whole process's, so only its owner may make it: the command line and worker
     processes call this, `tacit.solve` and `tacit.recover` never do. A folder that JAX was told of
-    before stays, unless another is given.
+    before stays, unless another is given, or others can write there.
 
     Args:
         folder: where; by default `tacit/jax` in the user's folder for caches.
@@ -179,7 +179,12 @@ def keep_compiled_code(folder: str | os.PathLike[str] | None = None) -> Path | N
     if loaded is not None:
         chosen = loaded.config.values.get("jax_compilation_cache_dir")
     if chosen is not None and folder is None:
-        return Path(chosen)
+        if is_trusted(chosen):
+            return Path(chosen)
+        if loaded is not None:
+            loaded.config.update("jax_compilation_cache_dir", None)
+        os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)
+        return None
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     place = Path(home) / "tacit" / "jax" if folder is None else Path(folder)
     try:

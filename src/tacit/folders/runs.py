@@ -101,10 +101,10 @@ def contents(result: AnyRecovery) -> tuple[Page, Files]:
 def load(folder: Path, kind: str | None = None) -> Any:
     """The recovery of this kind, or any, in a folder; `OSError` if a file is missing or damaged."""
     page = _page(folder)
-    held = page.get("holds")
-    if held not in HELD or kind not in (None, held, ALSO.get(str(held))):
-        what, loader = HELD.get(str(held), ("something else", "the tacit that wrote it"))
-        raise OSError(f"{folder} holds {what}: load it by {loader}")
+    held = str(page.get("holds"))
+    if held not in HELD or kind not in (None, held, ALSO.get(held)):
+        what, loader = HELD.get(held, ("something else", "the tacit that wrote it"))
+        raise BadFile(f"{folder} holds {what}: load it by {loader}")
     member(folder, page, HISTORY)
     path = member(folder, page, ARRAYS)
     arrays = read_arrays(path)
