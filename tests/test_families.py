@@ -69,6 +69,7 @@ NAMES = [name for name in families.__all__ if name[0].isupper()]
 @pytest.mark.parametrize("name", NAMES)
 def test_every_family_keeps_the_contract(world, seen, name, tmp_path):
     estimator = estimators(world)[name]
+    assert "Known weakness: " in type(estimator).__doc__
     mdp, features = world.mdp, world.features
     found = tacit.recover(mdp, features, seen, estimator=estimator, throw=False)
     assert isinstance(found, tacit.Recovery)

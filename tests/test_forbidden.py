@@ -403,7 +403,8 @@ def test_bad_input_is_one_clear_line():
         ({"groups": {"a": [11], "b": [12, 11]}}, "'a' and 'b' both hold state 11"),
         ({"groups": {"a": [(11, 0)], "b": [11]}}, "both hold state 11"),
         ({"groups": {"a": [0]}}, "episode 0, step 0 takes action"),
-        ({"groups": {"a": [24]}}, r"episode 0, step \d+ takes action"),
+        ({"groups": {"a": [24]}}, "'a' is: episode 0 ends in state 24"),
+        ({"groups": {"a": [(0, 1)]}}, "episode 0, step 0 takes action 1 in state 0"),
     ):
         with pytest.raises(InvalidModel, match=said):
             tacit.Forbidden(**{"reward": weights, "temperature": 1.0} | options).fit(

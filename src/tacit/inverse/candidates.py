@@ -216,7 +216,11 @@ def check_left(
     broken = closure.broken_by(seen.taken, seen.visited)
     for k, one in enumerate(found):
         if broken[k] and one.kind == "group":
-            breach = first_breach(demonstrations, mdp.actions, closure.one(k))
+            own = Closure(np.zeros((mdp.available.size, 1), bool), np.zeros((mdp.states, 1), bool))
+            own.removed[one.pairs], own.dead[one.states] = True, True
+            # What is of the group itself says more than what only leads there for certain.
+            worst = own if own.broken_by(seen.taken, seen.visited)[0] else closure.one(k)
+            breach = first_breach(demonstrations, mdp.actions, worst)
             raise InvalidModel(
                 f"a group that may be forbidden must not be taken by a demonstration; {one.name!r} "
                 f"is: {breach}. Leave the group or the episode out"

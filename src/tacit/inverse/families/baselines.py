@@ -33,6 +33,9 @@ from tacit.model.objective import Features, coefficient_names
 class RewardOnly:
     """Maximum causal entropy inverse reinforcement learning: whatever was done was wanted.
 
+    Known weakness: what is avoided because it is not allowed looks like what is not liked, and is
+    traded against the rest where the world has changed.
+
     Attributes:
         matching: match discounted feature expectations, instead of the step likelihood.
         free_reward: let reward weights take either sign.
@@ -48,12 +51,7 @@ class RewardOnly:
     dynamics_draws: int = field(default=20, repr=False, kw_only=True)
 
     def fit(
-        self,
-        mdp: MDP,
-        features: Features,
-        demonstrations: Observed,
-        *,
-        throw: bool = True,
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
     ) -> Recovery:
         """The recovery that explains everything by reward; every constraint is inactive."""
         check_task(mdp, features, demonstrations)
@@ -103,6 +101,8 @@ class ConstraintOnly:
     constraint, and a finding says what that costs. For an optimal expert with a known reward give
     that reward as the one reward feature of an `Explanation`.
 
+    Known weakness: what a wrong reward leaves unexplained is called a constraint.
+
     Attributes:
         reward_weights: [D] known weights of the reward features, of any size.
         temperature: the expert's noise, in units of the reward that these weights make; None to
@@ -129,12 +129,7 @@ class ConstraintOnly:
             raise InvalidModel(f"temperature must be a positive number; got {self.temperature}")
 
     def fit(
-        self,
-        mdp: MDP,
-        features: Features,
-        demonstrations: Observed,
-        *,
-        throw: bool = True,
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
     ) -> Recovery:
         """The recovery with these reward weights, in the gauge, and the likeliest constraints."""
         check_task(mdp, features, demonstrations)
