@@ -459,3 +459,12 @@ def test_ends_end_episodes_and_nothing_is_done_there(tmp_path):
         ingest(tmp_path / "log.csv", **{**asked, "ends": ["wel"]})
     with pytest.raises(InvalidDemonstrations, match="nothing must be done in an end"):
         ingest(tmp_path / "log.csv", **{**asked, "ends": ["ill"]})
+
+
+@pytest.mark.parametrize("ends", [[], ["C1"]])
+def test_ends_among_cells_have_no_moves(tmp_path, ends):
+    rows = [f"{who},{x + 0.5},0.5" for who in "ab" for x in range(3)]
+    (tmp_path / "log.csv").write_text("\n".join(["who,x,y", *rows]))
+    log = ingest(tmp_path / "log.csv", episode="who", x="x", y="y", cell=1.0, ends=ends)
+    names, there = log.layout.state_names, (log.moves != -1).any(axis=1)
+    assert [name for name, out in zip(names, there, strict=True) if not out] == ends

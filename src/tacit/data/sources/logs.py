@@ -158,7 +158,8 @@ def ingest(
     over = _end_states(ends, names, seen)
     if over:
         seen = replace(seen, ended=np.isin(seen.final_states, over))
-    if moves is not None:
+    if moves is not None and over:
+        moves = moves.copy()
         moves[over] = -1
     notes = [*said, *track.notes, *alone, *seen.notes]
     called = {"states": names, "actions": layout.action_names}
