@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.data.observed import tally_of
+from tacit.data.tally import tally_of
 from tacit.engine import newton_search, smooth_dual
 from tacit.engine.backends import backend_of
 from tacit.forward import pricing

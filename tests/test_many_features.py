@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import tacit
 from tacit.cli.recover import Recover
-from tacit.data.observed import tally_of
+from tacit.data.tally import tally_of
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy import adjoint, likelihood, penalised, verdicts
 from tacit.inverse.noisy.adjoint import Loss, curvature

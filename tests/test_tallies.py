@@ -16,9 +16,9 @@ import tacit
 from experts import hill_expert
 from strategies import examples, problems
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.observed import counts_of, moves_of, tally_of
-from tacit.data.tally import Moves, Scatter, Spread, Tally
+from tacit.data.tally import Moves, Scatter, Spread, Tally, counts_of, tally_of
 from tacit.errors import InvalidDemonstrations
+from tacit.inverse.expectations import moves_of
 
 # Of sums of some hundred numbers, each rounded to about 1e-16 of the largest.
 ROUNDING = 1e-12

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.checks.fits import log_policy, optimal_actions
-from tacit.data.observed import Observed, counts_of
+from tacit.data.observed import Observed
+from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind

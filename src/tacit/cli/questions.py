@@ -50,7 +50,7 @@ def estimator_kind(word: str) -> type | None:
 
 def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations) -> None:
     """Raises, before any long fit, where these data cannot answer what is asked."""
-    from tacit.data.observed import moves_of
+    from tacit.inverse.expectations import moves_of
 
     known = problem.mdp.evidence is None and not arguments.allow_impossible and not problem.goal
     if known and (found := moves_of(problem.mdp, seen)) is not None and found.impossible:

@@ -3,7 +3,7 @@
 Here is what weights of rows mean. Counts say how often such an episode was seen: a count of 3 is
 three episodes. Sampling weights say how much a row stands for, as of a survey, or of patients some
 of whom were lost: they count in the likelihood, but no row is seen more often by them. And what
-the cells of a log say: numbers, or nothing.
+the cells of a log say: numbers, or nothing; and how many steps trajectories cover.
 """
 
 from __future__ import annotations
@@ -205,3 +205,21 @@ class Reals:
             return float(text.replace(",", ".", 1) if self.decimal_comma else text)
         except ValueError:
             return math.nan
+
+
+@dataclass(frozen=True)
+class Horizons:
+    """How many discounted steps trajectories cover, each at most 1 / (1 - discount).
+
+    Attributes:
+        number: E, how many trajectories there are.
+        mean: of the steps covered.
+        square: mean of their squares, for bounds on sums: of an episode that is complete, of the
+            most that it could have taken. Infinite at discount 1, where nothing bounds that.
+        longest: the most that one covers.
+    """
+
+    number: int
+    mean: float
+    square: float
+    longest: float

@@ -295,6 +295,12 @@ class Demonstrations:
         same = np.broadcast_to(1.0, self.steps)
         return same if self.weights is None else self.weights / self.weights.mean()
 
+    @property
+    def last_states(self) -> np.ndarray:
+        """[E] the last known state of every episode."""
+        last = self.states[self.offsets[1:] - 1]
+        return np.where(self.final_states < 0, last, self.final_states)
+
     def episode_name(self, episode: int) -> str:
         """What an episode is called, or its number where it has no name."""
         return str(episode) if self.names is None else str(self.names[episode])
@@ -312,22 +318,10 @@ class Demonstrations:
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
         if chosen.size == 0:
             raise InvalidDemonstrations("select must keep at least one episode; got none")
-        lengths = self.lengths[chosen]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        rows = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return replace(
-            self,
-            states=self.states[rows],
-            actions=self.actions[rows],
-            offsets=offsets,
-            ended=self.ended[chosen],
-            final_states=self.final_states[chosen],
-            partial=self.partial[chosen],
-            groups=None if self.groups is None else self.groups[chosen],
-            individuals=None if self.individuals is None else self.individuals[chosen],
-            names=None if self.names is None else self.names[chosen],
-            weights=None if self.weights is None else self.weights[rows],
-        )
+        names = ("ended", "final_states", "partial", "groups", "individuals", "names")
+        told = {name: getattr(self, name) for name in names}
+        whole = {name: part[chosen] for name, part in told.items() if part is not None}
+        return replace(self, **self._pieces(self.offsets[chosen], self.lengths[chosen]), **whole)
 
     def truncate(self, steps: int) -> Demonstrations:
         """Every episode cut after its first `steps` steps."""
@@ -335,18 +329,20 @@ class Demonstrations:
             raise InvalidDemonstrations(f"truncate must keep at least one step; got steps={steps}")
         lengths = np.minimum(self.lengths, steps)
         cut = lengths < self.lengths
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        rows = np.repeat(self.offsets[:-1] - offsets[:-1], lengths) + np.arange(offsets[-1])
         following = self.states[np.minimum(self.offsets[:-1] + lengths, self.steps - 1)]
         return replace(
             self,
-            states=self.states[rows],
-            actions=self.actions[rows],
-            offsets=offsets,
+            **self._pieces(self.offsets[:-1], lengths),
             ended=self.ended & ~cut,
             final_states=np.where(cut, following, self.final_states),
-            weights=None if self.weights is None else self.weights[rows],
         )
+
+    def _pieces(self, starts: np.ndarray, lengths: np.ndarray) -> dict[str, np.ndarray]:
+        """The columns of steps, of pieces that begin in these rows and are so long."""
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        rows = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+        steps = {"states": self.states[rows], "actions": self.actions[rows], "offsets": offsets}
+        return steps if self.weights is None else steps | {"weights": self.weights[rows]}
 
     def check(self, mdp: MDP) -> None:
         """Raises `InvalidDemonstrations` unless the model has all states and actions taken."""

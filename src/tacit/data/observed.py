@@ -1,6 +1,7 @@
-"""What was seen, however it is held: in memory, in files too large for it, or as sums alone.
+"""Demonstrations in files too large for memory; and what was seen, however it is held.
 
-Estimators ask `tally_of` and its kin and nothing else. Each answer is a sum over episodes.
+It is held in memory, in such files, or as sums alone (`Observed`). Estimators ask `tally_of` and
+its kin and nothing else. Each answer is a sum over episodes.
 """
 
 from __future__ import annotations
@@ -10,14 +11,13 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial, reduce
 from operator import add
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
-from weakref import WeakKeyDictionary, ref
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.reading import FROM_ONE
-from tacit.data.tally import Moves, Scatter, Spread, Tally
+from tacit.data.tally import Moves, Scatter, Spread, Sums, Tally
 from tacit.engine import each
 from tacit.errors import InvalidDemonstrations
 from tacit.files.atomic import LARGEST
@@ -25,10 +25,8 @@ from tacit.files.formats import readable
 from tacit.files.tables import PARQUET, Progress
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import Layout, read_only
+from tacit.model.transitions import Layout
 
-# Sums over episodes, which can be added up.
-Sums = TypeVar("Sums")
 Loader = Callable[[Path], Demonstrations]
 
 
@@ -241,7 +239,7 @@ def _reduced(function: Callable[[Demonstrations], Sums], path: Path, load: Loade
 
 def _first_part(mdp: MDP, path: Path, load: Loader) -> _Part:
     seen = load(path)
-    if are_weighted(seen):
+    if seen.weights is not None:
         raise InvalidDemonstrations(f"{path} must have no sampling weights: load it into memory")
     return _Part(_labels(path), seen.notes, Tally.of(mdp, seen), Moves.of(mdp, seen))
 
@@ -261,112 +259,3 @@ def _labels(path: Path) -> np.ndarray:
 
 
 Observed = Demonstrations | PartitionedDemonstrations | Tally
-
-
-def are_weighted(observed: Observed) -> bool:
-    """Whether the steps have sampling weights, so that their sums are no counts."""
-    return getattr(observed, "weights", None) is not None
-
-
-def check_observed(
-    mdp: MDP, observed: Observed, *, in_memory: bool = False, weighted: bool = False
-) -> None:
-    """Raises `InvalidDemonstrations` unless it was seen in this world.
-
-    `in_memory` asks for `Demonstrations`, for those who must look at single episodes again;
-    `weighted` lets sampling weights pass, for those who count them.
-    """
-    allowed = (Demonstrations,) if in_memory else (*Observed.__args__,)
-    if not isinstance(observed, allowed):
-        wanted = " in memory here" if isinstance(observed, Observed) else ""
-        raise InvalidDemonstrations(
-            f"demonstrations must be Demonstrations{wanted}; got {type(observed).__name__}"
-        )
-    if are_weighted(observed) and not weighted:
-        raise InvalidDemonstrations(
-            "sampling weights are counted by tacit.recover with Likelihood (recover --estimator "
-            "likelihood), without prior, lapses and bootstrap; elsewhere leave them out: "
-            "dataclasses.replace(demonstrations, weights=None), or another name for their column"
-        )
-    observed.check(mdp)
-
-
-# Model entries up to which sums over demonstrations are kept until they are asked for again.
-KEPT = 100_000
-_kept: WeakKeyDictionary[Demonstrations, tuple[ref[MDP], dict[object, object]]] = (
-    WeakKeyDictionary()
-)
-
-
-def _once(make: Callable[[MDP, Demonstrations], Sums], mdp: MDP, observed: Demonstrations) -> Sums:
-    """What `make` finds; kept with the demonstrations, since neither they nor a world ever change.
-
-    One fit asks for the same sums several times, for the search, the tests and the findings.
-    """
-    if mdp.states * mdp.actions > KEPT:
-        return make(mdp, observed)
-    world, found = _kept.get(observed, (None, {}))
-    if world is None or world() is not mdp:
-        found = {}
-        _kept[observed] = (ref(mdp), found)
-    if make not in found:
-        found[make] = make(mdp, observed)
-    return cast("Sums", found[make])
-
-
-def _counts(mdp: MDP, observed: Demonstrations) -> np.ndarray:
-    return read_only(observed.counts(mdp))
-
-
-def tally_of(mdp: MDP, observed: Observed) -> Tally:
-    """The `Tally` in this world."""
-    if isinstance(observed, Demonstrations):
-        return _once(Tally.of, mdp, observed)
-    if isinstance(observed, PartitionedDemonstrations):
-        return observed.tally(mdp)
-    observed.check(mdp)
-    return observed
-
-
-def counts_of(mdp: MDP, observed: Observed) -> np.ndarray:
-    """[S, A] how often each action was taken in each state."""
-    if isinstance(observed, Demonstrations):
-        world, found = _kept.get(observed, (None, {}))
-        if world is not None and world() is mdp and Tally.of in found:
-            return cast("Tally", found[Tally.of]).counts
-        return _once(_counts, mdp, observed)  # quicker than the whole tally
-    return tally_of(mdp, observed).counts
-
-
-def squares_of(mdp: MDP, observed: Observed) -> np.ndarray | None:
-    """[S, A] squared weights of the steps, their mean being 1, summed; None where none weigh."""
-    if not isinstance(observed, Demonstrations) or observed.weights is None:
-        return None
-    flat = observed.states.astype(np.int64) * mdp.actions + observed.actions
-    total = np.bincount(flat, observed.shares**2, minlength=mdp.states * mdp.actions)
-    return read_only(total.reshape(mdp.states, mdp.actions))
-
-
-def moves_of(mdp: MDP, observed: Observed) -> Moves | None:
-    """The `Moves` that this world cannot have done; None where only sums are left."""
-    if isinstance(observed, Demonstrations):
-        return _once(Moves.of, mdp, observed)
-    return observed.moves(mdp) if isinstance(observed, PartitionedDemonstrations) else None
-
-
-def spread_of(mdp: MDP, features: Features, observed: Observed) -> Spread | None:
-    """The `Spread` of the discounted feature sums; None where they weigh, or only sums are left."""
-    if isinstance(observed, Demonstrations):
-        if are_weighted(observed):
-            return None
-        return Spread.of(mdp, features, observed)
-    if isinstance(observed, PartitionedDemonstrations):
-        return observed.spread(mdp, features)
-    return None
-
-
-def scatter_of(scores: np.ndarray, observed: Observed) -> Scatter | None:
-    """The `Scatter` of the episodes' sums of tables [D, S, A]; None where episodes are lost."""
-    if isinstance(observed, Demonstrations):
-        return Scatter.of(scores, observed)
-    return observed.scatter(scores) if isinstance(observed, PartitionedDemonstrations) else None

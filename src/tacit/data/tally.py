@@ -6,34 +6,32 @@ the data. The sums of parts add up to those of the whole: `a + b`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, TypeVar, cast
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
+from tacit.data import Horizons
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations
 from tacit.model import first_unavailable, group_sums, sparse_moments
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features, is_sparse
+from tacit.model.objective import Features, is_sparse, known_rest
 from tacit.model.transitions import read_only
 
+if TYPE_CHECKING:
+    from tacit.data.observed import Observed
 
-@dataclass(frozen=True)
-class Horizons:
-    """How many discounted steps trajectories cover, each at most 1 / (1 - discount).
 
-    Attributes:
-        number: E, how many trajectories there are.
-        mean: of the steps covered.
-        square: mean of their squares, for bounds on sums: of an episode that is complete, of the
-            most that it could have taken. Infinite at discount 1, where nothing bounds that.
-        longest: the most that one covers.
-    """
-
-    number: int
-    mean: float
-    square: float
-    longest: float
+Sums = TypeVar("Sums")  # over episodes, which can be added up
+# Model entries up to which sums over demonstrations are kept until they are asked for again: one
+# fit asks for the same sums several times, for the search, the tests and the findings.
+KEPT = 100_000
+_kept: WeakKeyDictionary[Demonstrations, tuple[ref[MDP], dict]] = WeakKeyDictionary()
+# Steps looked at in one go: the successor lists of all would not fit for millions.
+AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -81,24 +79,16 @@ class Tally:
         many, partial = demonstrations.episodes, demonstrations.partial
         if partial.all():
             none = np.zeros(mdp.states)
-            return cls(
-                counts=counts,
-                discounted=np.zeros_like(counts),
-                starts=none,
-                cut=none,
-                squares=none,
-                longest=none,
-                ends=none,
-                discount=mdp.discount,
-                episodes=many,
-            )
+            sums = dict.fromkeys(("starts", "cut", "squares", "longest", "ends"), none)
+            sums |= {"counts": counts, "discounted": np.zeros_like(counts)}
+            return cls(**sums, discount=mdp.discount, episodes=many)
         whole = demonstrations.select(~partial) if partial.any() else demonstrations
         powers = mdp.discount ** np.arange(int(whole.lengths.max()) + 1)
         index, size = whole.pairs(mdp.actions), counts.size
         share = whole.shares  # of steps; a trajectory's is that of its first and last one
         visits = np.bincount(index, share * powers[whole.step], size).reshape(counts.shape)
         begun, done = share[whole.offsets[:-1]], share[whole.offsets[1:] - 1]
-        final = last_states(whole)
+        final = whole.last_states
         if mdp.discount == 1.0:
             rest, seen = np.full(len(final), np.inf), whole.lengths.astype(np.float64)
         else:
@@ -132,9 +122,7 @@ class Tally:
                 "tallies that are merged must be of the same world; got S, A, discount = "
                 f"{(*self.counts.shape, self.discount)} and {(*other.counts.shape, other.discount)}"
             )
-        sums = {
-            part.name: getattr(self, part.name) + getattr(other, part.name) for part in fields(self)
-        }
+        sums = {p.name: getattr(self, p.name) + getattr(other, p.name) for p in fields(self)}
         longest = np.maximum(self.longest, other.longest)
         return Tally(**sums | {"longest": longest, "discount": self.discount})
 
@@ -195,15 +183,46 @@ class Tally:
         return f"Tally(episodes={self.episodes}, steps={self.steps})"
 
 
-def last_states(demonstrations: Demonstrations) -> np.ndarray:
-    """[E] the last known state of every episode."""
-    last = demonstrations.states[demonstrations.offsets[1:] - 1]
-    return np.where(demonstrations.final_states < 0, last, demonstrations.final_states)
-
-
 def _binned(mdp: MDP, states: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """[S] the sum of the weights of these states."""
     return np.bincount(states, weights=weights, minlength=mdp.states).astype(np.float64)
+
+
+def tally_of(mdp: MDP, observed: Observed) -> Tally:
+    """The `Tally` in this world."""
+    if isinstance(observed, Demonstrations):
+        return once(Tally.of, mdp, observed)
+    if not isinstance(observed, Tally):
+        return observed.tally(mdp)
+    observed.check(mdp)
+    return observed
+
+
+def counts_of(mdp: MDP, observed: Observed) -> np.ndarray:
+    """[S, A] how often each action was taken in each state."""
+    if isinstance(observed, Demonstrations):
+        world, found = _kept.get(observed, (None, {}))
+        if world is not None and world() is mdp and Tally.of in found:
+            return cast("Tally", found[Tally.of]).counts
+        return once(_counts, mdp, observed)  # quicker than the whole tally
+    return tally_of(mdp, observed).counts
+
+
+def _counts(mdp: MDP, observed: Demonstrations) -> np.ndarray:
+    return read_only(observed.counts(mdp))
+
+
+def once(make: Callable[[MDP, Demonstrations], Sums], mdp: MDP, observed: Demonstrations) -> Sums:
+    """What `make` finds; kept with the demonstrations, since neither they nor a world change."""
+    if mdp.states * mdp.actions > KEPT:
+        return make(mdp, observed)
+    world, found = _kept.get(observed, (None, {}))
+    if world is None or world() is not mdp:
+        found = {}
+        _kept[observed] = (ref(mdp), found)
+    if make not in found:
+        found[make] = make(mdp, observed)
+    return cast("Sums", found[make])
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,7 +280,7 @@ class Spread:
         whole = demonstrations.select(~partial) if partial.any() else demonstrations
         powers = mdp.discount ** np.arange(int(whole.lengths.max()) + 1)
         weights = powers[whole.step]
-        final = last_states(whole)
+        final = whole.last_states
         known = known_rest(mdp, features)[final]
         rest = powers[whole.lengths] / (1.0 - mdp.discount) if known.any() else 0.0
         tail = np.where(known, rest, 0.0)
@@ -305,22 +324,6 @@ class Spread:
         if self.number < 2:
             return np.full(len(self.means), np.nan)
         return np.sqrt(self.squares / (self.number - 1))
-
-
-def known_rest(mdp: MDP, features: Features) -> np.ndarray:
-    """[S] bool, states that no action leaves, with features that no action changes.
-
-    An end is none of them: there is nothing after it.
-    """
-    known = mdp.absorbing & ~mdp.ends
-    for table in features.maps:
-        if table.ndim == 3:
-            known = known & (np.ptp(np.asarray(table), axis=1) == 0).all(axis=1)
-    return known
-
-
-# Steps looked at in one go: the successor lists of all would not fit for millions.
-AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -376,15 +379,12 @@ class Moves:
     def __add__(self, other: Moves) -> Moves:
         if not isinstance(other, Moves):
             return NotImplemented
-        move, start = self.move, self.start
-        if move is None and other.move is not None:
-            move = (other.move[0] + self.episodes, *other.move[1:])
-        if start is None and other.start is not None:
-            start = (other.start[0] + self.episodes, other.start[1])
+        move = other.move and (other.move[0] + self.episodes, *other.move[1:])
+        start = other.start and (other.start[0] + self.episodes, other.start[1])
         return Moves(
             episodes=self.episodes + other.episodes,
             impossible=self.impossible + other.impossible,
-            move=move,
+            move=self.move or move,
             misplaced=self.misplaced + other.misplaced,
-            start=start,
+            start=self.start or start,
         )

@@ -11,7 +11,6 @@ from typing import TypeVar
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.tally import last_states
 from tacit.errors import TacitError
 from tacit.folders.archives import read_features, read_model, read_truth
 from tacit.folders.problem import Problem
@@ -124,8 +123,8 @@ def _of_lengths(mdp: MDP, seen: Demonstrations) -> list[str]:
             f"{single} of {seen.episodes} trajectories have one step only: they tell little of "
             "where actions lead."
         )
-    over = mdp.ends[last_states(seen)]
-    odd = seen.ended & ~over & ~mdp.absorbing[last_states(seen)] & (seen.final_states >= 0)
+    over = mdp.ends[seen.last_states]
+    odd = seen.ended & ~over & ~mdp.absorbing[seen.last_states] & (seen.final_states >= 0)
     if odd.any():
         found.append(
             f"{int(odd.sum())} of {seen.episodes} trajectories are marked as ended in states that "

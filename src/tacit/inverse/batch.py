@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from tacit.data.observed import Observed, counts_of, tally_of
-from tacit.data.tally import known_rest
+from tacit.data.observed import Observed
+from tacit.data.tally import counts_of, tally_of
 from tacit.engine.backends import Array, Backend, backend_of
 from tacit.engine.progress import Callback, Event
 from tacit.engine.smooth_dual import Dual
@@ -25,7 +25,7 @@ from tacit.inverse.noisy.evidence import VISIBLE as SEEN
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import ROUGH
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features
+from tacit.model.objective import Features, known_rest
 from tacit.model.transitions import read_only
 
 

@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.observed import Observed, tally_of
-from tacit.data.tally import known_rest
+from tacit.data.observed import Observed
+from tacit.data.tally import tally_of
 from tacit.engine.backends import DENSE_LIMIT, backend_of
 from tacit.engine.progress import Callback, Event
 from tacit.engine.smooth_dual import Chains, sampled
@@ -34,7 +34,7 @@ from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.parameters import BLIND, CONFIDENCE
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features
+from tacit.model.objective import Features, known_rest
 
 # Fewer trajectories than this say little about how trajectories differ.
 FEW = 10

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.data.observed import Observed, check_observed, spread_of, tally_of
-from tacit.data.tally import Horizons, Tally, known_rest
+from tacit.data import Horizons
+from tacit.data.demonstrations import Demonstrations
+from tacit.data.observed import Observed, PartitionedDemonstrations
+from tacit.data.tally import Moves, Spread, Tally, once, tally_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features, is_sparse
+from tacit.model.objective import Features, is_sparse, known_rest
+from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from tacit.model.objective import FeatureTable
@@ -261,6 +264,61 @@ def check_task(
             )
     features.check(mdp)
     check_observed(mdp, demonstrations, in_memory=in_memory, weighted=weighted)
+
+
+def check_observed(
+    mdp: MDP, observed: Observed, *, in_memory: bool = False, weighted: bool = False
+) -> None:
+    """Raises `InvalidDemonstrations` unless it was seen in this world.
+
+    `in_memory` asks for `Demonstrations`, for those who must look at single episodes again;
+    `weighted` lets sampling weights pass, for those who count them.
+    """
+    allowed = (Demonstrations,) if in_memory else (*Observed.__args__,)
+    if not isinstance(observed, allowed):
+        wanted = " in memory here" if isinstance(observed, Observed) else ""
+        raise InvalidDemonstrations(
+            f"demonstrations must be Demonstrations{wanted}; got {type(observed).__name__}"
+        )
+    if are_weighted(observed) and not weighted:
+        raise InvalidDemonstrations(
+            "sampling weights are counted by tacit.recover with Likelihood (recover --estimator "
+            "likelihood), without prior, lapses and bootstrap; elsewhere leave them out: "
+            "dataclasses.replace(demonstrations, weights=None), or another name for their column"
+        )
+    observed.check(mdp)
+
+
+def are_weighted(observed: Observed) -> bool:
+    """Whether the steps have sampling weights, so that their sums are no counts."""
+    return getattr(observed, "weights", None) is not None
+
+
+def moves_of(mdp: MDP, observed: Observed) -> Moves | None:
+    """The `Moves` that this world cannot have done; None where only sums are left."""
+    if isinstance(observed, Demonstrations):
+        return once(Moves.of, mdp, observed)
+    return observed.moves(mdp) if isinstance(observed, PartitionedDemonstrations) else None
+
+
+def spread_of(mdp: MDP, features: Features, observed: Observed) -> Spread | None:
+    """The `Spread` of the discounted feature sums; None where they weigh, or only sums are left."""
+    if isinstance(observed, Demonstrations):
+        if are_weighted(observed):
+            return None
+        return Spread.of(mdp, features, observed)
+    if isinstance(observed, PartitionedDemonstrations):
+        return observed.spread(mdp, features)
+    return None
+
+
+def squares_of(mdp: MDP, observed: Observed) -> np.ndarray | None:
+    """[S, A] squared weights of the steps, their mean being 1, summed; None where none weigh."""
+    if not isinstance(observed, Demonstrations) or observed.weights is None:
+        return None
+    flat = observed.states.astype(np.int64) * mdp.actions + observed.actions
+    total = np.bincount(flat, observed.shares**2, minlength=mdp.states * mdp.actions)
+    return read_only(total.reshape(mdp.states, mdp.actions))
 
 
 def _missed(missing: float, largest: np.ndarray) -> np.ndarray:

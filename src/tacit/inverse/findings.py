@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.data.observed import Observed, counts_of, moves_of
+from tacit.data.observed import Observed
+from tacit.data.tally import counts_of
 from tacit.errors import InvalidDemonstrations
-from tacit.inverse.expectations import Blocks, Expectations
+from tacit.inverse.expectations import Blocks, Expectations, moves_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -164,8 +165,7 @@ def impossible_moves(mdp: MDP, demonstrations: Observed) -> list[Finding]:
         said = (
             f"{found.impossible} {have} probability 0 in this world, the first in episode "
             f"{_called(demonstrations, episode)}, step {step}: from state {state} by action "
-            f"{action} to state {after}. "
-            "Model or data are wrong."
+            f"{action} to state {after}. Model or data are wrong."
         )
         where = {"trajectory": episode, "state": state, "action": action}
         findings.append(Finding(said, Kind.MISFIT, **where, number=found.impossible))

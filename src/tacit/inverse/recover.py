@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.observed import Observed, are_weighted, tally_of
+from tacit.data.observed import Observed
+from tacit.data.tally import tally_of
 from tacit.engine.progress import Callback, stopped, watching
 from tacit.errors import InvalidModel
-from tacit.inverse.expectations import check_task
+from tacit.inverse.expectations import are_weighted, check_task
 from tacit.inverse.findings import ENOUGH, Finding, Kind, check_possible, single_minded
 from tacit.inverse.recovery import Recovery, delivered, status_of
 from tacit.model.mdp import MDP

@@ -368,3 +368,15 @@ def coefficient_names(
         return plain
     told = (f"cost {k}: {name}" for k, names in enumerate(costs) for name in names)
     return (*plain[: len(plain) - sum(len(names) for names in costs)], *told)
+
+
+def known_rest(mdp: MDP, features: Features) -> np.ndarray:
+    """[S] bool, states that no action leaves, with features that no action changes.
+
+    An end is none of them: there is nothing after it.
+    """
+    known = mdp.absorbing & ~mdp.ends
+    for table in features.maps:
+        if table.ndim == 3:
+            known = known & (np.ptp(np.asarray(table), axis=1) == 0).all(axis=1)
+    return known

@@ -8,7 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from tacit.data.observed import Observed, counts_of
+from tacit.data.observed import Observed
+from tacit.data.tally import counts_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Solution, Status

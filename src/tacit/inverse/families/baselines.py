@@ -12,7 +12,8 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.observed import Observed, counts_of
+from tacit.data.observed import Observed
+from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.policies import visitation

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.observed import Observed, counts_of
+from tacit.data.observed import Observed
+from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
 from tacit.forward.policies import policy_values, visitation
 from tacit.forward.soft_dual import SoftDual

@@ -6,7 +6,8 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
-from tacit.data.observed import Observed, counts_of
+from tacit.data.observed import Observed
+from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.policies import policy_values, visitation

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.observed import Observed, counts_of
+from tacit.data.observed import Observed
+from tacit.data.tally import counts_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Status

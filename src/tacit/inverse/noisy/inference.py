@@ -13,7 +13,7 @@ from typing import TypedDict, cast
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.observed import Observed, scatter_of
+from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import Scatter
 from tacit.errors import InvalidModel
 from tacit.inverse.noisy import DeltaMethod, Noisy, Norm, Ratios, Split
@@ -381,3 +381,10 @@ class Chosen:
         far = np.arange(ONE_SIDED, FARTHEST, 0.005)
         beyond = normal_tail(far) <= (1.0 - CONFIDENCE) * normal_tail(far - max(short, 0.0))
         return float(far[beyond][0]) if beyond.any() else FARTHEST
+
+
+def scatter_of(scores: np.ndarray, observed: Observed) -> Scatter | None:
+    """The `Scatter` of the episodes' sums of tables [D, S, A]; None where episodes are lost."""
+    if isinstance(observed, Demonstrations):
+        return Scatter.of(scores, observed)
+    return observed.scatter(scores) if isinstance(observed, PartitionedDemonstrations) else None

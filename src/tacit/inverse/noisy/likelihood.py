@@ -12,11 +12,12 @@ from functools import partial
 
 import numpy as np
 
-from tacit.data.observed import Observed, are_weighted
+from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
 from tacit.inverse.diagnostics import Goodness, untested
 from tacit.inverse.expectations import (
     action_log_likelihoods,
+    are_weighted,
     check_task,
     expectations_from_start,
     pull_back,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.observed import Observed, tally_of
+from tacit.data.observed import Observed
+from tacit.data.tally import tally_of
 from tacit.errors import InvalidModel
 from tacit.forward.policies import visitation
 from tacit.inverse.diagnostics import Goodness

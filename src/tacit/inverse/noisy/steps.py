@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.data.observed import Observed, squares_of, tally_of
-from tacit.data.tally import Tally
-from tacit.inverse.expectations import random_loss
+from tacit.data.observed import Observed
+from tacit.data.tally import Tally, tally_of
+from tacit.inverse.expectations import random_loss, squares_of
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.noisy.boltzmann import Fit, fit, over_an_episode
 from tacit.inverse.noisy.coordinates import LARGEST, Bounds, Coordinates, Options

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.observed import Observed, tally_of
+from tacit.data.observed import Observed
+from tacit.data.tally import tally_of
 from tacit.errors import InvalidModel
 from tacit.inverse.diagnostics import ACTIONS, Goodness, Part, combined, holm, untested
 from tacit.inverse.findings import LEVEL, NAMED, Finding, Kind, listed

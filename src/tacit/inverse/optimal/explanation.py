@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.observed import Observed, counts_of
+from tacit.data.observed import Observed
+from tacit.data.tally import counts_of
 from tacit.engine.progress import once
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
