@@ -87,20 +87,31 @@ def _advanced(
     backend: Backend, dual: Dual, search: Search, tolerance: Array, max_steps: Array
 ) -> Search:
     xp = backend.arrays
+    look_closely = backend.direct or len(dual.target) == 0
+    known: list[tuple[Point, Array]] = []
+
+    def missed_at(point: Point) -> Array:
+        """The distance, which a plain loop has known since it asked whether to go on."""
+        if xp is np and known and known[0][0] is point:
+            return known[0][1]
+        found = distance(backend, dual, point)
+        known[:] = [(point, found)] if xp is np else []
+        return found
 
     def step(search: Search) -> Search:
         point, direction, steps = search.point, search.direction, search.steps
-        missed = distance(backend, dual, point)
+        missed = missed_at(point)
         # At the minimum, as far as a rough look can tell: look again, from where it is.
         move = xp.where(missed > REST * tolerance, search.length * direction, 0.0)
         trial = xp.clip(point.x + move, dual.lower, dual.upper)
         move = trial - point.x
         guess = point.values + move @ point.table_values
-        # Far from the minimum a rough look will do: the next step is only as good as its model.
-        rough = xp.minimum(ROUGH, xp.minimum(CARE, missed) * missed)
-        rough = xp.where(steps == 0, ROUGH, rough)
-        look_closely = backend.direct or len(dual.target) == 0
-        precision = tolerance if look_closely else xp.maximum(tolerance, rough)
+        precision = tolerance
+        if not look_closely:
+            # Far from the minimum a rough look will do: the next step is only as good as its model.
+            rough = xp.minimum(ROUGH, xp.minimum(CARE, missed) * missed)
+            rough = xp.where(steps == 0, ROUGH, rough)
+            precision = xp.maximum(tolerance, rough)
         fresh = evaluate(backend, dual, trial, guess, precision, near=point)
         slope = xp.minimum(point.gradient @ move, 0.0)
         rounding = 1e-13 * (xp.abs(point.loss) + xp.abs(point.x) @ xp.abs(dual.target))
@@ -113,20 +124,18 @@ def _advanced(
         if len(dual.target):
             direction = xp.where(accept, newton_step(backend, dual, point), direction)
         length = xp.where(accept, xp.where(short, LONGER, 1.0), 0.25 * search.length)
-        known = xp.where(accept, precision, search.precision)
-        return Search(point, direction, length, steps + 1, known)
+        care = xp.where(accept, precision, search.precision)
+        return Search(point, direction, length, steps + 1, care)
 
     def going(search: Search) -> Array:
-        return goes_on(backend, dual, search, tolerance, max_steps)
+        return goes_on(missed_at(search.point), search, tolerance, max_steps)
 
     return backend.while_loop(going, step, search)
 
 
-def goes_on(
-    backend: Backend, dual: Dual, search: Search, tolerance: Array, max_steps: Array
-) -> Array:
-    """Whether the search makes another step: the stopping rule."""
-    far = distance(backend, dual, search.point) > REST * tolerance
+def goes_on(missed: Array, search: Search, tolerance: Array, max_steps: Array) -> Array:
+    """Whether the search makes another step, so far from the minimum: the stopping rule."""
+    far = missed > REST * tolerance
     unsure = search.precision > tolerance
     able = (search.steps < max_steps) & (search.length > SHORTEST)
     return (search.steps == 0) | ((far | unsure) & able)
@@ -178,10 +187,16 @@ def newton_step(backend: Backend, dual: Dual, point: Point) -> Array:
 
     def leg(at: Leg) -> Leg:
         direction, free = at.direction, at.free
-        both = free[:, None] & free[None, :]
-        held = xp.diag(xp.where(free, 0.0, 1.0))
         slope = point.gradient + model @ direction
-        move = backend.linear_solve(xp.where(both, model, 0.0) + held, -xp.where(free, slope, 0.0))
+        if xp is np and free.all():
+            move = backend.linear_solve(model, -slope)
+            if ((low - direction <= move) & (move <= high - direction)).all():  # no bound is met
+                return Leg(direction + move, free, False, at.legs + 1)
+        else:
+            both = free[:, None] & free[None, :]
+            held = xp.diag(xp.where(free, 0.0, 1.0))
+            within = xp.where(both, model, 0.0) + held
+            move = backend.linear_solve(within, -xp.where(free, slope, 0.0))
         room = xp.where(move < 0, low - direction, high - direction)
         share = xp.where(move != 0, room / xp.where(move != 0, move, 1.0), xp.inf)
         length = xp.minimum(1.0, share.min())
@@ -191,7 +206,7 @@ def newton_step(backend: Backend, dual: Dual, point: Point) -> Array:
         return Leg(direction, free & xp.logical_not(blocked), length < 1.0, at.legs + 1)
 
     # Every leg but the last ends at a bound, so there are no more than coordinates and one.
-    start = Leg(xp.zeros_like(point.x), free, True, 0)
+    start = Leg(xp.zeros(point.x.shape), free, True, 0)
     going = lambda at: at.blocked & (at.legs <= len(point.x))  # noqa: E731
     direction = backend.while_loop(going, leg, start).direction
     # Shorten the step as a whole: shortening coordinates would bend it away from descent.

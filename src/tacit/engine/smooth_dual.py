@@ -91,13 +91,14 @@ def evaluate(
     xp, discount = backend.arrays, dual.discount
     leak = backend.leak(discount)
     values, policy, residual = _expert(backend, dual, x, guess, tolerance)
-    fine = xp.maximum(1e-14 / leak, 1e-2 * tolerance * leak)
     seen, known = (None, None) if near is None else (near.visits, near.table_values)
-    # The visits weigh the curvature and nothing else: they need not be so exact.
-    enough = VISIT_CARE * tolerance * xp.abs(dual.start).sum()
+    average, enough, aim = (policy * dual.tables).sum(axis=2), None, None
+    if not (xp is np and backend.direct):  # elimination is as exact as it is
+        # The visits weigh the curvature and nothing else: they need not be so exact.
+        enough = VISIT_CARE * tolerance * xp.abs(dual.start).sum()
+        fine = xp.maximum(1e-14 / leak, 1e-2 * tolerance * leak)
+        aim = fine * xp.abs(average).max(axis=1, initial=0.0) + 1e-300
     visits = backend.solve_transposed(policy, discount, dual.start, enough, guess=seen)
-    average = (policy * dual.tables).sum(axis=2)
-    aim = fine * xp.abs(average).max(axis=1, initial=0.0) + 1e-300
     table_values = backend.solve(policy, discount, average, aim, guess=known)
     # Advantages: how much more of a table an action brings than the policy does on average.
     later = backend.expected_next(table_values)
@@ -107,9 +108,10 @@ def evaluate(
     # Newton step would divide by its own square.
     largest = xp.abs(table_values).max(axis=1, initial=0.0)
     inert = xp.abs(advantages).max(axis=(1, 2), initial=0.0) <= 1e-12 * largest
-    advantages = xp.where(inert[:, None, None], 0.0, advantages)
-    rounding = 1e-11 * (largest * xp.abs(dual.start).sum() + xp.abs(dual.target))
-    gradient = xp.where(inert & (xp.abs(gradient) <= rounding), 0.0, gradient)
+    if xp is not np or inert.any():
+        advantages = xp.where(inert[:, None, None], 0.0, advantages)
+        rounding = 1e-11 * (largest * xp.abs(dual.start).sum() + xp.abs(dual.target))
+        gradient = xp.where(inert & (xp.abs(gradient) <= rounding), 0.0, gradient)
     # With a start below zero some visits may be too, and the true curvature indefinite.
     weights = xp.where(visits > 0, visits, dual.information)
     weighted = advantages * (weights[:, None] * policy)
@@ -133,7 +135,11 @@ def _expert(
 ) -> tuple[Array, Array, Array]:
     """[S] values and [S, A] policy of the noisy expert at x, and the Bellman residual left."""
     xp, discount, temperature = backend.arrays, dual.discount, dual.temperature
-    reward = dual.base + xp.tensordot(x, dual.tables, 1)
+    if xp is np:  # what `tensordot` does, without its detours
+        added = x[None] @ dual.tables.reshape(len(x), dual.base.size)
+        reward = dual.base + added.reshape(dual.base.shape)
+    else:
+        reward = dual.base + xp.tensordot(x, dual.tables, 1)
     leak = backend.leak(discount)
     size = xp.abs(reward).max() + temperature * xp.log(1.0 + reward.shape[1])
     # A residual e moves the values by e / (1 - discount): aim well below the tolerance, but not
@@ -186,8 +192,10 @@ def soft_fixed_point(
     xp = backend.arrays
 
     def step(at: Iterate) -> Iterate:
-        # As exactly as the error deserves: an early policy is about to change anyway.
-        aim = xp.maximum(INEXACT * at.error, 0.3 * target)
+        aim = None
+        if not (xp is np and backend.direct):
+            # As exactly as the error deserves: an early policy is about to change anyway.
+            aim = xp.maximum(INEXACT * at.error, 0.3 * target)
         values = at.values + backend.solve(at.policy, discount, at.backed - at.values, aim)
         backed, policy = backend.soft_backup(discount, temperature, reward, values)
         error = xp.abs(backed - values).max()
@@ -196,7 +204,7 @@ def soft_fixed_point(
     def going(at: Iterate) -> Array:
         # At rounding level the error stops falling: going on would only walk in circles.
         stuck = (at.steps > 3) & (at.error > 0.5 * at.before) & (at.error < 1e3 * target)
-        return (at.error > target) & (at.steps < limit) & xp.logical_not(stuck)
+        return (at.error > target) & (at.steps < limit) & (stuck ^ True)
 
     backed, policy = backend.soft_backup(discount, temperature, reward, guess)
     start = Iterate(guess, backed, policy, xp.abs(backed - guess).max(), 0, xp.inf)

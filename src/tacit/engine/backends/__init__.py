@@ -189,6 +189,7 @@ class Direct(Stepwise):
         self._matrix = mdp.dense()
         self._rows = self._matrix.reshape(-1, mdp.states)
         self._identity = np.eye(mdp.states)
+        self._last: tuple[Array, Array, np.ndarray] | None = None  # policy, discount, system
 
     def expected_next(self, values: Array) -> Array:
         """[..., S, A] expected value of the next state, for values [..., S]."""
@@ -203,14 +204,19 @@ class Direct(Stepwise):
         self, discount: Array, temperature: Array, reward: Array, values: Array
     ) -> tuple[Array, Array]:
         """[S] soft values after one backup, and [S, A] the Boltzmann policy."""
-        with np.errstate(invalid="ignore", over="ignore"):  # on the way to infinite values
-            scaled = (reward + discount * self.expected_next(values)) / temperature
-            if self.missing is not None:
-                scaled = np.where(self.missing, -np.inf, scaled)
-            best = scaled.max(axis=1, keepdims=True)
-            weights = np.exp(scaled - best)
-            total = weights.sum(axis=1, keepdims=True)
-            return (temperature * (best + np.log(total)))[:, 0], weights / total
+        policy = self.expected_next(values)  # in place from here: small arrays cost what calls do
+        policy *= discount
+        policy += reward
+        policy /= temperature
+        if self.missing is not None:
+            policy[self.missing] = -np.inf
+        best = np.maximum.reduce(policy, axis=1, keepdims=True)
+        policy -= best
+        np.exp(policy, out=policy)
+        total = np.add.reduce(policy, axis=1, keepdims=True)
+        policy /= total
+        backed = best[:, 0] + np.log(total[:, 0])
+        return temperature * backed, policy
 
     def solve(
         self,
@@ -244,8 +250,14 @@ class Direct(Stepwise):
             return np.full(np.shape(right), np.nan)
 
     def _system(self, policy: Array, discount: Array) -> np.ndarray:
-        chain = np.matmul(policy[:, None, :], self._matrix)[:, 0]
-        return self._identity - discount * chain
+        last = self._last
+        if last is not None and last[0] is policy and last[1] == discount:  # values, then visits
+            return last[2]
+        system = np.matmul(policy[:, None, :], self._matrix)[:, 0]
+        system *= -discount
+        system += self._identity
+        self._last = (policy, discount, system)
+        return system
 
     def _solved(self, system: np.ndarray, right: Array) -> np.ndarray:
         """Solves for the last axis of `right`, by one factorisation."""
