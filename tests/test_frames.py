@@ -195,17 +195,27 @@ def test_a_weight_is_as_many_episodes(tmp_path):
     assert not np.allclose(plain.parameters.estimates, one.parameters.estimates, rtol=1e-3)
 
 
+def weighted(weight):
+    """A frame of two episodes, the first of two steps, with this weight in each row."""
+    return {"episode": [0, 0, 1], "state": [0, 1, 0], "action": [0, 0, 0], "weight": weight}
+
+
+@pytest.mark.parametrize("weight", [[1, 2, 2], [0.5, 0.5, 1.0], ["0.5", "0.5", "1"]])
+def test_a_weight_that_is_no_count_is_taken_for_a_sampling_weight_and_said(weight):
+    seen = Demonstrations.from_frame(weighted(weight), step=None)
+    assert seen.episodes == 2
+    assert np.array_equal(seen.weights, np.array(weight, float))
+    assert "sampling weights, not for counts" in seen.notes[-1]
+
+
 @pytest.mark.parametrize(
     ("weight", "words"),
     [
-        ([1, 2, 2], "weight must be the same in all rows of an episode"),
-        ([0.5, 0.5, 1.0], r"weight must be how often .* got 0.5: sampling weights .* --by group"),
-        (["0.5", "0.5", "1"], r"got '0.5': sampling weights are no counts"),
-        ([0, 0, 1], "whole number from 1"),
+        ([0, 0, 1], r"row 1: weight must be a number above 0; got 0: leave out"),
+        (["", 1, 1], r"row 1: weight must be a number above 0; it is missing"),
         ([2**30, 2**30, 1], "fit into memory"),
     ],
 )
-def test_a_weight_that_is_no_count_is_refused(weight, words):
-    frame = {"episode": [0, 0, 1], "state": [0, 1, 0], "action": [0, 0, 0], "weight": weight}
+def test_a_weight_that_cannot_count_is_refused(weight, words):
     with pytest.raises(InvalidDemonstrations, match=words):
-        Demonstrations.from_frame(frame, step=None)
+        Demonstrations.from_frame(weighted(weight), step=None)
