@@ -110,6 +110,19 @@ def test_steps_from_blocks_and_from_products_end_at_the_same_weights(world, monk
         np.testing.assert_allclose(other, found[0], atol=1e-5)
 
 
+def test_a_search_that_overshoots_comes_back(world):
+    """Beyond where parameters are taken for infinite, and not for good."""
+    mdp, _, demonstrations = world
+    features = tacit.Features(np.random.default_rng(5).uniform(size=(36, 3)))
+    loss = loss_of(mdp, features, demonstrations)
+    near = loss.at(np.array([2.0 * adjoint.FAR, 0.0, 0.0]), np.zeros(36), 1e-9)
+    end = adjoint.descend(loss, near, tolerance=1e-9, max_steps=100)
+    assert end.missed <= 1e-9
+    assert not adjoint.runs_away(end.place)
+    gone = loss.at(np.array([1.1 * adjoint.OVERSHOT * adjoint.FAR, 0.0, 0.0]), np.zeros(36), 1e-9)
+    assert adjoint.descend(loss, gone, tolerance=1e-9, max_steps=100).steps == 0
+
+
 @pytest.mark.parametrize("case", ["world", "ending"])
 def test_gradient_is_the_slope_of_the_log_likelihood(case, request):
     mdp, features, demonstrations = request.getfixturevalue(case)

@@ -54,6 +54,8 @@ VALUES, BLOCK = 50_000_000, 2048
 DENSE = 2_000_000
 # A step shortened to less than this share gains nothing more.
 SHORTEST = 1e-10
+# Times as far as parameters go that are infinite, a search may go and come back: some overshoot.
+OVERSHOT = 8.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -304,7 +306,7 @@ def descend(
     def ahead(at: Descent, until: int | None) -> Descent:
         limit = max_steps if until is None else min(until, max_steps)
         while at.steps < limit and not at.stuck and at.missed > max(aim, 0.1 * tolerance):
-            if loss.penalty is None and runs_away(at.place):
+            if loss.penalty is None and runs_away(at.place, OVERSHOT * FAR):
                 break
             at = _step(loss, at, tolerance)
         return at
@@ -372,9 +374,9 @@ def _written_step(loss: Loss, place: Place, bent: Information) -> np.ndarray:
     return np.asarray(newton_step(Host(loss.mdp), dual, point))
 
 
-def runs_away(place: Place) -> bool:
+def runs_away(place: Place, far: float = FAR) -> bool:
     """Whether a search has gone so far that the best parameters seem to be infinite."""
-    return float(np.abs(place.x).max(initial=0.0)) > FAR
+    return float(np.abs(place.x).max(initial=0.0)) > far
 
 
 def can_write_out(design: Design) -> bool:
