@@ -161,7 +161,10 @@ def solves() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def recoveries() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Warm recoveries by name: what the studies of `recovery.py` fit, and Algorithm 1."""
+    """Warm recoveries by name: what the studies of `recovery.py` fit, and Algorithm 1.
+
+    The model is warm, the demonstrations are new to it each time: no sums of theirs are kept.
+    """
     import tacit
 
     worlds = [tacit.worlds.hill_grid(4, tightness=0.5)]
@@ -188,7 +191,9 @@ def recoveries() -> Iterator[tuple[str, Callable[[], Any]]]:
     ):
         yield (
             name,
-            lambda e=estimator, d=shown: tacit.recover(mdp, features, d, estimator=e, throw=False),
+            lambda e=estimator, d=shown: tacit.recover(
+                mdp, features, dataclasses.replace(d), estimator=e, throw=False
+            ),
         )
     both = [tacit.Task(world.mdp, features, seen(world, 0.05)) for world in worlds]
     yield "two tasks", lambda: tacit.recover(both, throw=False)
