@@ -701,6 +701,17 @@ def test_what_another_pair_would_explain_has_a_rival():
     # No other leaves 1 to chance beside 2; but 3 and 4 would leave both to it, (.1/.11)^6 = .56.
     rivals = {one.name: one.rival for one in recovery.forbidden}
     assert rivals == {"state 1": "state 4", "state 2": "state 3"}
+    # Both must be left to chance together: from 2 straight to the end, not by 4, they are with
+    # (.1/.12)^12 = .11, and no longer with 13, although 1 alone is, (.11/.12)^13 = .32.
+    other, paid = table.copy(), gain.copy()
+    other[2, 1], other[2, 2, 6], paid[2, 1], paid[2, 2] = 0.0, 1.0, 0.0, np.log(0.01)
+    world = tacit.MDP(other, np.eye(7)[0], 1.0, available=other.any(axis=2))
+    for many, rival in ((12, "state 4"), (13, "")):
+        walks = tacit.Demonstrations.from_trajectories(
+            [([0, 5, 6], [2, 0])] * many, ended=[True] * many
+        )
+        found = estimator.fit(world, tacit.Features(paid), walks).forbidden
+        assert {one.name: one.rival for one in found} == {"state 1": rival, "state 2": "state 3"}
     # What would be left to nobody where those are forbidden has no rival: 1 is dead there.
     table[1, 2], gain[1, 2] = 0.0, 0.0
     mdp = tacit.MDP(table, np.eye(7)[0], 1.0, available=table.any(axis=2))

@@ -307,7 +307,7 @@ def forbidden_findings(forbidden: Sequence[HardConstraint]) -> list[Finding]:
         said = f"{one.name} is forbidden: no demonstration takes it "
         said += f"({chance(one.p_value)} if it were allowed)."
         if one.rival:
-            also = " (or all such rivals are, in theirs)" * several
+            also = " (or with the other rivals in theirs)" * several
             said += f" Or {one.rival} is, in its place{also}, which would explain it as well."
         said = said[0].upper() + said[1:]
         findings.append(Finding(said, Kind.FORBIDDEN, **about(one), number=one.p_value))

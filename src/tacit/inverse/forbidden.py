@@ -10,7 +10,7 @@ that leads past a forbidden place is avoided as well, and without that being cha
 found only if it is no chance either where any one other candidate, its rival, is forbidden instead.
 Where the rival is no chance either, one of the two is forbidden. A part of the other is named in
 its place, neither if both are as likely, and else the one that was found, with its rival. What is
-left to chance only where that rival is forbidden, too, stays, and has a rival as well.
+left to chance only together with that one, its rival and another forbidden instead, has one, too.
 """
 
 from __future__ import annotations
@@ -47,12 +47,9 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import numbers, read_only
 
-# A candidate that is avoided so often anyway is no rival: without it hardly anything changes.
-NEARLY = 0.9
-# How many times the level a p-value may be where a rival is forbidden.
-EXCUSED = 2.0
-# Of two whose likelihoods differ by a hundredth or less, naming one would be tossing a coin.
-EVEN = 0.01
+NEARLY = 0.9  # what is avoided so often anyway is no rival: without it hardly anything changes
+EXCUSED = 2.0  # how many times the level a p-value may be where a rival is forbidden
+EVEN = 0.01  # of two whose log-likelihoods differ no more, naming one would be tossing a coin
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -112,14 +109,20 @@ class Selection:
             )
         return self.worlds[key]
 
-    def alone(self, k: int, given: Sequence[int]) -> Avoiding | None:
-        """What avoids candidate k where the given ones are forbidden; None where these imply k."""
+    def alone(self, chosen: Sequence[int], given: Sequence[int]) -> Avoiding | None:
+        """What avoids the chosen where the given ones are forbidden; None where these imply it."""
         base = [self.candidates[other] for other in given]
-        both = close(self.mdp, [base, [*base, self.candidates[k]]])
+        both = close(self.mdp, [base, [*base, *(self.candidates[k] for k in chosen)]])
         own, more = both.one(0), both.one(1)
         if more.within(own)[0]:
             return None
         return Avoiding(*self.site(frozenset(given), own), more.removed, more.dead)
+
+    def log_chance(self, chosen: Sequence[int], given: Sequence[int]) -> float:
+        """The log-chance to avoid the chosen where the given are forbidden; -inf if implied."""
+        if (avoiding := self.alone(chosen, given)) is None:
+            return -np.inf
+        return float(avoiding.total(self.seen.starts, self.seen.lengths, self.seen.many)[0])
 
     def rivals_of(
         self, k: int, others: Sequence[int], dropped: Sequence[int]
@@ -138,15 +141,11 @@ class Selection:
             if k in given or world.idle[k] or broken:
                 continue
             # A rival can raise a chance by its own at most, where conditioning is forbidding.
-            least = np.log(NEARLY)
-            if self.exact:
-                least = min(least, world.logs[k] - np.log(EXCUSED * self.level))
-            possible = ~world.broken & ~world.idle & (world.logs <= least)
+            own = world.logs[k] - np.log(EXCUSED * self.level) if self.exact else 0.0
+            possible = ~world.broken & ~world.idle & (world.logs <= min(own, np.log(NEARLY)))
             found = world.logs <= np.log(self.level)
             for j in np.flatnonzero(possible).tolist():
-                if j == k or (avoiding := self.alone(k, (*given, j))) is None:
-                    continue
-                log = float(avoiding.total(seen.starts, seen.lengths, seen.many)[0])
+                log = -np.inf if j == k else self.log_chance([k], (*given, j))
                 if log > worst[which := int(found[j])].log:
                     worst[which] = Rival(log, j, (*given, j))
         return worst[0], worst[1]
@@ -182,14 +181,15 @@ class Selection:
             kept = more
 
     def _contested(self, kept: Sequence[int], rivals: dict[int, int]) -> dict[int, int]:
-        """Rivals of those kept, the others' own, in their places, among what is forbidden."""
+        """Rivals of those kept, also those that explain it together with another's rival."""
+        found, bar = dict(rivals), np.log(EXCUSED * self.level)
         for k, less in ((k, less) for k in kept if k not in rivals for less in rivals):
             given = (*(one for one in kept if one not in (k, less)), rivals[less])
-            own = Rival(float(self.world(given).logs[k]), given[-1], given)
-            worst = max(own, *self.rivals_of(k, given, ()), key=lambda one: one.log)
-            if worst.log > np.log(EXCUSED * self.level) and not self.world(given).idle[k]:
-                return self._contested(kept, rivals | {k: worst.given[-1]})
-        return rivals
+            own = Rival(self.log_chance([k], given), given[-1], given)
+            for doubt in sorted((own, *self.rivals_of(k, given, ())), key=lambda one: one.log):
+                if doubt.log > bar and self.log_chance([k, less], doubt.given) > bar:
+                    found[k] = doubt.given[-1]
+        return found
 
     def extended(self, chosen: Sequence[int], barred: Sequence[int]) -> list[int]:
         """The chosen, then what is found beside them, each still unlikely given all others."""
@@ -365,7 +365,7 @@ def _reported(
         if worst.log <= np.log(options.level):
             others = [one for one in outcome.dropped if one != k]
             doubt = max(search.rivals_of(k, chosen, others), key=lambda one: one.log)
-            if doubt.log > bar and (avoiding := search.alone(k, doubt.given)) is not None:
+            if doubt.log > bar and (avoiding := search.alone([k], doubt.given)) is not None:
                 worst, instead = doubt, (doubt.log - bar, avoiding)
         more = forecast.needed(k, options.level, instead)
         undecided.append(record(k, float(np.exp(worst.log)), more, worst.rival))
