@@ -16,14 +16,14 @@ import numpy as np
 from tacit.data import Horizons
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations
-from tacit.model import first_unavailable, group_sums, sparse_moments
+from tacit.model import first_unavailable, sparse_moments
+from tacit.model.counts import group_sums
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse, known_rest
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from tacit.data.observed import Observed
-
 
 Sums = TypeVar("Sums")  # over episodes, which can be added up
 # Model entries up to which sums over demonstrations are kept until they are asked for again: one

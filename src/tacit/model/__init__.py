@@ -1,7 +1,7 @@
 """What everybody knows: MDP, Objective, Features, names, and dynamics estimated from counts.
 
-Here, states and actions that are given by name or taken where there are none, sparse features, and
-sums of rows by group.
+Here, states and actions that are given by name or taken where there are none, sparse features and
+transitions, and what demonstrations show of the dynamics.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.errors import InvalidModel
+from tacit.model.transitions import Transitions, successor_lists
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
+    from scipy.sparse import csr_array
 
     from tacit.model.objective import FeatureTable
     from tacit.model.transitions import Layout
@@ -122,30 +123,37 @@ def sparse_moments(
     return means, np.maximum(squares, 0.0)
 
 
-# Entries of a table of groups that is kept dense.
-DENSE_GROUPS = 1_000_000
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ObservedSteps:
+    """The transitions inside demonstrations, and what is known of where they begin and end.
 
-
-def group_sums(
-    weights: np.ndarray | None, places: np.ndarray, offsets: np.ndarray, size: int
-) -> np.ndarray | csr_matrix:
-    """[G, n] sums of the rows' weights [N] at their places [N], by group; sparse if large.
-
-    Args:
-        weights: of the rows; None where each counts 1.
-        places: from 0 to n - 1.
-        offsets: [G + 1] group g holds the rows offsets[g] to offsets[g + 1], at least one.
-        size: n.
+    Attributes:
+        states: [N] where each step with a known outcome began.
+        actions: [N] what was done there.
+        next_states: [N] where it led.
+        starts: [E'] first state of every episode that was seen from its start.
+        ends: distinct states in which an episode ended for good, and nothing was done.
+        stays: distinct states in which an episode ended for good and all that was done stayed.
+        uncounted: number of last steps whose outcome was not recorded.
     """
-    many = len(offsets) - 1
-    if many * size > DENSE_GROUPS:
-        from scipy.sparse import csr_matrix
 
-        weights = np.ones(len(places)) if weights is None else weights
-        return csr_matrix((weights, places, offsets), shape=(many, size))
-    index = np.zeros(len(places), np.int64)
-    index[offsets[1:-1]] = size
-    np.cumsum(index, out=index)
-    index += places
-    sums = np.bincount(index, weights, minlength=many * size)
-    return sums.reshape(many, size).astype(np.float64, copy=False)
+    states: np.ndarray
+    actions: np.ndarray
+    next_states: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    stays: np.ndarray
+    uncounted: int
+
+
+def guessed_rows(transitions: Transitions, states: int, actions: int) -> csr_array:
+    """[S * A, S] the rows of a guess, from any form of transitions or something that has them."""
+    from scipy.sparse import csr_array
+
+    lists = successor_lists(getattr(transitions, "transitions", transitions))
+    shape = lists.states.shape
+    if shape[:2] != (states, actions):
+        raise InvalidModel(f"a prior's guess must have S, A = {(states, actions)}; got {shape[:2]}")
+    rows = np.repeat(np.arange(states * actions), shape[2])
+    entries = (rows, lists.states.ravel())
+    return csr_array((lists.probabilities.ravel(), entries), shape=(states * actions, states))

@@ -1,7 +1,8 @@
 """Observed transitions become counts, and counts with a prior become estimated dynamics.
 
 Counts are sparse and mergeable: parts of a stream are counted one by one and added up, so that
-millions of rows need little more memory than the distinct transitions among them.
+millions of rows need little more memory than the distinct transitions among them. Rows of any kind
+are summed by group and place in the same way.
 """
 
 from __future__ import annotations
@@ -15,12 +16,16 @@ from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.columns import integers
-from tacit.model.transitions import Transitions, read_only, successor_lists
+from tacit.model import ObservedSteps, guessed_rows
+from tacit.model.transitions import Transitions, read_only
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    from scipy.sparse import csr_array, csr_matrix
 
     from tacit.data.demonstrations import Demonstrations
+
+# Entries of a table of groups that is kept dense.
+DENSE_GROUPS = 1_000_000
 
 Choice = TypeVar("Choice", bound=Enum)
 
@@ -125,29 +130,6 @@ def count_transitions(
         keys = (s.astype(np.int64) * n_actions + a) * n_states + following
         total = total + _gathered(keys, None, n_states, n_actions)
     return total
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ObservedSteps:
-    """The transitions inside demonstrations, and what is known of where they begin and end.
-
-    Attributes:
-        states: [N] where each step with a known outcome began.
-        actions: [N] what was done there.
-        next_states: [N] where it led.
-        starts: [E'] first state of every episode that was seen from its start.
-        ends: distinct states in which an episode ended for good, and nothing was done.
-        stays: distinct states in which an episode ended for good and all that was done stayed.
-        uncounted: number of last steps whose outcome was not recorded.
-    """
-
-    states: np.ndarray
-    actions: np.ndarray
-    next_states: np.ndarray
-    starts: np.ndarray
-    ends: np.ndarray
-    stays: np.ndarray
-    uncounted: int
 
 
 def observed_steps(demonstrations: Demonstrations) -> ObservedSteps:
@@ -294,7 +276,7 @@ class Prior:
         size, actions = counts.states, counts.actions
         each = np.repeat(np.arange(size), actions)
         if not isinstance(self.over, Over):
-            return _guess(self.over, size, actions)
+            return guessed_rows(self.over, size, actions)
         if self.over is Over.GIVEN:
             raise InvalidModel("a prior that follows a guess needs the guess: over=transitions")
         if self.over is Over.ALL:
@@ -364,19 +346,6 @@ def posterior(
     return mixed, behind.reshape(size, actions)
 
 
-def _guess(transitions: Transitions, states: int, actions: int) -> csr_array:
-    """[S * A, S] the rows of a guess, from any form of transitions or something that has them."""
-    from scipy.sparse import csr_array
-
-    lists = successor_lists(getattr(transitions, "transitions", transitions))
-    shape = lists.states.shape
-    if shape[:2] != (states, actions):
-        raise InvalidModel(f"a prior's guess must have S, A = {(states, actions)}; got {shape[:2]}")
-    rows = np.repeat(np.arange(states * actions), shape[2])
-    entries = (rows, lists.states.ravel())
-    return csr_array((lists.probabilities.ravel(), entries), shape=(states * actions, states))
-
-
 def _one_of(kind: type[Choice], given: object, name: str) -> Choice:
     try:
         return kind(given)
@@ -388,3 +357,28 @@ def _one_of(kind: type[Choice], given: object, name: str) -> Choice:
 def unvisited_rule(given: Unvisited | str) -> Unvisited:
     """The rule of that name, or as it is given."""
     return _one_of(Unvisited, given, "unvisited")
+
+
+def group_sums(
+    weights: np.ndarray | None, places: np.ndarray, offsets: np.ndarray, size: int
+) -> np.ndarray | csr_matrix:
+    """[G, n] sums of the rows' weights [N] at their places [N], by group; sparse if large.
+
+    Args:
+        weights: of the rows; None where each counts 1.
+        places: from 0 to n - 1.
+        offsets: [G + 1] group g holds the rows offsets[g] to offsets[g + 1], at least one.
+        size: n.
+    """
+    many = len(offsets) - 1
+    if many * size > DENSE_GROUPS:
+        from scipy.sparse import csr_matrix
+
+        weights = np.ones(len(places)) if weights is None else weights
+        return csr_matrix((weights, places, offsets), shape=(many, size))
+    index = np.zeros(len(places), np.int64)
+    index[offsets[1:-1]] = size
+    np.cumsum(index, out=index)
+    index += places
+    sums = np.bincount(index, weights, minlength=many * size)
+    return sums.reshape(many, size).astype(np.float64, copy=False)

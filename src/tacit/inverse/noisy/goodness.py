@@ -30,7 +30,7 @@ from tacit.inverse.diagnostics import (
 from tacit.inverse.findings import LEVEL
 from tacit.inverse.noisy.inference import square_roots
 from tacit.inverse.numerics import ratio_tail
-from tacit.model import group_sums
+from tacit.model.counts import group_sums
 
 # Expected number of steps from which a cell is large enough for the chi-square law.
 LARGE = 5.0
