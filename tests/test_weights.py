@@ -8,8 +8,10 @@ from scipy.optimize import minimize
 
 import tacit
 from tacit.data.tally import Tally
-from tacit.folders.runs import data_hashes
+from tacit.folders.runs import Run, data_hashes
 from tacit.inverse.findings import Kind
+from tacit.show.page import recovery_document
+from tacit.show.tables import by_state
 
 # Three states, two actions: 0 stays, 1 goes on.
 MOVES = np.zeros((3, 2, 3))
@@ -213,3 +215,13 @@ def test_weights_given_in_memory_are_checked(world):
     for wrong in (np.ones(7), np.zeros(plain.steps), np.full(plain.steps, np.nan), ["much"]):
         with pytest.raises(tacit.InvalidDemonstrations, match="weights must"):
             replace(plain, weights=wrong)
+
+
+def test_a_page_says_first_that_the_fit_was_not_tested(weighted):
+    page = recovery_document(Run(weighted[1]))
+    assert weighted[1].goodness.absence in str(page.headlines[0].text)
+
+
+def test_an_end_shows_what_it_pays_on_arrival():
+    table, policy = np.array([[1.0, 3.0], [-0.7, -0.7]]), np.array([[0.5, 0.5], [0.0, 0.0]])
+    assert by_state(table, policy).tolist() == [2.0, -0.7]

@@ -283,6 +283,8 @@ def _most_moved(recoveries: list[Recovery]) -> tuple[float, str, float, float]:
 
 # Standard errors by which an answer may move when states are cut otherwise.
 STABLE = 2.0
+# Times as large a noise from which cells are said to change it.
+NOISY = 1.5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -323,14 +325,18 @@ class ResolutionCheck:
         here, there = self.values[0, which], self.values[1 + worst[0], which]
         most = f"{self.names[which]} moves most, from {here:.3g} to {there:.3g} at "
         most += f"{self.sizes[1 + worst[0]]:g}, by {far:.1f} of its standard errors"
+        noises = [one.temperature for one in self.recoveries]
+        noise = ", ".join(f"{one:.3g}" for one in noises)
+        also = f"The noise does depend on it ({noise}), and with it coefficients in units of it."
+        also = (Finding(also),) if min(noises) > 0 and max(noises) > NOISY * min(noises) else ()
         if self.adequate:
             said = f"The answer does not depend on how states were cut ({tried}): {most}."
-            return (Finding(said, feature=self.names[which], number=far),)
+            return (Finding(said, feature=self.names[which], number=far), *also)
         said = (
             f"The answer depends on how states were cut ({tried}): {most}. Its intervals do not "
             "allow for that: take finer states, or read them as too narrow."
         )
-        return (Finding(said, Kind.MISFIT, feature=self.names[which], number=far),)
+        return (Finding(said, Kind.MISFIT, feature=self.names[which], number=far), *also)
 
 
 def resolution_check(
@@ -346,17 +352,9 @@ def resolution_check(
     if len(sizes) < 2:
         raise InvalidModel(f"sizes must be at least two, the one in use first; got {len(sizes)}")
     tasks = [make(size) for size in sizes]
-    found = tuple(
-        recover(
-            one.mdp,
-            one.features,
-            one.demonstrations,
-            estimator=estimator,
-            allow_impossible=True,
-            throw=False,
-        )
-        for one in tasks
-    )
+    asked = {"estimator": estimator, "allow_impossible": True, "throw": False}
+    parts = [(one.mdp, one.features, one.demonstrations) for one in tasks]
+    found = tuple(recover(*one, **asked) for one in parts)
     names = [*found[0].reward_names]
     names += [n for part in found[0].cost_names for n in part]
     names += [f"the price of cost {k}" for k in range(len(found[0].multipliers))]

@@ -124,6 +124,9 @@ def _summary(problem: Problem) -> list[tuple[str, Cell]]:
         visited = seen.counts(mdp).sum(axis=1) > 0
         reached = np.isin(np.arange(mdp.states), seen.final_states) & mdp.ends
         rows.append(("states visited", int((visited | reached).sum())))
+        if seen.weights is not None:
+            least, most = seen.weights.min(), seen.weights.max()
+            rows.append(("sampling weights", f"{least:.3g} to {most:.3g}"))
         if seen.groups is not None:
             rows.append(("groups", _some(sorted(set(seen.groups.tolist())))))
     rows.append(("truth", "given" if problem.truth is not None else "not given"))

@@ -154,7 +154,7 @@ def observed_steps(demonstrations: Demonstrations) -> ObservedSteps:
         raise InvalidDemonstrations(
             f"nothing may leave a state in which an episode has ended; state {state} ends one, but "
             f"episode {demonstrations.episode[row]} leaves it at step {demonstrations.step[row]}: "
-            "clear `ended` there, or let ended episodes lead to an end state of their own"
+            "clear `ended`, or let it lead to a state of its own (rollouts: ends=np.full(S, S))"
         )
     acted = np.isin(ends, demonstrations.states)
     whole = ~demonstrations.partial

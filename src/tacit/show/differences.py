@@ -154,6 +154,8 @@ def _by_number(
                 for k, (names, price, ends) in enumerate(each)
             ]
         for quantity, names, values, ends in parts:
+            if len(names) == 1 and not prices:
+                continue  # a lone weight is 1
             for name, value, (low, high) in zip(names, values, ends, strict=True):
                 row = float(value), float(low), float(high)
                 found.setdefault((quantity, str(name)), {})[who] = row

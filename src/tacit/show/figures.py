@@ -45,6 +45,7 @@ from tacit.show.curves import (
     draw_study,
 )
 from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, limits_of
+from tacit.show.tables import by_state
 
 MOST_ROWS = 24  # of a chart with a row each
 _ROOM = 0.95  # inches above and below a panel of rows
@@ -80,10 +81,10 @@ class View:
     ) -> View:
         """The view of an objective; what depends on the action is averaged over the policy."""
         policy = np.asarray(policy, dtype=float)
-        costs = [_by_state(cost, policy) for cost in objective.costs]
+        costs = [by_state(cost, policy) for cost in objective.costs]
         return cls(
             name=name,
-            reward=_by_state(objective.reward, policy),
+            reward=by_state(objective.reward, policy),
             costs=np.array(costs).reshape(-1, len(policy)),
             policy=policy,
             ties=ties,
@@ -190,10 +191,6 @@ def _policy_column(
 
 def _cost_names(constraints: int) -> list[str]:
     return ["cost"] if constraints == 1 else [f"cost {k + 1}" for k in range(constraints)]
-
-
-def _by_state(table: np.ndarray, policy: np.ndarray) -> np.ndarray:
-    return table if table.ndim == 1 else (table * policy).sum(axis=1)
 
 
 @styled()

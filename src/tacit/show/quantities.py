@@ -13,7 +13,7 @@ from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recovery import Recovery
 from tacit.model.transitions import Layout
 from tacit.show import Block, Choice, Option, Paragraph, Selector
-from tacit.show.tables import MISSING, Bar, Cell, Column, Row, Table, scale_of, short
+from tacit.show.tables import MISSING, Bar, Cell, Column, Row, Table, by_state, scale_of, short
 
 MOST_LISTED = 300  # rows of the table of states
 MOST_BARS = 15
@@ -161,8 +161,7 @@ class NamedRecovery:
         return ", ".join(f"{self.action(a)} {100 * chances[a]:.0f}\u00a0%" for a in order)
 
     def _by_state(self, table: np.ndarray) -> np.ndarray:
-        table = np.asarray(table, dtype=float)
-        return table if table.ndim == 1 else (table * self.policy).sum(axis=1)
+        return by_state(np.asarray(table, dtype=float), self.policy)
 
 
 def state_bars(named: NamedRecovery) -> Choice:

@@ -75,6 +75,9 @@ def character(named: NamedRecovery, label: str) -> Headline:
 def _misfit(named: NamedRecovery) -> list[Headline]:
     """That the model does not fit, where it does not: before anything is read from it."""
     goodness, layout = named.recovery.goodness, named.layout
+    if goodness.absence and named.recovery.parameters.weighted:
+        said = f"{goodness.sentence()} All numbers are those of the weighted steps."
+        return [Headline(said, "Does the model fit?", "not tested", Tone.CAUTION)]
     if goodness.adequate:
         return []
     said = goodness.sentence(layout.state_names, layout.action_names)

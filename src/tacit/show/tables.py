@@ -350,3 +350,10 @@ def number_in(cell: Cell) -> float | None:
     return (
         None if number is None or isinstance(number, str) or math.isnan(number) else float(number)
     )
+
+
+def by_state(table: np.ndarray, policy: np.ndarray) -> np.ndarray:
+    """[S] what a step in each state pays under a policy, and what an end pays on arrival."""
+    if table.ndim == 1:
+        return table
+    return np.where(policy.any(axis=1), (table * policy).sum(axis=1), table.mean(axis=1))
