@@ -312,12 +312,16 @@ def test_a_long_chain_is_solved():
 
 
 def test_compiled_loops_and_arrays_agree():
-    from tacit.engine.backends import Host
+    from tacit.engine import undiscounted_fixed_point
+    from tacit.engine.backends import Host, soft_fixed_point
     from tacit.engine.backends.device import dense, sparse
     from tacit.engine.kernels import compiled_in_double
-    from tacit.engine.smooth_dual import undiscounted_fixed_point
 
-    iterate = compiled_in_double(undiscounted_fixed_point)
+    def undiscounted(backend, temperature, reward, guess, target):
+        given = (temperature, reward, guess, target)
+        return undiscounted_fixed_point(backend, soft_fixed_point, *given)
+
+    iterate = compiled_in_double(undiscounted)
     mdp, objective = world(5, 1.0, states=80)
     reward = np.where(mdp.choices, objective.reward, 0.0)
     found = []

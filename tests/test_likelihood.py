@@ -12,7 +12,7 @@ import tacit
 from experts import PRICE, drawn, grid, hill_expert, pairs, policy_of, spread_visits, tangle
 from tacit import MDP, Demonstrations, Features, SoftDual
 from tacit.engine.backends import backend_of
-from tacit.engine.smooth_dual import point_at
+from tacit.engine.newton_search import point_at
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.boltzmann import loss_of, refit

@@ -32,6 +32,15 @@ from tacit.errors import InvalidModel
 if TYPE_CHECKING:
     from jax.sharding import Mesh
 
+# At discount 1 an iteration that leaves a residual above this share of its values has no end.
+FINITE = 1e-9
+# Values larger than this many steps' worth are on their way to infinity.
+DIVERGED = 1e9
+# Newton's next step would move finite values by less than this share of them.
+STEADY = 1e-6
+# Longer episodes than this are no longer told from those that never end: rounding in a length.
+LONGEST = 1e12
+
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 Result = TypeVar("Result")
@@ -293,3 +302,60 @@ def told_of_workers() -> bool:
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def undiscounted_fixed_point(
+    backend: Backend,
+    soft_fixed_point: Callable[..., tuple[Array, Array, Array]],
+    temperature: Array,
+    reward: Array,
+    guess: Array,
+    target: Array,
+) -> tuple[Array, Array, Array]:
+    """As `soft_fixed_point` at discount 1: the values may be infinite, and then the residual is.
+
+    From the guess; and, where that leads nowhere, from the values of the walk to the nearest end,
+    below the values sought: from there each step is exact, finite and upwards, unless there is no
+    upper end. Where there are no finite values, those of the walk come back with its policy.
+    """
+    import numpy as np
+
+    xp = backend.arrays
+
+    def settled(values: Array, policy: Array, error: Array) -> Array:
+        unit = xp.abs(reward).max() + temperature
+        largest = xp.abs(values).max()
+        # Beyond that many steps' worth the residual is rounding: it vanishes where values diverge.
+        close = error <= xp.maximum(1e3 * target, FINITE * (largest + unit))  # not where it is NaN
+        # At the very border of finite values the residual vanishes and Newton's steps do not.
+        backed, _ = backend.soft_backup(1.0, temperature, reward, values)
+        asked = xp.stack([backed - values, xp.ones_like(values)])
+        aims = xp.stack([1e-3 * target, xp.asarray(1e-3)])
+        step, lengths = backend.solve(policy, 1.0, asked, aims)
+        steady = xp.abs(step).max() <= STEADY * (largest + unit)
+        # Values far beyond all payments can repeat themselves by rounding alone, under a policy
+        # that never ends. No lengths meet their equation there, in no norm below 1.
+        later = (policy * backend.expected_next(lengths)).sum(axis=1)
+        ends = (xp.abs(1.0 + later - lengths).max() <= 0.5) & (xp.abs(lengths).max() <= LONGEST)
+        return close & steady & ends & (largest <= DIVERGED * unit)
+
+    values, policy, error = soft_fixed_point(backend, 1.0, temperature, reward, guess, target)
+    good = settled(values, policy, error)
+    if xp is np and good:
+        return values, policy, error
+    gain = (backend.walk * reward).sum(axis=1)
+    below = backend.solve(backend.walk, 1.0, gain, 1e-3 * target)
+    # A second iteration that has nothing to do where the first has done it.
+    begin = xp.where(good, values, below)
+    again = soft_fixed_point(
+        backend, 1.0, temperature, reward, begin, xp.where(good, xp.inf, target)
+    )
+    values = xp.where(good, values, again[0])
+    policy = xp.where(good, policy, again[1])
+    error = xp.where(good, error, again[2])
+    good = settled(values, policy, error)
+    return (
+        xp.where(good, values, below),
+        xp.where(good, policy, backend.walk),
+        xp.where(good, error, xp.inf),
+    )

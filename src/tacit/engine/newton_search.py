@@ -1,25 +1,36 @@
-"""The search for the minimum of the smooth dual: Newton's step within bounds, and when it ends.
+"""The smooth dual of a soft constrained problem, and the Newton search for its minimum.
 
-Every step goes towards the minimum of the quadratic model within the bounds, is shortened until the
-loss falls enough, and looks as closely as the distance to the minimum deserves. The search ends
-where the projected gradient is within the tolerance (`distance`, `going`). With very many
-coordinates the step is found from products with the curvature alone (`bounded_step`).
+A point is the loss with gradient and curvature, by linear solves of the noisy expert's own chain
+(`evaluate`). Every step goes towards the minimum of the quadratic model within the bounds, is
+shortened until the loss falls enough, and looks as closely as the distance to the minimum deserves.
+The search ends where the gradient that no bound holds back is within the tolerance (`goes_on`).
+
+The values of the noisy expert are found by Newton's method, too, which is soft policy iteration
+(`soft_fixed_point`): each step is the exact value of the current Boltzmann policy with its entropy.
+It converges from anywhere, monotonically after the first step, and quadratically at the end.
+
+The code is the same for every backend: `backend.arrays` is `jax.numpy` or `numpy`, and
+`backend.while_loop` is traced or a plain loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from tacit.engine.backends import Array, Backend
+from tacit.engine import undiscounted_fixed_point
+from tacit.engine.backends import Array, Backend, soft_fixed_point
 from tacit.engine.kernels import compiled_in_double
-from tacit.engine.smooth_dual import VALUE_CARE, Dual, Point, evaluate
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
+# Error of the values, as a share of the tolerance of a point.
+VALUE_CARE = 1e-2
+# What the visits may create or lose, likewise.
+VISIT_CARE = 1e-1
+# Relative eigenvalue below which a curvature says nothing about a direction.
+BLIND = 1e-9
+# Root of the information below which a parameter, of a table of range one, is not told at all.
+FAINT = 1e-15
 # A point is evaluated to this share of the last one's distance from the minimum, to the square of
 # that distance where Newton's steps square it, and to `ROUGH` at worst.
 CARE, ROUGH = 0.1, 0.1
@@ -29,6 +40,154 @@ SHORT, LONGER = 0.4, 2.0
 REST = 0.1
 # A step shortened to less than this share of Newton's gains nothing more.
 SHORTEST = 1e-12
+
+
+class Dual(NamedTuple):
+    """The dual of one problem: all that stays fixed while x is sought."""
+
+    start: Array  # [S] weights of the states in the objective; p0 for a dual proper
+    discount: Array
+    temperature: Array
+    base: Array  # [S, A] reward that does not depend on x
+    tables: Array  # [D, S, A]
+    target: Array  # [D]
+    lower: Array  # [D]
+    upper: Array  # [D]
+    ridge: Array  # [D]
+    unit: Array  # [D] step that a coordinate may take from 0 without looking back
+    scale: Array  # [D] size of a gradient entry that counts as one
+    information: Array  # [S] state weights of the curvature where visits are not positive
+
+
+class Point(NamedTuple):
+    """The objective and its derivatives at one x."""
+
+    x: Array  # [D]
+    loss: Array  # scalar
+    gradient: Array  # [D]
+    curvature: Array  # [D, D]
+    values: Array  # [S]
+    table_values: Array  # [D, S] derivative of the values in x
+    policy: Array  # [S, A]
+    visits: Array  # [S] discounted visits from `start` under the policy
+    residual: Array  # Bellman residual left
+
+
+@compiled_in_double
+def loss_at(backend: Backend, dual: Dual, x: Array, values: Array, tolerance: Array) -> Array:
+    """The objective at x, found from the values of a point nearby."""
+    values, _, residual = _expert(backend, dual, x, values, tolerance)
+    return _loss(backend, dual, x, values, residual)
+
+
+@compiled_in_double
+def point_at(backend: Backend, dual: Dual, x: Array, values: Array, tolerance: Array) -> Point:
+    """The `Point` at x, found from the values of a point nearby."""
+    return evaluate(backend, dual, x, values, tolerance)
+
+
+def evaluate(
+    backend: Backend,
+    dual: Dual,
+    x: Array,
+    guess: Array,
+    tolerance: Array,
+    *,
+    near: Point | None = None,
+) -> Point:
+    """The objective at x, with gradient and curvature by linear solves of the same chain.
+
+    The solves begin from the values `guess` [S] and from what they found at the point `near`.
+    """
+    xp, discount = backend.arrays, dual.discount
+    leak = backend.leak(discount)
+    values, policy, residual = _expert(backend, dual, x, guess, tolerance)
+    seen, known = (None, None) if near is None else (near.visits, near.table_values)
+    average, enough, aim = (policy * dual.tables).sum(axis=2), None, None
+    if not (xp is np and backend.direct):  # elimination is as exact as it is
+        # The visits weigh the curvature and nothing else: they need not be so exact.
+        enough = VISIT_CARE * tolerance * xp.abs(dual.start).sum()
+        fine = xp.maximum(1e-14 / leak, 1e-2 * tolerance * leak)
+        aim = fine * xp.abs(average).max(axis=1, initial=0.0) + 1e-300
+    visits = backend.solve_transposed(policy, discount, dual.start, enough, guess=seen)
+    table_values = backend.solve(policy, discount, average, aim, guess=known)
+    # Advantages: how much more of a table an action brings than the policy does on average.
+    later = backend.expected_next(table_values)
+    advantages = dual.tables + discount * later - table_values[:, :, None]
+    gradient = table_values @ dual.start - dual.target
+    # A table that shifts all values alike moves no action: what is left of it is rounding, which a
+    # Newton step would divide by its own square.
+    largest = xp.abs(table_values).max(axis=1, initial=0.0)
+    inert = xp.abs(advantages).max(axis=(1, 2), initial=0.0) <= 1e-12 * largest
+    if xp is not np or inert.any():
+        advantages = xp.where(inert[:, None, None], 0.0, advantages)
+        rounding = 1e-11 * (largest * xp.abs(dual.start).sum() + xp.abs(dual.target))
+        gradient = xp.where(inert & (xp.abs(gradient) <= rounding), 0.0, gradient)
+    # With a start below zero some visits may be too, and the true curvature indefinite.
+    weights = xp.where(visits > 0, visits, dual.information)
+    weighted = advantages * (weights[:, None] * policy)
+    flat = (len(x), -1)
+    curvature = weighted.reshape(flat) @ advantages.reshape(flat).T if len(x) else xp.zeros((0, 0))
+    return Point(
+        x,
+        _loss(backend, dual, x, values, residual),
+        gradient + dual.ridge * x,
+        curvature / dual.temperature + xp.diag(dual.ridge),
+        values,
+        table_values,
+        policy,
+        visits,
+        residual,
+    )
+
+
+def _expert(
+    backend: Backend, dual: Dual, x: Array, guess: Array, tolerance: Array
+) -> tuple[Array, Array, Array]:
+    """[S] values and [S, A] policy of the noisy expert at x, and the Bellman residual left."""
+    xp, discount, temperature = backend.arrays, dual.discount, dual.temperature
+    if xp is np:  # what `tensordot` does, without its detours
+        added = x[None] @ dual.tables.reshape(len(x), dual.base.size)
+        reward = dual.base + added.reshape(dual.base.shape)
+    else:
+        reward = dual.base + xp.tensordot(x, dual.tables, 1)
+    leak = backend.leak(discount)
+    size = xp.abs(reward).max() + temperature * xp.log(1.0 + reward.shape[1])
+    # A residual e moves the values by e / (1 - discount): aim well below the tolerance, but not
+    # below what rounding leaves.
+    precision = xp.maximum(VALUE_CARE * tolerance * leak, 4e-16 / leak * size)
+    if backend.walk is not None:
+        iterate = soft_fixed_point
+        return undiscounted_fixed_point(backend, iterate, temperature, reward, guess, precision)
+    return soft_fixed_point(backend, discount, temperature, reward, guess, precision)
+
+
+def _loss(backend: Backend, dual: Dual, x: Array, values: Array, residual: Array) -> Array:
+    """The objective at x, given the values [S] there; infinite where there are no finite ones."""
+    loss = dual.start @ values - x @ dual.target + 0.5 * dual.ridge @ (x * x)
+    if backend.walk is None:
+        return loss
+    return backend.arrays.where(residual < backend.arrays.inf, loss, backend.arrays.inf)
+
+
+def inverse_information(fisher: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[D, D] the inverse on the free parameters, and [B, D] the directions it knows nothing of."""
+    size = len(fisher)
+    covariance, kept = np.zeros((size, size)), np.flatnonzero(free)
+    if len(kept) == 0:
+        return covariance, np.zeros((0, size))
+    block = fisher[np.ix_(kept, kept)]
+    units = np.sqrt(np.maximum(np.diagonal(block), 0.0))
+    faint = units <= FAINT
+    units[faint], block[faint], block[:, faint] = 1.0, 0.0, 0.0
+    eigenvalues, vectors = np.linalg.eigh(block / np.outer(units, units))
+    seen = np.asarray(eigenvalues > BLIND * max(eigenvalues.max(), 0.0))
+    half = vectors[:, seen] / np.sqrt(eigenvalues[seen])
+    covariance[np.ix_(kept, kept)] = (half @ half.T) / np.outer(units, units)
+    directions = np.zeros((int(np.logical_not(seen).sum()), size))
+    directions[:, kept] = (vectors[:, np.logical_not(seen)] / units[:, None]).T
+    lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+    return covariance, directions / np.where(lengths > 0, lengths, 1.0)
 
 
 class Search(NamedTuple):
@@ -42,16 +201,6 @@ class Search(NamedTuple):
 
 
 @compiled_in_double
-def minimise(
-    backend: Backend, dual: Dual, x: Array, values: Array, tolerance: Array, max_steps: Array
-) -> tuple[Point, Array]:
-    """The `Point` of the minimum over lower <= x <= upper, and the evaluations it took."""
-    start = begin(dual, x, values, arrays=backend.arrays)
-    end = _advanced(backend, dual, start, tolerance, max_steps)
-    return end.point, end.steps
-
-
-@compiled_in_double
 def advance(
     backend: Backend, dual: Dual, search: Search, tolerance: Array, max_steps: Array, until: Array
 ) -> Search:
@@ -61,7 +210,7 @@ def advance(
     made at once, and ends at the same bits.
     """
     limit = backend.arrays.minimum(max_steps, until)
-    return _advanced(backend, dual, search, tolerance, limit)
+    return advanced(backend, dual, search, tolerance, limit)
 
 
 def begin(dual: Dual, x: Array, values: Array, *, arrays: Array = np) -> Search:
@@ -83,9 +232,10 @@ def begin(dual: Dual, x: Array, values: Array, *, arrays: Array = np) -> Search:
     return Search(nothing, arrays.zeros(size), whole, none, unknown)
 
 
-def _advanced(
+def advanced(
     backend: Backend, dual: Dual, search: Search, tolerance: Array, max_steps: Array
 ) -> Search:
+    """The `Search` after so many evaluations in all, or where it ends before: not compiled."""
     xp = backend.arrays
     look_closely = backend.direct or len(dual.target) == 0
     known: list[tuple[Point, Array]] = []
@@ -142,20 +292,14 @@ def goes_on(missed: Array, search: Search, tolerance: Array, max_steps: Array) -
 
 
 def distance(backend: Backend, dual: Dual, point: Point) -> Array:
-    """How far the gradient is from 0, as a share of its own scale and of what it could gain."""
-    xp = backend.arrays
-    missed = xp.abs(projected_gradient(backend, dual, point))
-    worth = xp.maximum(1.0 / dual.scale, xp.abs(point.x) / xp.maximum(1, abs(point.loss)))
-    return (missed * worth).max(initial=0.0)
-
-
-def projected_gradient(backend: Backend, dual: Dual, point: Point) -> Array:
-    """[D] the gradient, 0 where a bound holds it back."""
+    """How far the gradient that no bound holds back is from 0, as a share of scale and of gain."""
     xp = backend.arrays
     free = ((point.x > dual.lower) | (point.gradient < 0)) & (
         (point.x < dual.upper) | (point.gradient > 0)
     )
-    return xp.where(free, point.gradient, 0.0)
+    missed = xp.abs(xp.where(free, point.gradient, 0.0))
+    worth = xp.maximum(1.0 / dual.scale, xp.abs(point.x) / xp.maximum(1, abs(point.loss)))
+    return (missed * worth).max(initial=0.0)
 
 
 class Leg(NamedTuple):
@@ -211,177 +355,3 @@ def newton_step(backend: Backend, dual: Dual, point: Point) -> Array:
     direction = backend.while_loop(going, leg, start).direction
     # Shorten the step as a whole: shortening coordinates would bend it away from descent.
     return direction / xp.maximum(1.0, xp.max(xp.abs(direction) / longest))
-
-
-class Matrix(Protocol):
-    """A symmetric matrix, not negative, that is known by its products with vectors."""
-
-    def __matmul__(self, vector: np.ndarray, /) -> np.ndarray:
-        """[D] the product with a vector [D]."""
-        ...
-
-
-# Numbers apart that neighbours may be, over the root of all: states of a plane.
-NARROW = 10
-# Products by which the largest eigenvalue of a matrix is found.
-STRETCH = 8
-
-
-def conjugate_gradients(
-    matrix: Matrix,
-    right: np.ndarray,
-    free: np.ndarray,
-    *,
-    share: float,
-    most: int,
-    rough: Callable[[np.ndarray], np.ndarray],
-) -> tuple[np.ndarray, int, float]:
-    """[D] x with matrix x = right on the free coordinates; products taken; residual left.
-
-    Args:
-        matrix: of the system.
-        right: [D].
-        free: [D] bool; the others stay 0.
-        share: of the right side, at which to stop.
-        most: products.
-        rough: an approximate inverse.
-    """
-    x, residual = np.zeros(len(right)), np.where(free, right, 0.0)
-    whole = float(np.linalg.norm(residual))
-    best, least = x, 1.0
-    if whole == 0.0:
-        return x, 0, 0.0
-    direction = np.where(free, rough(residual), 0.0)
-    square = float(residual @ direction)
-    for taken in range(1, most + 1):
-        image = np.where(free, matrix @ direction, 0.0)
-        bend = float(direction @ image)
-        if not bend > 1e-14 * float(direction @ direction):  # flat: nothing is known there
-            return best, taken, least
-        length = square / bend
-        x, residual = x + length * direction, residual - length * image
-        left = float(np.linalg.norm(residual)) / whole
-        if left < least:
-            best, least = x, left
-        if left <= share:
-            return best, taken, least
-        ahead = np.where(free, rough(residual), 0.0)
-        fresh = float(residual @ ahead)
-        direction, square = ahead + fresh / square * direction, fresh
-    return best, most, least
-
-
-def bounded_step(
-    matrix: Matrix,
-    gradient: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    *,
-    share: float,
-    most: int,
-) -> tuple[np.ndarray, int]:
-    """[D] the step d to the minimum of d . matrix d / 2 + gradient . d within bounds; products.
-
-    Conjugate gradients among the coordinates inside; where one meets its bound, a step of steepest
-    descent that is cut off there; and off the bounds again where the slope leads inside and weighs
-    more than what is left to gain (Dostal and Schoeberl, 2005).
-
-    Args:
-        matrix: of the quadratic model.
-        gradient: [D] at no step.
-        low: [D] at most 0.
-        high: [D] at least 0.
-        share: of the projected gradient, at which to stop.
-        most: products.
-    """
-    can, d, g = high > low, np.zeros(len(gradient)), gradient
-    fixed, products = 1.5 / max(_largest_eigenvalue(matrix, len(gradient)), 1e-300), STRETCH
-
-    def slopes() -> tuple[np.ndarray, np.ndarray]:
-        at_low, at_high = d <= low, d >= high
-        inward = np.where(at_low, np.minimum(g, 0.0), np.where(at_high, np.maximum(g, 0.0), 0.0))
-        return np.where(can & ~at_low & ~at_high, g, 0.0), np.where(can, inward, 0.0)
-
-    inside, inward = slopes()
-    aim, p = share * np.linalg.norm(inside + inward), inside
-    while np.linalg.norm(inside + inward) > aim and products < most:
-        room = np.where(inside > 0, d - low, d - high) / fixed
-        reduced = np.where(inside > 0, np.minimum(room, inside), np.maximum(room, inside))
-        leaving = bool(inward @ inward > reduced @ inside)
-        p = inward if leaving else p
-        image = matrix @ p
-        bend = float(p @ image)
-        room = np.where(p > 0, d - low, d - high) / np.where(p != 0, p, 1.0)
-        furthest = float(np.where(p != 0, room, np.inf).min())
-        length = float(g @ p) / bend if bend > 1e-14 * float(p @ p) else np.inf
-        step = min(length, furthest)
-        if not np.isfinite(step):  # flat, and no bound ahead
-            break
-        d, g, products = np.clip(d - step * p, low, high), g - step * image, products + 1
-        blocked = length > furthest
-        if blocked and not leaving:
-            d = np.clip(d - fixed * np.where(can, g, 0.0), low, high)
-            g, products = gradient + matrix @ d, products + 1
-        inside, inward = slopes()
-        p = inside if blocked or leaving else inside - float(inside @ image) / bend * p
-    return d, products
-
-
-def inverse_by_values(
-    moves: csr_array,
-    policy: np.ndarray,
-    visits: np.ndarray,
-    discount: float,
-    worth: np.ndarray,
-    penalty: csr_array,
-) -> Callable[[np.ndarray], np.ndarray] | None:
-    """What divides by a curvature and its penalty, where every state has a feature of its own.
-
-    A direction d has the values V of (I - discount P) V = worth d, in which all is sparse: the
-    curvature is V' K V with K = sum_s visits(s) Cov_a[discount p(. | s, a)]. So one factorisation
-    serves every right side. None where states lie so that it would fill up: on no line or plane.
-
-    Args:
-        moves: [S * A, S] chances of the next state.
-        policy: [S, A].
-        visits: [S] not negative.
-        discount: of the values.
-        worth: [S] what a parameter of one pays in its state, not 0.
-        penalty: [S, S].
-    """
-    from scipy.sparse import csc_array, csr_array, diags_array, eye_array
-    from scipy.sparse.csgraph import reverse_cuthill_mckee
-    from scipy.sparse.linalg import splu
-
-    states, actions = policy.shape
-    places = np.arange(states * actions), np.arange(0, states * actions + 1, actions)
-    average = csr_array((policy.ravel(), *places), shape=(states, states * actions))
-    ahead = discount * moves
-    mean = csr_array(average @ ahead)
-    rank = np.argsort(reverse_cuthill_mckee(csr_array(mean + mean.T), True))
-    if (
-        np.abs(rank[mean.nonzero()[0]] - rank[mean.nonzero()[1]]).max(initial=0)
-        > NARROW * states**0.5
-    ):
-        return None
-    weights = diags_array((visits[:, None] * policy).ravel())
-    spread = ahead.T @ weights @ ahead - mean.T @ diags_array(visits) @ mean
-    back = csr_array(diags_array(1.0 / worth) @ (eye_array(states) - mean))
-    # What neither steps nor the penalty know of, and rounding does, must not be multiplied.
-    held = penalty + 1e-4 * float(penalty.diagonal().mean()) * eye_array(states)
-    factor = splu(
-        csc_array(spread + back.T @ held @ back),
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0.0,
-        options={"SymmetricMode": True},
-    )
-    return lambda right: back @ factor.solve(back.T @ right)
-
-
-def _largest_eigenvalue(matrix: Matrix, size: int) -> float:
-    """About the largest eigenvalue, by powers of the matrix."""
-    x, found = np.random.default_rng(0).normal(size=size), 0.0
-    for _ in range(STRETCH):
-        x = matrix @ (x / max(float(np.linalg.norm(x)), 1e-300))
-        found = float(np.linalg.norm(x))
-    return 1.2 * found

@@ -1,295 +1,43 @@
-"""The smooth dual of the soft constrained dual: its values, loss, gradient and curvature.
+"""What else is done with a smooth dual than searched step by step (`newton_search.py`).
 
-The values of a noisy expert are the fixed point V = temperature * logsumexp((reward + discount *
-P V) / temperature), found by Newton's method, which is soft policy iteration: each step is the
-exact value of the current Boltzmann policy, entropy included. It converges from anywhere,
-monotonically after the first step, and quadratically at the end.
-
-The code is the same for every backend: `backend.arrays` is `jax.numpy` or `numpy`, and
-`backend.while_loop` is traced or a plain loop. The search for the minimum is in `newton_search.py`.
+It is minimised in one go (`minimise`), and sampled as the law whose density is exp(-loss). With
+very many coordinates its curvature is known by products alone: then come steps from those
+(`bounded_step`) and sparse factors of it and of chains (`inverse_by_values`, `Factors`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from importlib import import_module
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from tacit.engine.backends import Array, Backend
 from tacit.engine.kernels import compiled_in_double
+from tacit.engine.kernels.chains import substitute_rows
+from tacit.engine.newton_search import Dual, Point, advanced, begin, evaluate
 
-# Residual that a Newton step may leave of the one it starts from.
-INEXACT = 0.1
-# Error of the values, as a share of the tolerance of a point.
-VALUE_CARE = 1e-2
-# What the visits may create or lose, likewise.
-VISIT_CARE = 1e-1
-# Relative eigenvalue below which a curvature says nothing about a direction.
-BLIND = 1e-9
-# Root of the information below which a parameter, of a table of range one, is not told at all.
-FAINT = 1e-15
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array, csr_array
 
-
-class Dual(NamedTuple):
-    """The dual of one problem: all that stays fixed while x is sought."""
-
-    start: Array  # [S] weights of the states in the objective; p0 for a dual proper
-    discount: Array
-    temperature: Array
-    base: Array  # [S, A] reward that does not depend on x
-    tables: Array  # [D, S, A]
-    target: Array  # [D]
-    lower: Array  # [D]
-    upper: Array  # [D]
-    ridge: Array  # [D]
-    unit: Array  # [D] step that a coordinate may take from 0 without looking back
-    scale: Array  # [D] size of a gradient entry that counts as one
-    information: Array  # [S] state weights of the curvature where visits are not positive
-
-
-class Point(NamedTuple):
-    """The objective and its derivatives at one x."""
-
-    x: Array  # [D]
-    loss: Array  # scalar
-    gradient: Array  # [D]
-    curvature: Array  # [D, D]
-    values: Array  # [S]
-    table_values: Array  # [D, S] derivative of the values in x
-    policy: Array  # [S, A]
-    visits: Array  # [S] discounted visits from `start` under the policy
-    residual: Array  # Bellman residual left
+# Entries times right sides below which SciPy's own substitution does not wait for a compiler.
+SMALL = 200_000
+# Numbers apart that neighbours may be, over the root of all: states of a plane.
+NARROW = 10
+# Products by which the largest eigenvalue of a matrix is found.
+STRETCH = 8
 
 
 @compiled_in_double
-def loss_at(backend: Backend, dual: Dual, x: Array, values: Array, tolerance: Array) -> Array:
-    """The objective at x, found from the values of a point nearby."""
-    values, _, residual = _expert(backend, dual, x, values, tolerance)
-    return _loss(backend, dual, x, values, residual)
-
-
-@compiled_in_double
-def point_at(backend: Backend, dual: Dual, x: Array, values: Array, tolerance: Array) -> Point:
-    """The `Point` at x, found from the values of a point nearby."""
-    return evaluate(backend, dual, x, values, tolerance)
-
-
-def evaluate(
-    backend: Backend,
-    dual: Dual,
-    x: Array,
-    guess: Array,
-    tolerance: Array,
-    *,
-    near: Point | None = None,
-) -> Point:
-    """The objective at x, with gradient and curvature by linear solves of the same chain.
-
-    The solves begin from the values `guess` [S] and from what they found at the point `near`.
-    """
-    xp, discount = backend.arrays, dual.discount
-    leak = backend.leak(discount)
-    values, policy, residual = _expert(backend, dual, x, guess, tolerance)
-    seen, known = (None, None) if near is None else (near.visits, near.table_values)
-    average, enough, aim = (policy * dual.tables).sum(axis=2), None, None
-    if not (xp is np and backend.direct):  # elimination is as exact as it is
-        # The visits weigh the curvature and nothing else: they need not be so exact.
-        enough = VISIT_CARE * tolerance * xp.abs(dual.start).sum()
-        fine = xp.maximum(1e-14 / leak, 1e-2 * tolerance * leak)
-        aim = fine * xp.abs(average).max(axis=1, initial=0.0) + 1e-300
-    visits = backend.solve_transposed(policy, discount, dual.start, enough, guess=seen)
-    table_values = backend.solve(policy, discount, average, aim, guess=known)
-    # Advantages: how much more of a table an action brings than the policy does on average.
-    later = backend.expected_next(table_values)
-    advantages = dual.tables + discount * later - table_values[:, :, None]
-    gradient = table_values @ dual.start - dual.target
-    # A table that shifts all values alike moves no action: what is left of it is rounding, which a
-    # Newton step would divide by its own square.
-    largest = xp.abs(table_values).max(axis=1, initial=0.0)
-    inert = xp.abs(advantages).max(axis=(1, 2), initial=0.0) <= 1e-12 * largest
-    if xp is not np or inert.any():
-        advantages = xp.where(inert[:, None, None], 0.0, advantages)
-        rounding = 1e-11 * (largest * xp.abs(dual.start).sum() + xp.abs(dual.target))
-        gradient = xp.where(inert & (xp.abs(gradient) <= rounding), 0.0, gradient)
-    # With a start below zero some visits may be too, and the true curvature indefinite.
-    weights = xp.where(visits > 0, visits, dual.information)
-    weighted = advantages * (weights[:, None] * policy)
-    flat = (len(x), -1)
-    curvature = weighted.reshape(flat) @ advantages.reshape(flat).T if len(x) else xp.zeros((0, 0))
-    return Point(
-        x,
-        _loss(backend, dual, x, values, residual),
-        gradient + dual.ridge * x,
-        curvature / dual.temperature + xp.diag(dual.ridge),
-        values,
-        table_values,
-        policy,
-        visits,
-        residual,
-    )
-
-
-def _expert(
-    backend: Backend, dual: Dual, x: Array, guess: Array, tolerance: Array
-) -> tuple[Array, Array, Array]:
-    """[S] values and [S, A] policy of the noisy expert at x, and the Bellman residual left."""
-    xp, discount, temperature = backend.arrays, dual.discount, dual.temperature
-    if xp is np:  # what `tensordot` does, without its detours
-        added = x[None] @ dual.tables.reshape(len(x), dual.base.size)
-        reward = dual.base + added.reshape(dual.base.shape)
-    else:
-        reward = dual.base + xp.tensordot(x, dual.tables, 1)
-    leak = backend.leak(discount)
-    size = xp.abs(reward).max() + temperature * xp.log(1.0 + reward.shape[1])
-    # A residual e moves the values by e / (1 - discount): aim well below the tolerance, but not
-    # below what rounding leaves.
-    precision = xp.maximum(VALUE_CARE * tolerance * leak, 4e-16 / leak * size)
-    if backend.walk is not None:
-        return undiscounted_fixed_point(backend, temperature, reward, guess, precision)
-    return soft_fixed_point(backend, discount, temperature, reward, guess, precision)
-
-
-def _loss(backend: Backend, dual: Dual, x: Array, values: Array, residual: Array) -> Array:
-    """The objective at x, given the values [S] there; infinite where there are no finite ones."""
-    loss = dual.start @ values - x @ dual.target + 0.5 * dual.ridge @ (x * x)
-    if backend.walk is None:
-        return loss
-    return backend.arrays.where(residual < backend.arrays.inf, loss, backend.arrays.inf)
-
-
-class Iterate(NamedTuple):
-    """Where the iteration for the values stands."""
-
-    values: Array  # [S]
-    backed: Array  # [S] the values after one backup
-    policy: Array  # [S, A] the Boltzmann policy of that backup
-    error: Array  # largest difference of the two
-    steps: Array
-    before: Array  # the error one step ago
-
-
-def soft_fixed_point(
-    backend: Backend,
-    discount: Array,
-    temperature: Array,
-    reward: Array,
-    guess: Array,
-    target: Array,
-    limit: int = 100,
-) -> tuple[Array, Array, Array]:
-    """[S] values, [S, A] policy, and the largest residual |backup(values) - values| left.
-
-    Args:
-        backend: the dynamics.
-        discount: scalar.
-        temperature: scalar, above 0.
-        reward: [S, A].
-        guess: [S] values to start from.
-        target: residual to reach.
-        limit: most Newton steps.
-    """
-    xp = backend.arrays
-
-    def step(at: Iterate) -> Iterate:
-        aim = None
-        if not (xp is np and backend.direct):
-            # As exactly as the error deserves: an early policy is about to change anyway.
-            aim = xp.maximum(INEXACT * at.error, 0.3 * target)
-        values = at.values + backend.solve(at.policy, discount, at.backed - at.values, aim)
-        backed, policy = backend.soft_backup(discount, temperature, reward, values)
-        error = xp.abs(backed - values).max()
-        return Iterate(values, backed, policy, error, at.steps + 1, at.error)
-
-    def going(at: Iterate) -> Array:
-        # At rounding level the error stops falling: going on would only walk in circles.
-        stuck = (at.steps > 3) & (at.error > 0.5 * at.before) & (at.error < 1e3 * target)
-        return (at.error > target) & (at.steps < limit) & (stuck ^ True)
-
-    backed, policy = backend.soft_backup(discount, temperature, reward, guess)
-    start = Iterate(guess, backed, policy, xp.abs(backed - guess).max(), 0, xp.inf)
-    end = backend.while_loop(going, step, start)
-    return end.values, end.policy, end.error
-
-
-# At discount 1 an iteration that leaves a residual above this share of its values has no end.
-FINITE = 1e-9
-# Values larger than this many steps' worth are on their way to infinity.
-DIVERGED = 1e9
-# Newton's next step would move finite values by less than this share of them.
-STEADY = 1e-6
-# Longer episodes than this are no longer told from those that never end: rounding in a length.
-LONGEST = 1e12
-
-
-def undiscounted_fixed_point(
-    backend: Backend, temperature: Array, reward: Array, guess: Array, target: Array
-) -> tuple[Array, Array, Array]:
-    """The same at discount 1: the values may be infinite, and then the residual is.
-
-    From the guess; and, where that leads nowhere, from the values of the walk to the nearest end,
-    below the values sought: from there each step is exact, finite and upwards, unless there is no
-    upper end. Where there are no finite values, those of the walk come back with its policy.
-    """
-    xp = backend.arrays
-
-    def settled(values: Array, policy: Array, error: Array) -> Array:
-        unit = xp.abs(reward).max() + temperature
-        largest = xp.abs(values).max()
-        # Beyond that many steps' worth the residual is rounding: it vanishes where values diverge.
-        close = error <= xp.maximum(1e3 * target, FINITE * (largest + unit))  # not where it is NaN
-        # At the very border of finite values the residual vanishes and Newton's steps do not.
-        backed, _ = backend.soft_backup(1.0, temperature, reward, values)
-        asked = xp.stack([backed - values, xp.ones_like(values)])
-        aims = xp.stack([1e-3 * target, xp.asarray(1e-3)])
-        step, lengths = backend.solve(policy, 1.0, asked, aims)
-        steady = xp.abs(step).max() <= STEADY * (largest + unit)
-        # Values far beyond all payments can repeat themselves by rounding alone, under a policy
-        # that never ends. No lengths meet their equation there, in no norm below 1.
-        later = (policy * backend.expected_next(lengths)).sum(axis=1)
-        ends = (xp.abs(1.0 + later - lengths).max() <= 0.5) & (xp.abs(lengths).max() <= LONGEST)
-        return close & steady & ends & (largest <= DIVERGED * unit)
-
-    values, policy, error = soft_fixed_point(backend, 1.0, temperature, reward, guess, target)
-    good = settled(values, policy, error)
-    if xp is np and good:
-        return values, policy, error
-    gain = (backend.walk * reward).sum(axis=1)
-    below = backend.solve(backend.walk, 1.0, gain, 1e-3 * target)
-    # A second iteration that has nothing to do where the first has done it.
-    begin = xp.where(good, values, below)
-    again = soft_fixed_point(
-        backend, 1.0, temperature, reward, begin, xp.where(good, xp.inf, target)
-    )
-    values = xp.where(good, values, again[0])
-    policy = xp.where(good, policy, again[1])
-    error = xp.where(good, error, again[2])
-    good = settled(values, policy, error)
-    return (
-        xp.where(good, values, below),
-        xp.where(good, policy, backend.walk),
-        xp.where(good, error, xp.inf),
-    )
-
-
-def inverse_information(fisher: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[D, D] the inverse on the free parameters, and [B, D] the directions it knows nothing of."""
-    size = len(fisher)
-    covariance, kept = np.zeros((size, size)), np.flatnonzero(free)
-    if len(kept) == 0:
-        return covariance, np.zeros((0, size))
-    block = fisher[np.ix_(kept, kept)]
-    units = np.sqrt(np.maximum(np.diagonal(block), 0.0))
-    faint = units <= FAINT
-    units[faint], block[faint], block[:, faint] = 1.0, 0.0, 0.0
-    eigenvalues, vectors = np.linalg.eigh(block / np.outer(units, units))
-    seen = np.asarray(eigenvalues > BLIND * max(eigenvalues.max(), 0.0))
-    half = vectors[:, seen] / np.sqrt(eigenvalues[seen])
-    covariance[np.ix_(kept, kept)] = (half @ half.T) / np.outer(units, units)
-    directions = np.zeros((int(np.logical_not(seen).sum()), size))
-    directions[:, kept] = (vectors[:, np.logical_not(seen)] / units[:, None]).T
-    lengths = np.linalg.norm(directions, axis=1, keepdims=True)
-    return covariance, directions / np.where(lengths > 0, lengths, 1.0)
+def minimise(
+    backend: Backend, dual: Dual, x: Array, values: Array, tolerance: Array, max_steps: Array
+) -> tuple[Point, Array]:
+    """The `Point` of the minimum over lower <= x <= upper, and the evaluations it took."""
+    start = begin(dual, x, values, arrays=backend.arrays)
+    end = advanced(backend, dual, start, tolerance, max_steps)
+    return end.point, end.steps
 
 
 class Chains(NamedTuple):
@@ -381,3 +129,205 @@ def sampled(
         shown = [np.asarray(one) for one in (found, jnp.atleast_1d(r_hat))]
         worth = np.asarray(jnp.atleast_1d(effective))
     return Chains(*shown, effective=worth, divergences=int(np.asarray(diverged).sum()))
+
+
+class Matrix(Protocol):
+    """A symmetric matrix, not negative, that is known by its products with vectors."""
+
+    def __matmul__(self, vector: np.ndarray, /) -> np.ndarray:
+        """[D] the product with a vector [D]."""
+        ...
+
+
+def conjugate_gradients(
+    matrix: Matrix,
+    right: np.ndarray,
+    free: np.ndarray,
+    *,
+    share: float,
+    most: int,
+    rough: Callable[[np.ndarray], np.ndarray],
+) -> tuple[np.ndarray, int, float]:
+    """[D] x with matrix x = right on the free coordinates; products taken; residual left.
+
+    Args:
+        matrix: of the system.
+        right: [D].
+        free: [D] bool; the others stay 0.
+        share: of the right side, at which to stop.
+        most: products.
+        rough: an approximate inverse.
+    """
+    x, residual = np.zeros(len(right)), np.where(free, right, 0.0)
+    whole = float(np.linalg.norm(residual))
+    best, least = x, 1.0
+    if whole == 0.0:
+        return x, 0, 0.0
+    direction = np.where(free, rough(residual), 0.0)
+    square = float(residual @ direction)
+    for taken in range(1, most + 1):
+        image = np.where(free, matrix @ direction, 0.0)
+        bend = float(direction @ image)
+        if not bend > 1e-14 * float(direction @ direction):  # flat: nothing is known there
+            return best, taken, least
+        length = square / bend
+        x, residual = x + length * direction, residual - length * image
+        left = float(np.linalg.norm(residual)) / whole
+        if left < least:
+            best, least = x, left
+        if left <= share:
+            return best, taken, least
+        ahead = np.where(free, rough(residual), 0.0)
+        fresh = float(residual @ ahead)
+        direction, square = ahead + fresh / square * direction, fresh
+    return best, most, least
+
+
+def bounded_step(
+    matrix: Matrix,
+    gradient: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    *,
+    share: float,
+    most: int,
+) -> tuple[np.ndarray, int]:
+    """[D] the step d to the minimum of d . matrix d / 2 + gradient . d within bounds; products.
+
+    Conjugate gradients among the coordinates inside; where one meets its bound, a step of steepest
+    descent that is cut off there; and off the bounds again where the slope leads inside and weighs
+    more than what is left to gain (Dostal and Schoeberl, 2005).
+
+    Args:
+        matrix: of the quadratic model.
+        gradient: [D] at no step.
+        low: [D] at most 0.
+        high: [D] at least 0.
+        share: of the projected gradient, at which to stop.
+        most: products.
+    """
+    can, d, g = high > low, np.zeros(len(gradient)), gradient
+    fixed, products = 1.5 / max(_largest_eigenvalue(matrix, len(gradient)), 1e-300), STRETCH
+
+    def slopes() -> tuple[np.ndarray, np.ndarray]:
+        at_low, at_high = d <= low, d >= high
+        inward = np.where(at_low, np.minimum(g, 0.0), np.where(at_high, np.maximum(g, 0.0), 0.0))
+        return np.where(can & ~at_low & ~at_high, g, 0.0), np.where(can, inward, 0.0)
+
+    inside, inward = slopes()
+    aim, p = share * np.linalg.norm(inside + inward), inside
+    while np.linalg.norm(inside + inward) > aim and products < most:
+        room = np.where(inside > 0, d - low, d - high) / fixed
+        reduced = np.where(inside > 0, np.minimum(room, inside), np.maximum(room, inside))
+        leaving = bool(inward @ inward > reduced @ inside)
+        p = inward if leaving else p
+        image = matrix @ p
+        bend = float(p @ image)
+        room = np.where(p > 0, d - low, d - high) / np.where(p != 0, p, 1.0)
+        furthest = float(np.where(p != 0, room, np.inf).min())
+        length = float(g @ p) / bend if bend > 1e-14 * float(p @ p) else np.inf
+        step = min(length, furthest)
+        if not np.isfinite(step):  # flat, and no bound ahead
+            break
+        d, g, products = np.clip(d - step * p, low, high), g - step * image, products + 1
+        blocked = length > furthest
+        if blocked and not leaving:
+            d = np.clip(d - fixed * np.where(can, g, 0.0), low, high)
+            g, products = gradient + matrix @ d, products + 1
+        inside, inward = slopes()
+        p = inside if blocked or leaving else inside - float(inside @ image) / bend * p
+    return d, products
+
+
+def _largest_eigenvalue(matrix: Matrix, size: int) -> float:
+    """About the largest eigenvalue, by powers of the matrix."""
+    x, found = np.random.default_rng(0).normal(size=size), 0.0
+    for _ in range(STRETCH):
+        x = matrix @ (x / max(float(np.linalg.norm(x)), 1e-300))
+        found = float(np.linalg.norm(x))
+    return 1.2 * found
+
+
+def inverse_by_values(
+    moves: csr_array,
+    policy: np.ndarray,
+    visits: np.ndarray,
+    discount: float,
+    worth: np.ndarray,
+    penalty: csr_array,
+) -> Callable[[np.ndarray], np.ndarray] | None:
+    """What divides by a curvature and its penalty, where every state has a feature of its own.
+
+    A direction d has the values V of (I - discount P) V = worth d, in which all is sparse: the
+    curvature is V' K V with K = sum_s visits(s) Cov_a[discount p(. | s, a)]. So one factorisation
+    serves every right side. None where states lie so that it would fill up: on no line or plane.
+
+    Args:
+        moves: [S * A, S] chances of the next state.
+        policy: [S, A].
+        visits: [S] not negative.
+        discount: of the values.
+        worth: [S] what a parameter of one pays in its state, not 0.
+        penalty: [S, S].
+    """
+    from scipy.sparse import csc_array, csr_array, diags_array, eye_array
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+    from scipy.sparse.linalg import splu
+
+    states, actions = policy.shape
+    places = np.arange(states * actions), np.arange(0, states * actions + 1, actions)
+    average = csr_array((policy.ravel(), *places), shape=(states, states * actions))
+    ahead = discount * moves
+    mean = csr_array(average @ ahead)
+    rank = np.argsort(reverse_cuthill_mckee(csr_array(mean + mean.T), True))
+    if (
+        np.abs(rank[mean.nonzero()[0]] - rank[mean.nonzero()[1]]).max(initial=0)
+        > NARROW * states**0.5
+    ):
+        return None
+    weights = diags_array((visits[:, None] * policy).ravel())
+    spread = ahead.T @ weights @ ahead - mean.T @ diags_array(visits) @ mean
+    back = csr_array(diags_array(1.0 / worth) @ (eye_array(states) - mean))
+    # What neither steps nor the penalty know of, and rounding does, must not be multiplied.
+    held = penalty + 1e-4 * float(penalty.diagonal().mean()) * eye_array(states)
+    factor = splu(
+        csc_array(spread + back.T @ held @ back),
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
+    return lambda right: back @ factor.solve(back.T @ right)
+
+
+class Factors:
+    """A sparse factorisation of I - M, M not negative, and its solves for many right sides.
+
+    SciPy's own substitution takes the right sides one by one.
+    """
+
+    def __init__(self, matrix: csc_array) -> None:
+        from scipy.sparse.linalg import splu
+
+        # Without pivots: where the values are finite no sum below has terms of two signs, so that
+        # even the smallest z has all its digits.
+        self._factors = splu(matrix, permc_spec="COLAMD", diag_pivot_thresh=0.0)
+        self._lower, self._upper = self._factors.L, self._factors.U
+        self.size = self._lower.nnz + self._upper.nnz
+
+    @cached_property
+    def _rows(self) -> tuple:
+        return self._lower.tocsr(), self._upper.tocsr()
+
+    def solve(self, right: np.ndarray, *, transposed: bool = False) -> np.ndarray:
+        """[S, n] the solutions for right sides [S, n], of the transposed system if asked."""
+        first, last = self._factors.perm_r, self._factors.perm_c
+        if self.size * right.shape[1] < SMALL:
+            return self._factors.solve(right, trans="T" if transposed else "N")
+        lower, upper = self._rows
+        if transposed:  # columns of one triangle are rows of the other, transposed
+            first, last = last, first
+            lower, upper = self._upper, self._lower
+        x = right.take(np.argsort(first), axis=0)
+        substitute_rows(lower.indptr, lower.indices, lower.data, False, x)
+        substitute_rows(upper.indptr, upper.indices, upper.data, True, x)
+        return x.take(last, axis=0)

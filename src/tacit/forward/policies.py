@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.engine.backends import chain_solve, deterministic_chain, policy_chain
+from tacit.engine.backends import chain_solve, policy_chain
 from tacit.errors import InvalidModel, NotConverged
 from tacit.model.ends import never_ending
-from tacit.model.mdp import MDP, inside_policy, outside_visitation
+from tacit.model.mdp import MDP, deterministic_chain, inside_policy, outside_visitation
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -374,3 +374,11 @@ def inside_policy(mdp: MDP, policy: np.ndarray) -> np.ndarray:
     inside = np.array(policy)
     inside[mdp.ends] = np.arange(mdp.actions) == 0
     return inside
+
+
+def deterministic_chain(mdp: MDP, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[S, W] next states, ascending in every row, and [S, W] their probabilities."""
+    packed = mdp.packed
+    every = np.arange(mdp.states)
+    lane = 0 if packed.states.shape[1] == 1 else actions
+    return packed.states[every, lane], packed.probabilities[every, actions]

@@ -3,7 +3,7 @@
 Small models live in NumPy, where nobody waits for a compiler, or in JAX, where it was loaded before
 and is faster; batches of them live in JAX. Large ones live on an accelerator in JAX, on a CPU
 in compiled loops, or split over many devices. Nothing else in the library knows which. Those on
-NumPy arrays are here, with the Markov chain that a policy makes of a model and its linear systems.
+NumPy arrays are here, with a policy's Markov chain, its linear systems, and soft values on any.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,14 +24,15 @@ from tacit.engine.kernels.chains import (
     krylov,
     size_of,
     substitute,
-    substitute_rows,
 )
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
-    from scipy.sparse import csc_array
 
     from tacit.model.mdp import MDP
+
+# Residual that a Newton step may leave of the one it starts from.
+INEXACT = 0.1
 
 # Up to this many states one dense factorisation beats any number of sparse products.
 DENSE_LIMIT = 256
@@ -79,18 +79,6 @@ def _build(mdp: MDP, mesh: Mesh | None, whole: bool) -> Backend:
 
         return sharded_backend(mdp, mesh)
     return Host(mdp) if jax.default_backend() == "cpu" else sparse(mdp)
-
-
-# Entries times right sides below which SciPy's own substitution does not wait for a compiler.
-SMALL = 200_000
-
-
-def deterministic_chain(mdp: MDP, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[S, W] next states, ascending in every row, and [S, W] their probabilities."""
-    packed = mdp.packed
-    every = np.arange(mdp.states)
-    lane = 0 if packed.states.shape[1] == 1 else actions
-    return packed.states[every, lane], packed.probabilities[every, actions]
 
 
 def policy_chain(mdp: MDP, policy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -348,35 +336,55 @@ class Host(Stepwise):
         return np.stack(solved) if solved else np.empty(right.shape)
 
 
-class Factors:
-    """A sparse factorisation of I - M, M not negative, and its solves for many right sides.
+class Iterate(NamedTuple):
+    """Where the iteration for the values stands."""
 
-    SciPy's own substitution takes the right sides one by one.
+    values: Array  # [S]
+    backed: Array  # [S] the values after one backup
+    policy: Array  # [S, A] the Boltzmann policy of that backup
+    error: Array  # largest difference of the two
+    steps: Array
+    before: Array  # the error one step ago
+
+
+def soft_fixed_point(
+    backend: Backend,
+    discount: Array,
+    temperature: Array,
+    reward: Array,
+    guess: Array,
+    target: Array,
+    limit: int = 100,
+) -> tuple[Array, Array, Array]:
+    """[S] values, [S, A] policy, and the largest residual |backup(values) - values| left.
+
+    Args:
+        backend: the dynamics.
+        discount: scalar.
+        temperature: scalar, above 0.
+        reward: [S, A].
+        guess: [S] values to start from.
+        target: residual to reach.
+        limit: most Newton steps.
     """
+    xp = backend.arrays
 
-    def __init__(self, matrix: csc_array) -> None:
-        from scipy.sparse.linalg import splu
+    def step(at: Iterate) -> Iterate:
+        aim = None
+        if not (xp is np and backend.direct):
+            # As exactly as the error deserves: an early policy is about to change anyway.
+            aim = xp.maximum(INEXACT * at.error, 0.3 * target)
+        values = at.values + backend.solve(at.policy, discount, at.backed - at.values, aim)
+        backed, policy = backend.soft_backup(discount, temperature, reward, values)
+        error = xp.abs(backed - values).max()
+        return Iterate(values, backed, policy, error, at.steps + 1, at.error)
 
-        # Without pivots: where the values are finite no sum below has terms of two signs, so that
-        # even the smallest z has all its digits.
-        self._factors = splu(matrix, permc_spec="COLAMD", diag_pivot_thresh=0.0)
-        self._lower, self._upper = self._factors.L, self._factors.U
-        self.size = self._lower.nnz + self._upper.nnz
+    def going(at: Iterate) -> Array:
+        # At rounding level the error stops falling: going on would only walk in circles.
+        stuck = (at.steps > 3) & (at.error > 0.5 * at.before) & (at.error < 1e3 * target)
+        return (at.error > target) & (at.steps < limit) & (stuck ^ True)
 
-    @cached_property
-    def _rows(self) -> tuple:
-        return self._lower.tocsr(), self._upper.tocsr()
-
-    def solve(self, right: np.ndarray, *, transposed: bool = False) -> np.ndarray:
-        """[S, n] the solutions for right sides [S, n], of the transposed system if asked."""
-        first, last = self._factors.perm_r, self._factors.perm_c
-        if self.size * right.shape[1] < SMALL:
-            return self._factors.solve(right, trans="T" if transposed else "N")
-        lower, upper = self._rows
-        if transposed:  # columns of one triangle are rows of the other, transposed
-            first, last = last, first
-            lower, upper = self._upper, self._lower
-        x = right.take(np.argsort(first), axis=0)
-        substitute_rows(lower.indptr, lower.indices, lower.data, False, x)
-        substitute_rows(upper.indptr, upper.indices, upper.data, True, x)
-        return x.take(last, axis=0)
+    backed, policy = backend.soft_backup(discount, temperature, reward, guess)
+    start = Iterate(guess, backed, policy, xp.abs(backed - guess).max(), 0, xp.inf)
+    end = backend.while_loop(going, step, start)
+    return end.values, end.policy, end.error

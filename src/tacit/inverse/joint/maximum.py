@@ -9,9 +9,8 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from tacit.engine.backends import Backend
-from tacit.engine.newton_search import newton_step
+from tacit.engine.newton_search import Point, newton_step
 from tacit.engine.progress import pursue
-from tacit.engine.smooth_dual import Point
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.inverse.joint.flows import Network, Sums, added, scatter_of

@@ -15,7 +15,7 @@ import numpy as np
 from tacit.data.observed import Observed
 from tacit.engine import State
 from tacit.engine.backends import Array, backend_of
-from tacit.engine.smooth_dual import Dual, Point, point_at
+from tacit.engine.newton_search import Dual, Point, point_at
 from tacit.inverse.diagnostics import Goodness, holm, untested
 from tacit.inverse.joint import Link
 from tacit.inverse.noisy.boltzmann import Fit

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.engine.smooth_dual import Point
+from tacit.engine.newton_search import Point
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inverse.expectations import check_task
 from tacit.inverse.joint import Link, Tie, link

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.engine.backends import backend_of, policy_chain
-from tacit.engine.newton_search import begin
-from tacit.engine.smooth_dual import Dual, Point, point_at
+from tacit.engine.newton_search import Dual, Point, begin, point_at
 from tacit.errors import InvalidModel
 from tacit.inverse.noisy.boltzmann import Fit, silent, sought
 from tacit.inverse.noisy.coordinates import Coordinates

@@ -16,21 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from tacit.engine.backends import Host, chain_solve, policy_chain
-from tacit.engine.newton_search import (
-    bounded_step,
-    conjugate_gradients,
-    inverse_by_values,
-    newton_step,
-)
+from tacit.engine import undiscounted_fixed_point
+from tacit.engine.backends import Host, chain_solve, policy_chain, soft_fixed_point
+from tacit.engine.newton_search import VALUE_CARE, Dual, Point, newton_step
 from tacit.engine.progress import pursue
-from tacit.engine.smooth_dual import (
-    VALUE_CARE,
-    Dual,
-    Point,
-    soft_fixed_point,
-    undiscounted_fixed_point,
-)
+from tacit.engine.smooth_dual import bounded_step, conjugate_gradients, inverse_by_values
 from tacit.errors import InvalidModel
 from tacit.inverse.noisy import written_scores
 from tacit.inverse.noisy.boltzmann import FAR, NOWHERE, over_an_episode
@@ -121,7 +111,8 @@ class Loss:
         size = float(np.abs(reward).max()) + np.log(1.0 + mdp.actions)
         precision = max(VALUE_CARE * tolerance * leak, 4e-16 / leak * size)
         if backend.walk is not None:
-            found = undiscounted_fixed_point(backend, 1.0, reward, guess, precision)
+            way = (soft_fixed_point, 1.0, reward, guess, precision)
+            found = undiscounted_fixed_point(backend, *way)
         else:
             found = soft_fixed_point(backend, mdp.discount, 1.0, reward, guess, precision)
         values, policy, residual = found

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from tacit.engine.backends import backend_of
-from tacit.engine.newton_search import Search, advance, begin, newton_step
+from tacit.engine.newton_search import Dual, Point, Search, advance, begin, loss_at, newton_step
 from tacit.engine.progress import pursue
-from tacit.engine.smooth_dual import Dual, Point, loss_at
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import Solution, conclude

@@ -13,7 +13,7 @@ import numpy as np
 
 from tacit.data.observed import Observed
 from tacit.engine.backends import backend_of
-from tacit.engine.smooth_dual import point_at
+from tacit.engine.newton_search import point_at
 from tacit.forward.policies import visitation
 from tacit.inverse.expectations import Expectations, Spending, pull_back
 from tacit.inverse.findings import Finding, Kind, blind_findings

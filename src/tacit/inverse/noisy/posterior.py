@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from tacit.engine.smooth_dual import Dual, Point
+from tacit.engine.newton_search import Dual, Point
 from tacit.inverse.noisy import DeltaMethod, Split, adjoint, points, written_scores
 from tacit.inverse.noisy.adjoint import (
     Descent,

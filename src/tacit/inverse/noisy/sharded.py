@@ -17,8 +17,8 @@ import numpy as np
 from tacit.engine.backends import Array
 from tacit.engine.backends.sharded import Sharded
 from tacit.engine.kernels import compiled_in_double
-from tacit.engine.newton_search import minimise
-from tacit.engine.smooth_dual import Dual, Point, loss_at
+from tacit.engine.newton_search import Dual, Point, loss_at
+from tacit.engine.smooth_dual import minimise
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.boltzmann import FAR, RESCUE, Fit
