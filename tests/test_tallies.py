@@ -19,6 +19,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Moves, Scatter, Spread, Tally, counts_of, tally_of
 from tacit.errors import InvalidDemonstrations
 from tacit.inverse.expectations import moves_of
+from tacit.model import group_sums
 
 # Of sums of some hundred numbers, each rounded to about 1e-16 of the largest.
 ROUNDING = 1e-12
@@ -128,6 +129,29 @@ def test_spread_and_scatter_are_those_of_sums_taken_one_by_one(problem, seed):
         assert_allclose(found.deviations, np.std(sums, axis=0, ddof=1), rtol=1e-9, atol=1e-9)
     else:
         assert np.isnan(found.deviations).all()
+
+
+@pytest.mark.parametrize("limit", [0, 10**6], ids=["sparse", "dense"])
+def test_sums_by_group_are_those_of_the_rows_one_by_one(limit, monkeypatch):
+    monkeypatch.setattr("tacit.model.DENSE_GROUPS", limit)
+    rng = np.random.default_rng(0)
+    offsets = np.array([0, 1, 4, 5, 12])
+    places, weights = rng.integers(0, 6, size=12), rng.random(12)
+    for given_weights in (weights, None):
+        expected = np.zeros((4, 6))
+        for row in range(12):
+            group = int(np.searchsorted(offsets, row, side="right")) - 1
+            expected[group, places[row]] += 1.0 if given_weights is None else weights[row]
+        found = group_sums(given_weights, places, offsets, 6)
+        assert isinstance(found, np.ndarray) is (limit > 0)
+        assert_allclose(found @ np.eye(6), expected, rtol=1e-15)
+
+
+def test_positions_and_pairs_are_counted_from_the_start_of_each_episode(walks):
+    step = np.concatenate([np.arange(n) for n in walks.lengths])
+    assert_array_equal(walks.step, step)
+    assert_array_equal(walks.pairs(4), 4 * walks.states.astype(int) + walks.actions)
+    assert_array_equal(walks.select([0]).step, np.arange(walks.lengths[0]))
 
 
 def test_the_first_impossible_move_of_the_whole_is_named():
