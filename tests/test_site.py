@@ -142,6 +142,10 @@ def test_pages_fit_phone_and_desktop_and_can_be_searched_from_a_folder(site):
                 shown.close()
         home = opened.open((site / "index.html").as_uri(), width=1280)
         assert home.faults(contrast=True) == []
+        for dark in (False, True):  # code has the faintest inks
+            code = opened.open((site / "foxes.html").as_uri(), width=1280, dark=dark)
+            assert code.faults(contrast=True) == []
+            code.close()
         for asked, page in (
             ("I have trips", "trips"),
             ("a simulator", "robot"),
