@@ -380,7 +380,8 @@ def _answer(arguments: Recover, run: Run, report: object) -> Answer:
     notes = [note for note in run.notes if hasattr(note, "kind")]
     told = [finding_data(one) for one in (*found.identification.findings, *notes)]
     data |= {"run": str(arguments.out), "report": report, "findings": told}
-    for one, kept in zip(data.get("types", []), getattr(found, "types", ()), strict=True):
+    types: tuple[Recovery, ...] = getattr(found, "types", ())
+    for one, kept in zip(data.get("types", []), types, strict=True):
         one["findings"] = [finding_data(said) for said in kept.identification.findings]
     wrong = [found.status.value] if found.status.name == "NOT_CONVERGED" else []
     if arguments.strict and not arguments.mixed and not found.goodness.adequate:

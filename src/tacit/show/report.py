@@ -263,7 +263,7 @@ def by_name(recovery: Recovery, layout: Layout) -> Recovery:
     before += undecided_findings(recovery.undecided, ASSURED)
     after = [*forbidden_findings(forbidden), *undecided_findings(undecided, ASSURED)]
     told = dict(zip(before, after, strict=True))
-    twins = {one.about.feature for one in known.findings} & names.keys()
+    twins = {one.about.feature or "" for one in known.findings} & names.keys()
     for one, two in ((one.name, two) for one in recovery.forbidden for two in sorted(twins)):
         (plain,), (named,) = twin_findings([(one, two)]), twin_findings([(names[one], names[two])])
         told[plain] = named
