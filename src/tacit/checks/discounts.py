@@ -327,7 +327,7 @@ class ResolutionCheck:
         most += f"{self.sizes[1 + worst[0]]:g}, by {far:.1f} of its standard errors"
         noises = [one.temperature for one in self.recoveries]
         noise = ", ".join(f"{one:.3g}" for one in noises)
-        also = f"The noise does depend on it ({noise}), and with it coefficients in units of it."
+        also = f"The noise depends on them ({noise}), and with it coefficients in units of it."
         also = (Finding(also),) if min(noises) > 0 and max(noises) > NOISY * min(noises) else ()
         if self.adequate:
             said = f"The answer does not depend on how states were cut ({tried}): {most}."
