@@ -158,6 +158,7 @@ def test_checks_and_resampling_refuse_weights(world, weighted):
         lambda: tacit.checks.holdout(mdp, features, seen),
         lambda: tacit.checks.diagnose(mdp, features, seen, recovery),
         lambda: tacit.recover([tacit.Task(mdp, features, seen)]),
+        lambda: tacit.recover(mdp, features, Tally.of(mdp, seen)),  # single weights are gone
     ):
         with pytest.raises(tacit.InvalidDemonstrations, match="sampling weights"):
             ask()

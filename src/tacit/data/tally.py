@@ -54,6 +54,7 @@ class Tally:
         ends: [S] how many trajectories those are.
         discount: of the sums.
         episodes: E, how many episodes of either kind there are.
+        weighted: whether steps had sampling weights, so that these sums are no counts.
     """
 
     counts: np.ndarray
@@ -65,6 +66,7 @@ class Tally:
     ends: np.ndarray
     discount: float
     episodes: int
+    weighted: bool = False
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -76,12 +78,12 @@ class Tally:
     def of(cls, mdp: MDP, demonstrations: Demonstrations) -> Tally:
         """The tally of demonstrations in this world."""
         counts = demonstrations.counts(mdp)
-        many, partial = demonstrations.episodes, demonstrations.partial
+        partial, weigh = demonstrations.partial, demonstrations.weights is not None
+        kept = {"discount": mdp.discount, "episodes": len(partial), "weighted": weigh}
         if partial.all():
-            none = np.zeros(mdp.states)
-            sums = dict.fromkeys(("starts", "cut", "squares", "longest", "ends"), none)
-            sums |= {"counts": counts, "discounted": np.zeros_like(counts)}
-            return cls(**sums, discount=mdp.discount, episodes=many)
+            parts, none = ("starts", "cut", "squares", "longest", "ends"), np.zeros(mdp.states)
+            sums = {"counts": counts, "discounted": np.zeros_like(counts)}
+            return cls(**sums, **dict.fromkeys(parts, none), **kept)
         whole = demonstrations.select(~partial) if partial.any() else demonstrations
         powers = mdp.discount ** np.arange(int(whole.lengths.max()) + 1)
         index, size = whole.pairs(mdp.actions), counts.size
@@ -94,8 +96,7 @@ class Tally:
         else:
             rest = powers[whole.lengths] / (1.0 - mdp.discount)
             seen = 1.0 / (1.0 - mdp.discount) - rest
-        arrived = mdp.ends[final]
-        if arrived.any():
+        if (arrived := mdp.ends[final]).any():
             reached = _binned(mdp, final, done * np.where(arrived, powers[whole.lengths], 0.0))
             visits += reached[:, None] / mdp.actions
             seen = seen + np.where(arrived, powers[whole.lengths], 0.0)
@@ -110,8 +111,7 @@ class Tally:
             squares=_binned(mdp, final, done * seen**2),
             longest=longest,
             ends=_binned(mdp, final, done),
-            discount=mdp.discount,
-            episodes=many,
+            **kept,
         )
 
     def __add__(self, other: Tally) -> Tally:
@@ -123,8 +123,8 @@ class Tally:
                 f"{(*self.counts.shape, self.discount)} and {(*other.counts.shape, other.discount)}"
             )
         sums = {p.name: getattr(self, p.name) + getattr(other, p.name) for p in fields(self)}
-        longest = np.maximum(self.longest, other.longest)
-        return Tally(**sums | {"longest": longest, "discount": self.discount})
+        sums |= {"longest": np.maximum(self.longest, other.longest), "discount": self.discount}
+        return Tally(**sums | {"weighted": self.weighted or other.weighted})
 
     @property
     def steps(self) -> int:

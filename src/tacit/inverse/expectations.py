@@ -280,7 +280,7 @@ def check_observed(
         raise InvalidDemonstrations(
             f"demonstrations must be Demonstrations{wanted}; got {type(observed).__name__}"
         )
-    if are_weighted(observed) and not weighted:
+    if are_weighted(observed) and not (weighted and isinstance(observed, Demonstrations)):
         raise InvalidDemonstrations(
             "sampling weights are counted by tacit.recover with Likelihood (recover --estimator "
             "likelihood), without prior, lapses and bootstrap; elsewhere leave them out: "
@@ -291,7 +291,7 @@ def check_observed(
 
 def are_weighted(observed: Observed) -> bool:
     """Whether the steps have sampling weights, so that their sums are no counts."""
-    return getattr(observed, "weights", None) is not None
+    return getattr(observed, "weights", None) is not None or getattr(observed, "weighted", False)
 
 
 def moves_of(mdp: MDP, observed: Observed) -> Moves | None:
