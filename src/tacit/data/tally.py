@@ -83,7 +83,7 @@ class Tally:
         if partial.all():
             parts, none = ("starts", "cut", "squares", "longest", "ends"), np.zeros(mdp.states)
             sums = {"counts": counts, "discounted": np.zeros_like(counts)}
-            return cls(**sums, **dict.fromkeys(parts, none), **kept)
+            return cls(**sums, **dict.fromkeys(parts, none), **kept)  # type: ignore[arg-type]
         whole = demonstrations.select(~partial) if partial.any() else demonstrations
         powers = mdp.discount ** np.arange(int(whole.lengths.max()) + 1)
         index, size = whole.pairs(mdp.actions), counts.size
@@ -111,7 +111,7 @@ class Tally:
             squares=_binned(mdp, final, done * seen**2),
             longest=longest,
             ends=_binned(mdp, final, done),
-            **kept,
+            **kept,  # type: ignore[arg-type]
         )
 
     def __add__(self, other: Tally) -> Tally:
@@ -124,7 +124,7 @@ class Tally:
             )
         sums = {p.name: getattr(self, p.name) + getattr(other, p.name) for p in fields(self)}
         sums |= {"longest": np.maximum(self.longest, other.longest), "discount": self.discount}
-        return Tally(**sums | {"weighted": self.weighted or other.weighted})
+        return Tally(**sums | {"weighted": self.weighted or other.weighted})  # type: ignore
 
     @property
     def steps(self) -> int:
