@@ -1,6 +1,7 @@
 """Sampling weights of rows: read, kept, counted in the likelihood, and refused elsewhere."""
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy.optimize import minimize
 import tacit
 from tacit.data.tally import Tally
 from tacit.folders.runs import Run, data_hashes
+from tacit.folders.settings import Settings, first_states
 from tacit.inverse.findings import Kind
 from tacit.show.page import recovery_document
 from tacit.show.tables import by_state
@@ -216,6 +218,43 @@ def test_weights_given_in_memory_are_checked(world):
     for wrong in (np.ones(7), np.zeros(plain.steps), np.full(plain.steps, np.nan), ["much"]):
         with pytest.raises(tacit.InvalidDemonstrations, match="weights must"):
             replace(plain, weights=wrong)
+
+
+def test_the_unit_of_weights_may_be_as_large_as_numbers_are(world, weighted):
+    seen = weighted[0]
+    large = replace(seen, weights=seen.weights / seen.weights.max() * 1.7e308)
+    np.testing.assert_allclose(large.shares, seen.shares, rtol=1e-14)
+
+
+def test_first_states_that_are_counted_are_weighted(world):
+    plain = world[2]
+    partial = np.arange(plain.episodes) % 5 == 0
+    weights = np.random.default_rng(5).uniform(0.1, 4.0, plain.steps)
+    seen = replace(plain, weights=weights, partial=partial)
+    begun = seen.offsets[:-1][~partial]
+    total = np.array([weights[begun][seen.states[begun] == s].sum() for s in range(3)])
+    counted = tacit.MDP.from_transitions(seen, discount=0.7)
+    np.testing.assert_allclose(counted.initial, total / total.sum(), rtol=1e-12)
+    shares, _ = first_states(cast(Settings, None), seen, 3)
+    np.testing.assert_allclose(shares, total / total.sum(), rtol=1e-12)
+
+
+def test_a_posterior_takes_no_weights_for_counts(weighted):
+    with pytest.raises(tacit.InvalidModel, match="sampling weights"):
+        tacit.checks.posterior(weighted[1])
+
+
+def test_scores_are_weighted(world, weighted):
+    # Whole weights of episodes score what repeated ones do, but for the errors.
+    mdp, _, plain = world
+    many = np.random.default_rng(6).integers(1, 4, plain.episodes)
+    again = plain.select(np.repeat(np.arange(plain.episodes), many))
+    one = tacit.checks.score(weighted[1], replace(plain, weights=many), mdp=mdp)
+    two = tacit.checks.score(weighted[1], again, mdp=mdp)
+    for name in ("hit_rate", "null_hit_rate", "rho_squared"):
+        assert getattr(one, name) == pytest.approx(getattr(two, name), rel=1e-12)
+    assert one.log_likelihood / one.steps == pytest.approx(two.log_likelihood / two.steps)
+    assert one.hit_rate_error > two.hit_rate_error  # no new episodes
 
 
 def test_a_page_says_first_that_the_fit_was_not_tested(weighted):

@@ -278,7 +278,7 @@ class Prediction:
     Attributes:
         episodes: number of trajectories, or of trips.
         steps: number of their steps.
-        log_likelihood: of all their actions; NaN for a recovery without noise.
+        log_likelihood: of all their actions, by weight where they have any; NaN without noise.
         log_likelihood_error: its standard error over episodes; NaN with one episode.
         null_log_likelihood: the same of actions at random.
         gain_error: standard error of the difference of these two.
@@ -353,9 +353,10 @@ def score(
     noisy, begin, taken = recovery.temperature > 0, seen.offsets[:-1], (seen.states, seen.actions)
     random = -np.log(options)[seen.states]
     likely = log_policy(policy)[taken] if noisy else np.full(seen.steps, np.nan)
-    lengths = seen.lengths.astype(np.float64)
+    share = seen.shares
+    lengths = np.add.reduceat(share, begin)
     likelihood, gain, hits = (
-        _ratio(np.add.reduceat(sums, begin), lengths)
+        _ratio(np.add.reduceat(share * sums, begin), lengths)
         for sums in (likely, likely - random, best[taken].astype(np.float64))
     )
     lost = int((policy[taken] == 0).sum()) if noisy else 0
@@ -364,11 +365,11 @@ def score(
         steps=seen.steps,
         log_likelihood=-np.inf if lost else likelihood[0] * seen.steps,
         log_likelihood_error=likelihood[1] * seen.steps,
-        null_log_likelihood=float(random.sum()),
+        null_log_likelihood=float((share * random).sum()),
         gain_error=gain[1] * seen.steps,
         hit_rate=hits[0],
         hit_rate_error=hits[1],
-        null_hit_rate=float(((best & there).sum(axis=1) / options)[seen.states].mean()),
+        null_hit_rate=float((share * ((best & there).sum(axis=1) / options)[seen.states]).mean()),
         impossible=lost,
         fits=fits,
     )

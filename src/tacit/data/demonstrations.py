@@ -292,8 +292,10 @@ class Demonstrations:
     @property
     def shares(self) -> np.ndarray:
         """[N] the weights, their mean 1, whatever unit they are in; 1 where all count alike."""
-        same = np.broadcast_to(1.0, self.steps)
-        return same if self.weights is None else self.weights / self.weights.mean()
+        if self.weights is None:
+            return np.broadcast_to(1.0, self.steps)
+        weights = self.weights / self.weights.max()  # the sum of large ones is no number
+        return weights / weights.mean()
 
     @property
     def last_states(self) -> np.ndarray:

@@ -380,11 +380,11 @@ def first_states(
             f'{settings.path} must give initial, such as initial = "name of a state": there are no '
             "demonstrations seen from their start to take it from"
         )
-    begins = demonstrations.states[demonstrations.offsets[:-1][whole]]
-    inside = begins[(begins >= 0) & (begins < states)]
-    shares = np.bincount(inside, minlength=states) / max(1, len(inside))
+    rows, begins = demonstrations.offsets[:-1][whole], demonstrations.states
+    rows = rows[(begins[rows] >= 0) & (begins[rows] < states)]
+    total = np.bincount(begins[rows], demonstrations.shares[rows], states)
     note = (
         f"Where episodes start was not given: the shares of the first states of {len(whole)} "
         "episodes were taken."
     )
-    return shares, (note,)
+    return total / (total.sum() or 1.0), (note,)

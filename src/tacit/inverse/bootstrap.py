@@ -313,10 +313,11 @@ def posterior(
         demonstrations: for nuts, what was seen.
     """
     found = recovery.parameters
-    if found.reason or np.isnan(found.information).any():
+    reason = found.reason or found.with_errors("fisher").reason
+    if reason or np.isnan(found.information).any():
         raise InvalidModel(
             "a posterior needs a likelihood and its curvature; this recovery has none"
-            + (f": {found.reason}" if found.reason else "")
+            + (f": {reason}" if reason else "")
         )
     if not 0.0 < confidence < 1.0:
         raise InvalidModel(f"confidence must be in (0, 1); got {confidence}")

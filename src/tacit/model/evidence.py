@@ -274,7 +274,7 @@ def estimated(
     """
     prior, rule = _prior(prior), unvisited_rule(unvisited)
     starts = ends = stays = np.zeros(0, np.int64)
-    uncounted = 0
+    uncounted, shares = 0, None
     if hasattr(states, "offsets"):
         if actions is not None or next_states is not None:
             raise InvalidDemonstrations("demonstrations hold their own actions and next states")
@@ -286,6 +286,7 @@ def estimated(
         if n_actions is None:
             n_actions = int(whole.actions.max()) + 1
         starts, ends, stays, uncounted = seen.starts, seen.ends, seen.stays, seen.uncounted
+        shares = whole.shares[whole.offsets[:-1][~whole.partial]]
         states, actions, next_states = seen.states, seen.actions, seen.next_states
     columns = cast("tuple[ArrayLike, ArrayLike, ArrayLike]", (states, actions, next_states))
     counts = count_transitions(*columns, n_states=n_states, n_actions=n_actions)
@@ -305,7 +306,7 @@ def estimated(
         episodes=counted,
         deterministic=sure,
     )
-    return transitions, _start(initial, starts, counts.states), evidence, choices
+    return transitions, _start(initial, starts, shares, counts.states), evidence, choices
 
 
 def _prior(given: Prior | float | None) -> Prior:
@@ -345,7 +346,9 @@ def _available(
     return mask
 
 
-def _start(given: ArrayLike | None, starts: np.ndarray, states: int) -> ArrayLike:
+def _start(
+    given: ArrayLike | None, starts: np.ndarray, shares: np.ndarray | None, states: int
+) -> ArrayLike:
     """[S] the initial distribution: as given, a single state, or counted from first states."""
     if given is None:
         if not len(starts):
@@ -353,7 +356,8 @@ def _start(given: ArrayLike | None, starts: np.ndarray, states: int) -> ArrayLik
                 "initial must be given, a distribution [S] or the number of a state: no episode "
                 "was seen from its start"
             )
-        return np.bincount(starts, minlength=states) / len(starts)
+        total = np.bincount(starts, shares, states)
+        return total / total.sum()
     if isinstance(given, int | np.integer) and not isinstance(given, bool):
         if not 0 <= given < states:
             raise InvalidModel(f"initial must be a state in 0..{states - 1}; got {given}")
