@@ -220,6 +220,18 @@ def test_weights_given_in_memory_are_checked(world):
             replace(plain, weights=wrong)
 
 
+def test_a_step_that_outweighs_all_others_is_told_of(world):
+    mdp, features, plain = world
+    weights = np.ones(plain.steps)
+    weights[0] = 1e12  # the expert looks deterministic by it, and is not
+    seen = replace(plain, weights=weights)
+    recovery = tacit.recover(mdp, features, seen, estimator=tacit.Likelihood(free_reward=True))
+    assert recovery.status is tacit.RecoveryStatus.EXPERT_DETERMINISTIC
+    said = [one for one in recovery.identification.findings if one.kind is Kind.ERRORS]
+    assert [one.about.number for one in said] == [pytest.approx(plain.steps)]
+    assert "as much as 1 " in said[0]
+
+
 def test_the_unit_of_weights_may_be_as_large_as_numbers_are(world, weighted):
     seen = weighted[0]
     large = replace(seen, weights=seen.weights / seen.weights.max() * 1.7e308)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tacit.engine.backends import backend_of, policy_chain
 from tacit.engine.newton_search import Dual, Point, begin, point_at
 from tacit.errors import InvalidModel
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.boltzmann import Fit, silent, sought
 from tacit.inverse.noisy.coordinates import Coordinates
 from tacit.model.features import Design
@@ -304,16 +305,18 @@ def check_plain(options: object, what: str, known: tuple[str, ...] = ()) -> None
             raise InvalidModel(f"{what} must be without {name}: leave it out; got {given!r}")
 
 
-def weight_sentence(steps: Steps, kind: str, units: str) -> str:
-    """What sampling weights do to an answer, in words."""
+def weight_findings(steps: Steps) -> list[Finding]:
+    """What sampling weights do to an answer, whether it has a maximum or not."""
+    if steps.squares is None:
+        return []
     worth = float(steps.counts.sum()) / steps.design
-    return (
-        "The steps have sampling weights: the weighted likelihood is maximised, and standard "
-        f"errors, intervals and tests of constraints are {kind} ones, which treat {units} as "
-        f"independent. All {steps.counts.sum():.0f} steps tell as much as {worth:.0f} that weigh "
-        "the same. What takes weights for counts is not given: the test of the fit, log-likelihood,"
-        " AIC and BIC, and bounds on the sums of trajectories."
+    said = (
+        "The steps have sampling weights: the weighted likelihood is maximised. All "
+        f"{steps.counts.sum():.0f} steps tell as much as {worth:.0f} that weigh the same. What "
+        "takes weights for counts is not given: the test of the fit, log-likelihood, AIC and BIC, "
+        "and bounds on the sums of trajectories."
     )
+    return [Finding(said, Kind.ERRORS, number=steps.design)]
 
 
 def written_scores(mdp: MDP, space: Design, policy: np.ndarray) -> np.ndarray:

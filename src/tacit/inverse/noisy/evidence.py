@@ -17,7 +17,7 @@ from tacit.engine.newton_search import point_at
 from tacit.forward.policies import visitation
 from tacit.inverse.expectations import Expectations, Spending, pull_back
 from tacit.inverse.findings import Finding, Kind, blind_findings
-from tacit.inverse.noisy import Split, weight_sentence
+from tacit.inverse.noisy import Split, weight_findings
 from tacit.inverse.noisy.boltzmann import (
     RESCUE,
     Fit,
@@ -349,7 +349,7 @@ def parameter_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
 
 def method_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
     """What the optimum and the error bars rest on."""
-    findings = []
+    findings = weight_findings(steps)
     if not steps.convex:
         said = (
             "The likelihood is not certain to be convex at these counts: the optimum is a local "
@@ -370,15 +370,15 @@ def method_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
         return [*findings, Finding(said, Kind.NOT_CONVERGED)]
     units = evidence.found.unit
     said = f"Standard errors treat {units} as independent."
-    kind, design = "clustered" if evidence.found.clustered else "sandwich", None
-    if steps.squares is not None:
-        said, design = weight_sentence(steps, kind, units), steps.design
-    elif evidence.robust:
+    kind = "clustered" if evidence.found.clustered else "sandwich"
+    if evidence.robust:
+        why = "about the best approximation within the model, since it does not fit"
+        why = why if steps.squares is None else "since weights are no counts"
         said = (
-            f"Standard errors and intervals are {kind} ones, about the best approximation within "
-            f"the model, since it does not fit; they treat {units} as independent."
+            f"Standard errors and intervals are {kind} ones, {why}; they treat {units} as "
+            "independent."
         )
-    findings.append(Finding(said, Kind.ERRORS, number=design))
+    findings.append(Finding(said, Kind.ERRORS))
     if evidence.draws:
         said = (
             f"The dynamics were estimated: {evidence.draws} draws from what is known of them are "
