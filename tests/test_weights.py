@@ -215,7 +215,9 @@ def test_weights_that_cannot_be_are_refused_by_line(tmp_path, cells, said):
 
 def test_weights_given_in_memory_are_checked(world):
     plain = world[2]
-    for wrong in (np.ones(7), np.zeros(plain.steps), np.full(plain.steps, np.nan), ["much"]):
+    apart = np.where(np.arange(plain.steps) == 3, 1e300, 1.0)
+    none, unknown = np.zeros(plain.steps), np.full(plain.steps, np.nan)
+    for wrong in (np.ones(7), none, unknown, ["much"], apart):
         with pytest.raises(tacit.InvalidDemonstrations, match="weights must"):
             replace(plain, weights=wrong)
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:  # the names above are public, this one here is not
 
 # Bytes that a step of a repeated episode takes.
 STEP = 16
+# Times that a sampling weight may be another.
+APART = 1e12
 
 
 def positive(column: Column) -> np.ndarray:
@@ -68,6 +70,11 @@ def weights_of(given: npt.ArrayLike, lengths: np.ndarray) -> np.ndarray:
         raise InvalidDemonstrations(
             f"weights must be above 0 and finite; entry {at} is {weights[at]}: select the episodes "
             "that count"
+        )
+    if weights.min() < weights.max() / APART:
+        raise InvalidDemonstrations(
+            f"weights must lie within a factor of {APART:g}, or the smallest are lost; they are "
+            f"{weights.min():g} to {weights.max():g}: leave out what weighs next to nothing"
         )
     return weights if len(weights) == steps else np.repeat(weights, lengths)
 
