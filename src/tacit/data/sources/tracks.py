@@ -287,7 +287,10 @@ class Log:
                     f"{did_you_mean(name, self.features)}"
                 )
         if not wanted:
-            raise InvalidModel("a reward must be made of at least one feature; got none")
+            raise InvalidModel(
+                "a reward must be made of at least one feature; got none: name one that no "
+                "constraint has, or one of them for the reward as well"
+            )
 
         def stacked(names: Sequence[str]) -> np.ndarray:
             parts = [self.features[name] for name in names]
