@@ -86,6 +86,8 @@ def test_what_takes_weights_for_counts_is_not_given(weighted):
         assert other.reason
         assert np.isnan(other.standard_errors).all()
     assert recovery.observed_steps == seen.steps
+    assert np.isnan(recovery.certificate.sampling_noise)
+    assert "Bernstein" not in recovery.summary()  # a bound on sums that weigh the same
 
 
 def test_the_unit_of_weights_and_weights_that_are_alike_change_nothing(world, weighted):
@@ -131,6 +133,17 @@ def test_sums_are_weighted_row_by_row(world):
     never = np.zeros(3, bool)
     np.testing.assert_allclose(tally.visitation(never), visits / starts.sum())
     assert tally.steps == seen.steps
+
+
+def test_arriving_at_an_end_weighs_what_the_last_step_does():
+    moves = np.zeros((2, 1, 2))
+    moves[:, 0, 1] = 1.0
+    mdp = tacit.MDP(moves, [1.0, 0.0], 0.5, available=[[True], [False]])
+    rows = [([0, 1], [0]), ([0, 0, 1], [0, 0])]
+    plain = tacit.Demonstrations.from_trajectories(rows)
+    tally = Tally.of(mdp, replace(plain, weights=[1.0, 2.0, 6.0]))
+    np.testing.assert_allclose(tally.ends, [0.0, 7.0 / 3.0])
+    np.testing.assert_allclose(tally.discounted[:, 0], [6.0 / 3.0, (0.5 + 0.25 * 6.0) / 3.0])
 
 
 @pytest.mark.parametrize(
@@ -217,7 +230,7 @@ def test_weights_given_in_memory_are_checked(world):
     plain = world[2]
     apart = np.where(np.arange(plain.steps) == 3, 1e300, 1.0)
     none, unknown = np.zeros(plain.steps), np.full(plain.steps, np.nan)
-    for wrong in (np.ones(7), none, unknown, ["much"], apart):
+    for wrong in (np.ones(7), none, unknown, ["much"], [10**400] * plain.steps, apart):
         with pytest.raises(tacit.InvalidDemonstrations, match="weights must"):
             replace(plain, weights=wrong)
 

@@ -57,7 +57,7 @@ def weights_of(given: npt.ArrayLike, lengths: np.ndarray) -> np.ndarray:
     steps, episodes = int(lengths.sum()), len(lengths)
     try:
         weights = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidDemonstrations("weights must be numbers, one a step or an episode") from None
     if weights.shape not in ((steps,), (episodes,)):
         raise InvalidDemonstrations(
