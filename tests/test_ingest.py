@@ -388,9 +388,11 @@ def test_visits_that_drift_are_steps_and_a_clock_that_jitters_is_a_clock():
     assert any("drift" in note for note in seen.notes)
     # A gap of three weeks is one all the same, and a visit of the next day is spare.
     lengths[0][5], lengths[1][5] = 21, 1
+    # So is one after two days, but not the next two days on: four are nearer to a week than none.
+    lengths[2][5] = lengths[2][6] = 2
     seen = ingest(visits(lengths, **rooms), **asked)
     assert seen.demonstrations.episodes == 21
-    assert seen.demonstrations.steps == 499
+    assert seen.demonstrations.steps == 498
     # About the same day of every week, two in a row may be 2 or 12 days apart, and none is spare.
     late = np.pad(random.uniform(-2.9, 2.9, (20, 24)), ((0, 0), (1, 0)))
     about = np.diff(7.0 * np.arange(25) + late)
