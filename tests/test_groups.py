@@ -84,6 +84,14 @@ def test_the_law_is_simulated_where_a_bound_is_met():
     assert found.law != few.law  # too few episodes to deal them out again
 
 
+def test_groups_without_a_budget_are_compared_without_a_warning():
+    found = compared([policy(*INNER), policy(*INNER, 1.3)], draws=0)
+    free = [replace(one, budgets=np.full_like(one.budgets, np.inf)) for one in found.recoveries]
+    with np.errstate(invalid="raise"):
+        told = replace(found, p_value=0.0, recoveries=tuple(free)).sentences
+    assert told[1].about.number == replace(found, p_value=0.0).sentences[1].about.number
+
+
 @pytest.mark.study
 @pytest.mark.parametrize(("episodes", "draws"), [(12, 19), (3, 19)], ids=["dealt", "redrawn"])
 def test_equal_groups_are_rarely_called_different(episodes, draws):

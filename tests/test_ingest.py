@@ -444,6 +444,29 @@ def test_columns_by_action_are_means_of_each_pair(tmp_path):
     assert found.parameters.with_errors("fisher").reason
 
 
+@pytest.mark.parametrize(
+    ("clinic", "weight", "said"),
+    [
+        ("north", "0", "ipw must be a number above 0; got '0': leave out its row"),
+        ("north", "-1", "ipw must be a number above 0; got '-1': correct it, or leave out its row"),
+        ("north", "x", "ipw must be a number above 0; got 'x': correct it, or leave out its row"),
+        ("north", "", "ipw must be a weight; it is missing: fill it in, or leave out "),
+        ("", "1", "clinic must be a name; it is missing: fill it in, or leave out --group"),
+    ],
+)
+def test_a_bad_weight_or_group_is_refused_by_line_and_by_its_own_name(
+    tmp_path, clinic, weight, said
+):
+    rows = ["a,ill,pill,north,2", "a,NA,pill,north,1", "a,well,,north,1"]
+    rows = [*rows, f"b,ill,rest,{clinic},{weight}", "b,ill,pill,south,1"]
+    (tmp_path / "log.csv").write_text("\n".join(["who,how,did,clinic,ipw", *rows]))
+    asked = {"episode": "who", "state": "how", "action": "did", "group": "clinic"}
+    with pytest.raises(tacit.InvalidDemonstrations) as told:
+        ingest(tmp_path / "log.csv", **asked, sampling_weight="ipw")
+    assert f"log.csv, line 5: {said}" in str(told.value)
+    assert "\n" not in str(told.value)
+
+
 def test_ends_end_episodes_and_nothing_is_done_there(tmp_path):
     rows = ["a,ill,pill", "a,well,NA", "b,ill,rest", "b,ill,pill", "b,gone,", "c,ill,rest"]
     (tmp_path / "log.csv").write_text("\n".join(["who,how,did", *rows, "c,ill,pill"]))

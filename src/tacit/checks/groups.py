@@ -95,8 +95,8 @@ class EqualWeightsTest:
         best, found = 0.0, []
         for rows in zip(*map(_numbers, self.recoveries), strict=True):
             values, errors = (np.array([row[i] for row in rows]) for i in (2, 5))
-            apart = np.abs(values[:, None] - values)
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore"):  # inf - inf, 0 / 0
+                apart = np.abs(values[:, None] - values)
                 scores = np.nan_to_num(apart / np.hypot(errors[:, None], errors), posinf=0.0)
             if rows[0][0] == "budget" or scores.max() <= best:
                 continue

@@ -48,8 +48,24 @@ def positive(column: Column) -> np.ndarray:
         column.refuse([text.strip() == "" for text in column.texts], wanted, ": leave out its row")
     values = column.reals()
     if (values <= 0).any():
-        raise column.wrong(int(np.argmax(values <= 0)), wanted, ": leave out rows of weight 0")
+        row = int(np.argmax(values <= 0))
+        raise column.wrong(row, wanted, _weight_mend(float(values[row])))
     return values
+
+
+def check_weights(column: Column, rows: np.ndarray) -> None:
+    """Raises for the first of these rows of texts that holds no number above 0."""
+    found = np.array([Reals(decimal_comma=True).number(text) for text in column.texts or ()])
+    values = found[column.values[rows]]
+    if (odd := ~((values > 0) & np.isfinite(values))).any():
+        row = int(rows[odd].min())
+        mend = _weight_mend(float(found[column.values[row]]))
+        raise column.wrong(row, "a number above 0", mend)
+
+
+def _weight_mend(value: float) -> str:
+    """What to do about a weight that is refused, to end a message with."""
+    return f": {'leave out' if value == 0 else 'correct it, or leave out'} its row"
 
 
 def weights_of(given: npt.ArrayLike, lengths: np.ndarray) -> np.ndarray:

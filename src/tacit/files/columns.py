@@ -60,12 +60,10 @@ class Column:
     def wrong(self, row: int, wanted: str, hint: str = "") -> TacitError:
         """The error that says what a row must hold and what it holds."""
         cell = self.cell(row)
-        got = f"got {cell!r:.60}{hint}"
+        got = f"it is missing{hint}" if cell == "" else f"got {cell!r:.60}{hint}"
         if self.texts is None and self.values.dtype.kind in "fb":
             got += " (Float64)" if self.values.dtype.kind == "f" else " (Boolean)"
-        return self.fault(
-            row, f"{self.name} must be {wanted}; {'it is missing' if cell == '' else got}"
-        )
+        return self.fault(row, f"{self.name} must be {wanted}; {got}")
 
     def refuse(self, bad: Sequence[bool] | np.ndarray, wanted: str, hint: str = "") -> None:
         """Raises for the first bad row, if any: `bad` has one entry a row, or one a text."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.data import Reals, missing_rows, voids
+from tacit.data import Reals, check_weights, missing_rows, voids
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.rows import Frame, FrameTable
 from tacit.data.sources.places import read_raster
@@ -250,7 +250,8 @@ class _Rows:
         asked = column if void is None else replace(column, values=column.values[rows])
         if void == "refuse" and missing_rows(asked).any():
             row = int(rows[np.argmax(missing_rows(asked))])
-            raise column.wrong(row, "a weight" if role.endswith("weight") else "a name")
+            mend = f": fill it in, or leave out --{role.replace('_', '-')}"
+            raise column.wrong(row, "a weight" if role.endswith("weight") else "a name", mend)
         pairs = zip(column.texts or (), voids(column), strict=True)
         table = [void if empty else text for text, empty in pairs]
         return [table[code] for code in column.values[rows].tolist()]
@@ -333,6 +334,7 @@ def _frame(
         if role in rows.columns:
             frame[role] = rows.texts(role, track.rows)
             if role.endswith("weight"):
+                check_weights(rows[role], track.rows)
                 frame[role] = [text.replace(",", ".", 1) for text in frame[role]]
     if "individual" not in frame and (part > 0).any():
         frame["individual"] = names
