@@ -376,6 +376,21 @@ def visits(lengths, **others):
     return {"who": [f"p{n}" for n in who], "when": stamps, **others}
 
 
+@pytest.mark.parametrize("option", ["sampling_weight", "action_columns"])
+def test_a_column_that_is_not_there_is_asked_for_by_its_option(tmp_path, option):
+    (tmp_path / "log.csv").write_text("episode,room,did\na,x,go\na,y,go\n")
+    asked = {option: ["height"] if option == "action_columns" else "height"}
+    with pytest.raises(tacit.InvalidDemonstrations, match=f"to --{option.replace('_', '-')}$"):
+        ingest(tmp_path / "log.csv", episode="episode", state="room", action="did", **asked)
+
+
+def test_a_column_is_a_feature_of_states_or_of_actions_not_both(tmp_path):
+    (tmp_path / "log.csv").write_text("episode,room,did,dose\na,x,go,1\na,y,go,2\n")
+    both = {"columns": ["dose"], "action_columns": ["dose"]}
+    with pytest.raises(tacit.InvalidModel, match="not to both; got 'dose'"):
+        ingest(tmp_path / "log.csv", episode="episode", state="room", action="did", **both)
+
+
 def test_visits_that_drift_are_steps_and_a_clock_that_jitters_is_a_clock():
     random = np.random.default_rng(0)
     lengths = [random.integers(6, 9, 24) for _ in range(20)]

@@ -105,7 +105,11 @@ def ingest(
     asked = {"episode": episode, "time": time, "state": state, "x": x, "y": y, "action": action}
     asked |= {"group": group, "individual": individual, "weight": weight}
     asked |= {"sampling_weight": sampling_weight}
-    asked |= {f"columns {c}": c for c in (*columns, *action_columns)}
+    if both := {*columns} & {*action_columns}:
+        said = "a column must be given to --columns or to --action-columns, not to both"
+        raise InvalidModel(f"{said}; got {min(both)!r}")
+    asked |= {f"columns {c}": c for c in columns}
+    asked |= {f"action_columns {c}": c for c in action_columns}
     rows = _Rows.read(log, {role: name for role, name in asked.items() if name is not None})
     reals = Reals(decimal_comma)
     rasters = {name: read_raster(path) for name, path in (maps or {}).items()}
@@ -170,7 +174,7 @@ def ingest(
     acts = np.array([-1 if word is None else code[word] for word in taken])
     shape = (len(names), len(code))
     for name in (*columns, *action_columns):
-        column = rows[f"columns {name}"]
+        column = rows[f"{'action_' * (name in action_columns)}columns {name}"]
         column = replace(column, values=column.values[track.rows])
         if name in action_columns:  # what was done is known of these rows alone
             told = replace(column, values=column.values[acts >= 0])
@@ -270,10 +274,11 @@ def _opened(log: Frame | str | Path, asked: Mapping[str, str]) -> tuple[Table, d
         table = open_table(Path(log), InvalidDemonstrations, expected=[*asked.values()])
         for role, name in asked.items():
             if name not in table.names:
+                option = role.split()[0].replace("_", "-")
                 raise InvalidDemonstrations(
-                    f"{log} must have the column {name!r}, given for {role.split()[0]}; it has "
+                    f"{log} must have the column {name!r}, given for {option}; it has "
                     f"{_some(table.names)}{did_you_mean(name, table.names)}: give one of them to "
-                    f"--{role.split()[0]}"
+                    f"--{option}"
                 )
         return table, dict(asked)
     return FrameTable(frame, InvalidDemonstrations, asked, what=what, as_texts=True), names
