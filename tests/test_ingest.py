@@ -417,7 +417,7 @@ def test_visits_that_drift_are_steps_and_a_clock_that_jitters_is_a_clock():
     assert not any("drift" in note for note in seen.notes)
 
 
-def test_columns_by_action_are_means_of_each_pair(tmp_path):
+def test_columns_by_action_are_means_of_each_pair(tmp_path, capsys):
     random = np.random.default_rng(0)
     count = 400
     state, did = random.integers(0, 3, count), random.integers(0, 3, count)
@@ -457,6 +457,11 @@ def test_columns_by_action_are_means_of_each_pair(tmp_path):
     found = tacit.Recovery.load(tmp_path / "run")
     assert found.parameters.weighted
     assert found.parameters.with_errors("fisher").reason
+    assert main([*run[:3], str(tmp_path / "again"), "--bootstrap", "9"]) == 2
+    told = capsys.readouterr().err
+    assert "leave out such options, or the weights" in told
+    assert "--sampling-weight" in told
+    assert "dataclasses" not in told
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,7 @@ def test_help_names_the_estimators_of_an_option_and_their_defaults(capsys):
     [
         ("--ridge 1", "--ridge is an option of convex, maximum-entropy, constraint-as"),
         ("--estimator convex --starts 3", "--starts is an option of alternating"),
+        ("--free-reward", "is auto: give --estimator likelihood, or leave out --free-reward"),
         ("--estimator constraint-only", "--reward-weights must be given"),
         ("--estimator safe-set", "--reward-weights must be given"),
         ("--holdout 1.5", "--holdout must be in [0, 1); got 1.5"),

@@ -316,12 +316,11 @@ def estimator_of(
     for name in asked:
         if called(chosen, name) not in known:
             kinds = {word: estimator_kind(word) for word in get_args(Method)}
-            owners = ", ".join(
-                w for w, k in kinds.items() if k and called(w, name) in k.__dataclass_fields__
-            )
-            raise InvalidModel(
-                f"--{name.replace('_', '-')} is an option of {owners}; the estimator is {chosen}"
-            )
+            word, told = name.replace("_", "-"), f"the estimator is {chosen}"
+            having = {w: k.__dataclass_fields__ for w, k in kinds.items() if k}
+            owners = [w for w, known in having.items() if called(w, name) in known]
+            mend = f"give --estimator {owners[0]}, or leave out --{word}"
+            raise InvalidModel(f"--{word} is an option of {', '.join(owners)}; {told}: {mend}")
     assert kind is not None
     given: dict[str, Any] = {called(chosen, name): value for name, value in asked.items()}
     for one in fields(kind):

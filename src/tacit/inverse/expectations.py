@@ -283,8 +283,8 @@ def check_observed(
     if are_weighted(observed) and not (weighted and isinstance(observed, Demonstrations)):
         raise InvalidDemonstrations(
             "sampling weights are counted by tacit.recover with Likelihood (recover --estimator "
-            "likelihood), without prior, lapses and bootstrap; elsewhere leave them out: "
-            "dataclasses.replace(demonstrations, weights=None), or another name for their column"
+            "likelihood), without prior, lapses and bootstrap: leave out such options, or the "
+            "weights (weights=None; ingest without --sampling-weight, or rename their column)"
         )
     observed.check(mdp)
 
