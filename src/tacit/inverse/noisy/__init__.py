@@ -307,8 +307,6 @@ def check_plain(options: object, what: str, known: tuple[str, ...] = ()) -> None
 
 def weight_findings(steps: Steps) -> list[Finding]:
     """What sampling weights do to an answer, whether it has a maximum or not."""
-    if steps.squares is None:
-        return []
     worth = float(steps.counts.sum()) / steps.design
     said = (
         "The steps have sampling weights: the weighted likelihood is maximised. All "

@@ -349,7 +349,7 @@ def parameter_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
 
 def method_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
     """What the optimum and the error bars rest on."""
-    findings = weight_findings(steps)
+    findings = [] if steps.squares is None else weight_findings(steps)
     if not steps.convex:
         said = (
             "The likelihood is not certain to be convex at these counts: the optimum is a local "
