@@ -97,7 +97,10 @@ def test_doubts_about_single_recoveries_are_told_with_their_differences(recoveri
     assert told.sentences[-1].startswith("ann: ")
     # Without a reward prices are in units of the noise, which are not those of the other.
     assert not told.rows
-    assert any("over the noise heat" in one for one in told.unjudged)
+    assert "price 0 over the noise heat (ann, cat/dog: in other units)" in told.unjudged
+    assert "reward food (ann, cat/dog: without error bars)" in told.unjudged
+    said = next(one for one in told.sentences if one.kind is tacit.Kind.NOT_IDENTIFIED)
+    assert "--groups tests all their weights together" in said
 
 
 def test_groups_are_recovered_apart_and_compared_on_a_page(problem, tmp_path, capsys):

@@ -21,6 +21,7 @@ from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.intervals import Landscape, _reach
 from tacit.show.html import render
 from tacit.show.page import recovery_document
+from tacit.show.report import by_name
 
 
 def walks(policy, *, many=60, steps=40, seed=0):
@@ -163,6 +164,12 @@ def test_misfit_comes_first_and_names_the_worst_action(wrong):
     assert (first.about.state, first.about.action) == (good.worst.state, good.worst.action)
     assert wrong.summary().startswith(good.sentence()[:60])
     assert good.sentence()[:20] in wrong._repr_html_()[:200]
+    states, actions = (tuple(f"{word}{n}" for n in range(25)) for word in "ps")
+    named = by_name(wrong, tacit.worlds.Layout(state_names=states, action_names=actions))
+    said = named.identification.findings[0]
+    assert (said.kind, said.about) == (first.kind, first.about)
+    assert f"in p{good.worst.state} it takes s{good.worst.action} in " in said
+    assert named.identification.findings[1:] == wrong.identification.findings[1:]
     chosen = tacit.recover(grid().mdp, grid().features, walks(lapsing()))
     assert [f.kind for f in chosen.identification.findings[:2]] == [Kind.MISFIT, Kind.CHOICE]
 

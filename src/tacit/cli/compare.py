@@ -278,7 +278,7 @@ def _answer(
     said = (
         f"{count} of {len(data)} numbers differ: their intervals do not overlap."
         if count
-        else "No number differs: every pair of known intervals overlaps."
+        else "No number is seen to differ: every pair of known intervals overlaps."
     )
     return Answer([table, behaviour, said, *units.values()], {"numbers": data, **distances})
 

@@ -20,6 +20,9 @@ from tacit.inverse.parameters import ONE_SIDED, TWO_SIDED
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery, RecoveryStatus
 
+# What is said of a price in units of the noise, where no reward is known.
+OVER_NOISE = " over the noise"
+
 
 def recover_each(
     tasks: Iterable[Task],
@@ -117,7 +120,8 @@ class Differences:
     Attributes:
         names: of the recoveries.
         rows: one per number and pair, those that are clearest first.
-        unjudged: numbers that have no error bars in one of a pair, and so no p-value.
+        unjudged: numbers that have no error bars or another unit in one of a pair, and so no
+            p-value; each with the reason.
         doubts: what is wrong with single recoveries: misfit, not converged, not identified.
     """
 
@@ -131,7 +135,8 @@ class Differences:
         """What came out, as findings."""
         found = [_spoken(row) for row in self.rows if row.adjusted <= LEVEL]
         if not self.rows:
-            found = [Finding("No number has error bars in two of them: nothing can be compared.")]
+            said = "No number can be compared by itself: none has error bars, in one unit, in two."
+            found = [Finding(said)]
         elif not found:
             least = float(self.rows[0].adjusted)
             said = (
@@ -140,7 +145,10 @@ class Differences:
             )
             found = [Finding(said, number=least)]
         if self.unjudged:
-            said = f"Without error bars, and so not judged: {', '.join(self.unjudged[:6])}."
+            said = (
+                f"Not judged: {', '.join(self.unjudged[:6])}. Groups of one problem can differ all "
+                "the same: tacit recover --groups tests all their weights together."
+            )
             found.append(Finding(said, Kind.NOT_IDENTIFIED, number=len(self.unjudged)))
         return (*found, *self.doubts)
 
@@ -177,7 +185,10 @@ def differences(recoveries: Mapping[str, Recovery]) -> Differences:
             other, its = numbers[second].get(key, (math.nan, math.nan))
             gap, spread = value - other, math.hypot(error, its)
             if not (math.isfinite(gap) and math.isfinite(spread) and spread > 0):
-                unjudged.append(f"{key[0]} {key[1]} ({first}, {second})")
+                why = "without error bars" if key in numbers[second] else "in one of them only"
+                if key not in numbers[second] and _other_unit(key) in numbers[second]:
+                    why = "in other units"
+                unjudged.append(f"{key[0]} {key[1]} ({first}, {second}: {why})")
                 continue
             ends = gap - TWO_SIDED * spread, gap + TWO_SIDED * spread
             p_value = math.erfc(abs(gap) / spread / math.sqrt(2.0))
@@ -203,6 +214,12 @@ def differences(recoveries: Mapping[str, Recovery]) -> Differences:
     order = sorted(found, key=lambda row: (row.adjusted, row.p_value))
     doubts = [doubt for name, one in recoveries.items() for doubt in _doubts(name, one)]
     return Differences(tuple(recoveries), tuple(order), tuple(unjudged), tuple(doubts))
+
+
+def _other_unit(key: tuple[str, str]) -> tuple[str, str]:
+    """(quantity, name) of the same price in its other unit: the reward's, or the noise's."""
+    plain = key[0].removesuffix(OVER_NOISE)
+    return (plain + OVER_NOISE if plain == key[0] else plain), key[1]
 
 
 def _doubts(name: str, found: Recovery) -> Iterator[Finding]:
@@ -232,7 +249,7 @@ def _numbers(found: Recovery) -> Iterator[tuple[tuple[str, str], tuple[float, fl
         ends.append(known.cost_intervals[k])
     prices = tuple(" and ".join(names[:3]) for names in found.cost_names)
     # Where no reward is known, prices are in units of the noise: no matter for a difference.
-    unit = "" if np.isfinite(found.reward_weights).all() else " over the noise"
+    unit = "" if np.isfinite(found.reward_weights).all() else OVER_NOISE
     for k, name in enumerate(prices):
         part = slice(k, k + 1)
         errors = known.multiplier_standard_errors[part]

@@ -230,10 +230,11 @@ def _sure(named: NamedRecovery) -> Headline:
 
 
 def by_name(recovery: Recovery, layout: Layout) -> Recovery:
-    """The recovery, what is forbidden or undecided by the names of its states and actions.
+    """The recovery, what is forbidden, undecided or misfit by the names of states and actions.
 
     In its records and in the sentences made of them; what a finding is about stays in numbers.
     """
+    recovery = _misfit_by_name(recovery, layout)
     old = (*recovery.forbidden, *recovery.undecided)
     kinds = {one.kind for one in old}
     if not kinds & {"state", "action", "pair"}:
@@ -270,6 +271,18 @@ def by_name(recovery: Recovery, layout: Layout) -> Recovery:
     said = (Finding(told.get(one, one), one.kind, **vars(one.about)) for one in known.findings)
     changed = replace(known, findings=tuple(said))
     return replace(recovery, forbidden=forbidden, undecided=undecided, identification=changed)
+
+
+def _misfit_by_name(recovery: Recovery, layout: Layout) -> Recovery:
+    """The recovery, its finding of misfit with the names of the layout."""
+    fit, known = replace(recovery.goodness, farthest=""), recovery.identification
+    plain = [(one.kind, one.about) for one in fit.findings()]
+    named = fit.sentence(layout.state_names, layout.action_names)
+    said = (
+        Finding(named, one.kind, **vars(one.about)) if (one.kind, one.about) in plain else one
+        for one in known.findings
+    )
+    return replace(recovery, identification=replace(known, findings=tuple(said)))
 
 
 def _never(named: NamedRecovery) -> Headline:
