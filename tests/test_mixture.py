@@ -429,7 +429,7 @@ def test_types_are_recovered_and_reported_by_one_command(tmp_path, capsys):
     ):
         assert main([*words, "--out", str(tmp_path / "no"), *more]) == 2
         assert message in capsys.readouterr().err
-    assert main(["score", str(run), str(tmp_path / "voles")]) == 4
+    assert main(["score", str(run), str(tmp_path / "voles")]) == 2
     assert "a mixture of types" in capsys.readouterr().err
 
 
