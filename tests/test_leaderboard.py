@@ -1,8 +1,10 @@
 """Methods side by side: judged by the truth alone, resumable, own worlds and methods welcome."""
 
+import contextlib
 import json
 import re
 import shutil
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -196,6 +198,8 @@ def installed(folder, points):
 def test_worlds_and_methods_of_another_package_are_found_by_its_entry_points(
     tmp_path, monkeypatch, capsys
 ):
+    with contextlib.suppress(ImportError):  # once imported, it answers for the standard library
+        import_module("importlib_metadata")
     points = ["[tacit.worlds]", "grove = grove:grove", "hollow = grove:hollow"]
     points += ["fallen = grove:fallen", "lost = nowhere:lost", "odd = grove:copied"]
     installed(tmp_path / "site", [*points, "[tacit.methods]", "copied = grove:copied"])

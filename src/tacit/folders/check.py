@@ -178,7 +178,7 @@ def impossible_sentence(problem: Problem, seen: Demonstrations) -> str:
         return ""
     worst, total = _worst(moves)
     return (
-        f"observed moves must have a probability above 0 in this world; {total} probability 0 "
+        f"observed moves must have a probability above 0; {total} probability 0 "
         f"({worst}): correct the transitions or the data, or give --allow-impossible"
     )
 

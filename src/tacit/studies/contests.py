@@ -304,8 +304,8 @@ def known_places() -> dict[str, object]:
 
 
 def _offered(group: str, own: Mapping[str, object]) -> dict[str, object]:
-    """Tacit's own, and what other packages offer in a group of entry points, not loaded yet."""
-    found = {one.name: one for one in entry_points(group=group)}
+    """Tacit's own, and what other packages offer: entry points of the standard kind, not loaded."""
+    found = {one.name: EntryPoint(one.name, one.value, group) for one in entry_points(group=group)}
     if both := sorted(own.keys() & found.keys()):
         whose = f"{found[both[0]].value}, an entry point of {group},"
         raise InvalidModel(f"{whose} must have a name of its own; {both[0]!r} is one of tacit's")
