@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
+from scipy.stats import norm
 
 import oracles
 import tacit
 from experts import PRICE, drawn, grid, hill_expert, pairs, policy_of, spread_visits, tangle
 from tacit import MDP, Demonstrations, Features, SoftDual
+from tacit.cli import main
 from tacit.engine.backends import backend_of
 from tacit.engine.newton_search import point_at
+from tacit.folders.runs import Run
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.boltzmann import loss_of, refit
@@ -20,6 +23,8 @@ from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.recovery import RecoveryStatus
+from tacit.show.quantities import NamedRecovery
+from tacit.show.report import headlines
 
 DONE = (RecoveryStatus.CONVERGED, RecoveryStatus.LOCAL_OPTIMUM)
 
@@ -693,3 +698,85 @@ def test_input_of_another_world(seen):
         fit(Demonstrations.from_pairs([0], [7]))
     with pytest.raises(tacit.InvalidDemonstrations, match="must be Demonstrations"):
         Likelihood().fit(world.mdp, world.features, [([0], [1])])
+
+
+# --- a feature that points the wrong way ----------------------------------------------------------
+
+
+def chosen(*counts: tuple[int, int]):
+    """One state a pair of counts: who does 0 there gets more of its feature, who does 1 none."""
+    many = len(counts)
+    mdp = MDP(np.eye(many)[:, None].repeat(2, axis=1), np.full(many, 1.0 / many), 0.9)
+    table = np.zeros((many, 2, many))
+    table[np.arange(many), 0, np.arange(many)] = 1.0
+    features = Features(table, reward_names=["pain", "nausea"][:many])
+    states = np.repeat(np.arange(many), [sum(pair) for pair in counts])
+    actions = np.concatenate([np.repeat([0, 1], pair) for pair in counts])
+    return mdp, features, Demonstrations.from_pairs(states, actions)
+
+
+def turned(recovery) -> dict[str, float | None]:
+    """The features that are said to point the wrong way, with their p-values."""
+    misfits = tells(recovery, Kind.MISFIT)
+    return {f.about.feature: f.about.number for f in misfits if f.about.feature is not None}
+
+
+def test_a_feature_that_is_avoided_is_named_by_the_score_at_its_bound():
+    recovery = Likelihood().fit(*chosen((14, 26)))
+    # By hand: a step has score 1/2 or -1/2 and information 1/4.
+    z = 0.5 * (26 - 14) / np.sqrt(40 / 4)
+    assert turned(recovery) == {"pain": pytest.approx(norm.sf(z), rel=1e-9)}
+    assert says(recovery, "away from more of pain", "turn the sign", "--free-reward")
+    assert recovery.identification.findings[0].about.feature == "pain"
+    free = Likelihood(free_reward=True).fit(*chosen((14, 26)))
+    assert free.reward_weights[0] == -1.0
+    assert not turned(free)
+    # With a second feature that is not avoided Holm's method asks for twice as much.
+    assert not turned(Likelihood().fit(*chosen((14, 26), (20, 20))))
+    assert set(turned(Likelihood().fit(*chosen((8, 32), (30, 10))))) == {"pain"}
+    assert set(turned(Likelihood().fit(*chosen((8, 32), (8, 32))))) == {"pain", "nausea"}
+
+
+def test_command_and_page_say_first_that_a_feature_is_avoided(tmp_path, capsys):
+    tacit.runs.Problem(*chosen((14, 46))).save(tmp_path / "problem")
+    out = tmp_path / "run"
+    assert main(["recover", str(tmp_path / "problem"), "--out", str(out)]) == 0
+    first = capsys.readouterr().out.partition("Findings\n")[2]
+    assert first.startswith("The demonstrations move away from more of pain")
+    run = Run.load(out)
+    assert not run.recovery.goodness.adequate  # which is said, and does not hide the sign
+    heads = headlines(NamedRecovery(run.recovery, run.layout))
+    assert [one.label for one in heads[:3]] == ["Does the model fit?", "Warnings", "What it wants"]
+    assert heads[1].text.startswith("The demonstrations move away from more of pain")
+
+
+def test_a_feature_that_points_the_right_way_or_tells_nothing_is_not_named():
+    for counts in ((26, 14), (20, 20), (17, 23)):
+        recovery = Likelihood().fit(*chosen(counts))
+        assert not tells(recovery, Kind.MISFIT)
+
+
+@pytest.mark.parametrize("estimator", [Likelihood(), tacit.Convex()])
+def test_worse_than_chance_is_said(estimator):
+    # Pain until an end: who is held to a reward of 0 would rather stay, where there is a choice.
+    mdp = MDP(
+        np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0]] * 2]),
+        [1.0, 0.0],
+        0.9,
+        available=[[True, True], [False, False]],
+    )
+    features = Features(np.array([[1.0], [0.0]]), reward_names=["pain"])
+    paths = [([0] * n, [0] * (n - 1) + [1]) for n in [1, 1, 1, 2] * 8]
+
+    def fitted(features):
+        return estimator.fit(mdp, features, Demonstrations.from_trajectories(paths))
+
+    wrong = fitted(features)
+    short = wrong.null_log_likelihood - wrong.log_likelihood
+    assert short > 1.0
+    (finding,) = [f for f in tells(wrong, Kind.MISFIT) if "worse than chance" in f]
+    assert finding.about.number == pytest.approx(short)
+    right = fitted(Features(-features.reward, reward_names=["comfort"]))
+    assert right.log_likelihood > right.null_log_likelihood
+    assert not says(right, "worse than chance")
+    assert not turned(right)

@@ -68,6 +68,14 @@ def test_the_table_of_coefficients_holds_the_numbers_of_the_parameters():
         assert cells[1] == ("-" if np.isnan(error) else f"{error:.4g}")
         assert cells[-1] == f"{ends[1]:.4g}]"
     assert f"AIC {recovery.aic:.6g}" in lines[-1]
+    # What was left out is 0: z and P of the fit with every constraint are not those of a 0.
+    first = int(np.nanargmax(np.abs(found.z)))
+    points = np.where(np.arange(len(found)) == first, 0.0, found.estimates)
+    left = dataclasses.replace(found, estimates=points, unrestricted=found.estimates)
+    assert left.p_values[first] < 0.05
+    lines = coefficient_table(dataclasses.replace(recovery, parameters=left))
+    (row,) = [line for line in lines if line.startswith(f"  {found.names[first]} ")]
+    assert row[len(f"  {found.names[first]}") :].split()[2:4] == ["-", "-"]
 
 
 def test_what_was_left_out_and_what_does_not_fit_is_said_beside_the_numbers():

@@ -41,12 +41,16 @@ def headlines(
         found.append(Headline("Nothing was asked: the problem names no costs.", "What it refuses"))
     found += [_price(named, k) for k in constraints if named.identified[k]]
     found.append(_sure(named))
-    findings = named.recovery.identification.findings
     # That the model does not fit is said above, with the names of state and action.
-    kinds = [kind for kind in WARNINGS if kind is not Kind.MISFIT or not _misfit(named)]
-    warnings = [capital(finding) for finding in worst_first(findings, kinds)]
+    said = [(one.kind, one.about) for one in named.recovery.goodness.findings()]
+    findings = worst_first(named.recovery.identification.findings, WARNINGS)
+    findings = [one for one in findings if (one.kind, one.about) not in said]
+    warnings = [capital(one) for one in findings]
     if warnings:
-        found.append(first_sentences(warnings, "Warnings", Tone.CAUTION, "Guarantees and findings"))
+        told = first_sentences(warnings, "Warnings", Tone.CAUTION, "Guarantees and findings")
+        # What does not fit comes before all that is read from it; the rest after that.
+        wrong = findings[0].kind is Kind.MISFIT
+        found.insert(len(_misfit(named)) if wrong else len(found), told)
     found += [Headline(" ".join(said), name) for name, said in (answers or {}).items() if said]
     found.append(_untold(named))
     if notes:

@@ -226,14 +226,17 @@ def coefficient_table(recovery: Recovery | JointRecovery) -> list[str]:
     heads = ("coefficient", "estimate", "std err", "z", "P>|z|", level)
     # The heaviest, in the order of the model.
     shown = np.sort(np.argsort(-np.abs(found.estimates), kind="stable")[:SHOWN])
-    z = found.z
+    whole = found.estimates if found.unrestricted is None else found.unrestricted
+    # What was left out stands at 0: z and P of another number, that of the fit with all, mislead.
+    out = (found.estimates == 0.0) & (whole != 0.0)
+    z, p_values = (np.where(out, np.nan, numbers) for numbers in (found.z, found.p_values))
     rows = [
         (
             found.names[j],
             _number(found.estimates[j]),
             _number(found.standard_errors[j]) if found.standard_errors[j] else "fixed",
             _number(z[j], "7.2f"),
-            _number(found.p_values[j], "5.3f"),
+            _number(p_values[j], "5.3f"),
             f"[{_number(found.intervals[j, 0])}, {_number(found.intervals[j, 1])}]",
         )
         for j in map(int, shown)
@@ -244,7 +247,6 @@ def coefficient_table(recovery: Recovery | JointRecovery) -> list[str]:
         aligned = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
         lines.append(f"  {name:<{widths[0]}}  {'  '.join(aligned)}")
     lines.insert(2, "  " + "-" * (len(lines[1]) - 2))
-    whole = found.estimates if found.unrestricted is None else found.unrestricted
     if not np.allclose(whole, found.estimates, rtol=0.05, equal_nan=True):
         each = ", ".join(f"{found.names[j]} {_number(whole[j])}" for j in map(int, shown))
         told = f"which has {each}"

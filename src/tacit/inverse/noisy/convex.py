@@ -62,7 +62,7 @@ from tacit.inverse.noisy.inference import (
 from tacit.inverse.noisy.steps import Steps, choices, norm_findings
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
-from tacit.inverse.sets import unidentified
+from tacit.inverse.sets import unidentified, warned
 from tacit.model.mdp import MDP, outside_visitation
 from tacit.model.objective import Features
 
@@ -204,7 +204,7 @@ class Convex:
         if fitted.norm is not None:  # a number less was fitted
             known = replace(recovery.parameters, conditions=1)
             recovery = replace(recovery, parameters=known)
-        return delivered(recovery, throw)
+        return delivered(warned(recovery), throw)
 
     def _fitted(self, mdp: MDP, space: Coordinates, seen: Expectations) -> tuple[Fit, Kind | None]:
         """The fit, and the kind of finding that it needs a ridge for, if it needs one."""

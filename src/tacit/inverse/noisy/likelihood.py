@@ -68,7 +68,7 @@ from tacit.inverse.noisy.penalised import maximise_many
 from tacit.inverse.noisy.steps import Steps, choices, temperature_findings
 from tacit.inverse.noisy.verdicts import check_sparse, select
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
-from tacit.inverse.sets import Ends
+from tacit.inverse.sets import Ends, warned
 from tacit.model.features import Ridge, Smooth, Sparse
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -326,7 +326,7 @@ class Likelihood:
         elif self.prior is not None:
             many = True
         chosen = maximise_many if many else maximise
-        return delivered(chosen(self, mdp, features, demonstrations), throw)
+        return delivered(warned(chosen(self, mdp, features, demonstrations)), throw)
 
 
 def maximise(
