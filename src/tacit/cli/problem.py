@@ -100,6 +100,7 @@ class Check:
 def _summary(problem: Problem) -> list[tuple[str, Cell]]:
     import numpy as np
 
+    from tacit.folders.runs import data_summary
     from tacit.model.objective import is_sparse
 
     mdp, features, seen = problem.mdp, problem.features, problem.demonstrations
@@ -121,9 +122,7 @@ def _summary(problem: Problem) -> list[tuple[str, Cell]]:
         if problem.trips is not None:
             goals = problem.trips.goals
             rows.append(("goals", len(np.unique(goals[goals >= 0]))))
-        visited = seen.counts(mdp).sum(axis=1) > 0
-        reached = np.isin(np.arange(mdp.states), seen.final_states) & mdp.ends
-        rows.append(("states visited", int((visited | reached).sum())))
+        rows.append(("states visited", data_summary(mdp, seen)["states_visited"]))
         if seen.weights is not None:
             least, most = seen.weights.min(), seen.weights.max()
             rows.append(("sampling weights", f"{least:.3g} to {most:.3g}"))

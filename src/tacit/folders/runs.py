@@ -217,6 +217,7 @@ def data_summary(mdp: MDP, demonstrations: Demonstrations) -> Page:
     """What the demonstrations are, in numbers, for people."""
     lengths = np.diff(demonstrations.offsets)
     counts = demonstrations.counts(mdp)
+    reached = np.isin(np.arange(mdp.states), demonstrations.final_states) & mdp.ends
     groups = getattr(demonstrations, "groups", None)
     found: Page = {
         "episodes": demonstrations.episodes,
@@ -226,7 +227,7 @@ def data_summary(mdp: MDP, demonstrations: Demonstrations) -> Page:
         "ended_episodes": int(demonstrations.ended.sum()),
         "episodes_joined_on_the_way": int(demonstrations.partial.sum()),
         "states": mdp.states,
-        "states_visited": int((counts.sum(axis=1) > 0).sum()),
+        "states_visited": int((reached | (counts.sum(axis=1) > 0)).sum()),
         "actions": mdp.actions,
         "state_action_pairs_seen": int((counts > 0).sum()),
         "moves_estimated": mdp.evidence is not None,
