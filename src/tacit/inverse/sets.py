@@ -6,18 +6,18 @@ What is reported where demonstrations, or an estimator, leave more open than an 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tacit.inverse.diagnostics import Answer, Identification, holm
-from tacit.inverse.findings import LEVEL, Finding, Kind, chance
+from tacit.inverse.diagnostics import Answer, Identification
 from tacit.inverse.parameters import Parameters
 from tacit.model.objective import coefficient_names
 
 if TYPE_CHECKING:
+    from tacit.inverse.findings import Finding
     from tacit.inverse.recovery import Recovery
 
 Fitted = TypeVar("Fitted")
@@ -244,52 +244,6 @@ def weights_as_parameters(recovery: Recovery) -> Parameters:
     lower = np.where(np.arange(len(points)) < len(parts[0]), np.minimum(points, 0.0), 0.0)
     lower = np.where(lower < 0, -np.inf, lower)
     return unmeasured(names, points, lower=lower, absence="this estimator has no standard errors")
-
-
-def warned(recovery: Recovery) -> Recovery:
-    """The recovery; its first findings say where signs are wrong, or chance explains more."""
-    known = recovery.identification
-    findings = [*_sign_findings(recovery), *_chance_findings(recovery), *known.findings]
-    return replace(recovery, identification=replace(known, findings=tuple(findings)))
-
-
-def _sign_findings(recovery: Recovery) -> list[Finding]:
-    """Which features of the reward the demonstrator moves away from, where none may weigh less.
-
-    The score at the bound, one-sided, by Holm's method over all features that are held at 0.
-    """
-    found, many = recovery.parameters, len(recovery.reward_names)
-    # On a bound a p-value is that of a coefficient above 0: near 1 where it would be below.
-    below = np.where((found.estimates == 0.0) & (found.lower == 0.0), 1.0 - found.p_values, np.nan)
-    held = np.flatnonzero(np.isfinite(below[:many]))
-    findings = []
-    for j, p in zip(held.tolist(), holm(below[held].tolist()).tolist(), strict=True):
-        if p > LEVEL:
-            continue
-        name = recovery.reward_names[j]
-        draws = recovery.identification.dynamics_draws
-        said = (
-            f"The demonstrations move away from more of {name} ({chance(p)}"
-            f"{', the dynamics taken for known' if draws else ''}), whose weight may not be "
-            "negative here: turn the sign of its column, or use free_reward=True (--estimator "
-            "likelihood --free-reward)."
-        )
-        findings.append(Finding(said, Kind.MISFIT, feature=name, number=p))
-    return findings
-
-
-def _chance_findings(recovery: Recovery) -> list[Finding]:
-    """That actions at random explain more than the recovery, where they do."""
-    short = recovery.null_log_likelihood - recovery.log_likelihood
-    # Rounding of the sums is no difference; without a likelihood there is none.
-    if not 1e-9 * (1.0 + abs(recovery.null_log_likelihood)) < short < np.inf:
-        return []
-    said = (
-        "The model explains the demonstrations worse than chance does: its log-likelihood, "
-        f"{recovery.log_likelihood:.6g}, is below that of actions at random, "
-        f"{recovery.null_log_likelihood:.6g}."
-    )
-    return [Finding(said, Kind.MISFIT, number=short)]
 
 
 def constraint_sets(

@@ -46,7 +46,7 @@ from tacit.inverse.noisy.boltzmann import (
     over_an_episode,
     rescued,
 )
-from tacit.inverse.noisy.coordinates import Coordinates, coordinates
+from tacit.inverse.noisy.coordinates import Coordinates, coordinates, warned
 from tacit.inverse.noisy.evidence import Doubt
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import (
@@ -62,7 +62,7 @@ from tacit.inverse.noisy.inference import (
 from tacit.inverse.noisy.steps import Steps, choices, norm_findings
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
-from tacit.inverse.sets import unidentified, warned
+from tacit.inverse.sets import unidentified
 from tacit.model.mdp import MDP, outside_visitation
 from tacit.model.objective import Features
 

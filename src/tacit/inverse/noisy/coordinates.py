@@ -18,8 +18,9 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.files.columns import did_you_mean
-from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.recovery import HardConstraint
+from tacit.inverse.diagnostics import holm
+from tacit.inverse.findings import LEVEL, Finding, Kind, chance
+from tacit.inverse.recovery import HardConstraint, Recovery
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, coefficient_names
 
@@ -346,3 +347,34 @@ def of_constraints(blocks: Sequence[slice], members: Sequence[int], size: int) -
     for k in members:
         mine[blocks[1 + k]] = True
     return mine
+
+
+def warned(recovery: Recovery) -> Recovery:
+    """The recovery; its first findings say where signs are wrong, or chance explains more."""
+    known, null = recovery.identification, recovery.null_log_likelihood
+    findings, short = _sign_findings(recovery), null - recovery.log_likelihood
+    if 1e-9 * (1.0 + abs(null)) < short < np.inf:  # rounding is no difference
+        said = (
+            "The model explains the demonstrations worse than chance does: its log-likelihood, "
+            f"{recovery.log_likelihood:.6g}, is below that of actions at random, {null:.6g}."
+        )
+        findings.append(Finding(said, Kind.MISFIT, number=short))
+    return replace(recovery, identification=replace(known, findings=(*findings, *known.findings)))
+
+
+def _sign_findings(recovery: Recovery) -> list[Finding]:
+    """Which features of the reward are avoided, by the scores at the bound 0 and Holm's method."""
+    found, names = recovery.parameters, recovery.reward_names
+    doubt = ", the dynamics taken for known" if recovery.identification.dynamics_draws else ""
+    # On a bound a p-value is that of a coefficient above 0: near 1 where it would be below.
+    below = np.where((found.estimates == 0.0) & (found.lower == 0.0), 1.0 - found.p_values, np.nan)
+    held, findings = np.flatnonzero(np.isfinite(below[: len(names)])), []
+    for j, p in zip(held.tolist(), holm(below[held].tolist()).tolist(), strict=True):
+        said = (
+            f"The demonstrations move away from more of {names[j]} ({chance(p)}{doubt}), whose "
+            "weight may not be negative here: turn the sign of its column, or use "
+            "free_reward=True (--estimator likelihood --free-reward)."
+        )
+        if p <= LEVEL:
+            findings.append(Finding(said, Kind.MISFIT, feature=names[j], number=p))
+    return findings

@@ -42,6 +42,7 @@ from tacit.inverse.noisy.coordinates import (
     are_many,
     coordinates,
     never_incurred,
+    warned,
 )
 from tacit.inverse.noisy.evidence import (
     Doubt,
@@ -68,7 +69,7 @@ from tacit.inverse.noisy.penalised import maximise_many
 from tacit.inverse.noisy.steps import Steps, choices, temperature_findings
 from tacit.inverse.noisy.verdicts import check_sparse, select
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
-from tacit.inverse.sets import Ends, warned
+from tacit.inverse.sets import Ends
 from tacit.model.features import Ridge, Smooth, Sparse
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
