@@ -573,7 +573,7 @@ def test_reproduce_is_a_command_and_its_help_names_every_option(capsys):
     [
         ("--seeds 0", "tacit: --seeds must be at least 1; got 0"),
         ("--budget tight", "tacit: --budget must be both, binding or a number; got 'tight'"),
-        ("--hill steep", "--hill must be one of absolute, as-written; got 'steep'"),
+        ("--hill steep", "--hill got 'steep'; it must be one of absolute, as-written"),
         ("--discount 1", "tacit: --discount must be in (0, 1)"),
     ],
 )

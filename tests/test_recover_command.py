@@ -163,6 +163,7 @@ def test_help_names_the_estimators_of_an_option_and_their_defaults(capsys):
         ("--estimator explanation --bootstrap 5", "--bootstrap works with likelihood or convex"),
         ("--groups", "needs demonstrations with a column `group`; got none"),
         ("--estimator lasso", "must be one of"),
+        ("--estimator likelyhood", "got 'likelyhood', did you mean likelihood?"),
         ("--estimator forbiden", "got 'forbiden', did you mean forbidden?"),
         ("--estimator known-constraints --budgets 1", "--cost-weights must be given"),
         ("--estimator known-constraints --cost-weights 1 --budgets 1", "must be 4 numbers, one a"),

@@ -267,3 +267,33 @@ def test_a_job_that_loses_a_process_ends_at_once_with_one_line():
     assert pair[0].returncode == 4
     assert said.startswith("tacit: another process of this job was lost")
     assert said.count("\n") == 1
+
+
+# The connections and the engine of one process find the same loss at the same moment,
+# and the system is slow.
+ALL_AT_ONCE = """
+import os
+import threading
+import time
+from tacit.model import sharded
+together = threading.Barrier(4)
+def slow(call):
+    def slowly(*arguments):
+        time.sleep(0.2)
+        return call(*arguments)
+    return slowly
+def find():
+    together.wait()
+    sharded.end()
+os.open, os._exit = slow(os.open), slow(os._exit)
+for _ in range(4):
+    threading.Thread(target=find).start()
+"""
+
+
+def test_a_loss_that_many_threads_find_at_once_is_said_once():
+    done = subprocess.run(
+        [sys.executable, "-c", ALL_AT_ONCE], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 4
+    assert done.stderr.count("\n") == 1

@@ -227,8 +227,9 @@ def _refusal(
             option = options[event.argument.field.intern_name]
             optional = "None" in event.choices  # then they come in no order
             known = sorted({*event.choices} - {"None"}) if optional else [*event.choices]
-            got = f"got {event.value!r}{_nearest(str(event.value), known)}"
-            return f"{option} must be one of {', '.join(known)}; {got}"
+            # First what was typed: a long list may be cut, to keep errors on one line.
+            got = f"{option} got {event.value!r}{_nearest(str(event.value), known)}"
+            return f"{got}; it must be one of {', '.join(known)}"
         case refusals.BadValue():
             return f"{options[event.argument.field.intern_name]} needs a value"
         case refusals.UnrecognizedArgs():

@@ -249,12 +249,12 @@ def _backend(
 
 # Seconds without a word after which a process counts as lost, and in which the others must connect.
 PATIENCE = 15
-# The exit code of what cannot be read or written, as of the command line.
-LOST = 4
+LOST = 4  # the exit code of what cannot be read or written, as of the command line
 # Where the others find process 0, in JAX's store, and what a process says that is done.
 PLACE, DONE = "tacit/partners", b"."
 # What an engine's error says where the network, and so another process, failed it.
 NETWORK = ("Gloo", "NCCL", "UNAVAILABLE", "DEADLINE_EXCEEDED", "Connection reset", "heartbeat")
+_ending = threading.Lock()  # held by the one that ends this process
 
 
 def join(
@@ -381,6 +381,7 @@ def _wait(one: socket.socket) -> None:
 
 def end() -> None:
     """Ends this process, whose job has lost another, with one line."""
+    _ending.acquire()  # never released: who finds the same loss a moment later waits here
     line = "tacit: another process of this job was lost, so this one ends; see what that one said\n"
     with suppress(OSError):
         told = os.dup(2)
