@@ -481,6 +481,25 @@ it.main()
     assert (done.returncode, done.stderr) == (128 + number, f"tacit: {word}\n".encode())
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_python_is_taken_down_changes_nothing(number):
+    """All is written by then; the process would die of it without a word."""
+    script = f"""
+import os, sys
+from tacit import __main__ as it
+class Late:
+    def __del__(self, pid=os.getpid(), kill=os.kill):
+        kill(pid, {int(number)})
+        print("late")
+sys.modules["tacit"].late = Late()
+sys.argv = ["tacit", "--version"]
+sys.exit(it.main())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.endswith(b"late\n")
+
+
 SWALLOWER = """
 import gc, itertools, sys, time
 from dataclasses import dataclass

@@ -1,5 +1,6 @@
 """`python -m tacit` is `tacit`."""
 
+import atexit
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ def main() -> int:
     for number in CODES:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _leave)
+    atexit.register(_ignore)  # first, so that it is called last
     from tacit.cli import main as run
 
     return run()
@@ -28,6 +30,15 @@ def _leave(number: int, frame: FrameType | None) -> None:
         os.write(2, line)
     finally:
         os._exit(code)
+
+
+def _ignore() -> None:
+    """All is done and said: a signal that comes while Python is taken down changes nothing.
+
+    Python itself would put back the system's own handlers, and the process would die of it.
+    """
+    for number in CODES:
+        signal.signal(number, signal.SIG_IGN)
 
 
 if __name__ == "__main__":
