@@ -139,7 +139,7 @@ def test_bad_hyperparameters_are_one_line():
         (lambda: families.MarginPlanning(0.0), "regularisation must be"),
         (lambda: families.SafeSet([0.0]), "reward_weights must be"),
         (lambda: families.SoftConstraint([1.0], -1.0), "budget must be"),
-        (lambda: families.MaximumEntropy(ridge=-1.0), "ridge at least 0"),
+        (lambda: families.MaximumEntropy(ridge=-1.0), "ridge must be at least 0"),
         (lambda: families.KnownConstraints([[1.0]], []), "one budget for"),
         (lambda: families.KnownConstraints([[0.0]], [1.0]), "not all 0"),
         (lambda: families.ConstraintAsReward([0.0], 1.0), "not all 0"),

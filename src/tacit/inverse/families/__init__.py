@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -19,12 +19,11 @@ from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.policies import policy_values, visitation
 from tacit.forward.solution import Solution, Status
-from tacit.inverse.expectations import check_task
 from tacit.inverse.families.answers import (
-    check_options,
+    Found,
+    Published,
     cloned_policy,
-    published_answer,
-    settle,
+    known_weights,
     spans,
 )
 from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly, SoftConstraint
@@ -43,7 +42,6 @@ from tacit.inverse.families.priced import (
     choice_probabilities,
 )
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 
@@ -100,7 +98,7 @@ class SafePolicy:
 
 
 @dataclass(frozen=True)
-class SafeSet:
+class SafeSet(Published):
     """Safety from demonstrators of unknown rewards (Lindner et al. 2024, CoCoRL).
 
     A policy whose cost expectations lie in the convex hull of the demonstrated ones, one a group of
@@ -127,32 +125,19 @@ class SafeSet:
     tolerance: float = 1e-6
     max_steps: int = 200
     confidence: float | None = field(default=None, kw_only=True)
+    in_memory: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_options(self)
-        settle(self)
-        if self.confidence is not None and not 0.5 <= self.confidence < 1.0:
-            raise InvalidModel(f"confidence must be in [0.5, 1); got {self.confidence!r:.60}")
-
-    def fit(
-        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
-    ) -> Recovery:
-        """The recovery whose objective has the facets of the safe set as its constraints."""
+    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+        """The objective that has the facets of the safe set as its constraints."""
         from tacit.inverse.joint.tasks import Task
 
-        check_task(mdp, features, demonstrations, in_memory=True)
         assert isinstance(demonstrations, Demonstrations)
         found = self.solve(mdp, features, [Task(mdp, features, demonstrations)])
         names = tuple(name for part in features.cost_names for name in part)
-        return published_answer(
-            self,
-            mdp,
-            features,
-            demonstrations,
-            throw=throw,
+        return Found(
             objective=found.objective,
             solution=found.solution,
-            reward_weights=np.array(self.reward_weights) / np.abs(self.reward_weights).sum(),
+            reward_weights=known_weights(self.reward_weights, features)[0],
             cost_weights=list(found.facets),
             cost_names=(names,) * len(found.facets),
             converged=found.inside and found.solution.status is not Status.INFEASIBLE,
@@ -173,10 +158,7 @@ class SafeSet:
 
         if not features.constraints:
             raise InvalidModel("there must be cost features to be safe in; got none")
-        if len(self.reward_weights) != features.reward.shape[-1]:
-            wanted = features.reward.shape[-1]
-            got = len(self.reward_weights)
-            raise InvalidModel(f"reward_weights must have shape ({wanted},); got ({got},)")
+        weights, _ = known_weights(self.reward_weights, features)
         costs = _all_costs(mdp, features)
         shown = [one for task in tasks for one in _demonstrators(task)]
         for one in shown:
@@ -189,7 +171,6 @@ class SafeSet:
             raise InvalidModel("there must be at least one demonstrator; got no task")
         hull = np.array([np.tensordot(one.visits, one.costs, 2) for one in shown])
         scale = spans(costs) * mdp.horizon
-        weights = np.array(self.reward_weights) / np.abs(self.reward_weights).sum()
         # The facet's owner is chosen by the data: all must hold at once.
         sure = 0.95 if self.confidence is None else self.confidence
         wide = float(ndtri(1.0 - (1.0 - sure) / len(shown)))

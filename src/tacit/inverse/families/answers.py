@@ -1,10 +1,10 @@
-"""What published methods share: the form of their answer, and the search for a smooth loss."""
+"""What published methods share: limits of their options, `fit`, and a search for smooth losses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -16,12 +16,14 @@ from tacit.forward.solution import Solution, Status
 from tacit.inverse.expectations import (
     Blocks,
     action_log_likelihoods,
+    check_task,
     expectations_from_start,
     pull_back,
 )
 from tacit.inverse.findings import Finding, Kind, data_findings
 from tacit.inverse.recovery import (
     NO_PARAMETERS,
+    HardConstraint,
     History,
     Recovery,
     RecoveryCertificate,
@@ -34,45 +36,36 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective, coefficient_names
 from tacit.model.transitions import numbers
 
+ALONE = "the reward alone had to explain the demonstrations"
 
-def left_out(features: Features, why: str) -> list[Finding]:
-    """One finding a constraint that a method does not look for."""
-    return [
-        Finding(f"Constraint {k} was left out: {why}.", Kind.INACTIVE, constraint=k)
-        for k in range(features.constraints)
-    ]
+# What a hyperparameter must be, and whether a number is so.
+POSITIVE = ("positive", lambda number: 0.0 < number < np.inf)
+AT_LEAST_0 = ("at least 0", lambda number: 0.0 <= number < np.inf)
+SHARE = ("in (0, 1)", lambda number: 0.0 < number < 1.0)
+Limit = tuple[str, Callable[[float], bool]]
+LIMITS: dict[str, Limit] = {
+    "tolerance": POSITIVE,
+    "temperature": POSITIVE,
+    "stop": POSITIVE,
+    "max_steps": ("at least 1", lambda number: number >= 1),
+    "draws": ("at least 10", lambda number: number >= 10),
+    "ridge": AT_LEAST_0,
+    "penalty": AT_LEAST_0,
+    "regularisation": AT_LEAST_0,
+    "budget": AT_LEAST_0,
+    "pseudo_count": AT_LEAST_0,
+    "floor": SHARE,
+    "prior_chance": SHARE,
+    "least": ("in (0, 0.5)", lambda number: 0.0 < number < 0.5),
+    "confidence": ("in [0.5, 1)", lambda number: 0.5 <= number < 1.0),
+}
 
 
-def published_answer(
-    estimator: object,
-    mdp: MDP,
-    features: Features,
-    demonstrations: Observed,
-    *,
-    throw: bool = False,
-    objective: Objective,
-    solution: Solution,
-    reward_weights: np.ndarray | None,
-    cost_weights: Sequence[np.ndarray] | None = None,
-    cost_names: tuple[tuple[str, ...], ...] | None = None,
-    multipliers: np.ndarray | None = None,
-    converged: bool = True,
-    deterministic: bool = False,
-    unattainable: bool = False,
-    unexplained: bool = False,
-    proven: bool = True,
-    findings: Iterable[Finding] = (),
-    history: dict[str, list[float]] | None = None,
-    **numbers_of_certificate: float,
-) -> Recovery:
-    """The recovery of a published method, which has points and no error bars.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Found:
+    """What a published method found: points, and no error bars.
 
-    Args:
-        estimator: the method; it prints as the call that makes it.
-        mdp: the model.
-        features: what was offered.
-        demonstrations: what was seen.
-        throw: raise where the recovery did not succeed.
+    Attributes:
         objective: what was found, as tables.
         solution: of it, by the method's own model.
         reward_weights: [D] in the gauge; None where the answer is a table, not weights.
@@ -85,60 +78,152 @@ def published_answer(
         unexplained: whether no objective makes the demonstrations the best.
         proven: whether the optimum is the global one.
         findings: of the method; those about the data are added.
+        forbidden: what was found to be.
         history: name -> one number an iteration.
-        numbers_of_certificate: further fields of `RecoveryCertificate`.
+        certificate: further fields of `RecoveryCertificate`.
     """
-    size = features.reward.shape[-1]
+
+    objective: Objective
+    solution: Solution
+    reward_weights: np.ndarray | None
+    cost_weights: Sequence[np.ndarray] | None = None
+    cost_names: tuple[tuple[str, ...], ...] | None = None
+    multipliers: np.ndarray | None = None
+    converged: bool = True
+    deterministic: bool = False
+    unattainable: bool = False
+    unexplained: bool = False
+    proven: bool = True
+    findings: Sequence[Finding] = ()
+    forbidden: tuple[HardConstraint, ...] = ()
+    history: Mapping[str, list[float]] = field(default_factory=dict)
+    certificate: Mapping[str, float] = field(default_factory=dict)
+
+
+class Published:
+    """A published method: hyperparameters within their limits, what it finds, and `fit`."""
+
+    limits: ClassVar[Mapping[str, Limit]] = {}  # where they are not those of `LIMITS`
+    in_memory: ClassVar[bool] = False  # whether it reads trajectories, not only their sums
+
+    def __post_init__(self) -> None:
+        check_options(self, self.limits)
+
+    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+        """What the method finds in a task that is known to be one."""
+        raise NotImplementedError
+
+    def fit(
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
+    ) -> Recovery:
+        """The recovery of what the method finds; it has points and no error bars."""
+        check_task(mdp, features, demonstrations, in_memory=self.in_memory)
+        found = self.find(mdp, features, demonstrations)
+        return delivered(_recovery(self, mdp, features, demonstrations, found), throw)
+
+
+def check_options(method: object, limits: Mapping[str, Limit] | None = None) -> None:
+    """`InvalidModel` unless the options of a method are within their limits, or None by default.
+
+    They become plain numbers, so that it prints as the call that makes it.
+    """
+    given = {one.name: (getattr(method, one.name), one.default) for one in fields(method)}  # type: ignore[arg-type]
+    for name, (must, holds) in (LIMITS | dict(limits or {})).items():
+        value, default = given.get(name, (None, None))
+        if value is None and default is None:
+            continue
+        if not isinstance(value, int | float | np.number) or not holds(float(value)):
+            raise InvalidModel(f"{name} must be {must}; got {value!r:.60}")
+        if isinstance(value, np.number):
+            object.__setattr__(method, name, value.item())
+    if "reward_weights" in given:
+        weights = np.atleast_1d(numbers(given["reward_weights"][0], "reward_weights"))
+        if weights.ndim != 1 or not np.isfinite(weights).all() or not weights.any():
+            raise InvalidModel(
+                "reward_weights must be a vector of finite numbers that are not all 0; "
+                f"got {given['reward_weights'][0]!r:.60}"
+            )
+        object.__setattr__(method, "reward_weights", tuple(weights.tolist()))
+
+
+def known_weights(weights: Sequence[float], features: Features) -> tuple[np.ndarray, float]:
+    """[D] known weights of the reward features in the gauge, and the L1 norm they were given in."""
+    given, size = np.array(weights), features.reward.shape[-1]
+    if len(given) != size:
+        raise InvalidModel(f"reward_weights must have shape ({size},); got ({len(given)},)")
+    norm = float(np.abs(given).sum())
+    return given / norm, norm
+
+
+def left_out(features: Features, why: str = ALONE) -> list[Finding]:
+    """One finding a constraint that a method does not look for."""
+    return [
+        Finding(f"Constraint {k} was left out: {why}.", Kind.INACTIVE, constraint=k)
+        for k in range(features.constraints)
+    ]
+
+
+def reward_alone(features: Features, weights: np.ndarray) -> Objective:
+    """The objective of these reward weights, every constraint without cost and budget."""
+    nothing = [np.zeros(table.shape[-1]) for table in features.costs]
+    return features.objective(weights, nothing, np.full(len(nothing), np.inf))
+
+
+def _recovery(
+    method: object, mdp: MDP, features: Features, demonstrations: Observed, found: Found
+) -> Recovery:
+    """The recovery of a published method; it prints as the call that makes it."""
+    solution, multipliers = found.solution, found.multipliers
     empty = [np.full(table.shape[-1], np.nan) for table in features.costs]
-    names = features.cost_names if cost_names is None else cost_names
-    weights = np.full(size, np.nan) if reward_weights is None else reward_weights
-    costs = empty if cost_weights is None else [np.asarray(w, float) for w in cost_weights]
+    names = features.cost_names if found.cost_names is None else found.cost_names
+    weights, parameters = found.reward_weights, NO_PARAMETERS
+    if weights is None:
+        weights = np.full(features.reward.shape[-1], np.nan)
+        labels = coefficient_names(features.reward_names, names)
+        said = "there are no coefficients: the answer is a table, not weights of features"
+        nothing = np.full(len(labels), np.nan)
+        parameters = unmeasured(labels, nothing, lower=-np.inf, absence=said)
+    costs = empty if found.cost_weights is None else found.cost_weights
     prices = solution.multipliers if multipliers is None else multipliers
     likely, null = np.nan, np.nan
     if solution.temperature > 0:
         counts = counts_of(mdp, demonstrations)
         likely, null = action_log_likelihoods(counts, solution.policy, mdp.choices)
-    said = [*findings, *data_findings(mdp, demonstrations)]
-    if not converged:
+    findings = [*found.findings, *data_findings(mdp, demonstrations)]
+    if not found.converged:
         stopped = "The method stopped before its tolerance was met: the last point is given."
-        said.insert(0, Finding(stopped, Kind.NOT_CONVERGED))
-    labels = coefficient_names(features.reward_names, names)
-    table_only = "there are no coefficients: the answer is a table, not weights of features"
-    parameters = NO_PARAMETERS
-    if reward_weights is None:
-        nothing = np.full(len(labels), np.nan)
-        parameters = unmeasured(labels, nothing, lower=-np.inf, absence=table_only)
-    recovery = Recovery(
+        findings.insert(0, Finding(stopped, Kind.NOT_CONVERGED))
+    return Recovery(
         reward_weights=weights,
         cost_weights=costs,
         multipliers=prices,
-        budgets=objective.budgets,
+        budgets=found.objective.budgets,
         temperature=solution.temperature,
-        objective=objective,
+        objective=found.objective,
         solution=solution,
         status=status_of(
-            converged=converged,
-            unattainable=unattainable,
-            unexplained=unexplained,
-            deterministic=deterministic,
-            proven=proven,
+            converged=found.converged,
+            unattainable=found.unattainable,
+            unexplained=found.unexplained,
+            deterministic=found.deterministic,
+            proven=found.proven,
         ),
         certificate=RecoveryCertificate.of(
             expectations_from_start(mdp, features, demonstrations),
             pull_back(features, solution.visitation),
-            **numbers_of_certificate,
+            **found.certificate,
         ),
-        history=History(history or {"loss": [-likely]}),
-        identification=unidentified(weights, costs, active=prices > 0, findings=said),
-        estimator=repr(estimator),
+        history=History(found.history or {"loss": [-likely]}),
+        identification=unidentified(weights, costs, active=prices > 0, findings=findings),
+        estimator=repr(method),
         reward_names=features.reward_names,
         cost_names=names,
         log_likelihood=likely,
         null_log_likelihood=null,
         observed_steps=demonstrations.steps,
+        forbidden=found.forbidden,
         parameters=parameters,
     )
-    return delivered(recovery, throw)
 
 
 # --- smooth losses --------------------------------------------------------------------------------
@@ -265,20 +350,15 @@ def seen_expectations(mdp: MDP, features: Features, demonstrations: Observed) ->
     return seen.means
 
 
+def by_action(mdp: MDP, values: np.ndarray) -> np.ndarray:
+    """[S, A] the values [S] or [S, A]."""
+    return values if values.ndim == 2 else np.repeat(values[:, None], mdp.actions, axis=1)
+
+
 def spans(table: np.ndarray) -> np.ndarray:
     """[D] range of each feature, 1 where it is the same everywhere."""
     found = np.ptp(table.reshape(-1, table.shape[-1]), axis=0)
     return np.where(found > 0, found, 1.0)
-
-
-def check_options(options: Options) -> None:
-    """`InvalidModel` unless tolerance, steps and ridge make sense."""
-    ridge = getattr(options, "ridge", 0.0)
-    if not options.tolerance > 0 or options.max_steps < 1 or not ridge >= 0:
-        raise InvalidModel(
-            "tolerance must be positive, max_steps at least 1, ridge at least 0; got "
-            f"{options.tolerance}, {options.max_steps}, {ridge}"
-        )
 
 
 def cloned_policy(mdp: MDP, counts: np.ndarray, pseudo_count: float = 0.0) -> np.ndarray:
@@ -290,18 +370,3 @@ def cloned_policy(mdp: MDP, counts: np.ndarray, pseudo_count: float = 0.0) -> np
     table = np.where(visited, counts + pseudo_count, 1.0) * mdp.available
     table = led_to_an_end(mdp, table + 0.0) * mdp.available
     return table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300)
-
-
-def settle(method: object) -> None:
-    """Checks the known `reward_weights` of a method, and makes them plain numbers.
-
-    So it prints as the call that makes it.
-    """
-    given = vars(method)["reward_weights"]
-    weights = np.atleast_1d(numbers(given, "reward_weights"))
-    if weights.ndim != 1 or not np.isfinite(weights).all() or not weights.any():
-        raise InvalidModel(
-            "reward_weights must be a vector of finite numbers that are not all 0; "
-            f"got {given!r:.60}"
-        )
-    object.__setattr__(method, "reward_weights", tuple(weights.tolist()))

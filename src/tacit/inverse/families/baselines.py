@@ -20,7 +20,14 @@ from tacit.forward.policies import visitation
 from tacit.forward.solution import conclude
 from tacit.inverse.diagnostics import Answer
 from tacit.inverse.expectations import Spending, check_task, expectations_from_start, pull_back
-from tacit.inverse.families.answers import check_options, cloned_policy, published_answer, settle
+from tacit.inverse.families.answers import (
+    Found,
+    Published,
+    check_options,
+    cloned_policy,
+    known_weights,
+    left_out,
+)
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.convex import Convex
 from tacit.inverse.noisy.likelihood import Likelihood, maximise
@@ -63,11 +70,6 @@ class RewardOnly:
             estimator = replace(estimator, dynamics_draws=self.dynamics_draws)
         found = estimator.fit(mdp, alone, demonstrations, throw=False)
         empty = [np.full(table.shape[-1], np.nan) for table in features.costs]
-        said = "was left out: the reward alone had to explain the demonstrations."
-        left_out = [
-            Finding(f"Constraint {k} {said}", Kind.INACTIVE, constraint=k)
-            for k in range(features.constraints)
-        ]
         known, misfit = found.identification, found.goodness.findings()
         blank = unidentified(np.empty(0), empty, active=np.zeros(len(empty), bool))
         own, size = found.parameters, features.reward.shape[-1]
@@ -86,7 +88,7 @@ class RewardOnly:
                 # Constraints that were left out have no price: directions of theirs add nothing.
                 answer=known.answer,
                 dynamics_draws=known.dynamics_draws,
-                findings=(*misfit, *left_out, *known.findings[len(misfit) :]),
+                findings=(*misfit, *left_out(features), *known.findings[len(misfit) :]),
             ),
             estimator=repr(self),
         )
@@ -125,22 +127,15 @@ class ConstraintOnly:
     dynamics_draws: int = field(default=20, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        settle(self)
-        if self.temperature is not None and not 0.0 < self.temperature < np.inf:
-            raise InvalidModel(f"temperature must be a positive number; got {self.temperature}")
+        check_options(self)
 
     def fit(
         self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
     ) -> Recovery:
         """The recovery with these reward weights, in the gauge, and the likeliest constraints."""
         check_task(mdp, features, demonstrations)
-        size = features.reward.shape[-1]
-        if len(self.reward_weights) != size:
-            raise InvalidModel(
-                f"reward_weights must have shape ({size},); got ({len(self.reward_weights)},)"
-            )
-        given = np.array(self.reward_weights)
-        weights = given / np.abs(given).sum()
+        weights, norm = known_weights(self.reward_weights, features)
+        size = len(weights)
         # The known reward is one feature; its parameter is one over the temperature.
         one = Features(
             (features.reward @ weights)[..., None],
@@ -156,7 +151,7 @@ class ConstraintOnly:
             dynamics_draws=self.dynamics_draws,
         )
         options.check()
-        scale = None if self.temperature is None else np.abs(given).sum() / self.temperature
+        scale = None if self.temperature is None else norm / self.temperature
         found = maximise(options, mdp, one, demonstrations, first=scale)
         told = [Finding("The reward weights were given.")]
         if not found.parameters.estimates[0] > 0.0:
@@ -242,7 +237,7 @@ def _kept_reward(
 
 
 @dataclass(frozen=True)
-class SoftConstraint:
+class SoftConstraint(Published):
     """A soft constraint with a given budget (Gaurav et al. 2023).
 
     The reward is known. In turn: the cost, of weights in [0, 1], that makes the cheapest policy met
@@ -266,24 +261,15 @@ class SoftConstraint:
     tolerance: float = 1e-4
     max_steps: int = 100
 
-    def __post_init__(self) -> None:
-        check_options(self)
-        if not isinstance(self.budget, int | float | np.number) or not 0 <= self.budget < np.inf:
-            raise InvalidModel(f"budget must be a number of at least 0; got {self.budget!r:.60}")
-        settle(self)
-
-    def fit(
-        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
-    ) -> Recovery:
-        """The recovery with the dearest cost, and the best policy within the budget at it."""
+    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+        """The dearest cost, and the best policy within the budget at it."""
         from scipy.optimize import linprog
 
-        check_task(mdp, features, demonstrations)
         if features.constraints != 1 or features.costs[0].min() < 0:
             raise InvalidModel("there must be one constraint, of features that are not negative")
         clone = cloned_policy(mdp, counts_of(mdp, demonstrations))
         seen = pull_back(features, visitation(mdp, clone))
-        weights = np.array(self.reward_weights) / np.abs(self.reward_weights).sum()
+        weights, _ = known_weights(self.reward_weights, features)
         size, room = len(seen[1]), self.tolerance * mdp.horizon
         enough, spent = room * float(np.ptp(features.reward @ weights)), False
         cost, norm, points, losses, tried = np.zeros(size), 0.0, [], [], []
@@ -317,12 +303,7 @@ class SoftConstraint:
         if not norm:
             words = "Constraint 0 was not needed, or nothing explains it."
             said.append(Finding(words, Kind.INACTIVE, constraint=0))
-        return published_answer(
-            self,
-            mdp,
-            features,
-            demonstrations,
-            throw=throw,
+        return Found(
             objective=objective,
             solution=solution,
             reward_weights=weights,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,14 +14,16 @@ from tacit.errors import InvalidModel
 from tacit.forward.policies import policy_values, visitation
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import conclude
-from tacit.inverse.expectations import check_task, pull_back
+from tacit.inverse.expectations import pull_back
 from tacit.inverse.families.answers import (
+    Found,
     Minimum,
-    check_options,
+    Published,
+    by_action,
     cloned_policy,
     left_out,
     minimise,
-    published_answer,
+    reward_alone,
     spans,
 )
 from tacit.inverse.families.baselines import RewardOnly
@@ -35,7 +38,7 @@ NEVER = 1e-12
 
 
 @dataclass(frozen=True)
-class Cloning:
+class Cloning(Published):
     """Behaviour cloning (Pomerleau 1991): do in each state what was done there, as often.
 
     policy(a|s) = (N(s, a) + pseudo_count) / (N(s) + A(s) pseudo_count), uniform where nobody was
@@ -53,14 +56,8 @@ class Cloning:
 
     pseudo_count: float = 0.0
 
-    def __post_init__(self) -> None:
-        _check_number(self.pseudo_count, "pseudo_count")
-
-    def fit(
-        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
-    ) -> Recovery:
-        """The recovery whose policy is the clone; it has no weights."""
-        check_task(mdp, features, demonstrations)
+    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+        """The clone as the policy of a reward; there are no weights."""
         policy = cloned_policy(mdp, counts_of(mdp, demonstrations), self.pseudo_count)
         # Of pairs that are not there the reward is not read.
         reward = np.where(mdp.available, np.log(np.maximum(policy, NEVER)), 0.0)
@@ -82,21 +79,11 @@ class Cloning:
             ),
             *left_out(features, "a clone has no constraints"),
         ]
-        return published_answer(
-            self,
-            mdp,
-            features,
-            demonstrations,
-            throw=throw,
-            objective=objective,
-            solution=solution,
-            reward_weights=None,
-            findings=said,
-        )
+        return Found(objective=objective, solution=solution, reward_weights=None, findings=said)
 
 
 @dataclass(frozen=True)
-class InverseActionValues:
+class InverseActionValues(Published):
     """Inverse action-value iteration (Kalweit et al. 2020, the section of that name).
 
     The expert is Boltzmann at temperature 1 over the OPTIMAL action values: its log-chances differ
@@ -120,16 +107,8 @@ class InverseActionValues:
     floor: float = 1e-6
     pseudo_count: float = 0.0
 
-    def __post_init__(self) -> None:
-        _check_number(self.pseudo_count, "pseudo_count")
-        if not 0.0 < self.floor < 1.0:
-            raise InvalidModel(f"floor must be in (0, 1); got {self.floor!r:.60}")
-
-    def fit(
-        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
-    ) -> Recovery:
-        """The recovery whose reward is a table [S, A], with its optimum."""
-        check_task(mdp, features, demonstrations)
+    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+        """The reward as a table [S, A], with its optimum."""
         if mdp.discount == 1.0:
             raise InvalidModel(
                 "inverse action values need a discount below 1: their rewards add up to gains "
@@ -161,19 +140,9 @@ class InverseActionValues:
                 "noisy policy is the clone of the demonstrations.",
                 Kind.NOT_IDENTIFIED,
             ),
-            *left_out(features, "the reward alone had to explain the demonstrations"),
+            *left_out(features),
         ]
-        return published_answer(
-            self,
-            mdp,
-            features,
-            demonstrations,
-            throw=throw,
-            objective=objective,
-            solution=solution,
-            reward_weights=None,
-            findings=said,
-        )
+        return Found(objective=objective, solution=solution, reward_weights=None, findings=said)
 
 
 def _mean(mdp: MDP, table: np.ndarray) -> np.ndarray:
@@ -185,11 +154,6 @@ def _table(mdp: MDP, features: Features, reward: np.ndarray) -> Objective:
     """The objective of this reward [S, A] alone; every constraint has no cost and no budget."""
     nothing = np.zeros((features.constraints, mdp.states, mdp.actions))
     return Objective(reward, nothing, np.full(features.constraints, np.inf))
-
-
-def _check_number(number: float, name: str) -> None:
-    if not isinstance(number, int | float | np.number) or not 0.0 <= number < np.inf:
-        raise InvalidModel(f"{name} must be a number of at least 0; got {number!r:.60}")
 
 
 # --- entropy --------------------------------------------------------------------------------------
@@ -243,7 +207,7 @@ class Trips:
 
 
 @dataclass(frozen=True)
-class MaximumEntropy:
+class MaximumEntropy(Published):
     """Maximum entropy over trajectories (Ziebart, Maas, Bagnell and Dey 2008).
 
     A trajectory of T steps has chance exp(weights . its feature sum) times the chances of its
@@ -266,15 +230,10 @@ class MaximumEntropy:
     ridge: float = 0.0
     tolerance: float = 1e-6
     max_steps: int = 500
+    in_memory: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
-    def fit(
-        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
-    ) -> Recovery:
-        """The recovery with the likeliest weights; its policy is the causal one at these."""
-        check_task(mdp, features, demonstrations, in_memory=True)
+    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+        """The likeliest weights; the policy is the causal one at these."""
         assert isinstance(demonstrations, Demonstrations)
         trips = _trips(mdp, demonstrations)
         alone = Features(features.reward, reward_names=features.reward_names)
@@ -289,8 +248,7 @@ class MaximumEntropy:
         found = minimise(loss, np.zeros(len(spread)), spread, self, lower=-np.inf)
         size = float(np.abs(found.point).sum()) or 1.0
         weights = found.point / size
-        nothing = [np.zeros(table.shape[-1]) for table in features.costs]
-        objective = features.objective(weights, nothing, np.full(len(nothing), np.inf))
+        objective = reward_alone(features, weights)
         solution = SoftDual(1.0 / size).solve(mdp, objective, throw=False)
         longest = len(trips.starts) - 1
         said = [
@@ -300,14 +258,9 @@ class MaximumEntropy:
                 number=longest,
             ),
             *unbounded_findings(found),
-            *left_out(features, "the reward alone had to explain the demonstrations"),
+            *left_out(features),
         ]
-        return published_answer(
-            self,
-            mdp,
-            features,
-            demonstrations,
-            throw=throw,
+        return Found(
             objective=objective,
             solution=solution,
             reward_weights=weights,
@@ -315,7 +268,7 @@ class MaximumEntropy:
             deterministic=found.deterministic,
             findings=said,
             history={"loss": found.losses},
-            projected_gradient=found.gradient,
+            certificate={"projected_gradient": found.gradient},
         )
 
 
@@ -339,7 +292,7 @@ def trajectory_partition(mdp: MDP, table: np.ndarray, trips: Trips) -> tuple[flo
         table: [S] or [S, A] what a step is worth, over the temperature.
         trips: where trajectories start, and how many steps each may take.
     """
-    worth = table if table.ndim == 2 else np.repeat(table[:, None], mdp.actions, axis=1)
+    worth = by_action(mdp, table)
     after, chances = mdp.transitions.states, mdp.transitions.probabilities
     with np.errstate(divide="ignore"):
         logs = np.log(chances)

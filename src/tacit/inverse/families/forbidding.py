@@ -18,6 +18,7 @@ from tacit.forward.soft_dual import SoftDual
 from tacit.inverse.candidates import Candidate, candidates_of
 from tacit.inverse.doubts import about
 from tacit.inverse.expectations import check_task
+from tacit.inverse.families.answers import check_options, known_weights
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.recovery import History, Recovery, delivered
 from tacit.model.ends import close
@@ -64,8 +65,6 @@ class LikeliestConstraints:
 
     def __post_init__(self) -> None:
         _settle(self)
-        if not 0.0 < self.stop < np.inf:
-            raise InvalidModel(f"stop must be a positive number of nats; got {self.stop!r:.60}")
 
     def fit(
         self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
@@ -171,11 +170,8 @@ class PosteriorConstraints:
     def __post_init__(self) -> None:
         _settle(self)
         low, high = self.penalties
-        if not 0.0 < self.prior_chance < 1.0 or not 0.0 < low <= high < np.inf or self.draws < 10:
-            raise InvalidModel(
-                "prior_chance must be in (0, 1), penalties positive in order, draws at least 10; "
-                f"got {self.prior_chance}, {self.penalties}, {self.draws}"
-            )
+        if not 0.0 < low <= high < np.inf:
+            raise InvalidModel(f"penalties must be positive and in order; got {self.penalties}")
         object.__setattr__(self, "penalties", (float(low), float(high)))
 
     def fit(
@@ -303,10 +299,10 @@ def _settle(method: LikeliestConstraints | PosteriorConstraints) -> None:
 
     if method.temperature is None or method.reward_weights is None:
         raise InvalidModel("reward_weights and temperature must be known; got None")
+    check_options(method)
     same = Forbidden(
         method.reward_weights, method.temperature, method.candidates, dict(method.groups)
     )
-    object.__setattr__(method, "reward_weights", same.reward)
     object.__setattr__(method, "candidates", same.candidates)
     object.__setattr__(method, "groups", same.groups)
 
@@ -321,11 +317,7 @@ def _prepared(
     from tacit.inverse.forbidden import Forbidden
 
     check_task(mdp, features, demonstrations, in_memory=True)
-    size = features.reward.shape[-1]
-    if len(method.reward_weights) != size:
-        raise InvalidModel(
-            f"reward_weights must have shape ({size},); got ({len(method.reward_weights)},)"
-        )
+    known_weights(method.reward_weights, features)
     groups = [(name, tuple(members)) for name, members in method.groups.items()]
     found = candidates_of(mdp, features, method.candidates, groups)  # type: ignore[arg-type]
     options = Forbidden(

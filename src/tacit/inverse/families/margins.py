@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
-from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.policies import policy_values, visitation
 from tacit.forward.solution import Solution, conclude
-from tacit.inverse.expectations import check_task, pull_back
+from tacit.inverse.expectations import pull_back
 from tacit.inverse.families.answers import (
-    check_options,
+    POSITIVE,
+    Found,
+    Published,
+    by_action,
     cloned_policy,
     left_out,
-    published_answer,
+    reward_alone,
     seen_expectations,
     spans,
 )
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.recovery import Recovery
 from tacit.model.ends import uniform_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 
-ALONE = "the reward alone had to explain the demonstrations"
-
 
 @dataclass(frozen=True)
-class Apprenticeship:
+class Apprenticeship(Published):
     """Apprenticeship learning (Abbeel and Ng 2004, section 3): match feature expectations.
 
     Weights w = mu_E - the nearest mixture of the policies met so far; the optimum for w joins them,
@@ -55,14 +55,8 @@ class Apprenticeship:
     tolerance: float = 1e-4
     max_steps: int = 200
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
-    def fit(
-        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
-    ) -> Recovery:
-        """The recovery whose policy is the mixture nearest to the demonstrations."""
-        check_task(mdp, features, demonstrations)
+    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+        """The mixture nearest to the demonstrations, and the last direction as its weights."""
         scale = spans(features.reward) * mdp.horizon
         target = seen_expectations(mdp, features, demonstrations)[0] / scale
         visits = [visitation(mdp, uniform_policy(mdp))]
@@ -90,7 +84,7 @@ class Apprenticeship:
         near = distances[-1] <= self.tolerance
         weights = _gauge(w / scale)
         mixed = np.tensordot(shares, np.array(visits), 1)
-        objective = _alone(features, weights)
+        objective = reward_alone(features, weights)
         values = _optimum(mdp, features, weights).values
         solution = conclude(
             mdp, objective, mixed, values, np.zeros(features.constraints), tolerance=1e-6
@@ -103,14 +97,9 @@ class Apprenticeship:
                 Kind.NOT_IDENTIFIED,
                 number=distances[-1],
             ),
-            *left_out(features, ALONE),
+            *left_out(features),
         ]
-        return published_answer(
-            self,
-            mdp,
-            features,
-            demonstrations,
-            throw=throw,
+        return Found(
             objective=objective,
             solution=solution,
             reward_weights=weights,
@@ -118,7 +107,7 @@ class Apprenticeship:
             unattainable=not near,
             findings=said,
             history={"distance": distances},
-            objective_gap=0.0 if near else ahead,
+            certificate={"objective_gap": 0.0 if near else ahead},
         )
 
 
@@ -135,7 +124,7 @@ def nearest_mixture(rows: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class LinearProgramming:
+class LinearProgramming(Published):
     """Inverse reinforcement learning by linear programs (Ng and Russell 2000).
 
     With a policy (sections 3.2 and 4): weights within [-1, 1] that maximise the sum over
@@ -161,16 +150,8 @@ class LinearProgramming:
     tolerance: float = 1e-6
     max_steps: int = 100
 
-    def __post_init__(self) -> None:
-        check_options(self)
-        if not 0.0 <= self.penalty < np.inf:
-            raise InvalidModel(f"penalty must be at least 0; got {self.penalty!r:.60}")
-
-    def fit(
-        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
-    ) -> Recovery:
-        """The recovery with the weights of the program, and their optimum."""
-        check_task(mdp, features, demonstrations)
+    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+        """The weights of the program, and their optimum."""
         scale = spans(features.reward) * mdp.horizon
         done, losses = True, []
         if self.trajectories:
@@ -188,26 +169,13 @@ class LinearProgramming:
             rows, groups = advantages_of(mdp, features, counts_of(mdp, demonstrations))
             w, value = best_margins(rows / scale, groups, self.penalty)
             losses.append(-value)
-        said = list(left_out(features, ALONE))
+        said = list(left_out(features))
         if not w.any():
             said.insert(
                 0, Finding("Only the reward 0 explains the demonstrations.", Kind.NOT_IDENTIFIED)
             )
-        weights = _gauge(w / scale) if w.any() else None
-        objective = _alone(features, np.zeros(len(scale)) if weights is None else weights)
-        return published_answer(
-            self,
-            mdp,
-            features,
-            demonstrations,
-            throw=throw,
-            objective=objective,
-            solution=ColumnGeneration().solve(mdp, objective, throw=False),
-            reward_weights=weights,
-            converged=done,
-            findings=said,
-            history={"loss": losses},
-        )
+        found = _solved(mdp, features, w / scale)
+        return replace(found, converged=done, findings=said, history={"loss": losses})
 
 
 def advantages_of(
@@ -223,8 +191,7 @@ def advantages_of(
     policy = cloned_policy(mdp, most.astype(float))
     columns = []
     for d in range(features.reward.shape[-1]):
-        table = features.reward[..., d]
-        table = table if table.ndim == 2 else np.repeat(table[:, None], mdp.actions, axis=1)
+        table = by_action(mdp, features.reward[..., d])
         columns.append(table + mdp.discount * mdp.expected_next(policy_values(mdp, policy, table)))
     sums = np.stack(columns, axis=-1)  # [S, A, D]
     states, others = np.nonzero(most.any(axis=1)[:, None] & mdp.available & ~most)
@@ -256,7 +223,7 @@ def best_margins(rows: np.ndarray, groups: np.ndarray, penalty: float) -> tuple[
 
 
 @dataclass(frozen=True)
-class MarginPlanning:
+class MarginPlanning(Published):
     """Maximum margin planning (Ratliff, Bagnell and Zinkevich 2006).
 
     Its quadratic program (eqs. 1 and 2) with one slack, as the regularised hinge loss (eq. 10) of
@@ -280,17 +247,10 @@ class MarginPlanning:
     _: KW_ONLY
     tolerance: float = 1e-5
     max_steps: int = 200
+    limits: ClassVar = {"regularisation": POSITIVE}
 
-    def __post_init__(self) -> None:
-        check_options(self)
-        if not 0.0 < self.regularisation < np.inf:
-            raise InvalidModel(f"regularisation must be positive; got {self.regularisation!r:.60}")
-
-    def fit(
-        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
-    ) -> Recovery:
-        """The recovery with these weights, and their optimum without the loss."""
-        check_task(mdp, features, demonstrations)
+    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+        """The weights of the least loss, and their optimum without it."""
         scale = spans(features.reward) * mdp.horizon
         target = seen_expectations(mdp, features, demonstrations)[0] / scale
         loss = planning_loss(mdp, counts_of(mdp, demonstrations)) / mdp.horizon
@@ -310,21 +270,12 @@ class MarginPlanning:
             gap = upper - lower
             if gap <= self.tolerance * max(1.0, upper):
                 break
-        weights = _gauge(w / scale) if w.any() else None
-        objective = _alone(features, np.zeros(len(scale)) if weights is None else weights)
-        return published_answer(
-            self,
-            mdp,
-            features,
-            demonstrations,
-            throw=throw,
-            objective=objective,
-            solution=ColumnGeneration().solve(mdp, objective, throw=False),
-            reward_weights=weights,
+        return replace(
+            _solved(mdp, features, w / scale),
             converged=gap <= self.tolerance * max(1.0, upper),
-            findings=left_out(features, ALONE),
+            findings=left_out(features),
             history={"loss": bounds},
-            objective_gap=gap,
+            certificate={"objective_gap": gap},
         )
 
 
@@ -365,10 +316,12 @@ def _optimum(mdp: MDP, features: Features, weights: np.ndarray) -> Solution:
     return ColumnGeneration().solve(mdp, Objective(features.reward @ weights), throw=False)
 
 
-def _alone(features: Features, weights: np.ndarray) -> Objective:
-    """The objective of these reward weights, every constraint without cost and budget."""
-    nothing = [np.zeros(table.shape[-1]) for table in features.costs]
-    return features.objective(weights, nothing, np.full(len(nothing), np.inf))
+def _solved(mdp: MDP, features: Features, weights: np.ndarray) -> Found:
+    """The optimum of these reward weights alone, in the gauge; weights of 0 say nothing."""
+    known = _gauge(weights) if weights.any() else None
+    objective = reward_alone(features, weights if known is None else known)
+    solution = ColumnGeneration().solve(mdp, objective, throw=False)
+    return Found(objective=objective, solution=solution, reward_weights=known)
 
 
 def _gauge(weights: np.ndarray) -> np.ndarray:

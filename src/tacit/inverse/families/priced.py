@@ -12,26 +12,27 @@ from tacit.errors import InvalidModel
 from tacit.forward.policies import soft_policy
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Solution
-from tacit.inverse.expectations import check_task, pull_back
+from tacit.inverse.expectations import pull_back
 from tacit.inverse.families.answers import (
-    check_options,
+    Found,
+    Published,
+    by_action,
+    known_weights,
     minimise,
-    published_answer,
     seen_expectations,
-    settle,
     soft_value,
     spans,
 )
 from tacit.inverse.families.experts import unbounded_findings
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.recovery import HardConstraint, Recovery, delivered
+from tacit.inverse.recovery import HardConstraint, Recovery
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import numbers
 
 
 @dataclass(frozen=True)
-class ConstraintAsReward:
+class ConstraintAsReward(Published):
     """Constraint inference as reward inference (Hugessen, Wiltzer and Berseth 2024).
 
     Several published constrained methods solve, at their saddle point, the problem of plain inverse
@@ -58,19 +59,13 @@ class ConstraintAsReward:
     tolerance: float = 1e-6
     max_steps: int = 500
 
-    def __post_init__(self) -> None:
-        check_options(self)
-        _settle_reward(self)
-
-    def fit(
-        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
-    ) -> Recovery:
-        """The recovery whose costs are prices; the budgets are what the expert spends at them."""
-        return delivered(_priced(self, mdp, features, demonstrations), throw)
+    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+        """Costs as prices; the budgets are what the expert spends at them."""
+        return _priced(self, mdp, features, demonstrations)
 
 
 @dataclass(frozen=True)
-class PenaltyConstraints:
+class PenaltyConstraints(Published):
     """Inverse constrained reinforcement learning (Malik et al. 2021, ICRL), on tables.
 
     zeta(s, a) in (0, 1) is how far an action is allowed, here the product of one zeta a cost
@@ -101,20 +96,14 @@ class PenaltyConstraints:
     tolerance: float = 1e-6
     max_steps: int = 500
 
-    def __post_init__(self) -> None:
-        check_options(self)
-        _settle_reward(self)
-        if not 0.0 < self.least < 0.5 or not 0.0 <= self.regularisation < np.inf:
-            raise InvalidModel(
-                "least must be in (0, 0.5) and regularisation at least 0; "
-                f"got {self.least} and {self.regularisation}"
-            )
-
-    def fit(
-        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
-    ) -> Recovery:
-        """The recovery with its penalties as costs, and what is forbidden where they are large."""
-        _check_not_negative(features)
+    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+        """Penalties as costs, and what is forbidden where they are large."""
+        for k, table in enumerate(features.costs):
+            if table.min() < 0:
+                raise InvalidModel(
+                    f"cost features must not be negative here; those of constraint {k} go down to "
+                    f"{table.min():g}"
+                )
 
         def further(kappa: np.ndarray) -> tuple[float, np.ndarray]:
             zeta = np.exp(-kappa)
@@ -122,8 +111,10 @@ class PenaltyConstraints:
 
         limit = -float(np.log(self.least))
         found = _priced(self, mdp, features, demonstrations, further, limit)
+        assert found.multipliers is not None
+        assert found.cost_weights is not None
         coefficients = np.concatenate([
-            np.nan_to_num(price * weights) / found.temperature
+            np.nan_to_num(price * weights) / found.solution.temperature
             for price, weights in zip(found.multipliers, found.cost_weights, strict=True)
         ])  # fmt: skip
         zeta = np.exp(-coefficients)
@@ -143,9 +134,7 @@ class PenaltyConstraints:
             )
             for j in shut.tolist()
         ]
-        known = found.identification
-        known = replace(known, findings=(*said, *known.findings))
-        return delivered(replace(found, forbidden=records, identification=known), throw)
+        return replace(found, forbidden=records, findings=(*said, *found.findings))
 
 
 def _priced(
@@ -155,12 +144,13 @@ def _priced(
     demonstrations: Observed,
     further: Callable[[np.ndarray], tuple[float, np.ndarray]] | None = None,
     limit: float = np.inf,
-) -> Recovery:
-    """The recovery of costs beside a known reward, with a further loss of their coefficients."""
-    check_task(mdp, features, demonstrations)
+) -> Found:
+    """Costs beside a known reward, with a further loss of their coefficients."""
     if not features.constraints:
         raise InvalidModel("there must be cost features to make a constraint of; got none")
-    weights, noise, base = _known_reward(method, mdp, features)
+    weights, norm = known_weights(method.reward_weights, features)
+    noise = method.temperature / norm
+    base = by_action(mdp, features.reward @ np.array(method.reward_weights)) / method.temperature
     target = np.concatenate(seen_expectations(mdp, features, demonstrations)[1:])
     guess: Solution | None = None
 
@@ -198,11 +188,7 @@ def _priced(
         *idle,
         *unbounded_findings(found),
     ]
-    return published_answer(
-        method,
-        mdp,
-        features,
-        demonstrations,
+    return Found(
         objective=objective,
         solution=solution,
         reward_weights=weights,
@@ -213,19 +199,14 @@ def _priced(
         proven=further is None,
         findings=said,
         history={"loss": found.losses},
-        projected_gradient=found.gradient,
+        certificate={"projected_gradient": found.gradient},
     )
 
 
 def _cost_table(mdp: MDP, features: Features, kappa: np.ndarray) -> np.ndarray:
     """[S, A] what these coefficients of all cost features charge."""
     parts = zip(features.costs, _split(features, kappa), strict=True)
-    return sum((_table_of(mdp, table @ part) for table, part in parts), np.zeros((1, 1)))
-
-
-def _table_of(mdp: MDP, values: np.ndarray) -> np.ndarray:
-    """[S, A] the values [S] or [S, A]."""
-    return values if values.ndim == 2 else np.repeat(values[:, None], mdp.actions, axis=1)
+    return sum((by_action(mdp, table @ part) for table, part in parts), np.zeros((1, 1)))
 
 
 def _split(features: Features, kappa: np.ndarray) -> list[np.ndarray]:
@@ -233,41 +214,11 @@ def _split(features: Features, kappa: np.ndarray) -> list[np.ndarray]:
     return np.split(kappa, np.cumsum([table.shape[-1] for table in features.costs])[:-1])
 
 
-def _known_reward(
-    method: ConstraintAsReward | PenaltyConstraints, mdp: MDP, features: Features
-) -> tuple[np.ndarray, float, np.ndarray]:
-    """[D] the known weights in the gauge, the noise in it, and [S, A] reward over noise."""
-    given, size = np.array(method.reward_weights), features.reward.shape[-1]
-    if len(given) != size:
-        raise InvalidModel(f"reward_weights must have shape ({size},); got ({len(given)},)")
-    norm = float(np.abs(given).sum())
-    table = _table_of(mdp, features.reward @ given) / method.temperature
-    return given / norm, method.temperature / norm, table
-
-
-def _settle_reward(method: ConstraintAsReward | PenaltyConstraints) -> None:
-    """Checks the known reward and noise, and makes them plain numbers."""
-    settle(method)
-    noise = method.temperature
-    if not isinstance(noise, int | float | np.number) or not 0.0 < noise < np.inf:
-        raise InvalidModel(f"temperature must be a positive number; got {noise!r:.60}")
-    object.__setattr__(method, "temperature", float(noise))
-
-
-def _check_not_negative(features: Features) -> None:
-    for k, table in enumerate(features.costs):
-        if table.min() < 0:
-            raise InvalidModel(
-                f"cost features must not be negative here; those of constraint {k} go down to "
-                f"{table.min():g}"
-            )
-
-
 # --- known constraints ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class KnownConstraints:
+class KnownConstraints(Published):
     """Rewards under known constraints (Schlaginhaufen and Kamgarpour 2023).
 
     The expert solves the entropy-regularised problem within known budgets on known costs. The
@@ -297,7 +248,7 @@ class KnownConstraints:
     max_steps: int = 500
 
     def __post_init__(self) -> None:
-        check_options(self)
+        super().__post_init__()
         weights = [np.atleast_1d(numbers(w, "cost_weights")) for w in self.cost_weights]
         budgets = np.atleast_1d(numbers(self.budgets, "budgets"))
         if len(weights) != len(budgets) or not len(budgets):
@@ -311,11 +262,8 @@ class KnownConstraints:
         object.__setattr__(self, "cost_weights", tuple(tuple(w.tolist()) for w in weights))
         object.__setattr__(self, "budgets", tuple(budgets.tolist()))
 
-    def fit(
-        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
-    ) -> Recovery:
-        """The recovery of the reward, with the prices that the known budgets then have."""
-        check_task(mdp, features, demonstrations)
+    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+        """The reward, with the prices that the known budgets then have."""
         sizes = [float(np.abs(w).sum()) for w in self.cost_weights]
         costs = [np.array(w) / n for w, n in zip(self.cost_weights, sizes, strict=True)]
         budgets = np.array(self.budgets) / sizes
@@ -326,7 +274,7 @@ class KnownConstraints:
 
         def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
             nonlocal guess
-            table = _table_of(mdp, features.reward @ x[:size]) - np.tensordot(x[size:], tables, 1)
+            table = by_action(mdp, features.reward @ x[:size]) - np.tensordot(x[size:], tables, 1)
             value, guess = soft_value(mdp, table, guess)
             if guess is None:
                 return np.inf, np.zeros(len(x))
@@ -349,12 +297,7 @@ class KnownConstraints:
             for k, price in enumerate(prices)
             if not price > 0
         ]
-        return published_answer(
-            self,
-            mdp,
-            features,
-            demonstrations,
-            throw=throw,
+        return Found(
             objective=objective,
             solution=SoftDual(1.0 / scale).solve(mdp, objective, throw=False),
             reward_weights=weights,
@@ -364,7 +307,7 @@ class KnownConstraints:
             deterministic=found.deterministic,
             findings=said,
             history={"loss": found.losses},
-            projected_gradient=found.gradient,
+            certificate={"projected_gradient": found.gradient},
         )
 
 
