@@ -13,10 +13,11 @@ from kinds import told
 from strategies import draws, examples
 from tacit import Features
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy.activity import DRAWS, Trial, activity_p_value, cone_gain, judge
+from tacit.inverse.noisy.activity import DRAWS, activity_p_value, cone_gain, judge, selection_of
 from tacit.inverse.noisy.inference import FARTHEST, Chosen
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import small_sample
+from tacit.inverse.sets import Trial
 
 SEEDS = st.integers(0, 2**20)
 
@@ -399,3 +400,28 @@ def test_likelihood_ratios_of_few_steps_are_shrunk():
     assert small_sample(5, 4) == pytest.approx(0.2)
     assert small_sample(3, 4) == 0.0
     assert small_sample(40, 4) == 1.0
+
+
+def test_the_least_needed_are_found_without_fits_that_cannot_be_it():
+    """The path is that of fitting every candidate, ties too, and most of them are never fitted."""
+    rng, fitted = np.random.default_rng(0), 0
+    for draw in range(20):
+        # What is lost grows with what is gone: sets of constraints that are needed together.
+        needs = rng.random((12, 6)) < 0.3
+        worth = rng.integers(0, 4, 12) if draw % 2 else rng.exponential(10.0, 12)
+        every, asked = range(6), {}
+
+        def without(members, needs=needs, worth=worth, asked=asked):
+            loss = float(worth[needs[:, list(members)].any(axis=1)].sum())
+            return asked.setdefault(tuple(sorted(members)), Trial(None, loss, 0, lambda: 1.0))
+
+        gone, losses = [], [0.0]
+        while len(gone) < 6:
+            rest = [k for k in every if k not in gone]
+            gone.append(min(rest, key=lambda k: without([*gone, k]).loss))
+            losses.append(without(gone).loss)
+        asked.clear()
+        found = selection_of(every, without, 100.0)
+        assert (-found.log_likelihoods[::-1]).tolist() == losses
+        fitted += len(asked)
+    assert fitted < 20 * 20  # of 22 each

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -262,6 +262,23 @@ def constraint_sets(
         found.append(ConstraintSet(tuple(members), p_of(members)))
         rest = [k for k in rest if k not in members]
     return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial(Generic[Fitted]):
+    """A fit without some of the constraints.
+
+    Attributes:
+        fitted: the fit.
+        loss: minus its log-likelihood.
+        degrees: how many of its parameters no bound holds.
+        p_value: () -> chance of what was lost, if the constraints left out were all idle.
+    """
+
+    fitted: Fitted
+    loss: float
+    degrees: int
+    p_value: Callable[[], float]
 
 
 def prune(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -22,30 +21,20 @@ from tacit.inverse.noisy.inference import advantages, information, informed
 from tacit.inverse.noisy.steps import Steps, curvature, small_sample
 from tacit.inverse.numerics import chi_square_tail
 from tacit.inverse.parameters import BLIND, inverse_information
-from tacit.inverse.sets import ConstraintSet, Selection, constraint_sets
+from tacit.inverse.sets import (
+    ConstraintSet,
+    Fitted,
+    Selection,
+    Trial,
+    constraint_sets,
+)
 
 # Draws of the simulated law of a likelihood ratio.
 DRAWS = 4000
+# Share of a loss that the end of its search leaves open.
+ROUNDING = 1e-9
 
-Fitted = TypeVar("Fitted")
 Scattering = Callable[[Fit, np.ndarray], np.ndarray]
-
-
-@dataclass(frozen=True, eq=False)
-class Trial(Generic[Fitted]):
-    """A fit without some of the constraints.
-
-    Attributes:
-        fitted: the fit.
-        loss: minus its log-likelihood.
-        degrees: how many of its parameters no bound holds.
-        p_value: () -> chance of what was lost, if the constraints left out were all idle.
-    """
-
-    fitted: Fitted
-    loss: float
-    degrees: int
-    p_value: Callable[[], float]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -160,14 +149,22 @@ def selection_of(
 ) -> Selection:
     """What each number of constraints explains, from all down to none, the least needed first.
 
-    Fewer than those that are given explain nothing.
+    Fewer than those that are given explain nothing. What is lost without a constraint grows with
+    those that are gone already: one that lost more before than another does now is not fitted.
     """
-    gone: list[int] = []
+    gone, rest = list[int](), list(every)
     path = [(tuple(every), without(()))]
-    while len(gone) < len(every):
-        rest = [k for k in every if k not in gone]
-        gone.append(min(rest, key=lambda k: without([*gone, k]).loss))
-        path.append((tuple(k for k in every if k not in gone), without(gone)))
+    lost = dict.fromkeys(every, -np.inf)  # at least, without each
+    while rest:
+        best = np.inf
+        for k in sorted(rest, key=lost.__getitem__):
+            if lost[k] > best + ROUNDING * abs(best):
+                break
+            lost[k] = without([*gone, k]).loss
+            best = min(best, lost[k])
+        gone.append(min(rest, key=lost.__getitem__))
+        rest.remove(gone[-1])
+        path.append((tuple(rest), without(gone)))
     path.reverse()
     losses = np.array([trial.loss for _, trial in path])
     degrees = np.array([trial.degrees for _, trial in path])

@@ -15,7 +15,7 @@ import numpy as np
 
 from tacit.inverse.diagnostics import Goodness, untested
 from tacit.inverse.findings import Finding, Kind, chance
-from tacit.inverse.noisy.activity import Trial, Verdict, activity_p_value, judge
+from tacit.inverse.noisy.activity import Verdict, activity_p_value, judge
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import of_constraints
 from tacit.inverse.noisy.em import Search
@@ -26,6 +26,7 @@ from tacit.inverse.noisy.steps import Options, Steps, choices
 from tacit.inverse.numerics import chi_square_tail, root_between
 from tacit.inverse.parameters import TWO_SIDED
 from tacit.inverse.recovery import Lapses
+from tacit.inverse.sets import Trial
 
 if TYPE_CHECKING:
     from tacit.data.observed import Observed
