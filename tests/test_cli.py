@@ -384,7 +384,7 @@ from tacit import cli
 from tacit.cli import terminal as terminal_module
 from tacit.cli import terminal as signals
 from tacit.engine.progress import Event
-from tacit.files.atomic import write_atomically
+from tacit.files.atomic import write_bytes
 
 @dataclass(frozen=True)
 class Sleep:
@@ -392,7 +392,9 @@ class Sleep:
     way: str
 
     def run(self, terminal):
-        def write(file):
+        def write(descriptor, content, real=os.write):
+            if content != b"half":
+                return real(descriptor, content)
             print("ready", flush=True)
             with terminal.progress() as tell:
                 for step in itertools.count():  # for ever
@@ -403,7 +405,8 @@ class Sleep:
         soon = self.way in ("silent", "event, slowly")
         signals.PATIENCE, signals.UNWINDING = (0.1, 0.1) if soon else (1e6, 1e6)
         try:
-            write_atomically(self.folder / "half-written", write)
+            os.write = write
+            write_bytes(self.folder / "half-written", b"half")
         finally:
             while "slowly" in self.way:
                 time.sleep(1.0)

@@ -11,7 +11,7 @@ import pytest
 
 from tacit import Demonstrations, InvalidDemonstrations
 from tacit.files.arrays import write_arrays
-from tacit.files.atomic import write_atomically
+from tacit.files.atomic import write_bytes
 from tacit.files.formats import read_arrays
 from tacit.files.tables import open_table
 
@@ -113,16 +113,18 @@ def test_an_archive_made_elsewhere_is_read_as_it_is(tmp_path):
     assert Demonstrations.load(path).steps == 2
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path):
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.write_text("old")
 
-    def fail(file):
-        file.write(b"half")
+    def fail(descriptor, content):
+        real(descriptor, content[:2])
         raise OSError("disk full")
 
+    real = os.write
+    monkeypatch.setattr(os, "write", fail)
     with pytest.raises(OSError, match="disk full"):
-        write_atomically(path, fail)
+        write_bytes(path, b"half")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["file"]
 
@@ -192,7 +194,7 @@ def test_a_full_disk_at_any_call_leaves_the_old_file_or_the_new_one(
 def test_short_writes_are_continued(tmp_path, monkeypatch):
     real = os.write
     monkeypatch.setattr(os, "write", lambda number, content: real(number, content[:3]))
-    write_atomically(tmp_path / "file", lambda file: file.write(b"seven bytes and more"))
+    write_bytes(tmp_path / "file", b"seven bytes and more")
     assert (tmp_path / "file").read_bytes() == b"seven bytes and more"
 
 
@@ -205,7 +207,7 @@ def test_a_folder_that_cannot_be_flushed_is_no_failure(tmp_path, monkeypatch):
         real(number)
 
     monkeypatch.setattr(os, "fsync", unsupported)
-    write_atomically(tmp_path / "file", lambda file: file.write(b"new"))
+    write_bytes(tmp_path / "file", b"new")
     assert (tmp_path / "file").read_bytes() == b"new"
 
 

@@ -30,7 +30,7 @@ from tacit.files.atomic import (
     file_checksum,
     read_page,
     sync_folder,
-    write_atomically,
+    write_bytes,
     write_page,
 )
 
@@ -50,7 +50,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     sums = json.dumps({name: checksum(array) for name, array in arrays.items()})
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays, **{SUMS: np.array(sums)})
-    write_atomically(path, lambda file: file.write(buffer.getbuffer()))
+    write_bytes(path, buffer.getbuffer())
 
 
 SKELETON = "skeleton"
@@ -69,9 +69,9 @@ def pack(tree: Tree, *, small: int = SMALL) -> dict[str, np.ndarray]:
         tree: what to keep.
         small: entries up to which an array is written into the skeleton.
     """
-    packer = _Packer(small)
-    skeleton = json.dumps(packer.pack(tree, ""))
-    return packer.arrays | {SKELETON: np.array(skeleton)}
+    arrays: dict[str, np.ndarray] = {}
+    skeleton = json.dumps(_packed(tree, "", small, arrays))
+    return arrays | {SKELETON: np.array(skeleton)}
 
 
 def kind_name(kind: type) -> str:
@@ -87,61 +87,46 @@ def digest(tree: Tree) -> str:
     return found.hexdigest()
 
 
-class _Packer:
-    """Takes a tree apart.
+def _packed(tree: Tree, place: str, small: int, arrays: dict[str, np.ndarray]) -> Node:
+    """The skeleton of a tree; arrays of more entries than `small` are put among the others."""
 
-    Attributes:
-        small: entries up to which an array is written into the skeleton.
-        arrays: all others, by name.
-    """
+    def all_of(parts: Mapping[str, Tree]) -> Node:
+        places = {name: f"{place}.{name}" if place else name for name in parts}
+        return {name: _packed(part, places[name], small, arrays) for name, part in parts.items()}
 
-    def __init__(self, small: int) -> None:
-        self.small = small
-        self.arrays: dict[str, np.ndarray] = {}
-
-    def pack(self, tree: Tree, place: str) -> Node:
-        match tree:
-            case Enum():
-                return {"kind": kind_name(type(tree)), "member": tree.name}
-            case str() if type(tree) is not str:
-                # A text that says more in its fields.
-                parts = self._parts(vars(tree), place)
-                return {"kind": kind_name(type(tree)), "text": str(tree), "fields": parts}
-            case None | bool() | str():
-                return {"value": tree}
-            case int() | float() if not isinstance(tree, np.generic):
-                return {"value": tree}
-            case np.ndarray() | np.generic():
-                return self._pack_array(tree, place)
-            case Mapping():
-                assert all(isinstance(name, str) for name in tree), "names must be text"
-                return {"dict": self._parts(tree, place)}
-            case tuple() if hasattr(tree, "_fields"):
-                parts = self._parts(tree._asdict(), place)  # type: ignore[attr-defined]
-                return {"kind": kind_name(type(tree)), "fields": parts}
-            case tuple() | list():
-                parts = self._parts({str(at): part for at, part in enumerate(tree)}, place)
-                return {"tuple" if isinstance(tree, tuple) else "list": [*parts.values()]}
-        assert is_dataclass(tree), f"cannot keep a {type(tree)}"
-        parts = {part.name: getattr(tree, part.name) for part in fields(tree) if part.init}
-        return {"kind": kind_name(type(tree)), "fields": self._parts(parts, place)}
-
-    def _parts(self, parts: Mapping[str, Tree], place: str) -> Node:
-        return {
-            name: self.pack(part, f"{place}.{name}" if place else name)
-            for name, part in parts.items()
-        }
-
-    def _pack_array(self, array: np.ndarray | np.generic, place: str) -> Node:
-        scalar = isinstance(array, np.generic)
-        array = np.asarray(array)
-        assert array.dtype.kind in "biufU", f"cannot keep an array of {array.dtype}"
-        if array.size > self.small:
-            self.arrays[place or "array"] = array
-            return {"array": place or "array"}
-        # Python writes floats so that they come back bit for bit.
-        small: Node = {"type": array.dtype.str, "shape": list(array.shape)}
-        return small | {"numbers": array.ravel().tolist()} | ({"scalar": True} if scalar else {})
+    match tree:
+        case Enum():
+            return {"kind": kind_name(type(tree)), "member": tree.name}
+        case str() if type(tree) is not str:
+            # A text that says more in its fields.
+            text = {"kind": kind_name(type(tree)), "text": str(tree)}
+            return text | {"fields": all_of(vars(tree))}
+        case None | bool() | str():
+            return {"value": tree}
+        case int() | float() if not isinstance(tree, np.generic):
+            return {"value": tree}
+        case np.ndarray() | np.generic():
+            array = np.asarray(tree)
+            assert array.dtype.kind in "biufU", f"cannot keep an array of {array.dtype}"
+            if array.size > small:
+                arrays[place or "array"] = array
+                return {"array": place or "array"}
+            # Python writes floats so that they come back bit for bit.
+            node: Node = {"type": array.dtype.str, "shape": list(array.shape)}
+            scalar = {"scalar": True} if isinstance(tree, np.generic) else {}
+            return node | {"numbers": array.ravel().tolist()} | scalar
+        case Mapping():
+            assert all(isinstance(name, str) for name in tree), "names must be text"
+            return {"dict": all_of(tree)}
+        case tuple() if hasattr(tree, "_fields"):
+            named = tree._asdict()  # type: ignore[attr-defined]
+            return {"kind": kind_name(type(tree)), "fields": all_of(named)}
+        case tuple() | list():
+            parts = all_of({str(at): part for at, part in enumerate(tree)})
+            return {"tuple" if isinstance(tree, tuple) else "list": [*parts.values()]}
+    assert is_dataclass(tree), f"cannot keep a {type(tree)}"
+    parts = {part.name: getattr(tree, part.name) for part in fields(tree) if part.init}
+    return {"kind": kind_name(type(tree)), "fields": all_of(parts)}
 
 
 # What content raises that is sealed and is no such thing as it should be.

@@ -22,7 +22,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from tacit.errors import TacitError
 
@@ -161,20 +161,7 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _ANEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | getattr(os, "O_BINARY", 0)
 
 
-class _Descriptor(io.RawIOBase):
-    """An open file that shows no descriptor: engines that ask for one would write past us."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        return os.write(self._descriptor, data)
-
-
-def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
+def write_bytes(path: Path, content: bytes | bytearray | memoryview) -> None:
     """Writes the file so that a full disk or a crash never leaves half of it under its name.
 
     What it is written to first is made anew, under a name that nobody can foresee: in a folder that
@@ -186,8 +173,9 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
         ours = True
         with unfinished(temporary):
             try:
-                with io.BufferedWriter(_Descriptor(descriptor), 1 << 20) as file:
-                    write(file)  # type: ignore[arg-type]
+                rest = memoryview(content)
+                while rest:  # the system may take a part of it
+                    rest = rest[os.write(descriptor, rest) :]
                 os.fsync(descriptor)
             finally:
                 # A full disk may show only here: it must stop the renaming too.
@@ -198,11 +186,9 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
         with contextlib.suppress(OSError):
             if ours:
                 temporary.unlink()
-        if not isinstance(error, OSError):
+        if not isinstance(error, OSError) or error.errno is None:
             raise
         # Say the name that was asked for: the error has the temporary one, or none.
-        if error.errno is None:
-            raise OSError(f"{path} cannot be written: {error}") from None
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
@@ -224,11 +210,6 @@ def sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Writes these bytes, whole or not at all."""
-    write_atomically(path, lambda file: file.write(content))
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

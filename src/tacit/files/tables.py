@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy.typing as npt
 
 from tacit.errors import TacitError
-from tacit.files.atomic import LARGEST, check_text, known_format, write_atomically
+from tacit.files.atomic import LARGEST, check_text, known_format, write_bytes
 from tacit.files.columns import Column, Growing, did_you_mean, whole
 from tacit.files.formats import ROWS, SEAL, SEALED, check_parquet, last_record, readable
 
@@ -373,10 +373,10 @@ def write_columns(path: Path, columns: Mapping[str, npt.ArrayLike]) -> None:
     import polars
 
     frame = polars.DataFrame(dict(columns))
-    if path.suffix == ".csv":
-        write_atomically(path, frame.write_csv)
-    else:
-        write_parquet(path, frame)
+    if path.suffix != ".csv":
+        return write_parquet(path, frame)
+    frame.write_csv(buffer := io.BytesIO())
+    write_bytes(path, buffer.getbuffer())
 
 
 def write_parquet(path: Path, frame: polars.DataFrame) -> None:
@@ -387,4 +387,4 @@ def write_parquet(path: Path, frame: polars.DataFrame) -> None:
     places = [match.start(1) for match in SEALED.finditer(content)]
     if len(places) == 1:
         content[places[0] : places[0] + 64] = hashlib.sha256(content).hexdigest().encode()
-    write_atomically(path, lambda file: file.write(content))
+    write_bytes(path, content)
