@@ -72,7 +72,7 @@ def worth(
 ) -> tuple[float, np.ndarray]:
     """Value, and what is spent [K], of a policy, exactly."""
     reward, costs = objective.tables(mdp)
-    from tacit.forward.policies import visitation
+    from tacit.forward.solution import visitation
 
     visits = visitation(mdp, policy / policy.sum(axis=1, keepdims=True))
     return float((visits * reward).sum()), np.array([(visits * cost).sum() for cost in costs])

@@ -22,7 +22,7 @@ import numpy as np
 
 import tacit
 from provenance import about
-from tacit.forward.policies import visitation
+from tacit.forward.solution import visitation
 from tacit.inverse.noisy.boltzmann import fit
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.inference import advantages, information, inverse_information

@@ -125,7 +125,7 @@ MUTANTS = (
     mutant(
         "solver: states never visited have no policy",
         "solvers certificate visitation",
-        ("policy[~visited] = greedy_policy(fallback()[~visited])", "policy[~visited] = 0.0"),
+        ("np.eye(actions)[fallback(lost)]", "0.0"),
     ),
     # The smooth dual
     mutant(

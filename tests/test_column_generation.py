@@ -12,7 +12,7 @@ import oracles
 import tacit
 from strategies import Problem, examples, problems, sweep
 from tacit import ColumnGeneration, Objective, Status
-from tacit.forward.policies import visitation
+from tacit.forward.solution import visitation
 
 TOLERANCE = 1e-6  # of the comparison with the oracle, which vouches for itself to 2e-8
 

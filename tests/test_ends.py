@@ -11,8 +11,9 @@ from scipy.optimize import linprog
 
 import tacit
 from strategies import examples
-from tacit.forward.policies import lift, policy_values, soft_values, visitation
-from tacit.forward.solution import Status, certify
+from tacit.forward.policies import policy_values
+from tacit.forward.solution import Status, certify, soft_values, visitation
+from tacit.model.ends import lift
 
 ColumnGeneration, OccupancyLP, SoftDual = (
     tacit.ColumnGeneration,

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 import tacit
-from tacit.forward.policies import visitation
+from tacit.forward.solution import visitation
 from tacit.inverse.candidates import candidates_of
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.families.answers import seen_expectations

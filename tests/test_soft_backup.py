@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tacit.engine.kernels.backups import BLOCK, NOTHING, exponentials, fused_backup, logarithms
-from tacit.forward.policies import soft_policy, soft_values
+from tacit.forward.policies import soft_policy
+from tacit.forward.solution import soft_values
 
 
 def model(states, actions, width, lanes, seed=0):

@@ -30,7 +30,7 @@ def objective_value(solution) -> float:
 
 def test_every_public_solver_is_here():
     public = [getattr(tacit, name) for name in tacit.__all__]
-    solvers = {cls for cls in public if inspect.isclass(cls) and callable(vars(cls).get("solve"))}
+    solvers = {cls for cls in public if inspect.isclass(cls) and hasattr(cls, "solve")}
     assert solvers == {type(solver) for solver in [*HARD, *SOFT]}
 
 

@@ -14,7 +14,8 @@ from strategies import examples, policies, problems, random_policy
 from tacit.engine.backends import chain_solve, policy_chain
 from tacit.engine.kernels.chains import size_of
 from tacit.errors import InvalidModel
-from tacit.forward.policies import policy_values, visitation, visitation_recursion
+from tacit.forward.policies import policy_values, visitation_recursion
+from tacit.forward.solution import visitation
 from tacit.model.mdp import MDP, Successors
 
 # A solve with condition number up to 2 / (1 - discount) = 2000 on numbers rounded at 1e-16.

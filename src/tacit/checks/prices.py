@@ -16,8 +16,8 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
-from tacit.forward.policies import entropy, policy_values, stationary_policy
-from tacit.forward.solution import Certificate, Solution, Status, priced
+from tacit.forward.policies import policy_values
+from tacit.forward.solution import Certificate, Solution, Status, entropy, priced, stationary_policy
 from tacit.forward.solve import Solver, solve
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.recovery import Recovery

@@ -13,19 +13,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tacit.errors import InvalidModel
-from tacit.forward.occupancy_lp import OccupancyLP, in_sound_units, unbounded
+from tacit.forward import BuiltInSolver, of_all_budgets
+from tacit.forward.occupancy_lp import OccupancyLP, unbounded
 from tacit.forward.policies import Unbounded, deterministic_values, deterministic_visitation
 from tacit.forward.pricing import Column, Priced, best_column, no_room, price_many, price_one
-from tacit.forward.solution import (
-    Infeasibility,
-    Mixture,
-    Solution,
-    Status,
-    conclude,
-    delivered,
-    status_of,
-)
+from tacit.forward.solution import Infeasibility, Mixture, Solution, Status, conclude, status_of
 from tacit.model.ends import inside_table
 from tacit.model.mdp import MDP, inside_policy
 from tacit.model.objective import Features, Objective
@@ -35,7 +27,7 @@ SAME = 1e-12
 
 
 @dataclass(frozen=True)
-class ColumnGeneration:
+class ColumnGeneration(BuiltInSolver):
     """Exact solver: one warm-started policy iteration per trial price of the constraints.
 
     Attributes:
@@ -46,21 +38,8 @@ class ColumnGeneration:
     tolerance: float = 1e-9
     max_steps: int = 500
 
-    @in_sound_units
-    def solve(
-        self,
-        mdp: MDP,
-        objective: Objective,
-        *,
-        guess: Solution | None = None,
-        throw: bool = True,
-    ) -> Solution:
-        """The exact `Solution`; `guess` is a solution of a similar problem to start from."""
-        if self.max_steps < 1 or not self.tolerance > 0:
-            raise InvalidModel(
-                "max_steps must be at least 1 and tolerance positive; "
-                f"got {self.max_steps} and {self.tolerance}"
-            )
+    def _solved(self, mdp: MDP, objective: Objective, guess: Solution | None) -> Solution:
+        """The exact `Solution`."""
         reward, costs = objective.tables(mdp)
         bounded = np.isfinite(objective.budgets)
         tables = np.concatenate([reward[None], costs if bounded.all() else costs[bounded]])
@@ -68,7 +47,7 @@ class ColumnGeneration:
         budgets = objective.budgets[bounded]
         start = _first_column(mdp, tables, guess)
         if mdp.discount == 1.0:
-            return self._undiscounted(mdp, objective, tables, start, throw)
+            return self._undiscounted(mdp, objective, tables, start)
         priced = None
         if len(budgets) == 0:
             column = best_column(mdp, tables, np.ones(1), start=start)
@@ -87,15 +66,10 @@ class ColumnGeneration:
             tight = no_room(mdp, tables, budgets)
             status = status_of(solution.certificate, self.tolerance, no_room=tight)
             solution = replace(solution, status=status)
-        return delivered(solution, throw)
+        return solution
 
     def _undiscounted(
-        self,
-        mdp: MDP,
-        objective: Objective,
-        tables: np.ndarray,
-        start: Column | None,
-        throw: bool,
+        self, mdp: MDP, objective: Objective, tables: np.ndarray, start: Column | None
     ) -> Solution:
         """The `Solution` at discount 1, where a price may have no best policy.
 
@@ -113,10 +87,9 @@ class ColumnGeneration:
                 priced = price_many(mdp, tables, budgets, start=start, limit=self.max_steps)
         except Unbounded:
             if len(budgets):
-                found = OccupancyLP(self.tolerance).solve(mdp, objective, throw=False)
-                return delivered(found, throw)
-            return delivered(unbounded(mdp, objective, self.tolerance), throw)
-        return delivered(self._solution(mdp, objective, bounded, priced), throw)
+                return OccupancyLP(self.tolerance).solve(mdp, objective, throw=False)
+            return unbounded(mdp, objective, self.tolerance)
+        return self._solution(mdp, objective, bounded, priced)
 
     def _solution(
         self, mdp: MDP, objective: Objective, bounded: np.ndarray, priced: Priced
@@ -127,12 +100,9 @@ class ColumnGeneration:
             visitation[every, column.policy] += weight * deterministic_visitation(
                 mdp, column.policy
             )
-        multipliers = np.zeros(objective.constraints)
-        multipliers[bounded] = priced.prices
         proof = priced.proof
         if proof is not None:
-            weights = np.zeros(objective.constraints)
-            weights[bounded] = proof.weights
+            weights = of_all_budgets(bounded, proof.weights)
             proof = Infeasibility(weights, proof.least, proof.allowed)
         best = priced.best or priced.columns[0]
         policy = None
@@ -145,7 +115,7 @@ class ColumnGeneration:
             objective,
             visitation,
             best.values[0] - priced.prices @ best.values[1:],
-            multipliers,
+            of_all_budgets(bounded, priced.prices),
             tolerance=self.tolerance,
             mixture=Mixture(priced.weights, np.array([c.policy for c in priced.columns])),
             infeasibility=proof,

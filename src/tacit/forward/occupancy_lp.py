@@ -1,22 +1,18 @@
 """The second, independent solver: the linear program over visitations, by HiGHS.
 
-And a thin hand on HiGHS for others: `LinearProgram` takes columns that arrive one at a time. Since
-its tolerances are absolute, all solvers measure very small and very large numbers in units of their
-own.
+And a thin hand on HiGHS for others: `LinearProgram` takes columns that arrive one at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import wraps
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.errors import InvalidModel
+from tacit.forward import BuiltInSolver, of_all_budgets
 from tacit.forward.policies import deterministic_values, deterministic_visitation
-from tacit.forward.solution import Infeasibility, Solution, conclude, delivered, sizes_of
+from tacit.forward.solution import Infeasibility, Solution, conclude
 from tacit.model.ends import inside_table
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
@@ -26,90 +22,10 @@ if TYPE_CHECKING:
 
 # HiGHS meets rows to 1e-10 at best, and calls budgets at the least cost infeasible.
 ROUNDING = 1e-9
-# Below this reach of a reward or a cost, and beyond this much a step, problems are solved in other
-# units: 1e-10 is too loose for the small, and finer than the rounding of the large.
-SMALL, LARGE = 2.0**-10, 2.0**14
-
-Solve = TypeVar("Solve", bound=Callable[..., Solution])
-
-
-def in_sound_units(method: Solve) -> Solve:
-    """A solver's `solve` that gives very small or large rewards and costs a unit of their own.
-
-    Tolerances inside a solver are absolute for small numbers: a cost of 1e-9 a step would be kept
-    or broken at will, and one of 1e6 never met. Units are powers of two: they change no digit.
-    """
-
-    @wraps(method)
-    def solve(
-        solver: object,
-        mdp: MDP,
-        objective: Objective,
-        *,
-        guess: Solution | None = None,
-        throw: bool = True,
-    ) -> Solution:
-        noise = float(getattr(solver, "temperature", 0.0))
-        units = _units(mdp, objective, noise)
-        if units is None:
-            return method(solver, mdp, objective, guess=guess, throw=throw)
-        gain, costs = units[0], units[1:]
-        axes = (...,) + (None,) * (objective.costs.ndim - 1)
-        scaled = Objective(
-            objective.reward / gain, objective.costs / costs[axes], objective.budgets / costs
-        )
-        if noise > 0:
-            solver = replace(solver, temperature=noise / gain)  # pyright: ignore
-        if guess is not None and len(guess.multipliers) == len(costs):
-            guess = _in_units(guess, 1.0 / gain, 1.0 / costs)
-        found = method(solver, mdp, scaled, guess=guess, throw=False)
-        return delivered(_in_units(found, gain, costs), throw)
-
-    return solve  # pyright: ignore[reportReturnType]
-
-
-def _units(mdp: MDP, objective: Objective, temperature: float) -> np.ndarray | None:
-    """[1 + K] powers of two in which reward and costs are of order one; None where all are 1."""
-    paid, spent = objective.tables(mdp)
-    sizes = sizes_of(objective)
-    if mdp.restricted:  # what is not there pays nothing
-        there = mdp.available | mdp.ends[:, None]
-        sizes = [float(np.abs(t).max(initial=0.0, where=there)) for t in (paid, *spent)]
-    steps = [sizes[0] + temperature, *sizes[1:]]
-    sizes = [_unusual(step, mdp.horizon * step) for step in steps]
-    if all(size == 1.0 for size in sizes):
-        return None
-    units = np.exp2(np.round(np.log2(sizes)))
-    return None if (units == 1.0).all() else units
-
-
-def _unusual(step: float, reach: float) -> float:
-    """What a number counts by if it is very small or large, for a step or an episode; else 1."""
-    if 0.0 < reach < SMALL:
-        return reach
-    return step if LARGE < step < np.inf else 1.0
-
-
-def _in_units(solution: Solution, gain: float, costs: np.ndarray) -> Solution:
-    """The same with rewards times `gain` and costs times `costs` [K]."""
-    proof = solution.infeasibility
-    if proof is not None:
-        weights = proof.weights / costs
-        whole = weights.sum()
-        proof = Infeasibility(weights / whole, proof.least / whole, proof.allowed / whole)
-    return replace(
-        solution,
-        values=solution.values * gain,
-        multipliers=solution.multipliers * gain / costs,
-        value=solution.value * gain,
-        spent=solution.spent * costs,
-        temperature=solution.temperature * gain,
-        infeasibility=proof,
-    )
 
 
 @dataclass(frozen=True)
-class OccupancyLP:
+class OccupancyLP(BuiltInSolver):
     """Maximises reward over all visitations within the budgets; multipliers are the rows' duals.
 
     Attributes:
@@ -120,21 +36,8 @@ class OccupancyLP:
     tolerance: float = 1e-7
     max_seconds: float = np.inf
 
-    @in_sound_units
-    def solve(
-        self,
-        mdp: MDP,
-        objective: Objective,
-        *,
-        guess: Solution | None = None,
-        throw: bool = True,
-    ) -> Solution:
+    def _solved(self, mdp: MDP, objective: Objective, guess: Solution | None) -> Solution:
         """The `Solution` at a vertex; `guess` is not used."""
-        if not self.tolerance > 0 or not self.max_seconds > 0:
-            raise InvalidModel(
-                "tolerance and max_seconds must be positive; "
-                f"got {self.tolerance} and {self.max_seconds}"
-            )
         reward, costs = objective.tables(mdp)
         bounded = np.isfinite(objective.budgets)
         costs, budgets = costs[bounded], objective.budgets[bounded]
@@ -142,7 +45,7 @@ class OccupancyLP:
         loss, proof = -reward.ravel(), None
         vertex = _vertex(mdp, loss, costs, budgets, self.max_seconds)
         if vertex is None and len(budgets) == 0 and mdp.discount == 1.0:
-            return delivered(unbounded(mdp, objective, self.tolerance), throw)
+            return unbounded(mdp, objective, self.tolerance)
         if vertex is None:
             vertex, proof = self._least_violation(mdp, costs, budgets)
             if proof.least <= proof.allowed + ROUNDING * (1.0 + abs(proof.allowed)):
@@ -150,16 +53,15 @@ class OccupancyLP:
                 room = budgets + ROUNDING * np.maximum(1.0, np.abs(budgets))
                 again, proof = _vertex(mdp, loss, costs, room, self.max_seconds), None
                 if again is None and mdp.discount == 1.0:  # feasible, and still no optimum
-                    return delivered(unbounded(mdp, objective, self.tolerance), throw)
+                    return unbounded(mdp, objective, self.tolerance)
                 vertex = again or vertex
         multipliers = np.zeros(objective.constraints)
         if proof is None:
-            multipliers[bounded] = vertex.prices
+            multipliers = of_all_budgets(bounded, vertex.prices)
         else:
-            weights = np.zeros(objective.constraints)
-            weights[bounded] = proof.weights
+            weights = of_all_budgets(bounded, proof.weights)
             proof = Infeasibility(weights, proof.least, proof.allowed)
-        solution = conclude(
+        return conclude(
             mdp,
             objective,
             vertex.visitation,
@@ -169,7 +71,6 @@ class OccupancyLP:
             infeasibility=proof,
             iterations=1,
         )
-        return delivered(solution, throw)
 
     def _least_violation(
         self, mdp: MDP, costs: np.ndarray, budgets: np.ndarray

@@ -1,15 +1,12 @@
-"""Policies: the formulas of optimal and noisy choice, where a policy goes, what it collects.
+"""Policies: where one goes, what it collects, and the best one by policy iteration, eliminating.
 
-Without a discount no residual shrinks by itself. Policy iteration starts from the walk to the
-nearest end and leaves an action only for one that is strictly better; a policy that does not end,
-met on the way, goes round where every round pays, and proves that there is no finite value. An
-upper bound is found by `lift`, along the expected length of what is left of an episode.
+Without a discount policy iteration starts from the walk to the nearest end and leaves an action
+only for one that is strictly better; a policy that does not end, met on the way, goes round where
+every round pays, and proves that there is no finite value.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
@@ -17,90 +14,18 @@ import numpy as np
 
 from tacit.engine.backends import chain_solve, policy_chain
 from tacit.errors import InvalidModel, NotConverged
+from tacit.forward.solution import check_policy
 from tacit.model.ends import never_ending
-from tacit.model.mdp import MDP, deterministic_chain, inside_policy, outside_visitation
+from tacit.model.mdp import MDP, deterministic_chain, outside_visitation
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-
-def greedy_values(utility: np.ndarray) -> np.ndarray:
-    """[S] the best action's value, for action values `utility` [S, A]."""
-    return row_maxima(utility)
-
-
-def soft_values(utility: np.ndarray, temperature: float) -> np.ndarray:
-    """[S] temperature * logsumexp(utility / temperature) over actions, without overflow."""
-    best = row_maxima(utility)
-    return best + temperature * np.log(row_sums(np.exp((utility - best[:, None]) / temperature)))
 
 
 def soft_policy(utility: np.ndarray, temperature: float) -> np.ndarray:
     """[S, A] the Boltzmann policy of action values `utility` [S, A]."""
     weights = np.exp((utility - utility.max(axis=1, keepdims=True)) / temperature)
     return weights / weights.sum(axis=1, keepdims=True)
-
-
-def greedy_policy(utility: np.ndarray) -> np.ndarray:
-    """[S, A] all mass on the first best action."""
-    policy = np.zeros_like(utility)
-    policy[np.arange(len(utility)), utility.argmax(axis=1)] = 1.0
-    return policy
-
-
-def entropy(policy: np.ndarray) -> np.ndarray:
-    """[S] entropy of the actions, in nats."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(policy > 0, -policy * np.log(policy), 0.0)
-    return row_sums(terms)
-
-
-def row_sums(table: np.ndarray) -> np.ndarray:
-    """[S] sums over the actions of `table` [S, A], as a product: several times faster."""
-    return table @ np.ones(table.shape[1])
-
-
-def row_maxima(table: np.ndarray) -> np.ndarray:
-    """[S] maxima over the actions of `table` [S, A], column by column where those are few."""
-    states, actions = table.shape
-    if states < 1000 or actions > 16:
-        return table.max(axis=1)
-    return functools.reduce(np.maximum, table.T)
-
-
-def largest_entry(table: np.ndarray) -> float:
-    """The largest absolute value of a table, without a table of absolute values."""
-    return max(float(table.max()), -float(table.min()))
-
-
-def stationary_policy(
-    visitation: np.ndarray, fallback: Callable[[], np.ndarray] | None = None
-) -> np.ndarray:
-    """[S, A] the stationary policy with this visitation.
-
-    States that are never visited take the greedy action of `fallback()` [S, A], which is minus
-    infinity for actions that are not there, or are uniform.
-    """
-    visits = row_sums(visitation)[:, None]
-    if visits.min() > 0:
-        return visitation / visits
-    visited = visits[:, 0] > 0
-    policy = visitation / np.where(visits > 0, visits, 1.0)
-    policy[~visited] = 1.0 / visitation.shape[1]
-    if fallback is not None:
-        policy[~visited] = greedy_policy(fallback()[~visited])
-    return policy
-
-
-def visitation(mdp: MDP, policy: np.ndarray) -> np.ndarray:
-    """[S, A] discounted visitation of a stationary policy [S, A]; sums to 1 / (1 - discount).
-
-    Where episodes end it sums to their expected discounted length; the arrivals in an end are
-    spread evenly over its row.
-    """
-    policy = check_policy(mdp, policy)
-    visits = chain_solve(mdp, *policy_chain(mdp, policy), mdp.initial, transposed=True)
-    return outside_visitation(mdp, np.maximum(visits, 0.0)[:, None] * policy)
 
 
 def policy_values(mdp: MDP, policy: np.ndarray, table: np.ndarray) -> np.ndarray:
@@ -146,62 +71,6 @@ def deterministic_values(mdp: MDP, actions: np.ndarray, gain: np.ndarray) -> np.
     return chain_solve(mdp, *deterministic_chain(mdp, actions), gain, transposed=False)
 
 
-def check_policy(mdp: MDP, policy: np.ndarray) -> np.ndarray:
-    """The policy as float64 [S, A], or `InvalidModel` naming the worst row.
-
-    Rows of ends, 0 outside, come back with the one choice that solvers see there.
-    """
-    policy = np.asarray(policy, dtype=np.float64)
-    if policy.shape != (mdp.states, mdp.actions):
-        raise InvalidModel(
-            f"policy must have shape [S, A] = ({mdp.states}, {mdp.actions}); got {policy.shape}"
-        )
-    policy = inside_policy(mdp, policy)
-    error = np.abs(policy.sum(axis=1) - 1.0) - 2.0 * np.minimum(policy, 0.0).sum(axis=1)
-    error = np.where(np.isfinite(error), error, np.inf)
-    worst = int(error.argmax())
-    if error[worst] > 1e-6:
-        raise InvalidModel(
-            f"policy must hold a distribution over actions for every state; "
-            f"state {worst} has {policy[worst]}"
-        )
-    if mdp.restricted:
-        _check_available(mdp, policy)
-    return policy
-
-
-def _check_available(mdp: MDP, policy: np.ndarray) -> None:
-    """`InvalidModel` where a policy does what is not there, or at discount 1 never ends."""
-    stray = np.where(mdp.choices, 0.0, policy)
-    if stray.any():
-        s, a = (int(i) for i in np.argwhere(stray)[0])
-        raise InvalidModel(
-            f"policy must be 0 where an action is not available; "
-            f"(state {s}, action {a}) has {policy[s, a]:g}"
-        )
-    if mdp.discount == 1.0:
-        from scipy.sparse import csr_array
-
-        rows, weights = policy_chain(mdp, policy)
-        at = np.repeat(np.arange(mdp.states), rows.shape[1])
-        shape = (mdp.states, mdp.states)
-        chain = csr_array((weights.ravel(), (at, rows.ravel())), shape=shape)
-        lost = never_ending(mdp, chain)
-        if lost.any():
-            raise InvalidModel(
-                f"policy must come to an end from every state at discount 1; "
-                f"state {int(lost.argmax())} goes on for ever"
-            )
-
-
-# Discount 1 -------------------------------------------------------------------------------------
-
-# Roundings in a value: of the sum over next states, of the reward and of the difference.
-ROUNDING = 16.0 * np.finfo(np.float64).eps
-# How often a lift that is too small is doubled.
-DOUBLINGS = 40
-
-
 @dataclass(frozen=True, eq=False)
 class Column:
     """A deterministic policy with what it earns and spends.
@@ -226,20 +95,20 @@ class Unbounded(NotConverged):
     """A policy that goes round for ever and gains on every round."""
 
 
-def undiscounted_column(
+def eliminated_column(
     mdp: MDP,
     tables: np.ndarray,
     combination: np.ndarray,
     start: np.ndarray | None,
     limit: int,
 ) -> Column:
-    """The best policy at discount 1 for the reward sum_k combination[k] * tables[k].
+    """The best policy for the reward sum_k combination[k] * tables[k], by sparse elimination.
 
     Args:
         mdp: the model.
         tables: [1 + K, S, A] reward, then costs.
         combination: [1 + K] as in `best_column`.
-        start: [S] actions to begin from, used if they end.
+        start: [S] actions to begin from; at discount 1 used if they end, and the walk if not.
         limit: most policies to try.
     """
     from scipy.sparse import eye_array
@@ -248,31 +117,29 @@ def undiscounted_column(
     every, transitions = np.arange(mdp.states), mdp.sparse()
     reward = np.tensordot(combination, tables, 1)
     margin = np.abs(reward).max() * max(1e-13, 2e-15 / mdp.leak)
-    policy = mdp.walk[0]
-    if start is not None and _is_proper(mdp, start):
-        policy = start
-    steps = 0
+    endless, steps, policy = mdp.discount == 1.0, 0, start
+    if policy is None or (endless and not _is_proper(mdp, policy)):
+        policy = mdp.walk[0]
     while True:
         chain = transitions[every * mdp.actions + policy]
-        factors = splu((eye_array(mdp.states) - chain).tocsc())
+        factors = splu((eye_array(mdp.states) - mdp.discount * chain).tocsc())
         values = factors.solve(np.ascontiguousarray(tables[:, every, policy].T)).T
         value = combination @ values
-        worth = np.where(mdp.choices, reward + mdp.expected_next(value), -np.inf)
+        later = mdp.discount * mdp.expected_next(value)
+        worth = np.where(mdp.choices, reward + later, -np.inf)
         best = worth.max(axis=1)
         error = float(np.abs(best - value).max())
         better = best > worth[every, policy] + margin
-        if not better.any() or steps >= limit:
+        if error <= margin or not better.any() or steps >= limit:  # else only rounding is left
             return Column(policy, values, values @ mdp.initial, error, steps=steps)
-        switched = np.where(better, worth.argmax(axis=1), policy)
-        policy = _kept_proper(mdp, reward, policy, switched, margin)
+        switched = np.where(better, worth.argmax(axis=1), policy).astype(np.int32)
+        policy = _kept_proper(mdp, reward, policy, switched, margin) if endless else switched
         steps += 1
 
 
 def _is_proper(mdp: MDP, policy: np.ndarray) -> bool:
-    every = np.arange(mdp.states)
-    there = mdp.choices[every, policy].all()
-    chain = mdp.sparse()[every * mdp.actions + policy]
-    return bool(there) and not never_ending(mdp, chain).any()
+    there = mdp.choices[np.arange(mdp.states), policy].all()
+    return bool(there) and not never_ending(mdp, np.eye(mdp.actions)[policy]).any()
 
 
 def _kept_proper(
@@ -280,11 +147,8 @@ def _kept_proper(
 ) -> np.ndarray:
     """[S] the new actions, the old ones where new ones go round for nothing but rounding."""
     every, transitions = np.arange(mdp.states), mdp.sparse()
-    while True:
+    while (lost := never_ending(mdp, np.eye(mdp.actions)[new])).any():
         chain = transitions[every * mdp.actions + new]
-        lost = never_ending(mdp, chain)
-        if not lost.any():
-            return new.astype(np.int32)
         gain, state = _largest_gain(chain, reward[every, new], lost)
         if gain > margin:
             raise Unbounded(
@@ -293,6 +157,7 @@ def _kept_proper(
                 None,
             )
         new = np.where(lost, old, new)
+    return new
 
 
 def _largest_gain(chain: csr_array, reward: np.ndarray, lost: np.ndarray) -> tuple[float, int]:
@@ -316,70 +181,3 @@ def _largest_gain(chain: csr_array, reward: np.ndarray, lost: np.ndarray) -> tup
         gain = float(shares @ reward[inside[own]])
         found = max(found, (gain, int(inside[own[0]])))
     return found
-
-
-def lift(mdp: MDP, reward: np.ndarray, values: np.ndarray, temperature: float) -> np.ndarray | None:
-    """[S] what to add to `values` [S] so that no backup exceeds them; None if nothing was found.
-
-    Then they bound every policy's value from above. The lift goes along the expected length w of
-    the rest of an episode: one backup lowers c * w by about c.
-
-    Args:
-        mdp: the model, at discount 1.
-        reward: [S, A] of the Lagrangian.
-        values: [S].
-        temperature: of the backup; 0 for a hard one.
-    """
-    if not np.isfinite(values).all():
-        return None
-    scale = np.abs(reward) + np.abs(values)[:, None] + mdp.expected_next(np.abs(values))
-    rounding = ROUNDING * np.where(mdp.choices, scale + temperature, 0.0).max(axis=1)
-    utility = np.where(mdp.choices, reward + mdp.expected_next(values), -np.inf)
-    if temperature == 0.0:
-        slack = values[:, None] - utility
-        slack = np.where(slack >= -rounding[:, None], np.maximum(slack, 0.0), slack)
-        if slack.min() >= 0.0:
-            return np.zeros(mdp.states)
-        for policy in (greedy_policy(utility), np.eye(mdp.actions)[mdp.walk[0]]):
-            found = _straight(mdp, slack, _lengths(mdp, policy))
-            if found is not None:
-                return found
-        return None
-    above = soft_values(utility, temperature) - values
-    if (above <= rounding).all():
-        return np.zeros(mdp.states)
-    lengths = _lengths(mdp, soft_policy(utility, temperature))
-    if lengths is None:
-        return None
-    height = float(above.max())
-    for _ in range(DOUBLINGS):
-        raised = values + height * lengths
-        utility = np.where(mdp.choices, reward + mdp.expected_next(raised), -np.inf)
-        over = soft_values(utility, temperature) - raised
-        if (over <= ROUNDING * height * lengths + rounding).all():
-            return height * lengths
-        height *= 2.0
-    return None
-
-
-def _straight(mdp: MDP, slack: np.ndarray, lengths: np.ndarray | None) -> np.ndarray | None:
-    """[S] c * lengths with slack + c * (lengths - P lengths) >= 0 for all pairs; None if no c."""
-    if lengths is None:
-        return None
-    fall = lengths[:, None] - mdp.expected_next(lengths)
-    wrong = slack < 0.0
-    if (fall[wrong] <= 0.0).any():
-        return None
-    height = float((-slack[wrong] / fall[wrong]).max())
-    rises = mdp.choices & (fall < 0.0)
-    if (slack[rises] + height * fall[rises] < 0.0).any():
-        return None
-    return height * lengths
-
-
-def _lengths(mdp: MDP, policy: np.ndarray) -> np.ndarray | None:
-    """[S] the states that a policy [S, A] passes on average; None where it does not end."""
-    lengths = chain_solve(mdp, *policy_chain(mdp, policy), np.ones(mdp.states), transposed=False)
-    left = 1.0 + (policy * mdp.expected_next(lengths)).sum(axis=1) - lengths
-    fine = np.isfinite(lengths).all() and lengths.min() > 0.0
-    return lengths if fine and np.abs(left).max() < 0.5 else None

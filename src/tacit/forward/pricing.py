@@ -13,7 +13,7 @@ import numpy as np
 from tacit.engine.kernels import at_hand
 from tacit.engine.kernels.backups import NOTHING, bracket, iterate, search
 from tacit.forward.occupancy_lp import LinearProgram
-from tacit.forward.policies import Column, undiscounted_column
+from tacit.forward.policies import Column, eliminated_column
 from tacit.forward.solution import Infeasibility
 from tacit.model.mdp import MDP
 
@@ -61,7 +61,7 @@ def best_column(
     """
     if mdp.discount == 1.0:
         first = None if start is None else start.policy
-        return undiscounted_column(mdp, tables, combination, first, limit)
+        return eliminated_column(mdp, tables, combination, first, limit)
     packed = mdp.packed
     if start is None:
         values = np.zeros(tables.shape[:2])
@@ -82,8 +82,8 @@ def best_column(
             policy,
             limit,
         )
-    if missed > 0.0:
-        return _direct_column(mdp, tables, combination, policy, limit)
+    if missed:  # a chain on which the Krylov method stagnates
+        return eliminated_column(mdp, tables, combination, policy, limit)
     return Column(policy, values, values @ mdp.initial, error, steps=steps)
 
 
@@ -95,36 +95,6 @@ def first_choices(mdp: MDP, reward: np.ndarray) -> np.ndarray:
 
 def _missing(mdp: MDP) -> np.ndarray:
     return ~mdp.choices if mdp.restricted else NOTHING
-
-
-def _direct_column(
-    mdp: MDP,
-    tables: np.ndarray,
-    combination: np.ndarray,
-    policy: np.ndarray,
-    limit: int,
-) -> Column:
-    """Policy iteration by sparse elimination, for chains on which the Krylov method stagnates."""
-    from scipy.sparse import eye_array
-    from scipy.sparse.linalg import splu
-
-    every = np.arange(mdp.states)
-    reward = np.tensordot(combination, tables, 1)
-    target = np.abs(reward).max() * max(1e-13, 2e-15 / mdp.leak)
-    transitions, steps = mdp.sparse(), 0
-    while True:
-        chain = transitions[every * mdp.actions + policy]
-        factors = splu((eye_array(mdp.states) - mdp.discount * chain).tocsc())
-        values = np.stack([factors.solve(table[every, policy]) for table in tables])
-        worth = reward + mdp.discount * mdp.expected_next(combination @ values)
-        if mdp.restricted:
-            worth = np.where(mdp.choices, worth, -np.inf)
-        error = float(np.abs(worth.max(axis=1) - combination @ values).max())
-        better = worth.max(axis=1) > worth[every, policy] + target
-        if error <= target or steps >= limit or not better.any():  # else only rounding is left
-            return Column(policy, values, values @ mdp.initial, error, steps=steps)
-        policy = np.where(better, worth.argmax(axis=1), policy).astype(np.int32)
-        steps += 1
 
 
 # Budgets within rounding of the least cost count as met: demonstrations calibrate them in floats.

@@ -20,11 +20,17 @@ import numpy as np
 
 from tacit.engine.backends import backend_of
 from tacit.engine.newton_search import Dual, loss_at
-from tacit.errors import InvalidModel
+from tacit.forward import BuiltInSolver, of_all_budgets
 from tacit.forward.column_generation import ColumnGeneration
-from tacit.forward.occupancy_lp import in_sound_units
-from tacit.forward.policies import deterministic_values, largest_entry
-from tacit.forward.solution import Solution, Status, conclude, delivered, spending_scales, status_of
+from tacit.forward.policies import deterministic_values
+from tacit.forward.solution import (
+    Solution,
+    Status,
+    conclude,
+    largest_entry,
+    spending_scales,
+    status_of,
+)
 from tacit.model.ends import inside_table
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
@@ -40,7 +46,7 @@ RAISES = 30
 
 
 @dataclass(frozen=True)
-class SoftDual:
+class SoftDual(BuiltInSolver):
     """Solver for a Boltzmann expert: maximises reward plus temperature times causal entropy.
 
     Attributes:
@@ -53,23 +59,8 @@ class SoftDual:
     tolerance: float = 1e-9
     max_steps: int = 200
 
-    @in_sound_units
-    def solve(
-        self,
-        mdp: MDP,
-        objective: Objective,
-        *,
-        guess: Solution | None = None,
-        throw: bool = True,
-    ) -> Solution:
-        """The `Solution` at this temperature; `guess` is a solution of a similar problem."""
-        if not 0.0 < self.temperature < np.inf:
-            raise InvalidModel(f"temperature must be a positive number; got {self.temperature}")
-        if self.max_steps < 1 or not 0.0 < self.tolerance < np.inf:
-            raise InvalidModel(
-                "max_steps must be at least 1 and tolerance positive; "
-                f"got {self.max_steps} and {self.tolerance}"
-            )
+    def _solved(self, mdp: MDP, objective: Objective, guess: Solution | None) -> Solution:
+        """The `Solution` at this temperature."""
         bounded = np.isfinite(objective.budgets).any()
         guess = _usable(mdp, objective, guess)
         exact = None
@@ -79,7 +70,7 @@ class SoftDual:
             # the budgets impossible there is nothing to search for.
             exact = ColumnGeneration().solve(mdp, objective, throw=False)
             if exact.status is Status.INFEASIBLE:
-                return delivered(replace(exact, temperature=self.temperature), throw)
+                return replace(exact, temperature=self.temperature)
         solution, flat = self._searched(mdp, objective, exact or guess)
         if solution.status is not Status.CONVERGED and exact is None and bounded:
             # A little noise makes several prices steep and flat by turns: begin where they end
@@ -93,7 +84,7 @@ class SoftDual:
         lost = solution.status is Status.UNBOUNDED and not bounded
         if not lost and (solution.status is not Status.CONVERGED or flat):
             solution = self._diagnosed(mdp, objective, solution)
-        return delivered(solution, throw)
+        return solution
 
     def _searched(
         self, mdp: MDP, objective: Objective, guess: Solution | None
@@ -133,14 +124,12 @@ class SoftDual:
         point, steps = minimise(
             backend_of(mdp), problem, prices, values, self.tolerance, self.max_steps
         )
-        multipliers = np.zeros(objective.constraints)
-        multipliers[bounded] = point.x
         solution = conclude(
             mdp,
             objective,
             np.maximum(point.visits, 0.0)[:, None] * point.policy,
             point.values,
-            multipliers,
+            of_all_budgets(bounded, point.x),
             tolerance=self.tolerance,
             temperature=self.temperature,
             policy=point.policy,

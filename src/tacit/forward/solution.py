@@ -1,25 +1,23 @@
-"""The answer of a solve, and the one function that judges it from the arrays alone."""
+"""The answer of a solve, its formulas, and the one function that judges it by the arrays alone."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
+from typing import TypeAlias
 
 import numpy as np
 
+from tacit.engine.backends import chain_solve, policy_chain
 from tacit.engine.kernels import row_blocks, side_by_side
-from tacit.errors import Infeasible, NotConverged
-from tacit.forward.policies import (
-    entropy,
-    greedy_values,
-    largest_entry,
-    lift,
-    row_sums,
-    soft_values,
-    stationary_policy,
-)
-from tacit.model.mdp import MDP, outside_policy, outside_visitation
+from tacit.errors import InvalidModel
+from tacit.model.ends import check_available, lift
+from tacit.model.mdp import MDP, inside_policy, outside_policy, outside_visitation
 from tacit.model.objective import Objective
+
+Rows: TypeAlias = slice | np.ndarray  # some of the states
 
 
 class Status(Enum):
@@ -54,12 +52,8 @@ class Certificate:
 
     def within(self, tolerance: float) -> bool:
         """Whether every number is at most `tolerance`; NaN never is."""
-        return (
-            self.flow_residual <= tolerance
-            and self.violation <= tolerance
-            and abs(self.duality_gap) <= tolerance
-            and self.slackness <= tolerance
-        )
+        numbers = (self.flow_residual, self.violation, abs(self.duality_gap), self.slackness)
+        return all(number <= tolerance for number in numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,29 +140,23 @@ def certify(
     discount 1 the values are lifted along the expected length of the rest of an episode, and
     checked; where no such lift is found the gap is infinite.
     """
-    reward, costs = objective.tables(mdp)
+    (reward, costs), budgets = objective.tables(mdp), objective.budgets
     state_visits = row_sums(visitation)
     flow = state_visits - mdp.discount * mdp.inflow(visitation) - mdp.initial
     flow_residual = np.abs(flow).sum() - np.minimum(visitation, 0.0).sum()
     ends = mdp.ends if mdp.restricted else None
     if ends is not None:  # nobody does what is not there; arrivals in an end are no actions
         flow_residual += np.abs(visitation[~ends][~mdp.available[~ends]]).sum()
-
+    going = state_visits if ends is None else np.where(ends, 0.0, state_visits)
     spent = costs_of(costs, visitation)
     primal = np.vdot(visitation, reward)
 
     def some(rows: slice) -> tuple[float, float]:
         """What these states add to the entropy of the visits, and their largest residual."""
-        later = mdp.discount * mdp.expected_next_of(rows, values)
-        utility = priced(reward[rows], costs[:, rows], multipliers) + later
-        if ends is not None:
-            utility = np.where(mdp.choices[rows], utility, -np.inf)
+        utility = _utility(mdp, objective, values, multipliers, rows)
         if temperature == 0.0:
-            return 0.0, float((greedy_values(utility) - values[rows]).max())
-        going = (
-            state_visits[rows] if ends is None else np.where(ends[rows], 0.0, state_visits[rows])
-        )
-        noise = np.vdot(going, entropy(stationary_policy(visitation[rows])))
+            return 0.0, float((row_maxima(utility) - values[rows]).max())
+        noise = np.vdot(going[rows], entropy(stationary_policy(visitation[rows])))
         return float(noise), float((soft_values(utility, temperature) - values[rows]).max())
 
     parts = side_by_side(some, row_blocks(mdp.states))
@@ -180,11 +168,9 @@ def certify(
         found = lift(mdp, priced(reward, costs, multipliers), values, temperature)
         dual = np.inf if found is None else float(mdp.initial @ (values + found))
     scale = value_scale(mdp, objective, float(primal), temperature)
-    scales = spending_scales(mdp, costs, objective.budgets)
+    scales = spending_scales(mdp, costs, budgets)
     violation, slackness = 0.0, 0.0
-    for price, budget, cost, unit in zip(
-        multipliers, objective.budgets, spent, scales, strict=True
-    ):
+    for price, budget, cost, unit in zip(multipliers, budgets, spent, scales, strict=True):
         if price < 0 or (price > 0 and budget == np.inf):
             dual = np.inf  # the bound holds only for non-negative prices, 0 for no budget at all
         elif price > 0 or np.isnan(price):
@@ -293,13 +279,16 @@ def conclude(
     visitation = outside_visitation(mdp, visitation)
     certificate = certify(mdp, objective, visitation, values, multipliers, temperature=temperature)
     status = status_of(certificate, tolerance, proof=infeasibility, unbounded=unbounded)
-    if policy is None:
-        policy = stationary_policy(
-            visitation, lambda: _utility(mdp, objective, values, multipliers)
-        )
-    policy = outside_policy(mdp, policy)
+
+    def best(states: np.ndarray) -> np.ndarray:
+        """[n] what to do in states that nobody visits."""
+        if mdp.discount == 1.0:  # the best of several alike may go round for ever, the walk not
+            return mdp.walk[0][states]
+        return _utility(mdp, objective, values, multipliers, states).argmax(axis=1)
+
+    policy = stationary_policy(visitation, best) if policy is None else policy
     return Solution(
-        policy=policy,
+        policy=outside_policy(mdp, policy),
         visitation=visitation,
         values=values,
         multipliers=multipliers,
@@ -315,34 +304,87 @@ def conclude(
 
 
 def _utility(
-    mdp: MDP, objective: Objective, values: np.ndarray, multipliers: np.ndarray
+    mdp: MDP, objective: Objective, values: np.ndarray, multipliers: np.ndarray, rows: Rows
 ) -> np.ndarray:
-    """[S, A] what each action is worth, for states that nobody visits."""
-    if mdp.discount == 1.0:  # the best of several alike may go round for ever, the walk does not
-        return np.eye(mdp.actions)[mdp.walk[0]]
-    reward, costs = objective.tables(mdp)
-    utility = priced(reward, costs, multipliers) + mdp.discount * mdp.expected_next(values)
-    return np.where(mdp.choices, utility, -np.inf) if mdp.restricted else utility
+    """[R, A] what each action is worth in some states; minus infinity where it is not there."""
+    reward, costs = objective.tables_of(mdp.states, mdp.actions)
+    later = mdp.discount * mdp.expected_next_of(rows, values)
+    utility = priced(reward[rows], costs[:, rows], multipliers) + later
+    return np.where(mdp.choices[rows], utility, -np.inf) if mdp.restricted else utility
 
 
-def delivered(solution: Solution, throw: bool) -> Solution:
-    """The solution, or the error it amounts to when `throw` asks for one."""
-    if not throw or solution.status in (Status.CONVERGED, Status.AT_LEAST_COST):
-        return solution
-    if solution.status is Status.INFEASIBLE:
-        proof = solution.infeasibility
-        assert proof is not None
-        raise Infeasible(
-            "no policy meets the budgets: the least weighted cost is "
-            f"{proof.least:.6g}, the budgets allow {proof.allowed:.6g} "
-            f"(weights {np.array2string(proof.weights, precision=4)})",
-            solution,
+def soft_values(utility: np.ndarray, temperature: float) -> np.ndarray:
+    """[S] temperature * logsumexp(utility / temperature) over actions, without overflow."""
+    best = row_maxima(utility)
+    return best + temperature * np.log(row_sums(np.exp((utility - best[:, None]) / temperature)))
+
+
+def entropy(policy: np.ndarray) -> np.ndarray:
+    """[S] entropy of the actions, in nats."""
+    return row_sums(-policy * np.log(np.where(policy > 0, policy, 1.0)))
+
+
+def row_sums(table: np.ndarray) -> np.ndarray:
+    """[S] sums over the actions of `table` [S, A], as a product: several times faster."""
+    return table @ np.ones(table.shape[1])
+
+
+def row_maxima(table: np.ndarray) -> np.ndarray:
+    """[S] maxima over the actions of `table` [S, A], column by column where those are few."""
+    tall = len(table) >= 1000 and table.shape[1] <= 16
+    return functools.reduce(np.maximum, table.T) if tall else table.max(axis=1)
+
+
+def largest_entry(table: np.ndarray) -> float:
+    """The largest absolute value of a table, without a table of absolute values."""
+    return max(float(table.max()), -float(table.min()))
+
+
+def stationary_policy(
+    visitation: np.ndarray, fallback: Callable[[np.ndarray], np.ndarray] | None = None
+) -> np.ndarray:
+    """[S, A] the stationary policy with this visitation.
+
+    States [n] that are never visited take the actions `fallback(states)` [n], or are uniform.
+    """
+    visits, actions = row_sums(visitation)[:, None], visitation.shape[1]
+    lost = np.flatnonzero(~(visits[:, 0] > 0))
+    if not len(lost):
+        return visitation / visits
+    policy = visitation / np.where(visits > 0, visits, 1.0)
+    policy[lost] = 1.0 / actions if fallback is None else np.eye(actions)[fallback(lost)]
+    return policy
+
+
+def visitation(mdp: MDP, policy: np.ndarray) -> np.ndarray:
+    """[S, A] discounted visitation of a stationary policy [S, A]; sums to 1 / (1 - discount).
+
+    Where episodes end it sums to their expected discounted length; the arrivals in an end are
+    spread evenly over its row.
+    """
+    policy = check_policy(mdp, policy)
+    visits = chain_solve(mdp, *policy_chain(mdp, policy), mdp.initial, transposed=True)
+    return outside_visitation(mdp, np.maximum(visits, 0.0)[:, None] * policy)
+
+
+def check_policy(mdp: MDP, policy: np.ndarray) -> np.ndarray:
+    """The policy as float64 [S, A], or `InvalidModel` naming the worst row.
+
+    Rows of ends, 0 outside, come back with the one choice that solvers see there.
+    """
+    policy = np.asarray(policy, dtype=np.float64)
+    if policy.shape != (mdp.states, mdp.actions):
+        raise InvalidModel(
+            f"policy must have shape [S, A] = ({mdp.states}, {mdp.actions}); got {policy.shape}"
         )
-    c = solution.certificate
-    if solution.status is Status.UNBOUNDED:
-        raise NotConverged(solution.status.value, solution)
-    raise NotConverged(
-        f"{solution.status.value} (duality gap {c.duality_gap:.2e}, violation {c.violation:.2e}, "
-        f"slackness {c.slackness:.2e}, flow residual {c.flow_residual:.2e})",
-        solution,
-    )
+    policy = inside_policy(mdp, policy)
+    error = np.abs(policy.sum(axis=1) - 1.0) - 2.0 * np.minimum(policy, 0.0).sum(axis=1)
+    worst = int(error.argmax())  # NaN is the worst
+    if not error[worst] <= 1e-6:
+        raise InvalidModel(
+            f"policy must hold a distribution over actions for every state; "
+            f"state {worst} has {policy[worst]}"
+        )
+    if mdp.restricted:
+        check_available(mdp, policy)
+    return policy

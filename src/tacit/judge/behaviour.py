@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
-from tacit.forward.policies import check_policy
+from tacit.forward.solution import check_policy
 from tacit.forward.solve import solve
 from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
 from tacit.judge.outcomes import best_values

@@ -9,9 +9,8 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
-from tacit.forward.policies import check_policy
-from tacit.forward.policies import visitation as visitation_of
-from tacit.forward.solution import Solution, Status
+from tacit.forward.solution import Solution, Status, check_policy
+from tacit.forward.solution import visitation as visitation_of
 from tacit.forward.solve import Solver, solve
 from tacit.judge.behaviour import (
     Behaviours,

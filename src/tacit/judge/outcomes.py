@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidModel, NotConverged
-from tacit.forward.policies import entropy, policy_values, stationary_policy
+from tacit.forward.policies import policy_values
 from tacit.forward.soft_dual import SoftDual
-from tacit.forward.solution import spending_scales
+from tacit.forward.solution import entropy, spending_scales, stationary_policy
 from tacit.forward.solve import solve
 from tacit.inverse.expectations import pull_back
 from tacit.model.mdp import MDP

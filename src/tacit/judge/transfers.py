@@ -15,8 +15,8 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
-from tacit.forward.policies import visitation
 from tacit.forward.simulation import arrival
+from tacit.forward.solution import visitation
 from tacit.forward.solve import solve
 from tacit.inverse.recovery import Recovery
 from tacit.model.ends import uniform_policy

@@ -3,6 +3,9 @@
 Where something is taken out of a world, what leads into it for certain or into a dead end is not
 there either: `close` finds all of that.
 
+Without a discount no residual shrinks by itself: an upper bound on values is found by `lift`, along
+the expected length of what is left of an episode.
+
 Inside the engine an end is a state with one action, its action 0, that leads nowhere: an empty row.
 Its value is then what it pays, its visits are its arrivals, and every linear system of a chain just
 works. Outside, the policy of an end is 0 and its arrivals are spread evenly over its row.
@@ -16,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from tacit.engine.backends import chain_solve, policy_chain
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
@@ -25,6 +29,10 @@ if TYPE_CHECKING:
 
 # Policies tried for the shortest walk: any of them is one, the last ones are only shorter.
 TRIES = 100
+# How often a lift that is too small is doubled.
+DOUBLINGS = 40
+# Roundings in a value: of the sum over next states, of the reward and of the difference.
+LAST_DIGITS = 16.0 * np.finfo(np.float64).eps
 # Differences this small, relative to the largest entry of a table, are rounding of a sum of
 # features: libraries add up equal rows in different orders.
 ROUNDING = 1e-10
@@ -47,31 +55,30 @@ def check_ends_are_reached(mdp: MDP) -> None:
         )
 
 
-def steps_to_end(mdp: MDP) -> np.ndarray:
-    """[S] the fewest steps in which an end can be reached, infinite where none can."""
-    moves = mdp.sparse().tocoo()
-    return _steps(mdp, moves.coords[0] // mdp.actions, moves.coords[1])
+def steps_to_end(mdp: MDP, taken: np.ndarray | None = None) -> np.ndarray:
+    """[S] the fewest steps in which an end can be reached, infinite where none can.
 
-
-def never_ending(mdp: MDP, chain: csr_array) -> np.ndarray:
-    """[S] bool, the states from which the chain [S, S] of a policy comes to no end."""
-    moves = chain.tocoo()
-    kept = moves.data > 0
-    return ~np.isfinite(_steps(mdp, moves.coords[0][kept], moves.coords[1][kept]))
-
-
-def _steps(mdp: MDP, states: np.ndarray, following: np.ndarray) -> np.ndarray:
-    """[S] the fewest of these moves, from states [N] to following [N], that reach an end."""
+    By any pair of state and action, or by those that are `taken` [S, A], with more than 0.
+    """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra
 
+    pairs, following = mdp.sparse().tocoo().coords
+    if taken is not None:
+        kept = taken.ravel()[pairs] > 0
+        pairs, following = pairs[kept], following[kept]
     # Backwards, and from one place beyond all ends.
     ends = np.flatnonzero(mdp.ends)
     begin = np.r_[following, np.full(len(ends), mdp.states)]
-    reach = np.r_[states, ends]
+    reach = np.r_[pairs // mdp.actions, ends]
     shape = (mdp.states + 1, mdp.states + 1)
     graph = csr_array((np.ones(len(begin)), (begin, reach)), shape=shape)
     return dijkstra(graph, unweighted=True, indices=mdp.states)[: mdp.states] - 1.0
+
+
+def never_ending(mdp: MDP, policy: np.ndarray) -> np.ndarray:
+    """[S] bool, the states from which a policy [S, A] comes to no end."""
+    return ~np.isfinite(steps_to_end(mdp, policy))
 
 
 def led_to_an_end(mdp: MDP, counts: np.ndarray) -> np.ndarray:
@@ -82,11 +89,7 @@ def led_to_an_end(mdp: MDP, counts: np.ndarray) -> np.ndarray:
     """
     if mdp.discount < 1.0:
         return counts
-    from scipy.sparse import csr_array
-
-    at, taken = np.nonzero(counts)
-    rows = csr_array((np.ones(len(at)), (at, at * mdp.actions + taken)), (mdp.states, counts.size))
-    lost = never_ending(mdp, csr_array(rows @ mdp.sparse()))
+    lost = never_ending(mdp, counts)
     led = np.array(counts, float)
     led[lost, mdp.walk[0][lost]] += 1.0
     return led
@@ -241,3 +244,88 @@ def _reaching(
         if (more == reach).all():
             return reach
         reach = more
+
+
+def lift(mdp: MDP, reward: np.ndarray, values: np.ndarray, temperature: float) -> np.ndarray | None:
+    """[S] what to add to `values` [S] so that no backup exceeds them; None if nothing was found.
+
+    Then they bound every policy's value from above. The lift goes along the expected length w of
+    the rest of an episode: one backup lowers c * w by about c.
+
+    Args:
+        mdp: the model, at discount 1.
+        reward: [S, A] of the Lagrangian.
+        values: [S].
+        temperature: of the backup; 0 for a hard one.
+    """
+    from scipy.special import logsumexp, softmax
+
+    if not np.isfinite(values).all():
+        return None
+    scale = np.abs(reward) + np.abs(values)[:, None] + mdp.expected_next(np.abs(values))
+    rounding = LAST_DIGITS * np.where(mdp.choices, scale + temperature, 0.0).max(axis=1)
+    utility = np.where(mdp.choices, reward + mdp.expected_next(values), -np.inf)
+    if temperature == 0.0:
+        slack = values[:, None] - utility
+        slack = np.where(slack >= -rounding[:, None], np.maximum(slack, 0.0), slack)
+        if slack.min() >= 0.0:
+            return np.zeros(mdp.states)
+        for policy in np.eye(mdp.actions)[[utility.argmax(axis=1), mdp.walk[0]]]:
+            found = _straight(mdp, slack, _lengths(mdp, policy))
+            if found is not None:
+                return found
+        return None
+    above = temperature * logsumexp(utility / temperature, axis=1) - values
+    if (above <= rounding).all():
+        return np.zeros(mdp.states)
+    lengths = _lengths(mdp, softmax(utility / temperature, axis=1))
+    if lengths is None:
+        return None
+    height = float(above.max())
+    for _ in range(DOUBLINGS):
+        raised = values + height * lengths
+        utility = np.where(mdp.choices, reward + mdp.expected_next(raised), -np.inf)
+        over = temperature * logsumexp(utility / temperature, axis=1) - raised
+        if (over <= LAST_DIGITS * height * lengths + rounding).all():
+            return height * lengths
+        height *= 2.0
+    return None
+
+
+def _straight(mdp: MDP, slack: np.ndarray, lengths: np.ndarray | None) -> np.ndarray | None:
+    """[S] c * lengths with slack + c * (lengths - P lengths) >= 0 for all pairs; None if no c."""
+    if lengths is None:
+        return None
+    fall = lengths[:, None] - mdp.expected_next(lengths)
+    wrong = slack < 0.0
+    if (fall[wrong] <= 0.0).any():
+        return None
+    height = float((-slack[wrong] / fall[wrong]).max())
+    rises = mdp.choices & (fall < 0.0)
+    if (slack[rises] + height * fall[rises] < 0.0).any():
+        return None
+    return height * lengths
+
+
+def _lengths(mdp: MDP, policy: np.ndarray) -> np.ndarray | None:
+    """[S] the states that a policy [S, A] passes on average; None where it does not end."""
+    lengths = chain_solve(mdp, *policy_chain(mdp, policy), np.ones(mdp.states), transposed=False)
+    left = 1.0 + (policy * mdp.expected_next(lengths)).sum(axis=1) - lengths
+    fine = np.isfinite(lengths).all() and lengths.min() > 0.0
+    return lengths if fine and np.abs(left).max() < 0.5 else None
+
+
+def check_available(mdp: MDP, policy: np.ndarray) -> None:
+    """`InvalidModel` where a policy does what is not there, or at discount 1 never ends."""
+    stray = np.where(mdp.choices, 0.0, policy)
+    if stray.any():
+        s, a = (int(i) for i in np.argwhere(stray)[0])
+        raise InvalidModel(
+            f"policy must be 0 where an action is not available; "
+            f"(state {s}, action {a}) has {policy[s, a]:g}"
+        )
+    if mdp.discount == 1.0 and (lost := never_ending(mdp, policy)).any():
+        raise InvalidModel(
+            f"policy must come to an end from every state at discount 1; "
+            f"state {int(lost.argmax())} goes on for ever"
+        )

@@ -253,7 +253,7 @@ class MDP:
         side_by_side(some, row_blocks(self.states))
         return later
 
-    def expected_next_of(self, rows: slice, values: np.ndarray) -> np.ndarray:
+    def expected_next_of(self, rows: slice | np.ndarray, values: np.ndarray) -> np.ndarray:
         """[R, A] the same for some of the states, those of `rows`."""
         if self._matrix is not None:
             return self.expected_next(values)[rows]

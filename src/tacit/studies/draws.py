@@ -9,10 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.forward.policies import visitation
 from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
-from tacit.forward.solution import Solution, Status
+from tacit.forward.solution import Solution, Status, visitation
 from tacit.forward.solve import solve
 from tacit.inverse.expectations import expectations
 from tacit.inverse.families import RewardOnly

@@ -324,7 +324,7 @@ def _budgets_with_margin(
     """[K] what a randomly drawn policy spends, and a little more."""
     if not len(costs):
         return np.zeros(0)
-    from tacit.forward.policies import visitation
+    from tacit.forward.solution import visitation
 
     policy = _simplex(draw, (mdp.states, mdp.actions))
     flat, visits = costs.reshape(len(costs), -1), visitation(mdp, policy).ravel()

@@ -17,8 +17,8 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
-from tacit.forward.policies import policy_values, visitation
-from tacit.forward.solution import Solution, Status
+from tacit.forward.policies import policy_values
+from tacit.forward.solution import Solution, Status, visitation
 from tacit.inverse.families.answers import (
     Found,
     Published,

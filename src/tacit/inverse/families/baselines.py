@@ -16,8 +16,7 @@ from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
-from tacit.forward.policies import visitation
-from tacit.forward.solution import conclude
+from tacit.forward.solution import conclude, visitation
 from tacit.inverse.diagnostics import Answer
 from tacit.inverse.expectations import Spending, check_task, expectations_from_start, pull_back
 from tacit.inverse.families.answers import (

@@ -11,9 +11,9 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
-from tacit.forward.policies import policy_values, visitation
+from tacit.forward.policies import policy_values
 from tacit.forward.soft_dual import SoftDual
-from tacit.forward.solution import conclude
+from tacit.forward.solution import conclude, visitation
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.families.answers import (
     Found,

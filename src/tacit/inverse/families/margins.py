@@ -10,8 +10,8 @@ import numpy as np
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.forward.column_generation import ColumnGeneration
-from tacit.forward.policies import policy_values, visitation
-from tacit.forward.solution import Solution, conclude
+from tacit.forward.policies import policy_values
+from tacit.forward.solution import Solution, conclude, visitation
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.families.answers import (
     POSITIVE,

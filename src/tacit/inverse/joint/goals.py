@@ -20,7 +20,7 @@ from tacit.engine.backends import backend_of
 from tacit.engine.kernels import side_by_side
 from tacit.engine.newton_search import VALUE_CARE, Dual, Point, point_at
 from tacit.errors import InvalidModel
-from tacit.forward.policies import visitation
+from tacit.forward.solution import visitation
 from tacit.inverse.joint.flows import (
     UNASKED,
     Network,

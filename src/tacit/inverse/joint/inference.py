@@ -20,7 +20,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
-from tacit.forward.policies import visitation
+from tacit.forward.solution import visitation
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.noisy.boltzmann import Fit

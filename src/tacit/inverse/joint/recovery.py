@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tacit.forward.policies import visitation
+from tacit.forward.solution import visitation
 from tacit.inverse.diagnostics import Goodness, Identification
 from tacit.inverse.expectations import (
     Spending,

@@ -14,7 +14,7 @@ import numpy as np
 from tacit.data.observed import Observed
 from tacit.engine.backends import backend_of
 from tacit.engine.newton_search import point_at
-from tacit.forward.policies import visitation
+from tacit.forward.solution import visitation
 from tacit.inverse.expectations import Expectations, Spending, pull_back
 from tacit.inverse.findings import Finding, Kind, blind_findings
 from tacit.inverse.noisy import Split, weight_findings

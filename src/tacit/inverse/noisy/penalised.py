@@ -16,7 +16,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.data.tally import tally_of
 from tacit.errors import InvalidModel
-from tacit.forward.policies import visitation
+from tacit.forward.solution import visitation
 from tacit.inverse.diagnostics import Goodness
 from tacit.inverse.expectations import (
     action_log_likelihoods,

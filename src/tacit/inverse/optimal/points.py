@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.forward.policies import Unbounded, visitation
+from tacit.forward.policies import Unbounded
 from tacit.forward.pricing import Column, best_column
+from tacit.forward.solution import visitation
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.optimal import (
     Columns,

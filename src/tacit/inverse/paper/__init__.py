@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.forward.policies import visitation, visitation_recursion
-from tacit.forward.solution import Solution
+from tacit.forward.policies import visitation_recursion
+from tacit.forward.solution import Solution, visitation
 from tacit.inverse.expectations import Blocks, Expectations, pull_back
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
