@@ -9,7 +9,7 @@ import oracles
 import tacit
 from experts import grid, hill_expert
 from tacit import MDP, InvalidModel
-from tacit.checks.dynamics import dynamics_uncertainty
+from tacit.checks.reliability import dynamics_uncertainty
 from tacit.data.tally import Scatter
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.goodness import Chances

@@ -11,8 +11,8 @@ import tacit
 from experts import grid, hill_expert
 from kinds import told
 from tacit import Demonstrations
-from tacit.checks import fits
-from tacit.checks.fits import trajectory_fits
+from tacit.checks import reliability
+from tacit.checks.reliability import trajectory_fits
 from tacit.inverse.findings import Kind
 
 
@@ -60,7 +60,7 @@ def test_each_number_is_what_a_loop_over_the_steps_gives(seen, found):
 @pytest.mark.parametrize("size", [1, 2, 59, 60, 61, 500])
 def test_batches_do_not_matter(seen, found, size, monkeypatch):
     whole = trajectory_fits(found, seen)
-    monkeypatch.setattr(fits, "BATCH", size)
+    monkeypatch.setattr(reliability, "BATCH", size)
     parts = trajectory_fits(found, seen)
     assert_array_equal(parts.episode, whole.episode)
     for name, column in whole.columns.items():
@@ -78,7 +78,7 @@ def peak_memory(found, seen) -> int:
 
 
 def test_memory_is_that_of_a_batch(found, monkeypatch):
-    monkeypatch.setattr(fits, "BATCH", 10_000)
+    monkeypatch.setattr(reliability, "BATCH", 10_000)
     # A dozen numbers of eight bytes for each of the 10 000 steps of a batch, not of all 200 000.
     assert peak_memory(found, sampled(trajectories=100, steps=2000)) < 10_000 * 12 * 8
 

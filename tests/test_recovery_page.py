@@ -19,8 +19,8 @@ from browser import CONTRAST, browser
 from house import ROOMS, house
 from outline import read
 from tacit.checks.discounts import discount_profile
-from tacit.checks.fits import trajectory_fits
 from tacit.checks.held_out import holdout
+from tacit.checks.reliability import trajectory_fits
 from tacit.cli import main
 from tacit.cli.run import Report
 from tacit.cli.terminal import Terminal

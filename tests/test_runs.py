@@ -15,7 +15,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import tacit
-from tacit.checks.fits import trajectory_fits
+from tacit.checks.reliability import trajectory_fits
 from tacit.files.arrays import write_arrays
 from tacit.files.atomic import LOCK, locked, read_page, write_page
 from tacit.files.formats import read_arrays

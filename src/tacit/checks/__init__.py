@@ -1,6 +1,6 @@
 """Questions after a fit: held-out data, other discounts, groups, doubt about dynamics, prices.
 
-Here, what is told of the assumptions behind it.
+Here, what is told of the assumptions behind it, of its trajectories and of its dynamics.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 
 from tacit import names_on_demand
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
+from tacit.inverse.recovery import Recovery
 
 if TYPE_CHECKING:
     from tacit.checks.assumptions import diagnose
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
         discount_profile,
         resolution_check,
     )
-    from tacit.checks.dynamics import DynamicsUncertainty, dynamics_uncertainty
-    from tacit.checks.fits import Response, TrajectoryFits, elasticities, reroute, trajectory_fits
     from tacit.checks.groups import EqualWeightsTest, equal_weights_test
     from tacit.checks.held_out import Holdout, Prediction, holdout, score
     from tacit.checks.prices import BudgetSweep, PriceCurve, budget_sweep, price_curve
+    from tacit.checks.reliability import dynamics_uncertainty, trajectory_fits
+    from tacit.checks.response import Response, elasticities, reroute
     from tacit.inverse.bootstrap import posterior
     from tacit.inverse.doubts import Posterior
     from tacit.inverse.joint.goals import link_size
@@ -213,3 +214,116 @@ class Diagnosis:
 
 def _tested(p_value: float) -> str:
     return "" if np.isnan(p_value) else f", {chance(p_value)}"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TrajectoryFits:
+    """The fit of every trajectory to a recovery, one row an episode, the worst first.
+
+    The worst are the lowest z-scores; without noise, the smallest shares of optimal steps.
+
+    Attributes:
+        episode: [E] number of the episode in the demonstrations.
+        steps: [E] its length.
+        log_likelihood: [E] mean log-probability of its actions; NaN for an expert without noise.
+        expected: [E] what that is on average for the recovered policy, in the same states.
+        z_score: [E] how far it is above that, in standard deviations; negative is worse.
+        p_value: [E] chance that the recovered policy fits this badly or worse.
+        share_optimal: [E] share of steps that take a best action under the recovered objective.
+        names: [E] what the episodes are called; None where they are numbered from 0.
+    """
+
+    episode: np.ndarray
+    steps: np.ndarray
+    log_likelihood: np.ndarray
+    expected: np.ndarray
+    z_score: np.ndarray
+    p_value: np.ndarray
+    share_optimal: np.ndarray
+    names: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.episode)
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the recovered expert is noisy, so that there is a likelihood."""
+        return not np.isnan(self.log_likelihood).all()
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Name -> [E], to be written as a table; episodes by their names where they have some."""
+        columns = dict(vars(self))
+        names = columns.pop("names")
+        return columns if names is None else {**columns, "episode": names}
+
+    @property
+    def sentences(self) -> tuple[Finding, ...]:
+        """What to know about the fits, as findings."""
+        number, count = int(self.episode[0]), len(self)
+        which = number if self.names is None else self.names[0]
+        if not self.noisy:
+            whole = float(self.share_optimal @ self.steps / self.steps.sum())
+            text = f"{_percent(whole)} of the steps are optimal under the recovered objective."
+            said = [Finding(text, number=whole)]
+            if count > 1 and self.share_optimal[0] < 1.0:
+                worst = _percent(self.share_optimal[0])
+                text = f"Episode {which} fits worst: {worst} of its steps are."
+                least = float(self.share_optimal[0])
+                said.append(Finding(text, trajectory=number, number=least))
+            return tuple(said)
+        chance = min(1.0, count * float(self.p_value.min()))
+        fit = f"{self.log_likelihood[0]:.3g} a step where {self.expected[0]:.3g} is usual"
+        kind = Kind.NOTE
+        if chance < LEVEL:
+            kind = Kind.MISFIT
+            few = int((self.p_value < LEVEL / count).sum())
+            more = f", {few} trajectories in all" if few > 1 else ""
+            sentence = (
+                f"Episode {which} does not fit: its log-likelihood is {fit}, too low to be chance "
+                f"even for the worst of {count}{more}."
+            )
+        elif count == 1:
+            sentence = f"The trajectory fits: its log-likelihood is {fit}."
+        else:
+            sentence = (
+                f"No trajectory fits worse than chance allows; the worst is episode {which}, its "
+                f"log-likelihood {fit}."
+            )
+        return (Finding(sentence, kind, trajectory=number, number=chance),)
+
+
+def _percent(share: float) -> str:
+    """A share in words that never round an exception away."""
+    if share == 1.0:
+        return "All"
+    return "None" if share == 0.0 else f"{min(max(share, 0.001), 0.999):.1%}"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DynamicsUncertainty:
+    """What doubt about the dynamics does to a recovery.
+
+    Attributes:
+        recovery: the recovery, its intervals and standard errors widened and the finding added.
+        plain: the same before: as if the estimated dynamics were the true ones.
+        reward_deviations: [D] how far each reward weight moves with the dynamics, root mean square.
+        cost_deviations: one [D_k] per constraint, over the draws in which it is active.
+        multiplier_deviations: [K].
+        budget_deviations: [K], over the draws in which the constraint is active.
+        active_share: [K] share of the draws in which each constraint is active.
+        draws: number of draws that were recovered.
+        failed: number of draws without an answer.
+        finding: what it comes to.
+    """
+
+    recovery: Recovery
+    plain: Recovery
+    reward_deviations: np.ndarray
+    cost_deviations: tuple[np.ndarray, ...]
+    multiplier_deviations: np.ndarray
+    budget_deviations: np.ndarray
+    active_share: np.ndarray
+    draws: int
+    failed: int
+    finding: Finding

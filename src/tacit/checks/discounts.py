@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from tacit.checks.fits import log_policy, optimal_actions
+from tacit.checks.reliability import log_policy, optimal_actions
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from tacit.checks.fits import (
-    TrajectoryFits,
+from tacit.checks import TrajectoryFits
+from tacit.checks.reliability import (
     called,
     likeliest,
     log_policy,

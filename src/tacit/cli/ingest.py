@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional, Union
@@ -14,6 +12,7 @@ from tacit.cli.terminal import (
     Part,
     Table,
     Terminal,
+    command_line,
     finding_data,
     shown_default,
 )
@@ -171,7 +170,8 @@ class Ingest:
         typed = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "log"}
         given = {name: v for name, v in typed.items() if v != getattr(Ingest, name)}
         given.pop("out", None)
-        command = self.command({**guess.options(given), **given, "out": str(self.out)})
+        options = {**guess.options(given), **given, "out": str(self.out)}
+        command = command_line("ingest", self.log, options)
         role = {name: option for option, found in guess.roles.items() for name in found}
         rows = [
             (name, guess.holds[name], guess.first[name][:40], role.get(name, ""))
@@ -186,14 +186,6 @@ class Ingest:
             line = f"{said}try the line above, a guess by its columns"
         data = {"columns": names, "guess": guess.roles, "try": command}
         return Answer(parts, data, code=2, errors=[line])
-
-    def command(self, options: Mapping[str, object]) -> str:
-        """These options as one types them."""
-        words = ["tacit", "ingest", str(self.log)]
-        for name, value in options.items():
-            several = [*value] if isinstance(value, list | tuple) else [value]
-            words += [f"--{name.replace('_', '-')}", *([] if value is True else map(str, several))]
-        return " ".join(shlex.quote(word) for word in words)
 
     def read(self, *, scale: float = 1.0) -> Log:
         """The log, in cells of that many times their width."""

@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, get_args
 
-from tacit.cli.questions import Method, estimator_kind
+from tacit.cli.questions import QUESTIONS, Method, estimator_kind
 from tacit.cli.solve import KNOWN, known_numbers, named_sets, prior_of, split_weights
 from tacit.cli.solve import taken_notes as taken_notes
 from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal, finding_data, shown_default
@@ -369,17 +369,9 @@ def check_trips(arguments: Recover, problem: Problem) -> None:
 
 def check_types(arguments: Recover, problem: Problem) -> None:
     """Raises where something is asked that types of demonstrators do not answer."""
-    asked = {
-        "--bootstrap": arguments.bootstrap,
-        "--holdout": arguments.holdout,
-        "--discount-grid": arguments.discount_grid,
-        "--dynamics-draws": arguments.dynamics_draws,
-        "--groups": arguments.groups,
-        "--diagnose": arguments.diagnose,
-        "--belief": arguments.belief,
-        "--cautious": arguments.cautious,
-        'trips (goal = "last")': problem.goal,
-    }
+    names = (*QUESTIONS, "dynamics_draws")
+    asked = {f"--{name.replace('_', '-')}": getattr(arguments, name) for name in names}
+    asked['trips (goal = "last")'] = problem.goal
     if refused := [option for option, given in asked.items() if given]:
         raise InvalidModel(
             f"{arguments.problem}: several types of demonstrators are recovered without "

@@ -8,15 +8,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast
 
-from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
+from tacit.errors import InvalidDemonstrations, InvalidModel
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from tacit.cli.recover import Recover
     from tacit.cli.terminal import Answer, Terminal
     from tacit.data.demonstrations import Demonstrations
     from tacit.folders.problem import Problem
     from tacit.folders.runs import Run
     from tacit.inverse.noisy.likelihood import Likelihood
+    from tacit.inverse.noisy.mixture import Mixture, MixtureRecovery
     from tacit.inverse.recover import Estimator
     from tacit.inverse.recovery import Recovery
 
@@ -28,8 +31,8 @@ Method = Literal[
     "penalty-constraints", "constraint-as-reward", "safe-set", "forbidden", "known-constraints",
     "soft-constraint", "mixture",
 ]  # fmt: skip
-# Draws of estimated transitions, and the number of state-action pairs up to which they cost little.
-DRAWS, SMALL = 20, 5000
+# Options of `tacit recover` that ask for more than a fit.
+QUESTIONS = ("bootstrap", "holdout", "discount_grid", "groups", "diagnose", "belief", "cautious")
 # Numbers that a page to play with may hold, and budgets that are tried at most and at least.
 MOST_PLAYED, POINTS = 60_000, (21, 11, 7)
 # Pairs of state and action up to which budgets are tried.
@@ -50,13 +53,6 @@ def estimator_kind(word: str) -> type | None:
 
 def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations) -> None:
     """Raises, before any long fit, where these data cannot answer what is asked."""
-    from tacit.inverse.expectations import moves_of
-
-    known = problem.mdp.evidence is None and not arguments.allow_impossible and not problem.goal
-    if known and (found := moves_of(problem.mdp, seen)) is not None and found.impossible:
-        from tacit.folders.check import impossible_sentence
-
-        raise InvalidDemonstrations(f"{arguments.problem}: {impossible_sentence(problem, seen)}")
     if arguments.groups:
         if seen.groups is None:
             raise InvalidDemonstrations(
@@ -120,8 +116,6 @@ def with_coefficients(
     """The estimator, told what `problem.toml` knows of coefficients; None to pick by evidence."""
     from tacit.inverse.noisy.likelihood import Likelihood
 
-    if not problem.coefficients:
-        return estimator
     if estimator is None:  # nothing else knows bounds
         estimator = Likelihood(free_reward=bool(problem.goal), seed=arguments.seed)
     if not isinstance(estimator, Likelihood):
@@ -152,39 +146,29 @@ def read_belief(arguments: Recover, problem: Problem) -> dict[str, tuple[float, 
     return found
 
 
-def widen_intervals(
-    arguments: Recover,
-    problem: Problem,
-    seen: Demonstrations,
-    recovery: Recovery,
-    estimator: Estimator | None,
-) -> Recovery:
-    """The recovery, its intervals widened by the doubt about transitions that were estimated."""
-    mdp, draws = problem.mdp, arguments.dynamics_draws
-    if draws is None:
-        draws = DRAWS if mdp.states * mdp.actions <= SMALL else 0
-    if mdp.evidence is None or draws == 0:
-        return recovery
-    from tacit.checks.dynamics import dynamics_uncertainty
-    from tacit.engine.progress import unwatched
+def fit_types(
+    arguments: Recover, problem: Problem, seen: Demonstrations, estimator: Estimator | None
+) -> tuple[MixtureRecovery, np.ndarray, dict[str, np.ndarray]]:
+    """The types of demonstrators, the numbers of the trajectories, and columns about them."""
+    from tacit.export.frames import memberships
     from tacit.inverse.findings import Finding, Kind
+    from tacit.inverse.recover import recover
 
-    try:
-        with unwatched():
-            return dynamics_uncertainty(
-                mdp,
-                problem.features,
-                seen,
-                estimator=estimator,
-                recovery=recovery,
-                draws=max(draws, 2),
-                seed=arguments.seed,
-            ).recovery
-    except TacitError as error:
-        known = recovery.identification
-        said = f"The intervals take the estimated transitions for known: {error}."
-        findings = (Finding(said, Kind.ERRORS), *known.findings)
-        return replace(recovery, identification=replace(known, findings=findings))
+    found = recover(
+        problem.mdp,
+        problem.features,
+        seen,
+        estimator=cast("Mixture", estimator),
+        allow_impossible=True,  # refused already, by name, where it is not allowed
+        throw=False,
+    )
+    if problem.mdp.evidence is not None:
+        said = "The intervals of all types take the estimated transitions for known."
+        known = found.identification
+        findings = (*known.findings, Finding(said, Kind.ERRORS))
+        found = replace(found, identification=replace(known, findings=findings))
+    columns = memberships(found, seen)
+    return found, columns["number"], columns
 
 
 def further_results(
@@ -239,16 +223,8 @@ def further_results(
     return {name: once(name, lambda name=name: compute(name)) for name in asked}
 
 
-def chosen_episodes(arguments: Recover, problem: Problem) -> Demonstrations:
-    """The demonstrations of a problem, or of the one group that was asked for."""
-    seen, only = problem.demonstrations, arguments.only
-    if seen is None:
-        raise InvalidDemonstrations(
-            f"{arguments.problem} must hold demonstrations to recover from: "
-            "demonstrations.parquet, .csv or .npz; it holds none"
-        )
-    if only is None:
-        return seen
+def of_group(arguments: Recover, seen: Demonstrations, only: str) -> Demonstrations:
+    """The episodes of the one group that was asked for."""
     groups = group_names(arguments, seen)
     if only not in groups:
         from tacit.files.columns import did_you_mean
@@ -282,15 +258,19 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
     from tacit.files.atomic import check_folder
     from tacit.inverse.noisy.likelihood import Likelihood
 
+    if arguments.mixed:
+        raise InvalidModel("--by group knows who is of which; several types are for --only")
     problem = terminal.load_problem(arguments.problem)
-    seen = chosen_episodes(arguments, problem)
+    seen = arguments.chosen_episodes(problem)
     groups = group_names(arguments, seen)
     if problem.goal and arguments.share != "none":
         raise InvalidModel(
             f'{arguments.problem}: --share is not for trips (goal = "last"): --groups tests '
             "whether their groups share all coefficients"
         )
-    estimator = with_coefficients(arguments, problem, arguments.make_estimator())
+    estimator = arguments.make_estimator()
+    if problem.coefficients:
+        estimator = with_coefficients(arguments, problem, estimator)
     if arguments.share != "none":
         check_folder(arguments.out / SHARED)
         if not isinstance(estimator, Likelihood | None):

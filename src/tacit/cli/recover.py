@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional, Union, cast
 
 from tacit.cli.problem import check_trips, check_types, estimator_of, taken_notes
 from tacit.cli.questions import (
-    DRAWS,
-    SMALL,
+    QUESTIONS,
     Method,
     check_answerable,
-    chosen_episodes,
+    fit_types,
     further_results,
+    of_group,
     recover_groups,
-    widen_intervals,
     with_coefficients,
     with_moved_budgets,
 )
-from tacit.cli.terminal import Answer, Terminal, finding_data, parts_of, shown_default
-from tacit.errors import InvalidModel
+from tacit.cli.terminal import Answer, Terminal, command_line, finding_data, shown_default
+from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,11 +27,11 @@ if TYPE_CHECKING:
     from tacit.data.demonstrations import Demonstrations
     from tacit.folders.problem import Problem
     from tacit.folders.runs import Run
-    from tacit.inverse.noisy.likelihood import Likelihood
-    from tacit.inverse.noisy.mixture import Mixture, MixtureRecovery
     from tacit.inverse.recover import Estimator
     from tacit.inverse.recovery import Recovery
 
+# Draws of estimated transitions, and the number of state-action pairs up to which they cost little.
+DRAWS, SMALL = 20, 5000
 # Options that are handed to the estimator, where it has them.
 OPTIONS = (
     "types", "free_reward", "level", "ridge", "prior", "tolerance", "max_steps", "starts",
@@ -181,20 +177,23 @@ class Recover:
         from tacit.files.arrays import digest
         from tacit.folders import claimed, identity
         from tacit.folders.runs import Run, data_hashes
+        from tacit.show.summary import run_parts
 
         self.make_estimator()  # what makes no sense is said before anything is read
-        if self.by is not None and self.mixed:
-            raise InvalidModel("--by group knows who is of which; several types are for --only")
         if self.by is not None:
             return recover_groups(self, terminal)
         problem = terminal.load_problem(self.problem)
-        estimator = with_coefficients(self, problem, self.make_estimator(problem))
-        seen = chosen_episodes(self, problem)
+        estimator = self.make_estimator(problem)
+        if problem.coefficients:
+            estimator = with_coefficients(self, problem, estimator)
+        seen = self.chosen_episodes(problem)
         if self.mixed:
             check_types(self, problem)
         if problem.goal:
             check_trips(self, problem)
-        check_answerable(self, problem, seen)
+        self._check_moves(problem, seen)
+        if self.asks:
+            check_answerable(self, problem, seen)
         hashes = data_hashes(problem.mdp, problem.features, seen)
         if self.belief is not None:
             hashes["belief"] = digest((self.belief.read_text(encoding="utf-8"),))
@@ -208,12 +207,13 @@ class Recover:
             if claim.done:
                 run = Run.load(self.out, several=True)
             else:
-                progress = terminal.progress()
-                with _resumable(self, terminal), progress as tell, watching([tell], claim.journal):
+                kept = f"{self.out} keeps what was done: --resume goes on with it"
+                going, progress = terminal.resumable(kept), terminal.progress()
+                with going, progress as tell, watching([tell], claim.journal):
                     run = _fit(self, problem, seen, estimator, hashes)
                     if terminal.show is not None:  # the answer first: pages and their figures wait
-                        terminal.show(parts_of(run))
-                    if not self.mixed:
+                        terminal.show(run_parts(run))
+                    if not self.mixed and (run.recovery.multipliers > 0).any():
                         run = with_moved_budgets(problem, run)
                 claim.finish(run)
             report = None if self.no_report else Report(self.out).run(terminal).data["report"]
@@ -232,6 +232,31 @@ class Recover:
             return None
         return estimator_of(self, given, problem)
 
+    def chosen_episodes(self, problem: Problem) -> Demonstrations:
+        """The demonstrations of a problem, or of the one group that was asked for."""
+        if problem.demonstrations is None:
+            raise InvalidDemonstrations(
+                f"{self.problem} must hold demonstrations to recover from: "
+                "demonstrations.parquet, .csv or .npz; it holds none"
+            )
+        every = problem.demonstrations
+        return every if self.only is None else of_group(self, every, self.only)
+
+    def _check_moves(self, problem: Problem, seen: Demonstrations) -> None:
+        """Raises where moves were seen that the given dynamics rule out, unless that is allowed."""
+        from tacit.inverse.expectations import moves_of
+
+        known = problem.mdp.evidence is None and not self.allow_impossible and not problem.goal
+        if known and (found := moves_of(problem.mdp, seen)) is not None and found.impossible:
+            from tacit.folders.check import impossible_sentence
+
+            raise InvalidDemonstrations(f"{self.problem}: {impossible_sentence(problem, seen)}")
+
+    @property
+    def asks(self) -> bool:
+        """Whether anything is asked beside the fit."""
+        return any(getattr(self, name) for name in QUESTIONS)
+
     @property
     def mixed(self) -> bool:
         """Whether several types of demonstrators are asked for."""
@@ -246,29 +271,10 @@ class Recover:
     @property
     def command(self) -> str:
         """The command line that asks for the same."""
-        words = ["tacit", "recover", str(self.problem)]
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name in ("problem", "resume", "overwrite", "break_lock") or value == one.default:
-                continue
-            words.append("--" + one.name.replace("_", "-"))
-            if value is not True:
-                words += [str(v) for v in (value if isinstance(value, tuple) else (value,))]
-        return shlex.join(words)
-
-
-@contextmanager
-def _resumable(arguments: Recover, terminal: Terminal) -> Iterator[None]:
-    """An interrupted run says how to continue it."""
-    kept = f"{arguments.out} keeps what was done: --resume goes on with it"
-    try:
-        with terminal.signals.noting(kept):
-            yield
-            terminal.signals.check()
-    except BaseException as error:
-        if not isinstance(error, Exception):
-            terminal.note(kept)
-        raise
+        left = ("problem", "resume", "overwrite", "break_lock")
+        asked = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in left}
+        given = {name: value for name, value in asked.items() if value != getattr(Recover, name)}
+        return command_line("recover", self.problem, given)
 
 
 def _fit(
@@ -282,12 +288,13 @@ def _fit(
     from tacit.folders.reading import availability
     from tacit.folders.runs import Run, summary_of
 
-    fit = _fit_types if arguments.mixed else _fit_one
-    recovery, columns, number = fit(arguments, problem, seen, estimator)
+    fit = fit_types if arguments.mixed else _fit_one
+    recovery, number, columns = fit(arguments, problem, seen, estimator)
+    who = {"episode": number if seen.names is None else seen.names[number]}
     notes = [*problem.notes, *availability(problem.mdp, problem.layout, arguments.problem)]
     notes += [] if estimator is None else taken_notes(arguments, estimator)
     if seen.groups is not None:
-        columns = {"episode": columns.pop("episode"), "group": seen.groups[number], **columns}
+        who["group"] = seen.groups[number]
         alike = arguments.groups or arguments.mixed
         if not alike and len(set(seen.groups.tolist())) > 1:
             notes.append(
@@ -295,14 +302,17 @@ def _fit(
                 "share their weights."
             )
     asked = {"problem": arguments.problem, "out": arguments.out, "command": arguments.command}
+    found, extras = cast("Recovery", recovery), {}
+    if arguments.asks:
+        extras = further_results(arguments, problem, seen, found, estimator)
     return Run(
-        cast("Recovery", recovery),
+        found,
         layout=problem.layout,
         config={**arguments.config, **{name: str(value) for name, value in asked.items()}},
         data=summary_of(problem, seen),
         notes=tuple(notes),
-        trajectories=columns,
-        extras=further_results(arguments, problem, seen, cast("Recovery", recovery), estimator),
+        trajectories={**who, **columns},
+        extras=extras,
         seed=arguments.seed,
         hashes=hashes,
     )
@@ -310,71 +320,60 @@ def _fit(
 
 def _fit_one(
     arguments: Recover, problem: Problem, seen: Demonstrations, estimator: Estimator | None
-) -> tuple[Recovery, dict[str, np.ndarray], np.ndarray]:
-    """The recovery, columns about every trajectory, the worst fit first, and their numbers."""
-    from tacit.checks.fits import trajectory_fits
+) -> tuple[Recovery, np.ndarray, dict[str, np.ndarray]]:
+    """The recovery, the numbers of the trajectories, the worst first, and columns about them."""
+    from tacit.checks.reliability import trajectory_fits
     from tacit.folders import ends_of
     from tacit.inverse.recover import recover
 
     trips = None if problem.trips is None else replace(problem.trips, demonstrations=seen)
+    options = {"estimator": estimator, "bootstrap": arguments.bootstrap, "seed": arguments.seed}
     if trips is not None:
-        of_trips = cast("Likelihood | None", estimator)  # `recover` refuses any other
-        recovery = recover(
-            trips,
-            estimator=of_trips,
-            bootstrap=arguments.bootstrap,
-            seed=arguments.seed,
-            throw=False,
-        )
+        recovery = recover(trips, **options, throw=False)
     else:
-        recovery = recover(
-            problem.mdp,
-            problem.features,
-            seen,
-            estimator=estimator,
-            bootstrap=arguments.bootstrap,
-            seed=arguments.seed,
-            dynamics_draws=0,  # `widen_intervals` counts them, with all that they change
-            allow_impossible=True,  # refused already, by name, where it is not allowed
-            throw=False,
-        )
-        recovery = widen_intervals(arguments, problem, seen, recovery, estimator)
+        # Moves were refused already, by name, where they are not allowed; doubt about dynamics is
+        # counted below, with all that it changes.
+        known = {"allow_impossible": True, "dynamics_draws": 0, "throw": False}
+        recovery = recover(problem.mdp, problem.features, seen, **options, **known)
+        recovery = _widen_intervals(arguments, problem, seen, recovery, estimator)
     fits = trajectory_fits(recovery, seen, mdp=problem.mdp)
-    columns = dict(fits.columns)
-    if trips is not None:
-        ends = ends_of(problem, trips, fits.episode)
-        columns = {"episode": columns.pop("episode"), **ends, **columns}
-    return recovery, columns, fits.episode
+    ends = {} if trips is None else ends_of(problem.layout, trips, fits.episode)
+    told = {name: one for name, one in vars(fits).items() if name not in ("episode", "names")}
+    return recovery, fits.episode, {**ends, **told}
 
 
-def _fit_types(
-    arguments: Recover, problem: Problem, seen: Demonstrations, estimator: Estimator | None
-) -> tuple[MixtureRecovery, dict[str, np.ndarray], np.ndarray]:
-    """The types of demonstrators, columns about every trajectory, and their numbers."""
-    from tacit.export.frames import memberships
+def _widen_intervals(
+    arguments: Recover,
+    problem: Problem,
+    seen: Demonstrations,
+    recovery: Recovery,
+    estimator: Estimator | None,
+) -> Recovery:
+    """The recovery, its intervals widened by the doubt about transitions that were estimated."""
+    mdp, draws = problem.mdp, arguments.dynamics_draws
+    if draws is None:
+        draws = DRAWS if mdp.states * mdp.actions <= SMALL else 0
+    if mdp.evidence is None or draws == 0:
+        return recovery
+    from tacit.checks.reliability import dynamics_uncertainty
+    from tacit.engine.progress import unwatched
     from tacit.inverse.findings import Finding, Kind
-    from tacit.inverse.recover import recover
 
-    found = recover(
-        problem.mdp,
-        problem.features,
-        seen,
-        estimator=cast("Mixture", estimator),
-        allow_impossible=True,  # refused already, by name, where it is not allowed
-        throw=False,
-    )
-    if problem.mdp.evidence is not None:
-        said = "The intervals of all types take the estimated transitions for known."
-        known = found.identification
-        findings = (*known.findings, Finding(said, Kind.ERRORS))
-        found = replace(found, identification=replace(known, findings=findings))
-    columns = memberships(found, seen)
-    return found, columns, columns["number"]
+    asked = {"estimator": estimator, "recovery": recovery, "draws": max(draws, 2)}
+    try:
+        with unwatched():
+            world = mdp, problem.features, seen
+            return dynamics_uncertainty(*world, **asked, seed=arguments.seed).recovery
+    except TacitError as error:
+        known = recovery.identification
+        said = f"The intervals take the estimated transitions for known: {error}."
+        findings = (Finding(said, Kind.ERRORS), *known.findings)
+        return replace(recovery, identification=replace(known, findings=findings))
 
 
 def _answer(arguments: Recover, run: Run, report: object) -> Answer:
     """What was found; exit code 3 as `Recover.run` says."""
-    from tacit.show.summary import run_data, with_names
+    from tacit.show.summary import run_data, run_parts, with_names
 
     found, data = with_names(run.recovery, run.layout), run_data(run)
     notes = [note for note in run.notes if hasattr(note, "kind")]
@@ -386,5 +385,5 @@ def _answer(arguments: Recover, run: Run, report: object) -> Answer:
     wrong = [found.status.value] if found.status.name == "NOT_CONVERGED" else []
     if arguments.strict and not arguments.mixed and not found.goodness.adequate:
         wrong.append(data["fit"])
-    parts = [*parts_of(run), f"written: {arguments.out}" + (f", {report}" if report else "")]
+    parts = [*run_parts(run), f"written: {arguments.out}" + (f", {report}" if report else "")]
     return Answer(parts, data, 3 if wrong else 0, wrong[:1])

@@ -16,7 +16,6 @@ from tacit.cli.terminal import (
     Table,
     Terminal,
     finding_data,
-    holds_several,
     shown_default,
 )
 from tacit.errors import InvalidModel
@@ -58,6 +57,7 @@ class Report:
         from tacit.show import figure_files
         from tacit.show.html import render
         from tacit.show.page import recovery_document
+        from tacit.show.summary import holds_several
 
         out = self.folder / PAGE if self.out is None else self.out
         _check_name(out, given=self.out is not None)
@@ -155,6 +155,7 @@ def _all_figures(run: Run) -> dict[str, Figure]:
     from tacit.show import plot
     from tacit.show.canvas import figure_of
     from tacit.show.checks import curve_of, sweeps_of
+    from tacit.show.summary import holds_several
 
     recovery, layout = run.recovery, run.layout
     if holds_several(run):
@@ -262,23 +263,14 @@ def _read(path: Path, run: Run) -> Demonstrations:
 
 def _columns(run: Run, seen: Demonstrations, found: Prediction) -> dict[str, np.ndarray]:
     """Name -> [E] the fits of the episodes, with origin and goal where they are trips."""
-    import numpy as np
-
+    from tacit.folders import ends_of
     from tacit.inverse.joint.traveller import TripsRecovery
 
     columns, episodes = dict(found.fits.columns), found.fits.episode
     if not isinstance(run.recovery, TripsRecovery):
         return columns
-    trips, name = run.recovery.trips(seen), run.layout.state_name
-    ends = {
-        "origin": seen.states[seen.offsets[:-1][episodes]].tolist(),
-        "goal": trips.goals[episodes].tolist(),
-    }
-    told = {
-        what: np.array(["none" if state < 0 else name(state) for state in states])
-        for what, states in ends.items()
-    }
-    return {"episode": columns.pop("episode"), **told, **columns}
+    ends = ends_of(run.layout, run.recovery.trips(seen), episodes)
+    return {"episode": columns.pop("episode"), **ends, **columns}
 
 
 def _text(

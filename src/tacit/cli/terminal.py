@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import math
 import select
+import shlex
 import signal
 import socket
 import sys
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
     from tacit.folders.problem import Problem
-    from tacit.folders.runs import Run
 
 # What a cell of a table may hold, and what a command may show: text, or a table.
 Cell: TypeAlias = "str | float | None"
@@ -138,6 +138,15 @@ def shown_default(text: str) -> object:
     return arg(help_behavior_hint=f"(default: {text})")
 
 
+def command_line(command: str, about: object, options: Mapping[str, object]) -> str:
+    """What one types to ask for a command about something, with these options."""
+    words = ["tacit", command, str(about)]
+    for name, value in options.items():
+        several = [*value] if isinstance(value, list | tuple) else [value]
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else map(str, several))]
+    return shlex.join(words)
+
+
 def to_json(value: object) -> object:
     """The value with arrays as lists, paths and names as text, and no NaN or infinity.
 
@@ -163,24 +172,6 @@ def finding_data(sentence: str) -> dict[str, object]:
     return {"sentence": str(found), "kind": found.kind.name, "about": about}
 
 
-def holds_several(run: Run) -> bool:
-    """Whether the run is one of types or of tasks."""
-    return hasattr(run.recovery, "types") or hasattr(run.recovery, "recoveries")
-
-
-def parts_of(run: Run) -> list[Part]:
-    """What a run says to people."""
-    from tacit.show.summary import summarise
-
-    told = run.recovery.summary() if holds_several(run) else summarise(run.recovery, run.layout)
-    parts: list[Part] = [told]
-    parts += [f"Note: {note}" for note in run.notes]
-    for result in run.extras.values():
-        parts += [f"{result['text']}\n"] if "text" in result else []
-        parts += list(result.get("sentences", ()))
-    return parts
-
-
 class Terminated(BaseException):
     """SIGTERM came. Unwinds like an interrupt, so that half-written files are cleaned up."""
 
@@ -202,15 +193,6 @@ class Signals:
         if self.asked:
             self._heard = True
             raise Terminated if self.asked == signal.SIGTERM else KeyboardInterrupt
-
-    @contextmanager
-    def noting(self, line: str) -> Iterator[None]:
-        """Inside, an end at once says this line."""
-        self.notes.append(line)
-        try:
-            yield
-        finally:
-            self.notes.remove(line)
 
     @contextmanager
     def watched(self, end: Callable[[int], object]) -> Iterator[None]:
@@ -262,7 +244,9 @@ class Signals:
                     continue
                 end(first)
                 return
-            came = _received(told)
+            came = b""
+            with contextlib.suppress(OSError):
+                came = told.recv(64)
             if not came:  # closed: it is over
                 return
             numbers = [number for number in came if number in CODES]
@@ -271,12 +255,6 @@ class Signals:
                 return
             if numbers and not first:
                 first, until = numbers[0], time.monotonic() + PATIENCE
-
-
-def _received(told: socket.socket) -> bytes:
-    with contextlib.suppress(OSError):
-        return told.recv(64)
-    return b""
 
 
 @dataclass(frozen=True)
@@ -320,6 +298,20 @@ class Terminal:
             columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
             with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
                 yield _Bar(bar)
+
+    @contextmanager
+    def resumable(self, kept: str) -> Iterator[None]:
+        """Inside, an end says this line, how to continue; signals are heard before it is left."""
+        self.signals.notes.append(kept)
+        try:
+            yield
+            self.signals.check()
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self.note(kept)
+            raise
+        finally:
+            self.signals.notes.remove(kept)
 
     def note(self, line: str) -> None:
         """Writes a line on standard error."""

@@ -348,15 +348,7 @@ class Demonstrations:
 
     def check(self, mdp: MDP) -> None:
         """Raises `InvalidDemonstrations` unless the model has all states and actions taken."""
-        for name, column, count in (
-            ("state", self.states, mdp.states),
-            ("action", self.actions, mdp.actions),
-        ):
-            if column.min() < 0 or column.max() >= count:
-                row = int(np.argmax((column < 0) | (column >= count)))
-                raise InvalidDemonstrations(
-                    f"every {name} must be in 0..{count - 1}; {self._place(row)} has {column[row]}"
-                )
+        self.check_range(mdp.states, mdp.actions)
         outside = (self.final_states < -1) | (self.final_states >= mdp.states)
         if outside.any():
             episode = int(np.argmax(outside))
@@ -367,6 +359,16 @@ class Demonstrations:
         taken = (self.states, self.actions)
         if mdp.restricted and (odd := first_unavailable(mdp.available, *taken)) is not None:
             raise InvalidDemonstrations(f"{odd.sentence()} at {self._place(odd.row)}")
+
+    def check_range(self, states: int, actions: int) -> None:
+        """Raises `InvalidDemonstrations` unless there are as many states and actions as taken."""
+        columns = {"state": (self.states, states), "action": (self.actions, actions)}
+        for name, (column, count) in columns.items():
+            if column.min() < 0 or column.max() >= count:
+                row = int(np.argmax((column < 0) | (column >= count)))
+                raise InvalidDemonstrations(
+                    f"every {name} must be in 0..{count - 1}; {self._place(row)} has {column[row]}"
+                )
 
     def _place(self, row: int) -> str:
         return f"episode {self.episode_name(self.episode[row])}, step {self.step[row]}"

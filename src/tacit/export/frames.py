@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tacit.checks.fits import trajectory_fits
+from tacit.checks.reliability import trajectory_fits
 from tacit.errors import InvalidModel
 from tacit.files.arrays import write_arrays
 from tacit.files.tables import write_columns

@@ -49,6 +49,7 @@ from tacit.folders.runs import FILES, FORMAT, JOURNAL, PAGE, SETTINGS, Run, vers
 
 if TYPE_CHECKING:
     from tacit.inverse.joint.trips import Trips
+    from tacit.model.transitions import Layout
 
 
 __all__ = ["Claim", "Problem", "Run", "checkpoint", "claimed"]
@@ -351,9 +352,9 @@ def _is_ours(path: Path) -> bool:
 _STAGE = re.compile(rf"[0-9A-Za-z-]+-\d+\.npz|\..+\.[0-9a-f]+{re.escape(PART)}")
 
 
-def ends_of(problem: Problem, trips: Trips, episodes: np.ndarray) -> dict[str, np.ndarray]:
+def ends_of(layout: Layout, trips: Trips, episodes: np.ndarray) -> dict[str, np.ndarray]:
     """Where these trips began and where they went, by name."""
-    seen, name = trips.demonstrations, problem.layout.state_name
+    seen, name = trips.demonstrations, layout.state_name
     goals = trips.goals[episodes].tolist()
     origins = seen.states[seen.offsets[:-1][episodes]].tolist()
     return {

@@ -330,7 +330,7 @@ class Recovery:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from tacit.show.summary import recovery_html
+        from tacit.show.html import recovery_html
 
         return recovery_html(self)
 

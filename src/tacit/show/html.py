@@ -1,4 +1,7 @@
-"""One offline HTML file of a document: its headlines on top, what they rest on below."""
+"""One offline HTML file of a document: its headlines on top, what they rest on below.
+
+And what a notebook shows of a recovery.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,19 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from itertools import count
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from tacit.files.atomic import harmless
+from tacit.inverse.findings import worst_first
+from tacit.inverse.recovery import Recovery
 from tacit.show import (
     Block,
     Choice,
@@ -27,6 +33,7 @@ from tacit.show import (
     free_name,
 )
 from tacit.show.canvas import CELL, EMPTY, FAINT, INK, MARKED, MUTED, PAPER, SERIES, readable
+from tacit.show.summary import coefficient_table
 from tacit.show.tables import Bar, Cell, number_in, short
 
 LARGEST = 1_000_000  # bytes
@@ -214,3 +221,56 @@ def _cut(blocks: Iterable[Block], counts: dict[int, int]) -> list[Block]:
         else:
             cut.append(block)
     return cut
+
+
+# ------------------------------------------------------------------------------- notebooks
+
+ROWS_SHOWN = 10  # features of a table, and findings, in a notebook
+
+
+def recovery_html(recovery: Recovery) -> str:
+    """A short HTML fragment for a notebook; its colours are the notebook's own."""
+    known = recovery.identification
+    several = len(recovery.cost_weights) > 1
+    weights = recovery.reward_weights
+    rows = _rows(recovery.reward_names, weights, known.reward_intervals)
+    tables = [("It wants", rows if np.isfinite(weights).all() else [])]
+    stable = recovery.noise_prices
+    for k, weights in enumerate(recovery.cost_weights):
+        rows = _rows(recovery.cost_names[k], weights, known.cost_intervals[k])
+        for name, numbers, ends in (
+            ("budget", recovery.budgets, known.budget_intervals),
+            ("price of the budget", recovery.multipliers, known.multiplier_intervals),
+            ("price over the noise", stable.estimates, stable.intervals),
+        ):
+            rows.append((name, f"{numbers[k]:.4g}", _ends(ends[k])))
+        shown = rows if np.isfinite(weights).all() else []
+        tables.append((f"It refuses ({k})" if several else "It refuses", shown))
+    fragment = template("notebook.html").render(
+        estimator=recovery.estimator.partition("(")[0] or "an unnamed estimator",
+        status=recovery.status.value,
+        misfit="" if recovery.goodness.adequate else recovery.goodness.sentence(),
+        tables=tables,
+        coefficients="\n".join(coefficient_table(recovery)),
+        findings=worst_first(known.findings),
+        most=ROWS_SHOWN,
+    )
+    return harmless(fragment)
+
+
+def _rows(
+    names: Sequence[str], weights: np.ndarray, intervals: np.ndarray
+) -> list[tuple[str, str, str]]:
+    """One row of a notebook's table a feature, the heaviest first."""
+    order = np.argsort(-np.abs(weights), kind="stable")
+    rows = [
+        (names[j], f"{weights[j]:.4g}", _ends(intervals[j])) for j in map(int, order[:ROWS_SHOWN])
+    ]
+    if len(order) > ROWS_SHOWN:
+        rest = np.abs(weights[order[ROWS_SHOWN:]]).sum()
+        rows.append((f"{len(order) - ROWS_SHOWN} more", f"{rest:.4g} together", ""))
+    return rows
+
+
+def _ends(ends: np.ndarray) -> str:
+    return "" if np.isnan(ends).any() else f"{ends[0]:.4g} to {ends[1]:.4g}"

@@ -1,4 +1,4 @@
-"""What a terminal and a notebook say: what is wanted, what is refused, how sure that is."""
+"""What a terminal says: what is wanted, what is refused, how sure that is; and for programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tacit.files.atomic import harmless
 from tacit.inverse.findings import Kind, worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
 
@@ -25,7 +24,6 @@ SHOWN = 12  # features and coefficients listed before the rest is counted
 # What is said of each coefficient, and of all together.
 ESTIMATED = ("names", "estimates", "standard_errors", "intervals", "p_values", "errors")
 LIKELIHOODS = ("log_likelihood", "null_log_likelihood", "aic", "bic")
-ROWS_SHOWN = 10  # features of a table, and findings, in a notebook
 
 
 def with_names(recovery: Recovery, layout: Layout) -> Recovery:
@@ -123,6 +121,21 @@ def summarise_mixture(mixture: MixtureRecovery) -> str:
     return "\n".join([text, *parts])
 
 
+def holds_several(run: Run) -> bool:
+    """Whether the run is one of types or of tasks."""
+    return hasattr(run.recovery, "types") or hasattr(run.recovery, "recoveries")
+
+
+def run_parts(run: Run) -> list[str]:
+    """What a run says to people, one part under the other."""
+    told = run.recovery.summary() if holds_several(run) else summarise(run.recovery, run.layout)
+    parts = [told, *(f"Note: {note}" for note in run.notes)]
+    for result in run.extras.values():
+        parts += [f"{result['text']}\n"] if "text" in result else []
+        parts += list(result.get("sentences", ()))
+    return parts
+
+
 def run_data(run: Run) -> dict[str, Any]:
     """Everything that a run found, as names, numbers, lists and arrays, for other programs."""
     recovery, layout = run.recovery, run.layout
@@ -182,38 +195,6 @@ def _numbers(recovery: Recovery) -> dict[str, object]:
             for name in ("parameters", "noise_prices")
         },
     }
-
-
-def recovery_html(recovery: Recovery) -> str:
-    """A short HTML fragment for a notebook; its colours are the notebook's own."""
-    from tacit.show.html import template
-
-    known = recovery.identification
-    several = len(recovery.cost_weights) > 1
-    weights = recovery.reward_weights
-    rows = _rows(recovery.reward_names, weights, known.reward_intervals)
-    tables = [("It wants", rows if np.isfinite(weights).all() else [])]
-    stable = recovery.noise_prices
-    for k, weights in enumerate(recovery.cost_weights):
-        rows = _rows(recovery.cost_names[k], weights, known.cost_intervals[k])
-        for name, numbers, ends in (
-            ("budget", recovery.budgets, known.budget_intervals),
-            ("price of the budget", recovery.multipliers, known.multiplier_intervals),
-            ("price over the noise", stable.estimates, stable.intervals),
-        ):
-            rows.append((name, f"{numbers[k]:.4g}", _ends(ends[k])))
-        shown = rows if np.isfinite(weights).all() else []
-        tables.append((f"It refuses ({k})" if several else "It refuses", shown))
-    fragment = template("notebook.html").render(
-        estimator=recovery.estimator.partition("(")[0] or "an unnamed estimator",
-        status=recovery.status.value,
-        misfit="" if recovery.goodness.adequate else recovery.goodness.sentence(),
-        tables=tables,
-        coefficients="\n".join(coefficient_table(recovery)),
-        findings=worst_first(known.findings),
-        most=ROWS_SHOWN,
-    )
-    return harmless(fragment)
 
 
 def coefficient_table(recovery: Recovery | JointRecovery) -> list[str]:
@@ -314,26 +295,8 @@ def _features(names: Sequence[str], weights: np.ndarray, intervals: np.ndarray) 
     return lines
 
 
-def _rows(
-    names: Sequence[str], weights: np.ndarray, intervals: np.ndarray
-) -> list[tuple[str, str, str]]:
-    """One row of a notebook's table a feature, the heaviest first."""
-    order = np.argsort(-np.abs(weights), kind="stable")
-    rows = [
-        (names[j], f"{weights[j]:.4g}", _ends(intervals[j])) for j in map(int, order[:ROWS_SHOWN])
-    ]
-    if len(order) > ROWS_SHOWN:
-        rest = np.abs(weights[order[ROWS_SHOWN:]]).sum()
-        rows.append((f"{len(order) - ROWS_SHOWN} more", f"{rest:.4g} together", ""))
-    return rows
-
-
 def _interval(ends: np.ndarray) -> str:
     return "" if np.isnan(ends).any() else f"  [{ends[0]:.4g}, {ends[1]:.4g}]"
-
-
-def _ends(ends: np.ndarray) -> str:
-    return "" if np.isnan(ends).any() else f"{ends[0]:.4g} to {ends[1]:.4g}"
 
 
 def _certificate(recovery: Recovery) -> list[str]:
