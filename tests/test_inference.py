@@ -17,14 +17,13 @@ from tacit.engine.smooth_dual import minimise
 from tacit.inverse.noisy.boltzmann import fit, loss_of, refit, silent
 from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.inference import (
-    Errors,
     advantages,
     at_least,
     errors,
-    gauge_errors,
     information,
     inverse_information,
     ratios,
+    row_errors,
     split,
     undecided,
 )
@@ -203,9 +202,7 @@ def test_delta_errors_are_the_spread_of_the_gauge(plenty):
     spent = space.pull_back(oracles.policy_visitation(steps.mdp, found.point.policy))
     nothing = np.zeros((6, 6))
     covariance, _ = inverse_information(fisher, found.free)
-    told = gauge_errors(
-        split(space, x, spent, nothing), Errors(covariance, np.zeros((0, 6)), False)
-    )
+    told = row_errors(split(space, x, spent, nothing).jacobian, covariance, np.zeros((0, 6)))
     draws = np.random.default_rng(0).multivariate_normal(x, covariance, 4000)
     parts = [split(space, draw, spent, nothing) for draw in draws]
     listed = np.array(
@@ -223,7 +220,7 @@ def test_what_a_blind_direction_moves_has_no_error(plenty):
     space = steps.space
     gauge = split(space, found.point.x, np.ones(6), np.zeros((6, 6)))
     blind = np.eye(6)[2:3]
-    told = gauge_errors(gauge, Errors(np.zeros((6, 6)), blind, False))
+    told = row_errors(gauge.jacobian, np.zeros((6, 6)), blind)
     assert told[:2].tolist() == [0.0, 0.0]  # the reward does not react to a cost parameter
     assert np.isinf(told[2:]).all()  # weights of its constraint, multiplier and budget do
 
@@ -322,7 +319,8 @@ def test_a_bound_met_by_chance_does_not_make_the_others_surer(few):
     gauge = split(steps.space, found.point.x, spent, np.zeros((6, 6)))
     told = Likelihood(level=1.0).fit(world.mdp, world.features, seen).identification
     assert undecided(found, fisher, found.free).all()
-    settled = gauge_errors(gauge, errors(fisher, found.free, scores, seen))
+    law = errors(fisher, found.free, scores, seen)
+    settled = row_errors(gauge.jacobian, law.covariance, law.blind)
     free = found.free[2:]
     assert (told.cost_standard_errors[0][free] >= 0.999 * settled[2:6][free]).all()
     assert (told.cost_standard_errors[0][free] > 1.1 * settled[2:6][free]).any()

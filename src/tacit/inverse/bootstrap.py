@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Literal
 
@@ -85,6 +86,9 @@ def bootstrap(
     check_replicates(replicates)
     if not 0.0 < level < 1.0:
         raise InvalidModel(f"level must be in (0, 1); got {level}")
+    if not isinstance(estimator, Estimator):
+        kind = type(estimator).__name__
+        raise InvalidModel(f"bootstrap works with Convex or Likelihood on one task; got {kind}")
     check_plain(estimator, "the bootstrap")
     if not isinstance(estimator, Likelihood):
         demonstrations = demonstrations.select(~demonstrations.partial)
@@ -109,13 +113,9 @@ def bootstrap(
         lower=np.where(kept, problem.lower, 0.0), upper=np.where(kept, problem.upper, 0.0)
     )
     start = start._replace(x=_parameters(space, recovery) * kept)
-
-    def told(done: int) -> None:
-        for callback in callbacks:
-            callback(Event("bootstrap", done, {"of": float(replicates)}))
-
     backend = backend_of(mdp, whole=True)
     settings = {"tolerance": estimator.tolerance, "max_steps": estimator.max_steps}
+    told = partial(_tell, callbacks, replicates)
     found = search_many(backend, problem, start, replicates, told=told, **settings)
     batch = finished(backend, [space], problem, start.initial, found, estimator, settings)
     return Bootstrap(batch, _widened(recovery, batch, demonstrations.episodes, level))
@@ -143,13 +143,14 @@ def bootstrap_trips(
         callbacks: called with a `tacit.progress.Event` as replicates are done.
     """
     check_replicates(replicates)
-
-    def told(done: int) -> None:
-        for callback in callbacks:
-            callback(Event("bootstrap", done, {"of": float(replicates)}))
-
+    told = partial(_tell, callbacks, replicates)
     batch = replicates_of(trips, recovery, estimator, replicates=replicates, seed=seed, told=told)
     return Bootstrap(batch, _widened(recovery, batch, trips.demonstrations.episodes, level))
+
+
+def _tell(callbacks: Sequence[Callback], replicates: int, done: int) -> None:
+    for callback in callbacks:
+        callback(Event("bootstrap", done, {"of": float(replicates)}))
 
 
 def check_replicates(replicates: int) -> None:
@@ -167,17 +168,18 @@ def _parameters(space: Coordinates, recovery: Recovery) -> np.ndarray:
 
 
 def _widened(recovery: Recovery, batch: Batch, episodes: int, level: float) -> Recovery:
-    ends = [50.0 * (1.0 - level), 50.0 * (1.0 + level)]
+    ends, held = [50.0 * (1.0 - level), 50.0 * (1.0 + level)], 0
 
-    held = 0
+    def known_draws(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        finite = np.where(np.isfinite(draws), draws, np.nan)
+        empty = np.isnan(finite).all(axis=0)
+        return np.where(empty, 0.0, finite), empty
 
     def intervals(draws: np.ndarray, own: np.ndarray) -> np.ndarray:
         nonlocal held
         if not own.size:
             return own
-        finite = np.where(np.isfinite(draws), draws, np.nan)
-        empty = np.isnan(finite).all(axis=0)
-        safe = np.where(empty, 0.0, finite)
+        safe, empty = known_draws(draws)
         found = np.where(empty, np.nan, np.nanpercentile(safe, ends, axis=0)).T
         # On its bound in every resample: how far off it might be, only the likelihood can tell.
         still = (found[:, 0] == found[:, 1]) & (own[:, 0] < own[:, 1])
@@ -185,9 +187,8 @@ def _widened(recovery: Recovery, batch: Batch, episodes: int, level: float) -> R
         return np.where(still[:, None], own, found)
 
     def errors(draws: np.ndarray) -> np.ndarray:
-        finite = np.where(np.isfinite(draws), draws, np.nan)
-        empty = np.isnan(finite).all(axis=0)
-        return np.where(empty, np.nan, np.nanstd(np.where(empty, 0.0, finite), axis=0, ddof=1))
+        safe, empty = known_draws(draws)
+        return np.where(empty, np.nan, np.nanstd(safe, axis=0, ddof=1))
 
     said = (
         f"Intervals are percentiles of {len(batch)} recoveries of resampled trajectories "

@@ -149,7 +149,8 @@ def expectations(mdp: MDP, features: Features, demonstrations: Observed) -> Expe
     seen = expectations_from_start(mdp, features, demonstrations)
     if seen is None:
         raise InvalidDemonstrations(
-            "discounted sums need trajectories that begin at the start; got partial ones only"
+            "discounted sums need trajectories that begin at the start; got partial ones only (to "
+            "recover from these use Likelihood)"
         )
     return seen
 

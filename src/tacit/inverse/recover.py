@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 import numpy as np
 
-from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.data.tally import tally_of
 from tacit.engine.progress import Callback, stopped, watching
@@ -270,9 +269,11 @@ def recover(
         recovery = delivered(_say_if_stopped(_say_first(recovery, findings)), throw)
         if bootstrap == 0:
             return recovery
-        return _resample(
-            mdp, features, demonstrations, recovery, estimator, bootstrap, seed, callbacks
-        )
+        from tacit.inverse.bootstrap import bootstrap as resample
+
+        drawn = {"replicates": bootstrap, "seed": seed, "callbacks": callbacks}
+        task = mdp, features, demonstrations, recovery
+        return resample(*task, estimator=estimator, **drawn).recovery
 
 
 def _with_name(recovery: Result, demonstrations: Observed) -> Result:
@@ -318,35 +319,3 @@ def _say_if_stopped(recovery: Result) -> Result:
         number=event.step,
     )
     return _say_first(replace(recovery, status=status_of(converged=False)), [said])
-
-
-def _resample(
-    mdp: MDP,
-    features: Features,
-    demonstrations: Demonstrations,
-    recovery: Recovery,
-    estimator: Estimator,
-    replicates: int,
-    seed: int,
-    callbacks: Sequence[Callback],
-) -> Recovery:
-    """The recovery, with intervals from so many resampled sets of trajectories."""
-    from tacit.inverse.bootstrap import bootstrap
-    from tacit.inverse.noisy.convex import Convex
-    from tacit.inverse.noisy.likelihood import Likelihood
-
-    if not isinstance(estimator, Convex | Likelihood):
-        raise InvalidModel(
-            f"bootstrap works with Convex or Likelihood on one task; got {type(estimator).__name__}"
-        )
-    drawn = bootstrap(
-        mdp,
-        features,
-        demonstrations,
-        recovery,
-        estimator=estimator,
-        replicates=replicates,
-        seed=seed,
-        callbacks=callbacks,
-    )
-    return drawn.recovery

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tacit.inverse.diagnostics import Answer, Identification
+from tacit.inverse.diagnostics import Identification
 from tacit.inverse.parameters import Parameters
 from tacit.model.objective import coefficient_names
 
@@ -157,46 +157,6 @@ def unidentified(
         budget_standard_errors=constraints,
         active=np.asarray(active, bool),
         findings=tuple(findings),
-    )
-
-
-def tabled(
-    blocks: Sequence[slice],
-    ends: np.ndarray,
-    spread: np.ndarray,
-    *,
-    active: npt.ArrayLike,
-    findings: Iterable[Finding],
-    p_values: npt.ArrayLike,
-    answer: Answer | None,
-) -> Identification:
-    """The `Identification` of intervals and standard errors that lie one after the other.
-
-    Args:
-        blocks: of the weights: of the reward, then of each constraint.
-        ends: [D + K + K, 2] of weights, multipliers and budgets.
-        spread: [D + K + K] likewise.
-        active: [K] bool.
-        findings: what was and was not found.
-        p_values: [K].
-        answer: to linear questions.
-    """
-    size, constraints = blocks[-1].stop, len(blocks) - 1
-    prices = slice(size, size + constraints)
-    budgets = slice(prices.stop, prices.stop + constraints)
-    return Identification(
-        reward_intervals=ends[blocks[0]],
-        cost_intervals=[ends[block] for block in blocks[1:]],
-        multiplier_intervals=ends[prices],
-        budget_intervals=ends[budgets],
-        reward_standard_errors=spread[blocks[0]],
-        cost_standard_errors=[spread[block] for block in blocks[1:]],
-        multiplier_standard_errors=spread[prices],
-        budget_standard_errors=spread[budgets],
-        active=np.asarray(active, bool),
-        findings=tuple(findings),
-        answer=answer,
-        p_values=p_values,
     )
 
 

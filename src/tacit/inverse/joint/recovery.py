@@ -15,7 +15,6 @@ from tacit.forward.solution import visitation
 from tacit.inverse.diagnostics import Goodness, Identification
 from tacit.inverse.expectations import (
     Spending,
-    action_log_likelihoods,
     expectations_from_start,
     pull_back,
 )
@@ -37,7 +36,7 @@ from tacit.inverse.joint.inference import (
 )
 from tacit.inverse.joint.stack import task_goodness
 from tacit.inverse.noisy.activity import Verdict
-from tacit.inverse.noisy.boltzmann import RESCUE, expert_solution
+from tacit.inverse.noisy.boltzmann import RESCUE, expert_of
 from tacit.inverse.noisy.coordinates import never_incurred
 from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.parameters import Parameters
@@ -235,19 +234,11 @@ def _recovery(
     """The task's own `Recovery`, its weights those of all tasks together."""
     gauge, part = numbers.gauge, found.joint.parts[e]
     visits = visitation(task.mdp, outside_policy(task.mdp, part.point.policy))
-    objective, solution = expert_solution(task.mdp, task.features, part, gauge, visits)
     names = coefficient_names(task.features.reward_names, task.features.cost_names)
     steps, whole = found.stack.steps, found.joint.whole
     seen = expectations_from_start(task.mdp, task.features, task.demonstrations)
-    likely, null = action_log_likelihoods(steps[e].counts, part.point.policy, steps[e].mdp.choices)
     return Recovery(
-        reward_weights=gauge.reward_weights,
-        cost_weights=gauge.cost_weights,
-        multipliers=gauge.multipliers,
-        budgets=gauge.budgets,
-        temperature=gauge.temperature,
-        objective=objective,
-        solution=solution,
+        **expert_of(task.mdp, task.features, part, gauge, visits, steps[e].counts),
         status=status_of(
             converged=found.alone.whole.converged and whole.converged,
             deterministic=bool(found.boundless[e]),
@@ -261,12 +252,7 @@ def _recovery(
         history=History({"loss": [part.point.loss], "evaluations": [part.steps]}),
         identification=_identification(task, found, numbers, goodness, e),
         estimator=f"{options!r}, task {e} of {len(steps)}",
-        reward_names=task.features.reward_names,
-        cost_names=task.features.cost_names,
         parameters=parameters_of(found.stack, found.joint, told, e, names),
-        log_likelihood=likely,
-        null_log_likelihood=null,
-        observed_steps=int(steps[e].counts.sum()),
         goodness=goodness,
         spending=Spending.of_data(task.features, seen),
         **never_incurred(steps[e].space, told.limits[found.joint.link.rows[e]]),

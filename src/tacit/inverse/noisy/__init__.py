@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -177,20 +177,6 @@ class DeltaMethod:
             row = len(direction) + k - 1
         low, high = sorted((factor * self.ends[row]).tolist())
         return low, high
-
-
-class Noisy(Protocol):
-    """The options of an estimator that may be given the temperature."""
-
-    @property
-    def temperature(self) -> float | None:
-        """In units of reward weights that sum to 1."""
-        ...
-
-    @property
-    def max_steps(self) -> int:
-        """Most evaluations of the loss."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tacit.engine.progress import pursue
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import Solution, conclude
+from tacit.inverse.expectations import action_log_likelihoods
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.coordinates import LARGEST, Coordinates
 from tacit.inverse.parameters import Parameters
@@ -264,19 +265,36 @@ def border_findings(mdp: MDP, fitted: Fit) -> list[Finding]:
     return [Finding(said, Kind.NOT_CONVERGED)]
 
 
-def expert_solution(
+class Expert(TypedDict):
+    """The fields of a `Recovery` that a fit and what was seen decide."""
+
+    reward_weights: np.ndarray
+    cost_weights: tuple[np.ndarray, ...]
+    multipliers: np.ndarray
+    budgets: np.ndarray
+    temperature: float
+    objective: Objective
+    solution: Solution
+    reward_names: tuple[str, ...]
+    cost_names: tuple[tuple[str, ...], ...]
+    log_likelihood: float
+    null_log_likelihood: float
+    observed_steps: int
+
+
+def expert_of(
     mdp: MDP,
     features: Features,
     fitted: Fit,
     split: Split,
     reached: np.ndarray,
-    *,
-    tolerance: float = 1e-6,
-) -> tuple[Objective, Solution]:
-    """The recovered `Objective` in the gauge, and the noisy expert's own `Solution` of it.
+    counts: np.ndarray,
+) -> Expert:
+    """The noisy expert of a fit, in the gauge, with its own solution and its log-likelihoods.
 
     Nothing is solved again: `reached` [S, A] is the visitation of the fitted policy, and
-    temperature * values of the fit are the values at that temperature.
+    temperature * values of the fit are the values at that temperature. `counts` [S, A] are the
+    observed actions; empty where they are not known.
     """
     reached, policy = outside_visitation(mdp, reached), outside_policy(mdp, fitted.point.policy)
     active = [np.isfinite(w).all() for w in split.cost_weights]
@@ -292,12 +310,26 @@ def expert_solution(
         reached,
         temperature * fitted.point.values,
         split.multipliers,
-        tolerance=tolerance,
+        tolerance=1e-6,
         temperature=temperature,
         policy=policy,
         iterations=fitted.steps,
     )
-    return objective, solution
+    likely, null = action_log_likelihoods(counts, fitted.point.policy, mdp.choices)
+    return {
+        "reward_weights": split.reward_weights,
+        "cost_weights": split.cost_weights,
+        "multipliers": split.multipliers,
+        "budgets": split.budgets,
+        "temperature": temperature,
+        "objective": objective,
+        "solution": solution,
+        "reward_names": features.reward_names,
+        "cost_names": features.cost_names,
+        "log_likelihood": likely,
+        "null_log_likelihood": null,
+        "observed_steps": round(counts.sum()),
+    }
 
 
 def bounds_of(

@@ -15,7 +15,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
-from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Status
 from tacit.inverse.diagnostics import untested
@@ -23,7 +23,7 @@ from tacit.inverse.expectations import (
     Expectations,
     Spending,
     action_log_likelihoods,
-    check_task,
+    expectations,
     expectations_from_start,
     pull_back,
 )
@@ -40,7 +40,7 @@ from tacit.inverse.noisy.boltzmann import (
     RESCUE,
     Fit,
     border_findings,
-    expert_solution,
+    expert_of,
     fit,
     loss_of,
     over_an_episode,
@@ -52,11 +52,11 @@ from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import (
     advantages,
     check_temperature,
+    described,
     fitted_scores,
     information,
     informed,
     split,
-    with_temperature,
     within_norm,
 )
 from tacit.inverse.noisy.steps import Steps, choices, norm_findings
@@ -101,13 +101,7 @@ class Convex:
         throw: bool = True,
     ) -> Recovery:
         """The recovery whose noisy expert has the demonstrations' feature expectations."""
-        check_task(mdp, features, demonstrations)
-        seen = expectations_from_start(mdp, features, demonstrations)
-        if seen is None:
-            raise InvalidDemonstrations(
-                "Convex matches discounted sums from the start: it needs trajectories that begin "
-                "there; got partial ones only (use Likelihood)"
-            )
+        seen = expectations(mdp, features, demonstrations)
         return self.match(mdp, features, seen, demonstrations, throw=throw)
 
     def match(
@@ -153,18 +147,10 @@ class Convex:
             )
         visitation = outside_visitation(mdp, visits[:, None] * point.policy)
         gauge = split(space, point.x, space.pull_back(visitation), reaction)
-        objective, solution = expert_solution(mdp, features, fitted, gauge, visitation)
         _, blind = inverse_information(informed(fitted, reaction), fitted.free)
         counts = np.zeros(0) if demonstrations is None else counts_of(mdp, demonstrations)
-        likely, null = action_log_likelihoods(counts, point.policy, mdp.choices)
         recovery = Recovery(
-            reward_weights=gauge.reward_weights,
-            cost_weights=gauge.cost_weights,
-            multipliers=gauge.multipliers,
-            budgets=gauge.budgets,
-            temperature=gauge.temperature,
-            objective=objective,
-            solution=solution,
+            **expert_of(mdp, features, fitted, gauge, visitation, counts),
             status=status_of(
                 converged=fitted.converged,
                 unattainable=ending is Kind.UNATTAINABLE,
@@ -192,12 +178,7 @@ class Convex:
                     *_need_findings(gauge),
                 ),
             ),
-            estimator=with_temperature(self),
-            reward_names=features.reward_names,
-            cost_names=features.cost_names,
-            log_likelihood=likely,
-            null_log_likelihood=null,
-            observed_steps=int(counts.sum()),
+            estimator=described(self),
             goodness=goodness,
             spending=Spending.of_data(features, seen),
         )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Protocol, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -23,6 +23,11 @@ from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.recovery import HardConstraint, Recovery
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, coefficient_names
+
+if TYPE_CHECKING:
+    from tacit.inverse.noisy.em import Search
+    from tacit.inverse.noisy.likelihood import Likelihood
+    from tacit.model.features import Design
 
 # Scaled features have range one. Far beyond any plausible parameter, even where one extreme entry
 # makes the range of a feature and all others differ by a thousandth of it.
@@ -131,53 +136,6 @@ def are_many(mdp: MDP, features: Features) -> bool:
     return count > MANY or count * mdp.states * mdp.actions > TABLES
 
 
-class Options(Protocol):
-    """What a search for the maximum needs to be told."""
-
-    @property
-    def free_reward(self) -> bool:
-        """Whether reward weights may take either sign."""
-        ...
-
-    @property
-    def tolerance(self) -> float:
-        """Projected gradient to reach, relative to the number of steps."""
-        ...
-
-    @property
-    def max_steps(self) -> int:
-        """Most evaluations of the loss."""
-        ...
-
-
-class Space(Protocol):
-    """The scaled features that parameters belong to."""
-
-    @property
-    def signs(self) -> np.ndarray:
-        """[D] 1 for reward, -1 for cost features."""
-        ...
-
-    @property
-    def scales(self) -> np.ndarray:
-        """[D] what the features were divided by."""
-        ...
-
-    @property
-    def blocks(self) -> tuple[slice, ...]:
-        """One slice of the coordinates for the reward, then one per constraint."""
-        ...
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """[D] what to call each coordinate."""
-        ...
-
-    def lower(self, *, free_reward: bool) -> np.ndarray:
-        """[D] smallest values allowed where nothing else is said."""
-        ...
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Bounds:
     """What is known of the coefficients before they are fitted, on scaled features.
@@ -197,7 +155,7 @@ class Bounds:
     start: np.ndarray | None = None
 
     @classmethod
-    def of(cls, space: Space, options: Options) -> Bounds:
+    def of(cls, space: Coordinates | Design, options: Likelihood | Search) -> Bounds:
         """The bounds that the options ask for, and the usual ones of all other coefficients."""
         lower, size = space.lower(free_reward=options.free_reward), len(space.scales)
         upper, none = np.full(size, LARGEST), np.zeros(size, bool)
@@ -233,7 +191,7 @@ class Bounds:
         return replace(known, start=place)
 
     def findings(
-        self, space: Space, x: np.ndarray, undecided: np.ndarray | None = None
+        self, space: Coordinates | Design, x: np.ndarray, undecided: np.ndarray | None = None
     ) -> list[Finding]:
         """What was fixed, and which of the bounds that were asked for hold a coefficient at x [D].
 
@@ -260,7 +218,9 @@ class Bounds:
         return findings
 
 
-def by_number(space: Space, asked: object, what: str) -> dict[int, tuple[str, object]]:
+def by_number(
+    space: Coordinates | Design, asked: object, what: str
+) -> dict[int, tuple[str, object]]:
     """Number of a coefficient -> its name, and what is said of it by name or number."""
     asked = asked or {}
     if not isinstance(asked, Mapping):
@@ -290,7 +250,7 @@ def number_of(what: str, value: object) -> float:
     return float(value)
 
 
-def _ends(space: Space, j: int, name: str, pair: object) -> tuple[float, float]:
+def _ends(space: Coordinates | Design, j: int, name: str, pair: object) -> tuple[float, float]:
     """The smallest and the largest value that a pair allows a coefficient."""
     what, least = f"bounds: {name}", 0.0 if space.signs[j] < 0 else -np.inf
     if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
@@ -317,7 +277,7 @@ class NeverIncurred(TypedDict):
 
 
 def never_incurred(
-    space: Space, limits: np.ndarray, at_starts: np.ndarray | None = None
+    space: Coordinates | Design, limits: np.ndarray, at_starts: np.ndarray | None = None
 ) -> NeverIncurred:
     """`forbidden` and `undecided` of a recovery: costs without an upper limit.
 

@@ -8,7 +8,7 @@ states.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import numpy as np
 
@@ -16,15 +16,26 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import Scatter
 from tacit.errors import InvalidModel
-from tacit.inverse.noisy import DeltaMethod, Noisy, Norm, Ratios, Split
+from tacit.inverse.noisy import DeltaMethod, Norm, Ratios, Split
 from tacit.inverse.noisy.boltzmann import SILENT, Fit
 from tacit.inverse.noisy.coordinates import Coordinates
 from tacit.inverse.numerics import at_least as at_least
 from tacit.inverse.numerics import normal_quantile, normal_tail
 from tacit.inverse.numerics import square_roots as square_roots
-from tacit.inverse.parameters import BLIND, CONFIDENCE, ONE_SIDED, TWO_SIDED, inverse_information
+from tacit.inverse.parameters import (
+    BLIND,
+    CONFIDENCE,
+    MOVED,
+    ONE_SIDED,
+    TWO_SIDED,
+    inverse_information,
+)
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
+
+if TYPE_CHECKING:
+    from tacit.inverse.noisy.convex import Convex
+    from tacit.inverse.noisy.likelihood import Likelihood
 
 # A constraint is barely found where more than this share of those found by chance look as sure.
 BARELY = 0.05
@@ -39,7 +50,7 @@ STEPS = "steps"
 CLUSTERS = 10
 
 
-def check_temperature(options: Noisy) -> None:
+def check_temperature(options: Likelihood | Convex) -> None:
     """Raises `InvalidModel` unless a temperature that is given makes sense, with the rest."""
     given = options.temperature
     if given is None:
@@ -52,13 +63,14 @@ def check_temperature(options: Noisy) -> None:
             raise InvalidModel(f"a given temperature must be without {name}; got {name}={other!r}")
 
 
-def with_temperature(options: Noisy) -> str:
-    """The estimator in words, a temperature that was given among them."""
-    given = options.temperature
-    return repr(options) if given is None else f"{repr(options)[:-1]}, temperature={given!r})"
+def described(options: Likelihood | Convex) -> str:
+    """The estimator in words, lapses, a prior or a temperature that were asked for among them."""
+    asked = {name: getattr(options, name, None) for name in ("lapses", "prior", "temperature")}
+    told = "".join(f", {k}={v!r}" for k, v in asked.items() if v is not None and v is not False)
+    return f"{repr(options)[:-1]}{told})"
 
 
-def within_norm(space: Coordinates, mdp: MDP, fitted: Fit, options: Noisy) -> Fit:
+def within_norm(space: Coordinates, mdp: MDP, fitted: Fit, options: Likelihood | Convex) -> Fit:
     """The fit that keeps to a given temperature; the one that is there where none was given."""
     given = options.temperature
     if given is None:
@@ -146,8 +158,7 @@ def errors(
     found, unit = clusters_of(scores, demonstrations, least)
     if found is None or found.episodes < least:
         return Errors(inverse, blind, False, None, clusters=found)
-    scatter = found.products * (found.episodes / (found.episodes - 1.0))
-    scatter = at_least(fisher, scatter)
+    scatter = at_least(fisher, found.products * (found.episodes / (found.episodes - 1.0)))
     return Errors(inverse @ scatter @ inverse, blind, True, scatter, clusters=found, unit=unit)
 
 
@@ -223,21 +234,17 @@ def undecided(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:
     return np.asarray(free | ((slope**2 < least) & open_ended & shown))
 
 
-def gauge_errors(split: Split, found: Errors) -> np.ndarray:
-    """Standard errors of weights, multipliers and budgets, in the order of `split.jacobian`.
+def row_errors(rows: np.ndarray, covariance: np.ndarray, blind: np.ndarray) -> np.ndarray:
+    """[n] standard errors of rows [n, D] . parameters; infinite where a blind direction moves one.
 
-    Infinite where a blind direction moves the number, NaN where there is none.
+    NaN where there is none. Of weights, multipliers and budgets the rows are `Split.jacobian`.
     """
-    rows = split.jacobian
     known = np.asarray(np.isfinite(rows).all(axis=1))
     safe = np.where(known[:, None], rows, 0.0)
-    variance = np.einsum("ij,jk,ik->i", safe, found.covariance, safe)
-    result = np.where(known, np.sqrt(np.maximum(variance, 0.0)), np.nan)
-    if len(found.blind):
-        moved = np.abs(safe @ found.blind.T).max(axis=1)
-        size = np.maximum(np.abs(safe).max(axis=1), 1e-300)
-        result = np.where(known & (moved > 1e-5 * size), np.inf, result)
-    return result
+    variance = ((safe @ covariance) * safe).sum(axis=1)
+    moved = np.abs(safe @ blind.T).max(axis=1, initial=0.0)
+    lost = moved > MOVED * np.maximum(np.abs(safe).max(axis=1, initial=0.0), 1e-300)
+    return np.where(known, np.where(lost, np.inf, np.sqrt(np.maximum(variance, 0.0))), np.nan)
 
 
 def split(

@@ -22,10 +22,11 @@ from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import Fit, silent
 from tacit.inverse.noisy.coordinates import Coordinates, of_constraints
 from tacit.inverse.noisy.evidence import Evidence
-from tacit.inverse.noisy.inference import Chosen, Errors, gauge_errors, informed
+from tacit.inverse.noisy.inference import Chosen, Errors, informed, row_errors
 from tacit.inverse.noisy.steps import MANY, REFINED, Landscape, Steps, landscape
 from tacit.inverse.numerics import root_between
 from tacit.inverse.parameters import ONE_SIDED, TWO_SIDED
+from tacit.model.features import Design
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ class Numbers:
 
     def identification(
         self,
-        space: Coordinates,
+        space: Coordinates | Design,
         *,
         findings: Iterable[Finding],
         verdict: Verdict | None,
@@ -148,7 +149,7 @@ def intervals(
             fit; None where it does.
     """
     size, count = space.size, space.constraints
-    spread = gauge_errors(gauge, found)
+    spread = row_errors(gauge.jacobian, found.covariance, found.blind)
     ends = np.full((size + 2 * count, 2), np.nan)
     mute = silent(fisher, fitted.problem.information.sum())
     sure = informed(fitted, fisher)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from tacit.inverse.noisy.em import Search
 from tacit.inverse.noisy.evidence import Doubt, evidence_of
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.steps import Options, Steps, choices
+from tacit.inverse.noisy.steps import Steps, choices
 from tacit.inverse.numerics import chi_square_tail, root_between
 from tacit.inverse.parameters import TWO_SIDED
 from tacit.inverse.recovery import Lapses
@@ -30,6 +30,7 @@ from tacit.inverse.sets import Trial
 
 if TYPE_CHECKING:
     from tacit.data.observed import Observed
+    from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.recovery import Recovery
     from tacit.model.objective import Features
 
@@ -39,30 +40,6 @@ ROUNDS, TOLERANCE, COMPARED = 500, 1e-6, 1e-3
 LEAST, MOST = 1e-9, 0.999
 # Discounts looked at, at most.
 HIGHEST = 0.995
-
-
-class LapseOptions(Options, Protocol):
-    """What a `Likelihood` with lapses is told."""
-
-    @property
-    def level(self) -> float:
-        """Of the test whether a constraint is active."""
-        ...
-
-    @property
-    def seed(self) -> int:
-        """Of the simulated laws."""
-        ...
-
-    @property
-    def lapses(self) -> bool | float:
-        """True to estimate their share, or the share itself."""
-        ...
-
-    @property
-    def dynamics_draws(self) -> int:
-        """Of estimated dynamics, which the test of the fit counts."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -234,7 +211,7 @@ def lost_information(steps: Steps, found: Lapsed) -> np.ndarray:
 
 
 def maximise_with_lapses(
-    options: LapseOptions,
+    options: Likelihood,
     features: Features,
     demonstrations: Observed,
     steps: Steps,
@@ -287,12 +264,11 @@ def maximise_with_lapses(
         log_likelihood=kept.log_likelihood,
         observed_steps=int(steps.counts.sum()),
         identification=replace(known, findings=tuple(findings)),
-        estimator=repr(options)[:-1] + f", lapses={options.lapses})",
     )
 
 
 def _goodness(
-    options: LapseOptions, demonstrations: Observed, steps: Steps, full: Lapsed, given: bool
+    options: Likelihood, demonstrations: Observed, steps: Steps, full: Lapsed, given: bool
 ) -> Goodness:
     """Whether the model with its lapses fits what was seen."""
     if not full.converged:
@@ -338,7 +314,7 @@ def _finding(lapses: Lapses) -> Finding:
 
 
 def _active(
-    options: LapseOptions, steps: Steps, how: Search, full: Lapsed, given: bool
+    options: Likelihood, steps: Steps, how: Search, full: Lapsed, given: bool
 ) -> tuple[Lapsed, Verdict]:
     """The fit with only the constraints that the steps ask for, and the verdict on all of them."""
     space = steps.space

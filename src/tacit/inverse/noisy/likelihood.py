@@ -16,7 +16,6 @@ from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
 from tacit.inverse.diagnostics import Goodness, untested
 from tacit.inverse.expectations import (
-    action_log_likelihoods,
     are_weighted,
     check_task,
     expectations_from_start,
@@ -34,7 +33,7 @@ from tacit.inverse.findings import (
 )
 from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
-from tacit.inverse.noisy.boltzmann import Fit, coefficients_of, expert_solution, refit, silent
+from tacit.inverse.noisy.boltzmann import Fit, coefficients_of, expert_of, refit, silent
 from tacit.inverse.noisy.coordinates import (
     Bounds,
     Label,
@@ -57,10 +56,10 @@ from tacit.inverse.noisy.inference import (
     advantages,
     check_temperature,
     delta_method,
+    described,
     fitted_scores,
     information,
     score_scatter,
-    with_temperature,
     within_norm,
 )
 from tacit.inverse.noisy.intervals import Numbers, intervals, zero_findings
@@ -114,17 +113,11 @@ def report(
         *more_data_findings(list(space.names), weights, demonstrations, clustered),
         *([] if seen is None or weigh else guarantee_findings(seen, reached)),
     )
-    objective, solution = expert_solution(mdp, features, fitted, gauge, evidence.reached)
-    likely, null = action_log_likelihoods(steps.counts, fitted.point.policy, mdp.choices)
-    likely, null = (np.nan, np.nan) if weigh else (likely, null)
+    expert = expert_of(mdp, features, fitted, gauge, evidence.reached, steps.counts)
+    if weigh:  # weights are no counts
+        expert["log_likelihood"] = expert["null_log_likelihood"] = np.nan
     return Recovery(
-        reward_weights=gauge.reward_weights,
-        cost_weights=gauge.cost_weights,
-        multipliers=gauge.multipliers,
-        budgets=gauge.budgets,
-        temperature=gauge.temperature,
-        objective=objective,
-        solution=solution,
+        **expert,
         status=status_of(
             converged=fitted.converged, deterministic=evidence.boundless, proven=steps.convex
         ),
@@ -146,13 +139,8 @@ def report(
                 space, fitted.point.x, gauge, wide.found.covariance, wide.found.blind, numbers.ends
             ),
         ),
-        estimator=with_temperature(estimator),
-        reward_names=features.reward_names,
-        cost_names=features.cost_names,
+        estimator=described(estimator),
         parameters=coefficients_of(steps, features, wide, fitted, bounds.given),
-        log_likelihood=likely,
-        null_log_likelihood=null,
-        observed_steps=round(steps.counts.sum()),
         goodness=goodness,
         **never_incurred(space, evidence.limits, steps.at_starts),
         spending=wide.spending(space, features, seen),
@@ -278,15 +266,13 @@ class Likelihood:
     tolerance: float = 1e-9
     max_steps: int = 300
     seed: int = 0
-    lapses: bool | float = field(default=False, repr=False, kw_only=True)
-    dynamics_draws: int = field(default=20, repr=False, kw_only=True)
-    prior: Ridge | Smooth | Sparse | None = field(default=None, repr=False, kw_only=True)
-    temperature: float | None = field(default=None, repr=False, kw_only=True)
-    bounds: Mapping[Label, Range] = field(
-        default_factory=dict, repr=False, hash=False, kw_only=True
-    )
-    fixed: Mapping[Label, float] = field(default_factory=dict, repr=False, hash=False, kw_only=True)
-    start: Mapping[Label, float] = field(default_factory=dict, repr=False, hash=False, kw_only=True)
+    lapses: bool | float = field(default=False, repr=False)
+    dynamics_draws: int = field(default=20, repr=False)
+    prior: Ridge | Smooth | Sparse | None = field(default=None, repr=False)
+    temperature: float | None = field(default=None, repr=False)
+    bounds: Mapping[Label, Range] = field(default_factory=dict, repr=False, hash=False)
+    fixed: Mapping[Label, float] = field(default_factory=dict, repr=False, hash=False)
+    start: Mapping[Label, float] = field(default_factory=dict, repr=False, hash=False)
 
     def check(self) -> None:
         """Raises `InvalidModel` unless the options make sense."""

@@ -26,13 +26,15 @@ from tacit.inverse.expectations import (
 )
 from tacit.inverse.findings import Finding, Kind, chance, data_findings, guarantee_findings, listed
 from tacit.inverse.noisy import points
+from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.adjoint import Loss, Place, begin, curvature, descend
-from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_solution
+from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_of
 from tacit.inverse.noisy.coordinates import Bounds
+from tacit.inverse.noisy.inference import described
+from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.noisy.posterior import Ended, Posterior, coefficients, minimised
 from tacit.inverse.noisy.verdicts import active_constraints, goodness_of_many
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, status_of
-from tacit.inverse.sets import tabled
 from tacit.model.ends import uniform_policy
 from tacit.model.features import Design, Ridge, Smooth, Sparse
 from tacit.model.mdp import MDP, outside_policy
@@ -190,8 +192,6 @@ def _recovery(
     gauge = points(design, place.x, design.pull_back(reached)) if known is None else known.gauge
     seen = expectations_from_start(mdp, features, demonstrations)
     convex = bool(loss.start[~mdp.ends].min(initial=0.0) >= -1e-9 * loss.seen.sum())
-    objective, solution = expert_solution(mdp, features, fitted, gauge, reached)
-    likely, null = action_log_likelihoods(loss.seen, place.policy, mdp.choices)
     gap = np.nan
     if convex and fitted.converged:
         step, *_ = curvature(loss, place).inverse_times(place.gradient, fitted.free, share=0.1)
@@ -209,14 +209,13 @@ def _recovery(
         *_method_findings(ended, fitted, known, convex=convex),
         *([] if seen is None else guarantee_findings(seen, spent)),
     )
+    table = Numbers(
+        gauge,
+        nothing if known is None else known.ends,
+        nothing[:, 0] if known is None else known.spread,
+    )
     return Recovery(
-        reward_weights=gauge.reward_weights,
-        cost_weights=gauge.cost_weights,
-        multipliers=gauge.multipliers,
-        budgets=gauge.budgets,
-        temperature=gauge.temperature,
-        objective=objective,
-        solution=solution,
+        **expert_of(mdp, features, fitted, gauge, reached, loss.seen),
         status=status_of(converged=fitted.converged, deterministic=ended.boundless, proven=convex),
         certificate=RecoveryCertificate.of(
             seen, spent, projected_gradient=fitted.projected_gradient, objective_gap=gap
@@ -229,22 +228,14 @@ def _recovery(
                 "evaluations": np.append(before, ended.descent.steps),
             }
         ),
-        identification=tabled(
-            design.blocks,
-            nothing if known is None else known.ends,
-            nothing[:, 0] if known is None else known.spread,
-            active=gauge.multipliers > 0,
+        identification=table.identification(
+            design,
             findings=findings,
-            p_values=p_values,
+            verdict=Verdict(unadjusted=np.full(len(p_values), np.nan), p_values=p_values),
             answer=None if known is None else known.answer,
         ),
-        estimator=repr(options)[:-1] + f", prior={options.prior!r})",
-        reward_names=features.reward_names,
-        cost_names=features.cost_names,
+        estimator=described(options),
         parameters=coefficients(features, design, fitted, known, bounds.given),
-        log_likelihood=likely,
-        null_log_likelihood=null,
-        observed_steps=int(loss.seen.sum()),
         goodness=goodness,
     )
 

@@ -25,10 +25,9 @@ from tacit.inverse.noisy.adjoint import (
 )
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, bounds_of
 from tacit.inverse.noisy.coordinates import MANY
-from tacit.inverse.noisy.inference import delta_method, information, split
+from tacit.inverse.noisy.inference import delta_method, information, row_errors, split
 from tacit.inverse.parameters import (
     BLIND,
-    MOVED,
     ONE_SIDED,
     TWO_SIDED,
     Parameters,
@@ -149,7 +148,7 @@ class Posterior:
         if space.constraints:  # what is spent, and so the budgets, moves with the parameters
             reaction = information(scores, policy, reached.sum(axis=1))
         gauge = split(space, x, spent, reaction)
-        spread = _spread(gauge.jacobian, covariance, blind)
+        spread = row_errors(gauge.jacobian, covariance, blind)
         ends = _ends(space, gauge, fitted, (precision, covariance), spread)
         small = space.size <= MANY
         return cls(
@@ -202,19 +201,6 @@ def inverse_precision(
     covariance = np.zeros(precision.shape)
     covariance[np.ix_(kept, kept)] = inverse
     return covariance - added, none
-
-
-def _spread(rows: np.ndarray, covariance: np.ndarray, blind: np.ndarray) -> np.ndarray:
-    """[n] standard errors of rows [n, D] . parameters; infinite where a blind direction moves one.
-
-    NaN where there is none.
-    """
-    known = np.asarray(np.isfinite(rows).all(axis=1))
-    safe = np.where(known[:, None], rows, 0.0)
-    variance = ((safe @ covariance) * safe).sum(axis=1)
-    moved = np.abs(safe @ blind.T).max(axis=1, initial=0.0)
-    lost = moved > MOVED * np.maximum(np.abs(safe).max(axis=1, initial=0.0), 1e-300)
-    return np.where(known, np.where(lost, np.inf, np.sqrt(np.maximum(variance, 0.0))), np.nan)
 
 
 def _ends(

@@ -25,7 +25,7 @@ from tacit.inverse.noisy.boltzmann import FAR, RESCUE, Fit
 from tacit.inverse.noisy.convex import VISIBLE, Convex
 from tacit.inverse.noisy.coordinates import LARGEST, Coordinates
 from tacit.inverse.noisy.evidence import VISIBLE as VISIBLE_STEPS
-from tacit.inverse.noisy.inference import Errors, gauge_errors, inverse_information, split
+from tacit.inverse.noisy.inference import inverse_information, row_errors, split
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recovery import RecoveryStatus, status_of
 from tacit.model.objective import Features
@@ -170,7 +170,8 @@ def _recovery(
     errors = np.full(len(gauge.jacobian), np.nan)
     # Curvature says nothing about a maximum that is not there or was not reached.
     if likely and status in (RecoveryStatus.CONVERGED, RecoveryStatus.LOCAL_OPTIMUM):
-        errors = gauge_errors(gauge, Errors(*inverse_information(found.fisher, fitted.free), False))
+        law = inverse_information(found.fisher, fitted.free)
+        errors = row_errors(gauge.jacobian, *law)
     return ShardedRecovery(
         reward_weights=gauge.reward_weights,
         cost_weights=gauge.cost_weights,

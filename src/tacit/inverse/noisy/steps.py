@@ -19,14 +19,16 @@ from tacit.data.tally import Tally, tally_of
 from tacit.inverse.expectations import random_loss, squares_of
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.noisy.boltzmann import Fit, fit, over_an_episode
-from tacit.inverse.noisy.coordinates import LARGEST, Bounds, Coordinates, Options
+from tacit.inverse.noisy.coordinates import LARGEST, Bounds, Coordinates
 from tacit.inverse.noisy.inference import information, square_roots
 from tacit.inverse.numerics import Approach, SignedSums, chi_square_tail, least_squares
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.mdp import MDP
 
 if TYPE_CHECKING:
+    from tacit.inverse.noisy.em import Search
     from tacit.inverse.noisy.evidence import Evidence
+    from tacit.inverse.noisy.likelihood import Likelihood
 
 # Ridge of the fit that a search begins from where it may matter.
 ROUGH = 1e-4
@@ -125,7 +127,11 @@ class Steps:
         return bool(within.min(initial=0.0) >= -1e-9 * self.counts.sum())
 
     def fit(
-        self, options: Options, *, near: Fit | None = None, upper: np.ndarray | None = None
+        self,
+        options: Likelihood | Search,
+        *,
+        near: Fit | None = None,
+        upper: np.ndarray | None = None,
     ) -> Fit:
         """The maximum of the likelihood, sought from a fit nearby if there is one.
 

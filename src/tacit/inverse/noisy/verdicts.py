@@ -274,11 +274,7 @@ class Selected:
         """The recovery of these features, which says so right after a misfit."""
         known, first = found.identification, found.goodness.findings()
         said = (*first, self.finding(steps, prior), *known.findings[len(first) :])
-        return replace(
-            found,
-            identification=replace(known, findings=said),
-            estimator=f"{found.estimator[:-1]}, prior={prior!r})",
-        )
+        return replace(found, identification=replace(known, findings=said))
 
 
 def check_sparse(options: Likelihood, features: Features, many: bool) -> None:
