@@ -96,9 +96,8 @@ def bootstrap(
         raise InvalidDemonstrations("resampling needs at least two trajectories; got one")
     space = coordinates(mdp, features)
     random = np.random.default_rng(seed)
-    tables, known = [], known_rest(mdp, features)
+    tables, known, many = [], known_rest(mdp, features), demonstrations.episodes
     for _ in range(replicates):
-        many = demonstrations.episodes
         drawn = demonstrations.select(random.integers(many, size=many))
         tables.append(
             drawn.counts(mdp)
@@ -172,7 +171,7 @@ def _widened(recovery: Recovery, batch: Batch, episodes: int, level: float) -> R
 
     def known_draws(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         finite = np.where(np.isfinite(draws), draws, np.nan)
-        empty = np.isnan(finite).all(axis=0)
+        empty = np.asarray(np.isnan(finite).all(axis=0))
         return np.where(empty, 0.0, finite), empty
 
     def intervals(draws: np.ndarray, own: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -33,14 +34,7 @@ def normal_quantile(probability: float) -> float:
     """What a standard normal number is below with this probability."""
     if not 0.0 < probability < 1.0:
         return {0.0: -math.inf, 1.0: math.inf}.get(probability, math.nan)
-    tail = min(probability, 1.0 - probability)
-    root = math.sqrt(-2.0 * math.log(tail))
-    z = root - (2.30753 + 0.27061 * root) / (1.0 + root * (0.99229 + 0.04481 * root))
-    for _ in range(3):  # Halley's steps: the first guess has three digits
-        wrong = 0.5 * math.erfc(z / math.sqrt(2.0)) - tail
-        step = wrong * math.sqrt(2.0 * math.pi) * math.exp(0.5 * z * z)
-        z += step / (1.0 - 0.5 * z * step)
-    return z if probability > 0.5 else -z
+    return NormalDist().inv_cdf(probability)
 
 
 def chi_square_tail(degrees: float, value: float) -> float:

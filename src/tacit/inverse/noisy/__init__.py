@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.engine.backends import backend_of, policy_chain
-from tacit.engine.newton_search import Dual, Point, begin, point_at
+from tacit.engine.newton_search import Dual, Point, begin, loss_at, newton_step, point_at
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.boltzmann import Fit, silent, sought
@@ -23,7 +23,12 @@ from tacit.model.features import Design
 from tacit.model.mdp import MDP
 
 if TYPE_CHECKING:
+    from tacit.inverse.noisy.convex import Convex
+    from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.noisy.steps import Steps
+
+# A step of this size or less (scaled features), beyond which no value is finite, ends at a border.
+NEAR = 1e-3
 
 # Information of what is known beforehand, as a multiple of what the steps say of it at most.
 CERTAIN = 1e4
@@ -316,3 +321,54 @@ def written_scores(mdp: MDP, space: Design, policy: np.ndarray) -> np.ndarray:
     if mdp.restricted:
         scores[~mdp.choices.ravel()] = 0.0
     return np.ascontiguousarray(scores.T).reshape(space.size, mdp.states, mdp.actions)
+
+
+def check_temperature(options: Likelihood | Convex) -> None:
+    """Raises `InvalidModel` unless the temperature that is given makes sense, with the rest."""
+    given = options.temperature
+    number = isinstance(given, int | float | np.number) and not isinstance(given, bool)
+    if not number or not 0.0 < float(given) < np.inf:
+        raise InvalidModel(f"temperature must be positive and finite; got {given!r:.60}")
+    for name in ("lapses", "prior", "ridge", "bounds", "fixed", "start"):
+        if other := getattr(options, name, None):
+            raise InvalidModel(f"a given temperature must be without {name}; got {name}={other!r}")
+
+
+def within_norm(space: Coordinates, mdp: MDP, fitted: Fit, options: Likelihood | Convex) -> Fit:
+    """The fit that keeps to a given temperature, sought from one that does not know it."""
+    assert options.temperature is not None
+    return Norm.of(space, fitted, options.temperature).refit(mdp, fitted, options.max_steps)
+
+
+def norm_findings(fitted: Fit) -> list[Finding]:
+    """That the temperature was given, if it was."""
+    if (norm := fitted.norm) is None:
+        return []
+    said = (
+        f"The temperature was given, {1.0 / norm.value:.6g}: reward weights over it sum to "
+        f"{norm.value:.6g}. Their shares, the prices and the budgets were estimated."
+    )
+    return [Finding(said, Kind.ASSUMED, number=1.0 / norm.value)]
+
+
+def at_border(mdp: MDP, fitted: Fit) -> bool:
+    """Whether a search ended where, a small step further, no value is finite (discount 1)."""
+    if mdp.discount < 1.0 or fitted.converged or not np.isfinite(fitted.point.loss):
+        return False
+    problem, point, backend = fitted.problem, fitted.point, backend_of(mdp)
+    step = np.asarray(newton_step(backend, problem, point))
+    step = step / max(1.0, float(np.abs(step).max(initial=0.0)) / NEAR)
+    beyond = np.clip(point.x + step, problem.lower, problem.upper)
+    return bool(np.isinf(float(loss_at(backend, problem, beyond, point.values, fitted.tolerance))))
+
+
+def border_findings(mdp: MDP, fitted: Fit) -> list[Finding]:
+    """That a search ended where values cease to be finite, if it did."""
+    if not at_border(mdp, fitted):
+        return []
+    said = (
+        "No finite value at these weights: the search ended where walking in circles begins to "
+        "pay, which at discount 1 is worth more than any number. A step cost among the features, "
+        "or a discount below 1, would mend it."
+    )
+    return [Finding(said, Kind.NOT_CONVERGED)]

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 import numpy as np
 
 from tacit.engine.backends import backend_of
-from tacit.engine.newton_search import Dual, Point, Search, advance, begin, loss_at, newton_step
+from tacit.engine.newton_search import Dual, Point, Search, advance, begin, loss_at
 from tacit.engine.progress import pursue
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import Solution, conclude
 from tacit.inverse.expectations import action_log_likelihoods
-from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.coordinates import LARGEST, Coordinates
 from tacit.inverse.parameters import Parameters
 from tacit.inverse.sets import unmeasured
@@ -31,8 +30,6 @@ SILENT = 1e-20
 
 # A search that has come this far without an end (in nats a step) is after an infinite parameter.
 FAR = 30.0
-# A step of this size or less (scaled features), beyond which no value is finite, ends at a border.
-NEAR = 1e-3
 
 Amount = TypeVar("Amount", float, np.ndarray)
 # Pull towards 0 taken when the demonstrations alone determine no finite parameters.
@@ -240,29 +237,6 @@ def rescued(
     if not runs_away or fitted.problem.ridge.any():
         return fitted, False
     return refit(mdp, fitted, max_steps=max_steps, ridge=np.full(len(fitted.point.x), ridge)), True
-
-
-def at_border(mdp: MDP, fitted: Fit) -> bool:
-    """Whether a search ended where, a small step further, no value is finite (discount 1)."""
-    if mdp.discount < 1.0 or fitted.converged or not np.isfinite(fitted.point.loss):
-        return False
-    problem, point, backend = fitted.problem, fitted.point, backend_of(mdp)
-    step = np.asarray(newton_step(backend, problem, point))
-    step = step / max(1.0, float(np.abs(step).max(initial=0.0)) / NEAR)
-    beyond = np.clip(point.x + step, problem.lower, problem.upper)
-    return bool(np.isinf(float(loss_at(backend, problem, beyond, point.values, fitted.tolerance))))
-
-
-def border_findings(mdp: MDP, fitted: Fit) -> list[Finding]:
-    """That a search ended where values cease to be finite, if it did."""
-    if not at_border(mdp, fitted):
-        return []
-    said = (
-        "No finite value at these weights: the search ended where walking in circles begins to "
-        "pay, which at discount 1 is worth more than any number. A step cost among the features, "
-        "or a discount below 1, would mend it."
-    )
-    return [Finding(said, Kind.NOT_CONVERGED)]
 
 
 class Expert(TypedDict):

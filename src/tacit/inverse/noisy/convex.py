@@ -35,11 +35,16 @@ from tacit.inverse.findings import (
     data_findings,
     feature_findings,
 )
-from tacit.inverse.noisy import Split
+from tacit.inverse.noisy import (
+    Split,
+    border_findings,
+    check_temperature,
+    norm_findings,
+    within_norm,
+)
 from tacit.inverse.noisy.boltzmann import (
     RESCUE,
     Fit,
-    border_findings,
     expert_of,
     fit,
     loss_of,
@@ -51,15 +56,13 @@ from tacit.inverse.noisy.evidence import Doubt
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import (
     advantages,
-    check_temperature,
     described,
     fitted_scores,
     information,
     informed,
     split,
-    within_norm,
 )
-from tacit.inverse.noisy.steps import Steps, choices, norm_findings
+from tacit.inverse.noisy.steps import Steps, choices
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
 from tacit.inverse.sets import unidentified
@@ -119,7 +122,8 @@ class Convex:
                 "ridge must be at least 0, tolerance positive, max_steps at least 1; "
                 f"got {self.ridge}, {self.tolerance}, {self.max_steps}"
             )
-        check_temperature(self)
+        if self.temperature is not None:
+            check_temperature(self)
         space = coordinates(mdp, features)
         if seen.visitation.shape != (mdp.states, mdp.actions):
             raise InvalidModel(
@@ -199,7 +203,8 @@ class Convex:
             max_steps=self.max_steps,
             ridge=self.ridge,
         )
-        plain = within_norm(space, mdp, plain, self)
+        if self.temperature is not None:
+            plain = within_norm(space, mdp, plain, self)
         ridge = _rescue(mdp)
         fitted, boundless = rescued(mdp, plain, VISIBLE, self.max_steps, ridge=ridge)
         if not boundless or not fitted.converged:

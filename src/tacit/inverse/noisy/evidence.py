@@ -17,16 +17,8 @@ from tacit.engine.newton_search import point_at
 from tacit.forward.solution import visitation
 from tacit.inverse.expectations import Expectations, Spending, pull_back
 from tacit.inverse.findings import Finding, Kind, blind_findings
-from tacit.inverse.noisy import Split, weight_findings
-from tacit.inverse.noisy.boltzmann import (
-    RESCUE,
-    Fit,
-    border_findings,
-    loss_of,
-    refit,
-    rescued,
-    silent,
-)
+from tacit.inverse.noisy import Split, border_findings, weight_findings
+from tacit.inverse.noisy.boltzmann import RESCUE, Fit, loss_of, refit, rescued, silent
 from tacit.inverse.noisy.coordinates import LARGEST, Coordinates
 from tacit.inverse.noisy.inference import (
     Errors,
@@ -364,8 +356,8 @@ def method_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
             "them."
         )
         return [*findings, Finding(said, Kind.DETERMINISTIC, number=RESCUE)]
-    findings += border_findings(steps.mdp, evidence.fitted)
     if not evidence.fitted.converged:
+        findings += border_findings(steps.mdp, evidence.fitted)
         said = "The search stopped before its tolerance was met: no error bars are given."
         return [*findings, Finding(said, Kind.NOT_CONVERGED)]
     units = evidence.found.unit

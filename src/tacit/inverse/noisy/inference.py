@@ -15,8 +15,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import Scatter
-from tacit.errors import InvalidModel
-from tacit.inverse.noisy import DeltaMethod, Norm, Ratios, Split
+from tacit.inverse.noisy import DeltaMethod, Ratios, Split
 from tacit.inverse.noisy.boltzmann import SILENT, Fit
 from tacit.inverse.noisy.coordinates import Coordinates
 from tacit.inverse.numerics import at_least as at_least
@@ -50,32 +49,11 @@ STEPS = "steps"
 CLUSTERS = 10
 
 
-def check_temperature(options: Likelihood | Convex) -> None:
-    """Raises `InvalidModel` unless a temperature that is given makes sense, with the rest."""
-    given = options.temperature
-    if given is None:
-        return
-    number = isinstance(given, int | float | np.number) and not isinstance(given, bool)
-    if not number or not 0.0 < given < np.inf:
-        raise InvalidModel(f"temperature must be positive and finite; got {given!r:.60}")
-    for name in ("lapses", "prior", "ridge", "bounds", "fixed", "start"):
-        if other := getattr(options, name, None):
-            raise InvalidModel(f"a given temperature must be without {name}; got {name}={other!r}")
-
-
 def described(options: Likelihood | Convex) -> str:
     """The estimator in words, lapses, a prior or a temperature that were asked for among them."""
     asked = {name: getattr(options, name, None) for name in ("lapses", "prior", "temperature")}
     told = "".join(f", {k}={v!r}" for k, v in asked.items() if v is not None and v is not False)
     return f"{repr(options)[:-1]}{told})"
-
-
-def within_norm(space: Coordinates, mdp: MDP, fitted: Fit, options: Likelihood | Convex) -> Fit:
-    """The fit that keeps to a given temperature; the one that is there where none was given."""
-    given = options.temperature
-    if given is None:
-        return fitted
-    return Norm.of(space, fitted, given).refit(mdp, fitted, options.max_steps)
 
 
 class Scored(TypedDict):

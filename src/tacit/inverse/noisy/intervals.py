@@ -89,37 +89,29 @@ class Numbers:
         answer: Answer | None = None,
         dynamics_draws: int = 0,
     ) -> Identification:
-        """The `Identification` of these numbers.
-
-        Args:
-            space: the coordinates.
-            findings: a field of it.
-            verdict: on the constraints; None where the search did not converge.
-            answer: a field of it.
-            dynamics_draws: a field of it.
-        """
+        """The `Identification` of these numbers; no verdict where the search did not converge."""
+        told = Verdict.of(np.zeros(0)) if verdict is None else verdict
         active = (self.gauge.multipliers > 0) & (verdict is not None)
-        if verdict is not None and verdict.active is not None:
-            active = active & verdict.active
-        prices = slice(space.size, space.size + space.constraints)
-        budgets = slice(prices.stop, prices.stop + space.constraints)
-        ends, spread = self.ends, self.spread
+        active = active if told.active is None else active & told.active
+        cuts = [*(block.stop for block in space.blocks), space.size + space.constraints]
+        reward, *costs, prices, budgets = np.split(self.ends, cuts)
+        reward_errors, *cost_errors, price_errors, budget_errors = np.split(self.spread, cuts)
         return Identification(
-            reward_intervals=ends[space.blocks[0]],
-            cost_intervals=[ends[block] for block in space.blocks[1:]],
-            multiplier_intervals=ends[prices],
-            budget_intervals=ends[budgets],
-            reward_standard_errors=spread[space.blocks[0]],
-            cost_standard_errors=[spread[block] for block in space.blocks[1:]],
-            multiplier_standard_errors=spread[prices],
-            budget_standard_errors=spread[budgets],
+            reward_intervals=reward,
+            cost_intervals=costs,
+            multiplier_intervals=prices,
+            budget_intervals=budgets,
+            reward_standard_errors=reward_errors,
+            cost_standard_errors=cost_errors,
+            multiplier_standard_errors=price_errors,
+            budget_standard_errors=budget_errors,
             active=active,
             findings=tuple(findings),
             answer=answer,
-            p_values=() if verdict is None else verdict.p_values,
-            unadjusted=() if verdict is None else verdict.unadjusted,
-            sets=() if verdict is None else verdict.sets,
-            selection=None if verdict is None else verdict.selection,
+            p_values=told.p_values,
+            unadjusted=told.unadjusted,
+            sets=told.sets,
+            selection=told.selection,
             dynamics_draws=dynamics_draws,
         )
 

@@ -31,7 +31,7 @@ from tacit.inverse.findings import (
     guarantee_findings,
     more_data_findings,
 )
-from tacit.inverse.noisy import check_plain
+from tacit.inverse.noisy import check_plain, check_temperature, within_norm
 from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
 from tacit.inverse.noisy.boltzmann import Fit, coefficients_of, expert_of, refit, silent
 from tacit.inverse.noisy.coordinates import (
@@ -54,13 +54,11 @@ from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import (
     Chosen,
     advantages,
-    check_temperature,
     delta_method,
     described,
     fitted_scores,
     information,
     score_scatter,
-    within_norm,
 )
 from tacit.inverse.noisy.intervals import Numbers, intervals, zero_findings
 from tacit.inverse.noisy.lapses import maximise_with_lapses
@@ -108,7 +106,7 @@ def report(
         *feature_findings(features, mdp),
         *data_findings(mdp, demonstrations),
         *method_findings(steps, wide),
-        *temperature_findings(wide),
+        *([] if wide.fitted.norm is None else temperature_findings(wide)),
         *zero_findings(steps, wide),
         *more_data_findings(list(space.names), weights, demonstrations, clustered),
         *([] if seen is None or weigh else guarantee_findings(seen, reached)),
@@ -288,7 +286,8 @@ class Likelihood:
             raise InvalidModel(
                 f"lapses must be True, False or a share in (0, 1); got {self.lapses!r:.60}"
             )
-        check_temperature(self)
+        if self.temperature is not None:
+            check_temperature(self)
         if self.lapses is not False:
             check_plain(self, "a fit with lapses", ("lapses", "prior"))
 
@@ -336,7 +335,9 @@ def maximise(
     steps = Steps.of(mdp, coordinates(mdp, features), demonstrations)
     if options.lapses is not False:
         return maximise_with_lapses(options, features, demonstrations, steps, report)
-    full = within_norm(steps.space, mdp, steps.fit(options), options)
+    full = steps.fit(options)
+    if options.temperature is not None:
+        full = within_norm(steps.space, mdp, full, options)
     if first is not None:  # begins where an unknown one would lead
         lower, upper = full.problem.lower.copy(), full.problem.upper.copy()
         lower[0] = upper[0] = first * steps.space.scales[0]

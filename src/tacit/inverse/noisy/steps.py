@@ -18,6 +18,7 @@ from tacit.data.observed import Observed
 from tacit.data.tally import Tally, tally_of
 from tacit.inverse.expectations import random_loss, squares_of
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
+from tacit.inverse.noisy import norm_findings
 from tacit.inverse.noisy.boltzmann import Fit, fit, over_an_episode
 from tacit.inverse.noisy.coordinates import LARGEST, Bounds, Coordinates
 from tacit.inverse.noisy.inference import information, square_roots
@@ -354,17 +355,6 @@ def landscape(
         basis = np.concatenate([basis, np.zeros((len(x), len(between)))], axis=1)
     place, missed = least_squares(rows, goal)
     return Landscape(rows, goal, basis, origin, least=0.5 * missed**2, best=origin + basis @ place)
-
-
-def norm_findings(fitted: Fit) -> list[Finding]:
-    """That the temperature was given, if it was."""
-    if (norm := fitted.norm) is None:
-        return []
-    said = (
-        f"The temperature was given, {1.0 / norm.value:.6g}: reward weights over it sum to "
-        f"{norm.value:.6g}. Their shares, the prices and the budgets were estimated."
-    )
-    return [Finding(said, Kind.ASSUMED, number=1.0 / norm.value)]
 
 
 def temperature_findings(evidence: Evidence) -> list[Finding]:
