@@ -78,9 +78,9 @@ class BuiltInSolver:
 
 def _units(mdp: MDP, objective: Objective, temperature: float) -> np.ndarray | None:
     """[1 + K] powers of two in which reward and costs are of order one; None where all are 1."""
-    paid, spent = objective.tables(mdp)
     sizes = sizes_of(objective)
     if mdp.restricted:  # what is not there pays nothing
+        paid, spent = objective.tables(mdp)
         there = mdp.available | mdp.ends[:, None]
         sizes = [float(np.abs(t).max(initial=0.0, where=there)) for t in (paid, *spent)]
     steps = [sizes[0] + temperature, *sizes[1:]]

@@ -131,8 +131,7 @@ def _first_column(mdp: MDP, tables: np.ndarray, guess: Solution | None) -> Colum
     policy = inside_policy(mdp, guess.policy).argmax(axis=1).astype(np.int32)
     if mdp.restricted and not mdp.choices[np.arange(mdp.states), policy].all():
         return None
-    chosen = tables[:, np.arange(mdp.states), policy]
-    values = np.stack([deterministic_values(mdp, policy, gain) for gain in chosen])
+    values = deterministic_values(mdp, policy, tables[:, np.arange(mdp.states), policy])
     return Column(policy, values, values @ mdp.initial, np.inf, steps=0)
 
 

@@ -66,9 +66,9 @@ def deterministic_visitation(mdp: MDP, actions: np.ndarray) -> np.ndarray:
     return np.maximum(chain_solve(mdp, *chain, mdp.initial, transposed=True), 0.0)
 
 
-def deterministic_values(mdp: MDP, actions: np.ndarray, gain: np.ndarray) -> np.ndarray:
-    """[S] discounted sum of `gain` [S] under the policy that takes `actions` [S]."""
-    return chain_solve(mdp, *deterministic_chain(mdp, actions), gain, transposed=False)
+def deterministic_values(mdp: MDP, actions: np.ndarray, gains: np.ndarray) -> np.ndarray:
+    """[..., S] discounted sums of `gains` [..., S] under the policy that takes `actions` [S]."""
+    return chain_solve(mdp, *deterministic_chain(mdp, actions), gains, transposed=False)
 
 
 @dataclass(frozen=True, eq=False)

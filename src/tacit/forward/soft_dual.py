@@ -101,7 +101,7 @@ class SoftDual(BuiltInSolver):
             every, walk = np.arange(mdp.states), mdp.walk[0]
             values = deterministic_values(mdp, walk, reward[every, walk])
         costs, budgets = costs[bounded], objective.budgets[bounded]
-        dearest = np.array([largest_entry(cost) for cost in costs])
+        dearest = [largest_entry(cost) for cost in costs]
         largest = largest_entry(reward) + self.temperature * np.log(mdp.actions + 1.0)
         nothing = np.zeros(len(budgets))
         problem = Dual(
@@ -116,7 +116,7 @@ class SoftDual(BuiltInSolver):
             ridge=nothing,
             # The price at which a cost weighs as much as the reward and the noise.
             unit=largest / np.maximum(dearest, 1e-300),
-            scale=spending_scales(mdp, costs, budgets),
+            scale=spending_scales(mdp, dearest, budgets),
             information=np.zeros(mdp.states),
         )
         if mdp.discount == 1.0:
@@ -138,7 +138,7 @@ class SoftDual(BuiltInSolver):
         )
         # A price to which spending no longer reacts is no minimum: the slope has levelled off.
         reaction = np.diagonal(point.curvature) * point.x
-        return solution, bool(((point.x > 0) & (reaction < DEAF * dearest)).any())
+        return solution, bool(((point.x > 0) & (reaction < DEAF * np.array(dearest))).any())
 
     def _finite_prices(
         self, backend: Backend, problem: Dual, prices: np.ndarray, values: np.ndarray

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -168,7 +168,7 @@ def certify(
         found = lift(mdp, priced(reward, costs, multipliers), values, temperature)
         dual = np.inf if found is None else float(mdp.initial @ (values + found))
     scale = value_scale(mdp, objective, float(primal), temperature)
-    scales = spending_scales(mdp, costs, budgets)
+    scales = spending_scales(mdp, sizes_of(objective)[1:], budgets)
     violation, slackness = 0.0, 0.0
     for price, budget, cost, unit in zip(multipliers, budgets, spent, scales, strict=True):
         if price < 0 or (price > 0 and budget == np.inf):
@@ -195,15 +195,15 @@ def sizes_of(objective: Objective) -> list[float]:
     return kept
 
 
-def spending_scales(mdp: MDP, costs: np.ndarray, budgets: np.ndarray) -> np.ndarray:
+def spending_scales(mdp: MDP, dearest: Sequence[float], budgets: np.ndarray) -> np.ndarray:
     """[K] the scale on which spending counts: its budget, or 1, but no more than can be spent.
 
-    `costs` are [K, S, A]. An episode spends at most its length times the dearest action; where that
-    is nothing, or less than the budget, the budget alone is the scale.
+    An episode spends at most its length times the `dearest` [K] action; where that is nothing, or
+    less than the budget, the budget alone is the scale.
     """
-    sizes = (largest_entry(cost) * mdp.horizon for cost in costs)
-    given = (abs(float(budget)) if np.isfinite(budget) else 0.0 for budget in budgets)
-    return np.array([_scale(*pair) for pair in zip(given, sizes, strict=True)])
+    given = (abs(budget) if budget < np.inf else 0.0 for budget in budgets.tolist())
+    reach = (mdp.horizon * size for size in dearest)
+    return np.array([_scale(*pair) for pair in zip(given, reach, strict=True)])
 
 
 def value_scale(mdp: MDP, objective: Objective, value: float, temperature: float = 0.0) -> float:

@@ -7,6 +7,7 @@ to one number a feature. "Blocks" are one array for the reward, then one per con
 
 from __future__ import annotations
 
+import math
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
@@ -131,10 +132,10 @@ class Expectations:
         return self._relative(self.truncation)
 
     def _relative(self, blocks: Blocks) -> float:
-        norms = [float(np.linalg.norm(mean)) for mean in self.means]
+        norms = [math.sqrt(mean @ mean) for mean in self.means]
         sizes = [norm if norm > 1e-12 else 1.0 for norm in norms]  # never incurred: absolute
-        shares = [np.sum((b / size) ** 2) for b, size in zip(blocks, sizes, strict=True)]
-        return float(np.sqrt(np.mean(shares)))
+        shares = [((b / size) ** 2).sum() for b, size in zip(blocks, sizes, strict=True)]
+        return math.sqrt(sum(shares) / len(shares))
 
 
 def expectations(mdp: MDP, features: Features, demonstrations: Observed) -> Expectations:

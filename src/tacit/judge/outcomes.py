@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tacit.errors import InvalidModel, NotConverged
 from tacit.forward.policies import policy_values
 from tacit.forward.soft_dual import SoftDual
-from tacit.forward.solution import entropy, spending_scales, stationary_policy
+from tacit.forward.solution import entropy, sizes_of, spending_scales, stationary_policy
 from tacit.forward.solve import solve
 from tacit.inverse.expectations import pull_back
 from tacit.model.mdp import MDP
@@ -192,9 +192,8 @@ def violation(mdp: MDP, truth: Objective, visitation: np.ndarray) -> float:
 
     The same number as in the certificate of a solve; 0 exactly when all true budgets are kept.
     """
-    budgets = np.where(np.isfinite(truth.budgets), truth.budgets, 0.0)
-    _, costs = truth.tables(mdp)
-    over = excess(mdp, truth, visitation) / spending_scales(mdp, costs, budgets)
+    scales = spending_scales(mdp, sizes_of(truth)[1:], truth.budgets)
+    over = excess(mdp, truth, visitation) / scales
     return float(max(0.0, over.max(initial=0.0)))
 
 

@@ -355,7 +355,7 @@ def _check_initial(initial: np.ndarray, states: int) -> None:
 
 def outside_visitation(mdp: MDP, visitation: np.ndarray) -> np.ndarray:
     """[S, A] the same visits, those of ends spread evenly over their rows."""
-    if not mdp.ends.any():
+    if not mdp.restricted:  # ends have no action at all
         return visitation
     spread = np.array(visitation)
     spread[mdp.ends] = visitation[mdp.ends].sum(axis=1, keepdims=True) / mdp.actions
@@ -364,12 +364,12 @@ def outside_visitation(mdp: MDP, visitation: np.ndarray) -> np.ndarray:
 
 def outside_policy(mdp: MDP, policy: np.ndarray) -> np.ndarray:
     """[S, A] the same policy, 0 in the rows of ends."""
-    return np.where(mdp.ends[:, None], 0.0, policy) if mdp.ends.any() else policy
+    return np.where(mdp.ends[:, None], 0.0, policy) if mdp.restricted else policy
 
 
 def inside_policy(mdp: MDP, policy: np.ndarray) -> np.ndarray:
     """[S, A] the same policy, with the one action 0 in the rows of ends."""
-    if not mdp.ends.any():
+    if not mdp.restricted:  # ends have no action at all
         return policy
     inside = np.array(policy)
     inside[mdp.ends] = np.arange(mdp.actions) == 0

@@ -64,7 +64,6 @@ def compiler_is_there() -> bool:
 
 
 def _build(mdp: MDP, mesh: Mesh | None, whole: bool) -> Backend:
-
     if mdp.states <= DENSE_LIMIT and not whole and not compiler_is_there():
         return Direct(mdp)
     import jax
@@ -98,22 +97,34 @@ def chain_solve(
     right: np.ndarray,
     *,
     transposed: bool,
-    target: float = 0.0,
+    target: Array = 0.0,
     guess: np.ndarray | None = None,
 ) -> np.ndarray:
-    """[S] the solution of (I - discount P) x = right, or of its transpose, sought from `guess`.
+    """[..., S] the x of (I - discount P) x = right [..., S], or of the transpose, from `guess`.
 
     The Krylov answer is taken only if its true residual, the largest entry or, transposed, the sum
     of all, is at most `target` or at rounding level; else the system is solved by elimination.
     """
     right = np.ascontiguousarray(right, dtype=np.float64)
-    x = np.zeros(mdp.states) if guess is None else np.array(guess, dtype=np.float64)
+    x = np.zeros(right.shape) if guess is None else np.array(guess, dtype=np.float64, order="C")
     if mdp.states <= DIRECT_LIMIT:
+        sides = zip(right.reshape(-1, mdp.states), x.reshape(-1, mdp.states), strict=True)
         try:
             with at_hand(mdp.states):
-                substitute(eliminate(rows, weights, mdp.discount, transposed), right, x)
+                factors = eliminate(rows, weights, mdp.discount, transposed)
+                for side, found in sides:
+                    substitute(factors, side, found)
         except ZeroDivisionError:  # singular: at discount 1, a policy that never ends
             x[:] = np.nan
+        return x
+    if right.ndim > 1:
+        targets = np.broadcast_to(target, len(right))
+
+        def single(d: int) -> None:
+            given = {"transposed": transposed, "target": targets[d], "guess": x[d]}
+            x[d] = chain_solve(mdp, rows, weights, right[d], **given)
+
+        side_by_side(single, range(len(x)))
         return x
     # A solution is at most this much larger than the right side, and rounding is a share of it.
     largest = size_of(right, transposed) / mdp.leak
@@ -320,20 +331,8 @@ class Host(Stepwise):
     def _solved(
         self, policy: Array, right: Array, target: Array, guess: Array, *, transposed: bool
     ) -> np.ndarray:
-        chain = policy_chain(self._mdp, policy)
-        if right.ndim == 1:
-            return chain_solve(
-                self._mdp, *chain, right, transposed=transposed, target=target, guess=guess
-            )
-
-        def one(d: int) -> np.ndarray:
-            near = None if guess is None else guess[d]
-            return chain_solve(
-                self._mdp, *chain, right[d], transposed=transposed, target=target[d], guess=near
-            )
-
-        solved = side_by_side(one, range(len(right)))
-        return np.stack(solved) if solved else np.empty(right.shape)
+        given = {"transposed": transposed, "target": target, "guess": guess}
+        return chain_solve(self._mdp, *policy_chain(self._mdp, policy), right, **given)
 
 
 class Iterate(NamedTuple):

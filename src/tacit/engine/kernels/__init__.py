@@ -26,7 +26,7 @@ import time
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
@@ -146,12 +146,13 @@ def runs_plainly(states: int) -> bool:
     return states <= SMALL and not Clock.started and Clock.spent < ALLOWANCE
 
 
-@contextmanager
-def at_hand(states: int) -> Iterator[None]:
+def at_hand(states: int) -> AbstractContextManager[None]:
     """Within it loops on a model of so many states run as what is at hand: NumPy, or compiled."""
-    if _here.plainly or not runs_plainly(states):
-        yield
-        return
+    return nullcontext() if _here.plainly or not runs_plainly(states) else _uncompiled()
+
+
+@contextmanager
+def _uncompiled() -> Iterator[None]:
     began = time.thread_time()
     _here.plainly = True
     try:
@@ -174,7 +175,6 @@ def compiled_in_double(
         function: of the backend and of arrays.
         static: names of its arguments that are no arrays.
     """
-    import numpy as np
 
     @functools.cache
     def traced() -> Callable[..., Any]:

@@ -99,7 +99,7 @@ def later_of(mdp: MDP, features: Features, rules: Alternating, solution: Solutio
     the policy of the moment would have spent after them.
     """
     if rules.steps is None:
-        return pull_back(features, np.zeros((mdp.states, mdp.actions)))
+        return tuple(np.zeros(table.shape[-1]) for table in features.maps)
     whole = visitation(mdp, solution.policy)
     return pull_back(features, whole - visitation_recursion(mdp, solution.policy, rules.steps))
 
