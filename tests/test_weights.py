@@ -9,8 +9,9 @@ from scipy.optimize import minimize
 
 import tacit
 from tacit.data.tally import Tally
+from tacit.folders.problem import first_states
 from tacit.folders.runs import Run, data_hashes
-from tacit.folders.settings import Settings, first_states
+from tacit.folders.settings import Settings
 from tacit.inverse.findings import Kind
 from tacit.show.page import recovery_document
 from tacit.show.tables import by_state

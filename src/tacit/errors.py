@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 
@@ -49,3 +50,19 @@ class NotConverged(TacitError):
     def __init__(self, message: str, result: Any) -> None:
         super().__init__(message)
         self.result = result
+
+
+def optional(module: str, needs: str, extra: str, error: type[TacitError] = InvalidModel) -> Any:
+    """A module that need not be installed; one line, which begins with `needs`, where it is not.
+
+    Args:
+        module: to import.
+        needs: such as "a GeoTIFF needs Pillow".
+        extra: of tacit that brings it.
+        error: to raise.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        how = f"pip install 'tacit-irl[{extra}]'"
+        raise error(f"{needs}, which is not installed: {how}") from None

@@ -8,10 +8,9 @@ the cells of a log say: numbers, or nothing; and how many steps trajectories cov
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ import numpy.typing as npt
 from tacit import names_on_demand
 from tacit.data.rows import MISSING
 from tacit.errors import InvalidDemonstrations
-from tacit.files.columns import Column
+from tacit.files.columns import Column, real
 
 if TYPE_CHECKING:
     from tacit.data import sources as sources
@@ -55,7 +54,7 @@ def positive(column: Column) -> np.ndarray:
 
 def check_weights(column: Column, rows: np.ndarray) -> None:
     """Raises for the first of these rows of texts that holds no number above 0."""
-    found = np.array([Reals(decimal_comma=True).number(text) for text in column.texts or ()])
+    found = np.array([real(text, comma=True) for text in column.texts or ()])
     values = found[column.values[rows]]
     if (odd := ~((values > 0) & np.isfinite(values))).any():
         row = int(rows[odd].min())
@@ -100,8 +99,8 @@ def weigh(
 ) -> tuple[dict[str, Any], list[str]]:
     """The arguments of `Demonstrations` with the weights of its rows counted, and what was done.
 
-    A column `weight` of whole numbers, the same in all rows of an episode, holds counts. Any other
-    one, and a column `sampling_weight`, holds sampling weights.
+    A column `weight` of whole numbers, the same in all rows of an episode, holds counts, which
+    become `repeats` [E]. Any other one, and a column `sampling_weight`, holds sampling weights.
     """
     told, counts = arguments.pop("sampling_weight", None), arguments.pop("weight", None)
     if counts is not None and told is not None:
@@ -114,51 +113,33 @@ def weigh(
     starts = arguments["offsets"][:-1]
     alike = np.repeat(counts[starts], np.diff(arguments["offsets"])) == counts
     if alike.all() and (counts % 1 == 0).all():
-        arguments, said = _repeated(arguments, counts[starts].astype(np.int64), path, largest)
-        return arguments, [said]
+        if STEP * (steps := float(counts.sum())) > largest:
+            raise InvalidDemonstrations(
+                f"{path}: weights must make no more steps than fit into memory; they make "
+                f"{steps:.4g}: if they are sampling weights, call their column sampling_weight"
+            )
+        said = (
+            f"{len(starts)} episodes stand for {counts[starts].sum():.0f}, as their weights say: "
+            "whole numbers are counts; sampling weights stand in a column sampling_weight"
+        )
+        return arguments | {"repeats": counts[starts].astype(np.int64)}, [said]
     why = "differ within an episode" if (counts % 1 == 0).all() else "are not all whole numbers"
     said = f"the weights {why}: they are taken for sampling weights, not for counts"
     return arguments | {"weights": counts}, [said]
 
 
-def _repeated(
-    arguments: dict[str, Any], weights: np.ndarray, path: Path | str, largest: int
-) -> tuple[dict[str, Any], str]:
-    """The arguments with every episode as often as its weight [E] says, copies last, and a note.
+def repeated(seen: Demonstrations, counts: np.ndarray) -> Demonstrations:
+    """The demonstrations with every episode as often as its count [E] says, copies last.
 
     A count of 3 is three episodes, so every sum, likelihood and error bar is that of three. Copies
     keep their individual: error bars take all that one individual did as one.
     """
-    offsets = arguments["offsets"]
-    lengths = np.diff(offsets)
-    episodes, steps = float(weights.sum(dtype=float)), float(weights.astype(float) @ lengths)
-    if STEP * steps > largest:
-        raise InvalidDemonstrations(
-            f"{path}: weights must make no more steps than fit into memory; they make {steps:.4g}: "
-            "if they are sampling weights, call their column sampling_weight"
-        )
-    again = np.repeat(np.arange(len(weights)), weights - 1)
-    chosen = np.concatenate([np.arange(len(weights)), again])
-    ends = np.cumsum(lengths[chosen])
-    rows = np.repeat(offsets[chosen] - (ends - lengths[chosen]), lengths[chosen])
-    rows += np.arange(int(steps))
-    names = arguments.get("names")
-    names = np.arange(len(weights)).astype(str) if names is None else names
+    every = np.arange(len(counts))
+    again = np.repeat(every, counts - 1)
     copy = np.arange(len(again)) - np.searchsorted(again, again) + 2
-    changed = {
-        "states": arguments["states"][rows],
-        "actions": arguments["actions"][rows],
-        "offsets": np.append(0, ends),
-        "names": np.array(
-            [*names, *(f"{names[e]} x{n}" for e, n in zip(again, copy, strict=True))]
-        ),
-    }
-    others = {name: part[chosen] for name, part in arguments.items() if name not in changed}
-    note = (
-        f"{len(weights)} episodes stand for {episodes:.0f}, as their weights say: whole numbers "
-        "are counts; sampling weights stand in a column sampling_weight"
-    )
-    return {**others, **changed}, note
+    names = [seen.episode_name(e) for e in every]
+    names += [f"{names[e]} x{n}" for e, n in zip(again, copy, strict=True)]
+    return replace(seen.select(np.concatenate([every, again])), names=np.array(names))
 
 
 def table_columns(
@@ -224,10 +205,7 @@ class Reals:
 
     def number(self, text: str) -> float:
         """The number that a text spells; NaN where it spells none."""
-        try:
-            return float(text.replace(",", ".", 1) if self.decimal_comma else text)
-        except ValueError:
-            return math.nan
+        return real(text, comma=self.decimal_comma)
 
 
 @dataclass(frozen=True)

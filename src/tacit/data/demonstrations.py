@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data import table_columns, weights_of
+from tacit.data import repeated, table_columns, weights_of
 from tacit.data.reading import Reading, read_episodes, read_frame
 from tacit.data.rows import STORED_EXTRAS, Episodes, Frame, joined
 from tacit.errors import InvalidDemonstrations
@@ -194,11 +194,7 @@ class Demonstrations:
 
     @classmethod
     def load_named(
-        cls,
-        path: str | Path,
-        *,
-        largest: int = LARGEST,
-        progress: Progress | None = None,
+        cls, path: str | Path, *, largest: int = LARGEST, progress: Progress | None = None
     ) -> tuple[Demonstrations, Layout]:
         """The demonstrations of a file, and the layout of the names found in it, sorted.
 
@@ -225,7 +221,8 @@ class Demonstrations:
             state_names=found.state_names or known.state_names,
             action_names=found.action_names or known.action_names,
         )
-        return cls(**found.arguments, layout=None if layout == Layout() else layout)
+        seen = cls(**found.arguments, layout=None if layout == Layout() else layout)
+        return seen if found.repeats is None else repeated(seen, found.repeats)
 
     def save(self, path: str | Path, *, first: int = 0) -> None:
         """Writes a .parquet, .csv or .npz file, by the ending of the name; `load` reads it back.

@@ -27,7 +27,7 @@ from tacit.data.rows import (
 )
 from tacit.errors import InvalidDemonstrations, TacitError
 from tacit.files.atomic import LARGEST, read_head
-from tacit.files.columns import TOP, Column, Fault, natural_order, nearest, whole
+from tacit.files.columns import TOP, Column, Fault, natural_order, nearest, real, whole
 from tacit.files.tables import PARQUET, TEXT, Progress, Table, open_table
 from tacit.model import first_unavailable
 
@@ -133,11 +133,9 @@ def read_table(table: Table, reading: Reading) -> Episodes:
         arguments, said = weigh(arguments, table.path, reading.largest)
         assumed += said
     arguments["notes"] = (*notes, *assumed)
-    return Episodes(
-        arguments,
-        states.in_order(arguments, ("states", "final_states")),
-        actions.in_order(arguments, ("actions",)),
-    )
+    repeats = arguments.pop("repeats", None)
+    found = states.in_order(arguments, ("states", "final_states"))
+    return Episodes(arguments, found, actions.in_order(arguments, ("actions",)), repeats)
 
 
 def _check_names(table: Table) -> list[str]:
@@ -262,19 +260,11 @@ def _mend(column: Column, odd: list[bool]) -> str:
     """What to do about the first of these texts, to end a message with."""
     rows = np.flatnonzero(np.array(odd, bool)[column.values])
     text = str(column.cell(int(rows[0]))) if len(rows) else ""
-    if (value := _number(text.replace(",", "."))) is None:
+    if not np.isfinite(value := real(text, comma=True)):
         return ""
     if value == int(value):
         return f": write {int(value)}, without a decimal part"
     return ": positions become states by tacit ingest LOG --x COLUMN --y COLUMN"
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if np.isfinite(value) else None
 
 
 def _is_value(text: str) -> bool:

@@ -47,11 +47,13 @@ class Episodes:
         arguments: of `Demonstrations`.
         state_names: names found, in order of their numbers; empty where there are none.
         action_names: names of the actions, likewise.
+        repeats: [E] how often each episode was seen; None where once.
     """
 
     arguments: Arguments
     state_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
+    repeats: np.ndarray | None = None
 
 
 class FrameTable(Table):

@@ -347,34 +347,16 @@ class Moves:
     @classmethod
     def of(cls, mdp: MDP, demonstrations: Demonstrations) -> Moves:
         """The impossible moves and misplaced starts of demonstrations in this world."""
-        states, actions = demonstrations.states, demonstrations.actions
-        after = np.append(states[1:], -1)
-        after[demonstrations.offsets[1:] - 1] = demonstrations.final_states
-        inside = np.flatnonzero(after >= 0)  # rows of which the next state is known
-        bad, first = 0, -1
-        few = mdp.states**2 * mdp.actions <= len(inside)  # kinds of moves: no need to sort them
-        for rows in np.array_split(inside, max(1, len(inside) // AT_ONCE)):
-            pairs = states[rows].astype(np.int64) * mdp.actions + actions[rows]
-            moves = pairs * mdp.states + after[rows]
-            kinds = np.flatnonzero(np.bincount(moves)) if few else np.unique(moves)
-            at, where = np.divmod(kinds // mdp.states, mdp.actions), kinds % mdp.states
-            likely = mdp.transitions.probabilities[at] > 0
-            met = (likely & (mdp.transitions.states[at] == where[:, None])).any(axis=1)
-            if not met.all():
-                odd = rows[np.isin(moves, kinds[~met])]
-                first = int(odd[0]) if first < 0 else first
-                bad += len(odd)
+        states, (odd, after) = demonstrations.states, impossible_rows(mdp, demonstrations)
         move = None
-        if bad:
-            episode = int(np.searchsorted(demonstrations.offsets, first, side="right")) - 1
-            told = (demonstrations.step, states, actions, after)
-            step, here, taken, there = (int(column[first]) for column in told)
-            move = (episode, step, here, taken, there)
+        if len(odd):
+            told = (demonstrations.episode, demonstrations.step, states, demonstrations.actions)
+            move = tuple(int(column[odd[0]]) for column in (*told, after))
         begins = states[demonstrations.offsets[:-1]]
-        odd = np.flatnonzero((mdp.initial[begins] == 0) & ~demonstrations.partial)
-        start = (int(odd[0]), int(begins[odd[0]])) if len(odd) else None
-        many, late = demonstrations.episodes, len(odd)
-        return cls(episodes=many, impossible=bad, move=move, misplaced=late, start=start)
+        late = np.flatnonzero((mdp.initial[begins] == 0) & ~demonstrations.partial)
+        start = (int(late[0]), int(begins[late[0]])) if len(late) else None
+        many, found = demonstrations.episodes, {"move": move, "start": start}
+        return cls(episodes=many, impossible=len(odd), misplaced=len(late), **found)
 
     def __add__(self, other: Moves) -> Moves:
         if not isinstance(other, Moves):
@@ -388,3 +370,20 @@ class Moves:
             misplaced=self.misplaced + other.misplaced,
             start=self.start or start,
         )
+
+
+def impossible_rows(mdp: MDP, seen: Demonstrations) -> tuple[np.ndarray, np.ndarray]:
+    """([M] the rows where a move of probability 0 begins, [N] the state after each, or -1)."""
+    after = np.append(seen.states[1:], -1)
+    after[seen.offsets[1:] - 1] = seen.final_states
+    inside, found = np.flatnonzero(after >= 0), []
+    few = mdp.states**2 * mdp.actions <= len(inside)  # kinds of moves: no need to sort them
+    for rows in np.array_split(inside, max(1, len(inside) // AT_ONCE)):
+        pairs = seen.states[rows].astype(np.int64) * mdp.actions + seen.actions[rows]
+        moves = pairs * mdp.states + after[rows]
+        kinds = np.flatnonzero(np.bincount(moves)) if few else np.unique(moves)
+        at, where = np.divmod(kinds // mdp.states, mdp.actions), kinds % mdp.states
+        likely = mdp.transitions.probabilities[at] > 0
+        met = (likely & (mdp.transitions.states[at] == where[:, None])).any(axis=1)
+        found.append(rows[np.isin(moves, kinds[~met])] if not met.all() else rows[:0])
+    return np.concatenate(found), after

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.sources.gymnasium import gymnasium_module, numbered, terminal_states
+from tacit.data.sources.gymnasium import numbered, terminal_states
 from tacit.data.sources.recordings import where_over
-from tacit.errors import InvalidModel
+from tacit.errors import InvalidModel, optional
 from tacit.export.frames import actions_of, dataset, frame, memberships, objective_of, tables
 from tacit.inverse.recovery import Recovery
 from tacit.judge.transfers import limited
@@ -82,7 +82,7 @@ def charges(charged: np.ndarray) -> Info:
 @cache
 def _environment_class() -> type:
     """The class, made when it is asked for: its parent is Gymnasium's."""
-    gymnasium = gymnasium_module()
+    gymnasium = optional("gymnasium", "this needs Gymnasium", "gymnasium")
 
     class TacitEnvironment(gymnasium.Env):
         """A world of tacit, paid by an objective."""
@@ -175,7 +175,7 @@ def wrapper(
             terminates; None for those of `tacit.data.sources.terminal_states` where the environment
             has a table `P` and numbers its states, else for the state itself.
     """
-    gymnasium = gymnasium_module()
+    gymnasium = optional("gymnasium", "this needs Gymnasium", "gymnasium")
     if not isinstance(env, gymnasium.Env):
         raise InvalidModel(f"a Gymnasium environment must be given; got {type(env).__name__}")
     found = objective_of(objective)
@@ -217,7 +217,7 @@ def _terminals(
 @cache
 def _wrapper_class() -> type:
     """The class, made when it is asked for: its parent is Gymnasium's."""
-    gymnasium = gymnasium_module()
+    gymnasium = optional("gymnasium", "this needs Gymnasium", "gymnasium")
 
     class RecoveredObjective(gymnasium.Wrapper):
         """An environment paid by a recovered objective."""

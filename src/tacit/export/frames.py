@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.checks.reliability import trajectory_fits
-from tacit.errors import InvalidModel
+from tacit.errors import InvalidModel, optional
 from tacit.files.arrays import write_arrays
 from tacit.files.tables import write_columns
 from tacit.inverse.recovery import Recovery
@@ -82,11 +82,7 @@ def dataset(
     `price` by constraint, `reward_weight` by reward feature and `cost_weight` by cost feature, each
     with its interval (`budget_lower`, `budget_upper`). Several tasks or types are one axis more.
     """
-    try:
-        import xarray  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        said = "this needs xarray, which is not installed: pip install 'tacit-irl[xarray]'"
-        raise InvalidModel(said) from None
+    xarray = optional("xarray", "this needs xarray", "xarray")
     axis = "type" if hasattr(given, "types") else "task"
     if (parts := getattr(given, "types", getattr(given, "recoveries", None))) is not None:
         found = [dataset(one, layout) for one in parts]

@@ -162,12 +162,13 @@ def _reals(texts: Sequence[str]) -> np.ndarray:
             return np.fromiter(map(float, texts), np.float64, len(texts))
         except ValueError:
             pass
-    return np.array([_real(text) for text in texts], np.float64)
+    return np.array([real(text) for text in texts], np.float64)
 
 
-def _real(text: str) -> float:
+def real(text: str, *, comma: bool = False) -> float:
+    """The number that a text spells, with a point or a decimal comma; NaN where it spells none."""
     try:
-        return np.nan if "_" in text else float(text)
+        return np.nan if "_" in text else float(text.replace(",", ".", 1) if comma else text)
     except ValueError:
         return np.nan
 

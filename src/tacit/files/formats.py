@@ -33,7 +33,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from tacit.errors import InvalidModel
-from tacit.files.arrays import SUMS, checksum
+from tacit.files.arrays import BROKEN, SUMS, checksum
 from tacit.files.atomic import (
     LARGEST,
     LIMIT,
@@ -45,14 +45,9 @@ from tacit.files.atomic import (
 
 # What damaged archives and headers raise, in the standard library and in NumPy.
 DAMAGE = (
-    ValueError,
-    TypeError,
+    *BROKEN,
     SyntaxError,
-    LookupError,
-    AttributeError,
     RuntimeError,
-    ArithmeticError,
-    MemoryError,
     EOFError,
     OSError,
     zipfile.BadZipFile,
@@ -341,12 +336,12 @@ def alike_names(names: Sequence[str], what: str) -> list[str]:
     return [f"{said}; if they are the same, spell them alike in the log"] if twice else []
 
 
-def duration(length: float, unit: str) -> str:
-    """A duration as people say it, such as "15 min"; plain numbers without a unit."""
+def duration(length: float, unit: str = "s", *, digits: int = 4) -> str:
+    """A duration in seconds as people say it, such as "15 min"; plain numbers without a unit."""
     if not unit:
         return f"{length:g}"
     name = max((u for u in UNITS if UNITS[u] <= length), key=UNITS.__getitem__, default="s")
-    return f"{length / UNITS[name]:.4g} {name}"
+    return f"{length / UNITS[name]:.{digits}g} {name}"
 
 
 def seconds(text: str) -> float:

@@ -11,11 +11,13 @@ from typing import TypeVar
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
+from tacit.data.tally import impossible_rows
 from tacit.errors import TacitError
+from tacit.files.formats import duration
 from tacit.folders.archives import read_features, read_model, read_truth
 from tacit.folders.problem import Problem
 from tacit.folders.reading import NAMED, SEEN, read_feature_table, table_features
-from tacit.folders.settings import Names, lookup, ordered, read_settings
+from tacit.folders.settings import Names, ordered, read_settings
 from tacit.folders.text import read_transitions
 from tacit.forward.solution import Status
 from tacit.forward.solve import solve
@@ -195,24 +197,14 @@ def _worst(moves: list[Move]) -> tuple[str, str]:
 
 def impossible_moves(mdp: MDP, seen: Demonstrations, layout: Layout) -> list[Move]:
     """(state, action, next state, how often) of observed moves of probability 0, worst first."""
-    following = np.append(seen.states[1:], -1)
-    following[seen.offsets[1:] - 1] = seen.final_states
-    rows = np.flatnonzero(following >= 0)
-    keys = []
-    for part in np.array_split(rows, max(1, len(rows) // 1_000_000)):
-        s, a, n = seen.states[part], seen.actions[part], following[part]
-        lists, chances = mdp.transitions.states[s, a], mdp.transitions.probabilities[s, a]
-        bad = ~((lists == n[:, None]) & (chances > 0)).any(axis=1)
-        keys.append((s[bad].astype(np.int64) * mdp.actions + a[bad]) * mdp.states + n[bad])
-    distinct, counts = np.unique(np.concatenate(keys), return_counts=True)
+    rows, after = impossible_rows(mdp, seen)
+    moves = np.stack([seen.states[rows], seen.actions[rows], after[rows]])
+    distinct, counts = np.unique(moves, axis=1, return_counts=True)
     order = np.argsort(-counts, kind="stable")
-    found = []
-    for key, count in zip(distinct[order], counts[order], strict=True):
-        pair, n = divmod(int(key), mdp.states)
-        s, a = divmod(pair, mdp.actions)
-        move = (layout.state_name(s), layout.action_name(a), layout.state_name(n), int(count))
-        found.append(move)
-    return found
+    return [
+        (layout.state_name(s), layout.action_name(a), layout.state_name(n), int(counts[at]))
+        for at, (s, a, n) in zip(order, distinct.T[order].tolist(), strict=True)
+    ]
 
 
 def dependent_features(features: Features) -> list[str]:
@@ -291,7 +283,7 @@ class Estimate:
     @property
     def sentence(self) -> str:
         """The estimate in words."""
-        low, high = (_duration(seconds) for seconds in self.seconds)
+        low, high = (duration(seconds, digits=2) for seconds in self.seconds)
         return (
             f"tacit recover will take between {low} and {high} and about "
             f"{self.memory / 2**30:.1f} GiB of memory with {self.estimator}."
@@ -330,14 +322,6 @@ def _trips_estimate(trips: Trips) -> Estimate:
     return Estimate("Likelihood", reason, (middle / FACTOR, middle * FACTOR), memory)
 
 
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.2g} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.2g} min"
-    return f"{seconds / 3600:.2g} h"
-
-
 def faults(folder: Path, first: Exception) -> tuple[str, ...]:
     """The error met first, and what else is wrong in files that can be read by themselves.
 
@@ -367,8 +351,7 @@ def faults(folder: Path, first: Exception) -> tuple[str, ...]:
     if table is not None:
         names = Names(ordered(table.states), ordered(table.actions))
         if settings is not None:
-            states, actions = lookup(names.states), lookup(names.actions)
-            attempt(lambda: table_features(table, settings, states, actions))
+            attempt(lambda: table_features(table, settings, *names.lookups))
         if untold("transitions.csv"):
             path, known = folder / "transitions.csv", Names(names.states, ())
             attempt(lambda: read_transitions(path, known, source="features.csv"))

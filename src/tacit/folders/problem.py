@@ -16,7 +16,6 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.atomic import write_folder
-from tacit.files.columns import did_you_mean
 from tacit.files.tables import Progress
 from tacit.folders.archives import read_features, read_places, read_truth
 from tacit.folders.reading import (
@@ -34,10 +33,8 @@ from tacit.folders.settings import (
     Names,
     Settings,
     absorbing_states,
-    first_states,
     given_start,
-    lookup,
-    numbers,
+    names_of,
     ordered,
     read_settings,
 )
@@ -158,7 +155,6 @@ class Problem:
         """
         parts = read_problem(Path(folder), progress)
         sizes = parts.pop("link_size")
-        parts["coefficients"] = _coefficients(parts["coefficients"], Path(folder) / "problem.toml")
         try:
             if sizes and parts["demonstrations"] is not None:
                 task = (parts[name] for name in ("mdp", "features", "demonstrations"))
@@ -222,10 +218,8 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
         parts = _from_text(settings, archive, table, vocabulary, seen, progress)
     mdp, layout = parts["mdp"], parts["layout"]
     if (folder / "places.csv").exists():
-        places = layout.state_names or numbers(mdp.states)
-        layout = read_places(folder / "places.csv", layout, places)
-    states = lookup(layout.state_names or numbers(mdp.states))
-    actions = lookup(layout.action_names or numbers(mdp.actions))
+        layout = read_places(folder / "places.csv", layout, names_of(mdp, layout).states)
+    states, actions = names_of(mdp, layout).lookups
     if table is not None:
         table.check_names(states, actions, mdp)
     if vocabulary.suffix == ".npz":
@@ -308,6 +302,26 @@ def _from_text(
     return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": notes}
 
 
+def first_states(
+    settings: Settings, demonstrations: Demonstrations | None, states: int
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """[S] the shares of the first states that were seen, and the sentence that says so."""
+    whole = None if demonstrations is None else np.flatnonzero(~demonstrations.partial)
+    if demonstrations is None or whole is None or not len(whole):
+        raise InvalidModel(
+            f'{settings.path} must give initial, such as initial = "name of a state": there are no '
+            "demonstrations seen from their start to take it from"
+        )
+    rows, begins = demonstrations.offsets[:-1][whole], demonstrations.states
+    rows = rows[(begins[rows] >= 0) & (begins[rows] < states)]
+    total = np.bincount(begins[rows], demonstrations.shares[rows], states)
+    note = (
+        f"Where episodes start was not given: the shares of the first states of {len(whole)} "
+        "episodes were taken."
+    )
+    return total / (total.sum() or 1.0), (note,)
+
+
 def _estimated(
     settings: Settings,
     names: Names,
@@ -316,8 +330,6 @@ def _estimated(
     start: np.ndarray | None,
     there: np.ndarray | None,
 ) -> dict[str, Any]:
-    from tacit.model.counts import Prior
-
     discount = settings.discount or 0.0
     mdp = MDP.from_transitions(
         demonstrations,
@@ -325,7 +337,7 @@ def _estimated(
         n_states=len(names.states),
         n_actions=len(names.actions),
         initial=start,
-        prior=Prior(settings.prior, settings.over),
+        prior=settings.prior,
         unvisited=settings.unvisited,
         absorbing=np.flatnonzero(absorbing_states(settings, names.states)),
         available=there,
@@ -358,28 +370,3 @@ def _truth(folder: Path, settings: Settings, features: Features) -> Objective | 
         return features.objective(*weights)
     except InvalidModel as error:
         raise InvalidModel(f"{settings.path}: [truth]: {error}") from None
-
-
-def _coefficients(table: object, path: Path) -> dict[str, dict[str, Any]]:
-    """[coefficients] of `problem.toml`: a number for a fixed one, or lower, upper and start."""
-    found: dict[str, dict[str, Any]] = {}
-    if not isinstance(table, dict):
-        raise InvalidModel(
-            f"{path}: coefficients must be a table, [coefficients]; got {table!r:.60}"
-        )
-    words = ("fixed", "lower", "upper", "start")
-    for name, told in table.items():
-        about = told if isinstance(told, dict) else {"fixed": told}
-        for word, value in about.items():
-            if word not in words:
-                hint = did_you_mean(word, words) or f"; it may hold {', '.join(words)}"
-                raise InvalidModel(f"{path}: unknown key {word!r} in coefficients.{name}{hint}")
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise InvalidModel(
-                    f"{path}: coefficients.{name}: {word} must be a number; got {value!r:.60}"
-                )
-            if word in ("fixed", "start"):
-                found.setdefault(word, {})[name] = float(value)
-        if {"lower", "upper"} & {*about}:
-            found.setdefault("bounds", {})[name] = (about.get("lower"), about.get("upper"))
-    return found

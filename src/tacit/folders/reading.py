@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from tacit.data.reading import Reading, row_order
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 from tacit.files.columns import Column, did_you_mean, nearest
 from tacit.files.tables import Progress, Table, open_table
-from tacit.folders.settings import Names, Settings, looks_numeric, lookup, numbered, numbers
+from tacit.folders.settings import Names, Settings, looks_numeric, numbered, numbers
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.joint.trips import BadTrip
 from tacit.model.ends import steps_to_end
@@ -88,7 +88,7 @@ class FeatureTable:
             return None
         mask = np.ones((len(names.states), len(names.actions)), bool)
         told = self.columns[MASK].flags()
-        mask[self._pairs(names)] = told if self.actions else told[:, None]
+        mask[self._pairs(*names.lookups)] = told if self.actions else told[:, None]
         return mask
 
     def refuse_empty(self, asked: np.ndarray, given: np.ndarray, names: Names) -> None:
@@ -99,7 +99,7 @@ class FeatureTable:
             given: [S, A] bool, the pairs that have a row in `transitions.csv`.
             names: of states and actions.
         """
-        rows, taken = self._pairs(names)
+        rows, taken = self._pairs(*names.lookups)
         empty = asked[rows, taken] & ~given[rows, taken]
         empty = empty if self.actions else asked[rows].any(axis=1) & ~given[rows].any(axis=1)
         if empty.any():
@@ -108,12 +108,14 @@ class FeatureTable:
                 f"{MASK} must be false where transitions.csv has no row; got true",
             )
 
-    def _pairs(self, names: Names) -> tuple[np.ndarray, np.ndarray | slice]:
-        """[N] the state of each row, and [N] its action, or all."""
-        rows = looked_up(self.columns["state"], names.states, "a known state")
+    def _pairs(
+        self, states: Mapping[str, int], actions: Mapping[str, int]
+    ) -> tuple[np.ndarray, np.ndarray | slice]:
+        """[N] the state of each row, and [N] its action, or all, given their numbers by name."""
+        rows = looked_up(self.columns["state"], states, "a known state")
         if not self.actions:
             return rows, slice(None)
-        return rows, looked_up(self.columns["action"], names.actions, "a known action")
+        return rows, looked_up(self.columns["action"], actions, "a known action")
 
     @property
     def offered(self) -> tuple[str, ...]:
@@ -134,12 +136,11 @@ class FeatureTable:
             states: number of each state, by name.
             actions: number of each action, by name.
         """
-        rows = np.array([states[text] for text in self.states])[self.columns["state"].values]
+        rows, taken = self._pairs(states, actions)
         if not self.actions:
             values = np.full(len(set(states.values())), np.nan)
             values[rows] = self.columns[name].reals()
             return values
-        taken = np.array([actions[text] for text in self.actions])[self.columns["action"].values]
         # A pair without a row is not available. At an end one row is enough: it speaks for all.
         values = np.zeros((len(set(states.values())), len(set(actions.values()))))
         told = np.zeros(values.shape, bool)
@@ -156,7 +157,7 @@ class FeatureTable:
             if kind not in self.columns:
                 continue
             column = self.columns[kind]
-            looked_up(column, [*known], f"one of the model's {count}")
+            looked_up(column, known, f"one of the model's {count}")
             told = {known[name] for name in column.texts or ()}
             if len(told) < count and not (kind == "action" and mdp.restricted):
                 missing = next(name for name, number in known.items() if number not in told)
@@ -169,9 +170,7 @@ class FeatureTable:
     def _check_pairs(self, states: Mapping[str, int], actions: Mapping[str, int], mdp: MDP) -> None:
         """Raises unless every pair that is available has a row."""
         told = np.zeros((mdp.states, mdp.actions), bool)
-        rows = np.array([states[text] for text in self.states])[self.columns["state"].values]
-        taken = np.array([actions[text] for text in self.actions])[self.columns["action"].values]
-        told[rows, taken] = True
+        told[self._pairs(states, actions)] = True
         if (lost := mdp.available & ~told).any():
             state, action = (int(i) for i in np.argwhere(lost)[0])
             place = next(name for name, number in states.items() if number == state)
@@ -255,11 +254,11 @@ def table_features(
         raise InvalidModel(said if str(path) in said else f"{path}: {said}") from None
 
 
-def looked_up(column: Column, names: Sequence[str], wanted: str) -> np.ndarray:
+def looked_up(column: Column, known: Mapping[str, int], wanted: str) -> np.ndarray:
     """[N] the number of each row's name; one line names the first that is not known."""
-    known, texts = lookup(names), column.texts or ()
     column.refuse_strangers(known, wanted)
-    return np.array([known[text] for text in texts], dtype=np.int64)[column.values]
+    numbers = [known[text] for text in column.texts or ()]
+    return np.array(numbers, dtype=np.int64)[column.values]
 
 
 def read_demonstrations(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,23 +15,18 @@ from tacit.errors import InvalidModel
 from tacit.files.atomic import check_text
 from tacit.files.columns import did_you_mean
 from tacit.inverse.joint.trips import UNENDED
+from tacit.model.counts import Prior
 from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:
-    from tacit.data.demonstrations import Demonstrations
     from tacit.folders.reading import FeatureTable
+    from tacit.model.mdp import MDP
 
 FILE = "problem.toml"
 LARGEST = 2**26  # bytes: names of a million states
-TOP = ("discount", "initial", "goal", "unended")
-KEYS = {
-    "": (*TOP, "features", "names", "grid", "transitions", "truth", "coefficients"),
-    "features": ("reward", "costs", "link_size"),
-    "names": ("states", "actions"),
-    "grid": ("rows", "columns", "directions"),
-    "transitions": ("prior", "unvisited", "absorbing"),
-    "truth": ("reward", "costs", "budgets"),
-}
+LINKS = "{ feature = -1.0 }, of trips alone"
+# From the place of a key and what stands there to what it means.
+Check = Callable[[str, object], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +48,11 @@ class Settings:
         rows: of the grid; 0 where there is none.
         columns: of the grid; 0 where there is none.
         directions: one (row, column) step per action.
-        prior: pseudo-count of a row, where transitions are estimated.
-        over: where the pseudo-count goes.
+        prior: pseudo-count of a row and where it goes, where transitions are estimated.
         unvisited: what pairs that were never seen do.
         absorbing: states where time goes on and every action stays.
         truth: weights and budgets of the truth; empty where it is not given.
-        coefficients: what is known of coefficients beforehand, as it stands there.
+        coefficients: bounds, fixed and start of coefficients, as `tacit.Likelihood` takes them.
     """
 
     path: Path
@@ -74,22 +68,15 @@ class Settings:
     rows: int = 0
     columns: int = 0
     directions: tuple[tuple[int, int], ...] = ()
-    prior: float = 1.0
-    over: str = "successors"
+    prior: Prior = field(default_factory=Prior)
     unvisited: str = "prior"
     absorbing: tuple[str, ...] = ()
     truth: dict[str, Any] = field(default_factory=dict)
-    coefficients: object = field(default_factory=dict)
+    coefficients: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 # A key of sixteen parts with dots between them.
 NESTED = re.compile(r"""(?:(?:[\w-]{1,64}|"[^"\n]{0,64}"|'[^'\n]{0,64}')[ \t]*\.[ \t]*){16}""")
-
-
-def read_settings(folder: Path) -> Settings:
-    """The settings of a folder; all absent where it has no `problem.toml`."""
-    path = folder / FILE
-    return _Reader(path, read_toml(path)).settings() if path.exists() else Settings(path=path)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -108,172 +95,189 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InvalidModel(f"{path} must be TOML: it is nested too deeply") from None
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """Takes the tables apart.
+def _wrong(key: str, expected: str, got: object) -> InvalidModel:
+    return InvalidModel(f"{key} must be {expected}; got {got!r:.80}")
 
-    Attributes:
-        path: of the file.
-        given: what it holds.
-    """
 
-    path: Path
-    given: dict[str, Any]
+def _number(key: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _wrong(key, "a number", value)
+    return float(value)
 
-    def settings(self) -> Settings:
-        """The settings, or one line that names the key."""
-        self._refuse_unknown("", self.given)
-        features, names = self._table("features"), self._table("names")
-        grid, transitions = self._table("grid"), self._table("transitions")
-        prior, over = self._prior(transitions.get("prior", 1.0))
-        return Settings(
-            path=self.path,
-            discount=self._discount(),
-            initial=self._initial(),
-            goal=self._word("goal", self.given["goal"], ("last",)) if "goal" in self.given else "",
-            unended=self._unended(),
-            reward=self._made_of("features.reward", features["reward"]) if features else None,
-            costs=self._costs(features.get("costs", [])),
-            link_size=self._link_size(features.get("link_size", {})),
-            states=self._names("names.states", names.get("states", [])),
-            actions=self._names("names.actions", names.get("actions", [])),
-            rows=self._count("grid.rows", grid["rows"]) if grid else 0,
-            columns=self._count("grid.columns", grid["columns"]) if grid else 0,
-            directions=self._directions(grid.get("directions", [])),
-            prior=prior,
-            over=over,
-            unvisited=self._word(
-                "transitions.unvisited",
-                transitions.get("unvisited", "prior"),
-                ("prior", "stay", "refuse"),
-            ),
-            absorbing=self._absorbing(transitions.get("absorbing", [])),
-            truth=self._table("truth"),
-            coefficients=self.given.get("coefficients", {}),
-        )
 
-    def _table(self, name: str) -> dict[str, Any]:
-        table = self.given.get(name, {})
-        if not isinstance(table, dict):
-            raise self._wrong(name, f"a table: write [{name}] on a line of its own", table)
-        self._refuse_unknown(name, table)
-        needed = {"features": ("reward",), "grid": ("rows", "columns"), "truth": ("reward",)}
-        for key in needed.get(name, ()) if name in self.given else ():
-            if key not in table:
-                raise InvalidModel(f"{self.path}: [{name}] must have {key}; it has {_list(table)}")
-        return table
+def _count(key: str, value: object) -> int:
+    if type(value) is not int or value < 1:
+        raise _wrong(key, "a positive whole number", value)
+    return value
 
-    def _refuse_unknown(self, name: str, table: dict[str, Any]) -> None:
-        for key in table:
-            if key not in KEYS[name]:
-                place = f"[{name}]" if name else "the file"
-                hint = did_you_mean(key, KEYS[name]) or f"; it may hold {_list(KEYS[name])}"
-                raise InvalidModel(f"{self.path}: unknown key {key!r} in {place}{hint}")
 
-    def _wrong(self, key: str, expected: str, got: object) -> InvalidModel:
-        return InvalidModel(f"{self.path}: {key} must be {expected}; got {got!r:.80}")
-
-    def _number(self, key: str, value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._wrong(key, "a number", value)
-        return float(value)
-
-    def _count(self, key: str, value: object) -> int:
-        if type(value) is not int or value < 1:
-            raise self._wrong(key, "a positive whole number", value)
-        return value
-
-    def _word(self, key: str, value: object, words: tuple[str, ...]) -> str:
+def _word(*words: str) -> Check:
+    def check(key: str, value: object) -> str:
         if value not in words or not isinstance(value, str):
-            raise self._wrong(key, f"one of {_list(words)}", value)
+            raise _wrong(key, f"one of {_list(words)}", value)
         return value
 
-    def _discount(self) -> float | None:
-        if "discount" not in self.given:
-            return None
-        discount = self._number("discount", self.given["discount"])
-        if not 0.0 <= discount <= 1.0:
-            raise self._wrong("discount", "in [0, 1]", discount)
-        return discount
+    return check
 
-    def _unended(self) -> str:
-        if "unended" in self.given and "goal" not in self.given:
-            raise InvalidModel(
-                f'{self.path}: unended is about trips, which need goal = "last"; there is no goal'
-            )
-        return self._word("unended", self.given.get("unended", "refuse"), UNENDED)
 
-    def _initial(self) -> str | dict[str, float] | None:
-        initial = self.given.get("initial")
-        if isinstance(initial, dict):
-            return {
-                str(name): self._number(f"initial.{name}", share) for name, share in initial.items()
-            }
-        if isinstance(initial, bool) or not isinstance(initial, str | int | None):
-            raise self._wrong("initial", "a state or a table of state = probability", initial)
-        return None if initial is None else str(initial)
+def _discount(key: str, value: object) -> float:
+    if not 0.0 <= (discount := _number(key, value)) <= 1.0:
+        raise _wrong(key, "in [0, 1]", discount)
+    return discount
 
-    def _names(self, key: str, value: object) -> tuple[str, ...]:
-        """Names as text; whole numbers count as names."""
-        if not isinstance(value, list) or not all(type(entry) in (str, int) for entry in value):
-            raise self._wrong(key, 'a list of names such as ["a", "b"]', value)
-        names = tuple(str(entry).strip() for entry in value)
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise InvalidModel(f"{self.path}: {key} must name each once; {twice!r} stands twice")
+
+def _initial(key: str, value: object) -> str | dict[str, float]:
+    if isinstance(value, dict):
+        return {str(name): _number(f"{key}.{name}", share) for name, share in value.items()}
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise _wrong(key, "a state or a table of state = probability", value)
+    return str(value)
+
+
+def _names(key: str, value: object) -> tuple[str, ...]:
+    """Names as text; whole numbers count as names."""
+    if not isinstance(value, list) or not all(type(entry) in (str, int) for entry in value):
+        raise _wrong(key, 'a list of names such as ["a", "b"]', value)
+    names = tuple(str(entry).strip() for entry in value)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidModel(f"{key} must name each once; {twice!r} stands twice")
+    return names
+
+
+def _made_of(key: str, value: object) -> tuple[str, ...]:
+    """Names of columns; none for one indicator a state."""
+    if isinstance(value, dict):
+        if value != {"one_hot": "state"}:
+            raise _wrong(key, 'a list of columns, or { one_hot = "state" }', value)
+        return ()
+    if names := _names(key, value):
         return names
+    raise InvalidModel(f"{key} must name at least one column; got none")
 
-    def _costs(self, value: object) -> tuple[tuple[str, ...], ...]:
-        if not isinstance(value, list) or any(not isinstance(one, list | dict) for one in value):
-            wanted = 'one list of columns per constraint, [["heat"]]'
-            raise self._wrong("features.costs", wanted, value)
-        return tuple(self._made_of(f"features.costs[{k}]", entry) for k, entry in enumerate(value))
 
-    def _made_of(self, key: str, value: object) -> tuple[str, ...]:
-        """Names of columns; none for one indicator a state."""
-        if isinstance(value, dict):
-            if value != {"one_hot": "state"}:
-                raise self._wrong(key, 'a list of columns, or { one_hot = "state" }', value)
-            return ()
-        if names := self._names(key, value):
-            return names
-        raise InvalidModel(f"{self.path}: {key} must name at least one column; got none")
+def _costs(key: str, value: object) -> tuple[tuple[str, ...], ...]:
+    if not isinstance(value, list) or any(not isinstance(one, list | dict) for one in value):
+        raise _wrong(key, 'one list of columns per constraint, [["heat"]]', value)
+    return tuple(_made_of(f"{key}[{k}]", entry) for k, entry in enumerate(value))
 
-    def _link_size(self, table: object) -> dict[str, float]:
-        if not isinstance(table, dict) or (table and "goal" not in self.given):
-            raise self._wrong("features.link_size", "{ feature = -1.0 }, of trips alone", table)
-        return {k: self._number(f"features.link_size.{k}", one) for k, one in table.items()}
 
-    def _directions(self, value: object) -> tuple[tuple[int, int], ...]:
-        if not isinstance(value, list) or not all(
-            isinstance(step, list) and [type(part) for part in step] == [int, int] for step in value
-        ):
-            wanted = "one [row, column] step per action, [[0, 1], [1, 0]]"
-            raise self._wrong("grid.directions", wanted, value)
-        return tuple((step[0], step[1]) for step in value)
+def _link_size(key: str, value: object) -> dict[str, float]:
+    if not isinstance(value, dict):
+        raise _wrong(key, LINKS, value)
+    return {name: _number(f"{key}.{name}", one) for name, one in value.items()}
 
-    def _prior(self, value: object) -> tuple[float, str]:
-        table = value if isinstance(value, dict) else {"strength": value}
-        if not {*table} <= {"strength", "over"}:
-            raise self._wrong("transitions.prior", "a number, or strength and over", value)
-        strength = self._number("transitions.prior", table.get("strength", 1.0))
-        if not 0.0 <= strength < float("inf"):
-            raise self._wrong("transitions.prior", "a number of steps, 0 or more", strength)
-        over = table.get("over", "successors")
-        return strength, self._word("transitions.prior.over", over, ("successors", "all", "stay"))
 
-    def _absorbing(self, value: object) -> tuple[str, ...]:
-        if value == "stay":
-            raise InvalidModel(
-                f'{self.path}: transitions.absorbing must list the states that stay, ["a", "b"]; '
-                "got 'stay': a pair without transitions is not available now, and a state without "
-                "any ends the episode"
-            )
-        return self._names("transitions.absorbing", value)
+def _directions(key: str, value: object) -> tuple[tuple[int, int], ...]:
+    if not isinstance(value, list) or not all(
+        isinstance(step, list) and [type(part) for part in step] == [int, int] for step in value
+    ):
+        raise _wrong(key, "one [row, column] step per action, [[0, 1], [1, 0]]", value)
+    return tuple((step[0], step[1]) for step in value)
+
+
+def _prior(key: str, value: object) -> Prior:
+    table = value if isinstance(value, dict) else {"strength": value}
+    if not {*table} <= {"strength", "over"}:
+        raise _wrong(key, "a number, or strength and over", value)
+    strength = _number(key, table.get("strength", 1.0))
+    if not 0.0 <= strength < float("inf"):
+        raise _wrong(key, "a number of steps, 0 or more", strength)
+    over = _word("successors", "all", "stay")(f"{key}.over", table.get("over", "successors"))
+    return Prior(strength, over)
+
+
+def _absorbing(key: str, value: object) -> tuple[str, ...]:
+    if value == "stay":
+        raise InvalidModel(
+            f'{key} must list the states that stay, ["a", "b"]; got \'stay\': a pair without '
+            "transitions is not available now, and a state without any ends the episode"
+        )
+    return _names(key, value)
+
+
+def _coefficients(key: str, value: object) -> dict[str, dict[str, Any]]:
+    """A number for a fixed coefficient, or lower, upper and start; sorted by what they are."""
+    found: dict[str, dict[str, Any]] = {}
+    if not isinstance(value, dict):
+        raise InvalidModel(f"{key} must be a table, [{key}]; got {value!r:.60}")
+    words = ("fixed", "lower", "upper", "start")
+    for name, told in value.items():
+        about = told if isinstance(told, dict) else {"fixed": told}
+        for word, number in about.items():
+            if word not in words:
+                hint = did_you_mean(word, words) or f"; it may hold {_list(words)}"
+                raise InvalidModel(f"unknown key {word!r} in {key}.{name}{hint}")
+            given = _number(f"{key}.{name}: {word}", number)
+            if word in ("fixed", "start"):
+                found.setdefault(word, {})[name] = given
+        if {"lower", "upper"} & {*about}:
+            found.setdefault("bounds", {})[name] = (about.get("lower"), about.get("upper"))
+    return found
 
 
 def _list(names: Iterable[str]) -> str:
     return ", ".join(names) or "nothing"
+
+
+# Of each table of the file, "" for its top: what every key must hold. Tables of the top are its
+# keys, too; [truth] is looked at when there are features to make it of.
+CHECKS: dict[str, dict[str, Check]] = {
+    "": {
+        "discount": _discount,
+        "initial": _initial,
+        "goal": _word("last"),
+        "unended": _word(*UNENDED),
+        "coefficients": _coefficients,
+    },
+    "features": {"reward": _made_of, "costs": _costs, "link_size": _link_size},
+    "names": {"states": _names, "actions": _names},
+    "grid": {"rows": _count, "columns": _count, "directions": _directions},
+    "transitions": {
+        "prior": _prior,
+        "unvisited": _word("prior", "stay", "refuse"),
+        "absorbing": _absorbing,
+    },
+    "truth": {},
+}
+KEYS = {name: (*checks,) for name, checks in CHECKS.items()}
+KEYS |= {"truth": ("reward", "costs", "budgets"), "": (*KEYS[""], *filter(None, CHECKS))}
+NEEDED = {"features": ("reward",), "grid": ("rows", "columns"), "truth": ("reward",)}
+
+
+def read_settings(folder: Path) -> Settings:
+    """The settings of a folder, or one line that names the key; all absent without a file."""
+    path = folder / FILE
+    given, found = read_toml(path) if path.exists() else {}, {}
+    try:
+        for name, checks in CHECKS.items():
+            table = given.get(name, {}) if name else given
+            _check_keys(name, table, there=name in given)
+            for key, check in checks.items():
+                if key in table:
+                    found[key] = check(f"{name}.{key}" if name else key, table[key])
+        if "unended" in given and "goal" not in given:
+            said = 'unended is about trips, which need goal = "last"; there is no goal'
+            raise InvalidModel(said)
+        if found.get("link_size") and "goal" not in given:
+            raise _wrong("features.link_size", LINKS, found["link_size"])
+    except InvalidModel as error:
+        raise InvalidModel(f"{path}: {error}") from None
+    return Settings(path=path, truth=given.get("truth", {}), **found)
+
+
+def _check_keys(name: str, table: object, *, there: bool) -> None:
+    """Raises unless this is a table with keys that are known, and those that are needed."""
+    if not isinstance(table, dict):
+        raise _wrong(name, f"a table: write [{name}] on a line of its own", table)
+    for key in table:
+        if key not in KEYS[name]:
+            place = f"[{name}]" if name else "the file"
+            hint = did_you_mean(key, KEYS[name]) or f"; it may hold {_list(KEYS[name])}"
+            raise InvalidModel(f"unknown key {key!r} in {place}{hint}")
+    for key in NEEDED.get(name, ()) if there else ():
+        if key not in table:
+            raise InvalidModel(f"[{name}] must have {key}; it has {_list(table)}")
 
 
 @dataclass(frozen=True)
@@ -288,6 +292,11 @@ class Names:
     states: tuple[str, ...]
     actions: tuple[str, ...]
 
+    @property
+    def lookups(self) -> tuple[dict[str, int], dict[str, int]]:
+        """The number of each state and of each action, by name."""
+        return lookup(self.states), lookup(self.actions)
+
     def layout(self, settings: Settings) -> Layout:
         """The layout of these names on the grid of the settings."""
         return Layout(
@@ -297,6 +306,13 @@ class Names:
             state_names=() if numbered(self.states) else self.states,
             action_names=() if numbered(self.actions) else self.actions,
         )
+
+
+def names_of(mdp: MDP, layout: Layout) -> Names:
+    """What the states and actions of a model are called: as the layout says, or numbers."""
+    return Names(
+        layout.state_names or numbers(mdp.states), layout.action_names or numbers(mdp.actions)
+    )
 
 
 def lookup(names: Sequence[str]) -> dict[str, int]:
@@ -368,23 +384,3 @@ def _distribution(shares: np.ndarray, what: str) -> np.ndarray:
         total = f"; it sums to {shares.sum():g}" if (shares >= 0).all() else "; one is negative"
         raise InvalidModel(f"{what} must be probabilities of states that sum to 1{total}")
     return shares
-
-
-def first_states(
-    settings: Settings, demonstrations: Demonstrations | None, states: int
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """[S] the shares of the first states that were seen, and the sentence that says so."""
-    whole = None if demonstrations is None else np.flatnonzero(~demonstrations.partial)
-    if demonstrations is None or whole is None or not len(whole):
-        raise InvalidModel(
-            f'{settings.path} must give initial, such as initial = "name of a state": there are no '
-            "demonstrations seen from their start to take it from"
-        )
-    rows, begins = demonstrations.offsets[:-1][whole], demonstrations.states
-    rows = rows[(begins[rows] >= 0) & (begins[rows] < states)]
-    total = np.bincount(begins[rows], demonstrations.shares[rows], states)
-    note = (
-        f"Where episodes start was not given: the shares of the first states of {len(whole)} "
-        "episodes were taken."
-    )
-    return total / (total.sum() or 1.0), (note,)

@@ -24,7 +24,7 @@ from tacit.folders.archives import (
     write_places,
 )
 from tacit.folders.reading import LARGEST, NAMED, looked_up, read_demonstrations
-from tacit.folders.settings import FILE, Names, Settings, numbers, ordered
+from tacit.folders.settings import FILE, Names, Settings, names_of, ordered
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.model.ends import steps_to_end
 from tacit.model.features.priors import is_one_hot
@@ -81,10 +81,11 @@ def read_transitions(path: Path, names: Names, *, source: str) -> TransitionTabl
         names.states or ordered(_as_found(state, following)),
         names.actions or ordered(_as_found(action)),
     )
+    states, actions = names.lookups
     rows = [
-        looked_up(state, names.states, known),
-        looked_up(action, names.actions, "a known action"),
-        looked_up(following, names.states, known),
+        looked_up(state, states, known),
+        looked_up(action, actions, "a known action"),
+        looked_up(following, states, known),
     ]
     chances = probability.reals()
     odd = (chances < 0) | (chances > 1.0 + ROW_SUM_TOLERANCE)
@@ -187,14 +188,11 @@ def from_archive(
                 f"{FILE} gives {key} again"
             )
     mdp, layout, notes = read_model(path)
-    names = Names(
-        layout.state_names or numbers(mdp.states), layout.action_names or numbers(mdp.actions)
-    )
     demonstrations = None
     if seen is not None:
         demonstrations, _ = read_demonstrations(
             seen,
-            names,
+            names_of(mdp, layout),
             source=path.name,
             available=mdp.available if mdp.restricted else None,
             places=True,
@@ -249,8 +247,8 @@ def write_archives(problem: Problem, folder: Path) -> None:
 def write_text(problem: Problem, folder: Path) -> None:
     """Writes the problem into an existing folder, as text wherever there is a text twin."""
     mdp, layout = problem.mdp, problem.layout
-    states = layout.state_names or tuple(str(s) for s in range(mdp.states))
-    actions = layout.action_names or tuple(str(a) for a in range(mdp.actions))
+    names = names_of(mdp, layout)
+    states, actions = names.states, names.actions
     columns, groups = _feature_columns(problem.features, mdp.actions, states)
     write_csv(folder / "transitions.csv", *_transition_rows(mdp, states, actions))
     if columns:

@@ -17,7 +17,7 @@ from tacit.data.sources.places import Places, clusters, hexagons, read_raster, s
 from tacit.data.sources.recordings import from_imitation, from_minari, rollouts
 from tacit.data.sources.tracks import DEGREES, METRES, Log
 from tacit.errors import InvalidDemonstrations
-from tacit.files.columns import Growing, whole
+from tacit.files.columns import Growing, real, whole
 from tacit.files.formats import UNITS, time_stamps
 from tacit.files.tables import open_table
 
@@ -245,13 +245,7 @@ def _known(column: polars.Series) -> np.ndarray:
 
 def _reals(cells: Sequence[str] | np.ndarray) -> np.ndarray:
     """[N] the numbers that texts spell, with a point or a comma; NaN where one spells none."""
-    found = np.full(len(cells), np.nan)
-    for at, cell in enumerate(cells):
-        try:
-            found[at] = float(cell.replace(",", ".", 1))
-        except ValueError:
-            continue
-    return found
+    return np.array([real(cell, comma=True) for cell in cells], np.float64)
 
 
 def _kind(cells: np.ndarray) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.errors import InvalidDemonstrations, InvalidModel, optional
 from tacit.files.arrays import pack, unpack, write_arrays
 from tacit.files.atomic import BadFile
 from tacit.files.formats import read_arrays
@@ -129,12 +128,7 @@ def cluster_centres(points: np.ndarray, count: int, seed: int) -> np.ndarray:
             f"clusters must be an integer in 1..{distinct}, the number of different points; "
             f"got {count!r:.60}"
         )
-    try:
-        kmeans = import_module("sklearn.cluster").KMeans
-    except ImportError:
-        raise InvalidModel(
-            "clusters need scikit-learn, which is not installed: pip install 'tacit-irl[clusters]'"
-        ) from None
+    kmeans = optional("sklearn.cluster", "clusters need scikit-learn", "clusters").KMeans
     fitted = kmeans(n_clusters=int(count), n_init=4, random_state=seed).fit(points)
     centres = np.asarray(fitted.cluster_centers_, dtype=np.float64)
     return centres[np.lexsort(centres.T[::-1])]

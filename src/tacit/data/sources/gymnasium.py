@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.errors import InvalidDemonstrations, InvalidModel, optional
 
 MOST = 2**31 - 1
 
@@ -104,12 +103,7 @@ def _raveled(parts: list[np.ndarray], counts: list[int], value: Foreign, what: s
 
 def made(name: str) -> Foreign:
     """The Gymnasium environment of that name."""
-    try:
-        import gymnasium
-    except ImportError:
-        raise InvalidModel(
-            f"{name!r} needs Gymnasium, which is not installed: pip install 'tacit-irl[gymnasium]'"
-        ) from None
+    gymnasium = optional("gymnasium", f"{name!r} needs Gymnasium", "gymnasium")
     try:
         return gymnasium.make(name)
     except gymnasium.error.Error as error:
@@ -271,16 +265,6 @@ def action_masks(
             if terminated or truncated:
                 break
     return masks
-
-
-def gymnasium_module() -> Any:
-    """Gymnasium, or one line that says how to get it."""
-    try:
-        return import_module("gymnasium")
-    except ImportError:
-        raise InvalidModel(
-            "this needs Gymnasium, which is not installed: pip install 'tacit-irl[gymnasium]'"
-        ) from None
 
 
 def numbered(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data.sources.discretise import cluster_centres, points_of
-from tacit.errors import InvalidModel
+from tacit.errors import InvalidModel, optional
 from tacit.files.atomic import check_size, read_head
 from tacit.model.transitions import COMPASS as DIRECTIONS
 from tacit.model.transitions import Layout, read_only
@@ -146,17 +146,8 @@ def square_cells(
     row, column = np.divmod(np.arange(rows * columns), columns)
     x = left + (column + 0.5) * size
     y = bottom + (rows - row - 0.5) * size
-    steps = [(np.full(rows, r), np.full(rows, c)) for r, c in COMPASS.values()]
-    return Places(
-        kind="grid",
-        centres=np.stack([x, y], axis=1),
-        names=_cell_names(rows, columns),
-        size=size,
-        rows=rows,
-        columns=columns,
-        moves=(*COMPASS, STAY),
-        neighbours=_neighbours(rows, columns, steps),
-    )
+    steps = {name: (np.full(rows, r), np.full(rows, c)) for name, (r, c) in COMPASS.items()}
+    return _cells("grid", np.stack([x, y], axis=1), size, (rows, columns), steps)
 
 
 def hexagons(points: npt.ArrayLike, size: float) -> Places:
@@ -171,20 +162,11 @@ def hexagons(points: npt.ArrayLike, size: float) -> Places:
     x = left + (column - 0.5 * (row % 2 == 0)) * size + 0.25 * size
     y = bottom + (rows - 1 - row) * height
     odd = np.arange(rows) % 2
-    steps = [
-        (np.where(odd, late[0], early[0]), np.where(odd, late[1], early[1]))
-        for early, late in HEXAGONAL.values()
-    ]
-    return Places(
-        kind="hexagons",
-        centres=np.stack([x, y], axis=1),
-        names=_cell_names(rows, columns),
-        size=size,
-        rows=rows,
-        columns=columns,
-        moves=(*HEXAGONAL, STAY),
-        neighbours=_neighbours(rows, columns, steps),
-    )
+    steps = {
+        name: (np.where(odd, late[0], early[0]), np.where(odd, late[1], early[1]))
+        for name, (early, late) in HEXAGONAL.items()
+    }
+    return _cells("hexagons", np.stack([x, y], axis=1), size, (rows, columns), steps)
 
 
 def clusters(points: npt.ArrayLike, count: int, *, seed: int = 0) -> Places:
@@ -233,17 +215,31 @@ def _cell_names(rows: int, columns: int) -> tuple[str, ...]:
     return tuple(f"{letters[c]}{r + 1}" for r in range(rows) for c in range(columns))
 
 
-def _neighbours(
-    rows: int, columns: int, steps: Sequence[tuple[np.ndarray, np.ndarray]]
-) -> np.ndarray:
-    """[S, A] where each step, by row, leads from each cell, and staying; -1 beyond the border."""
-    row, column = np.divmod(np.arange(rows * columns), columns)
-    found = []
-    for down, right in steps:
+def _cells(
+    kind: str,
+    centres: np.ndarray,
+    size: float,
+    shape: tuple[int, int],
+    steps: Mapping[str, tuple[np.ndarray, np.ndarray]],
+) -> Places:
+    """The `Places` of cells in rows and columns: steps by name, each down and right by row."""
+    (rows, columns), every = shape, np.arange(shape[0] * shape[1])
+    row, column = np.divmod(every, columns)
+    neighbours = []
+    for down, right in steps.values():
         r, c = row + down[row], column + right[row]
         inside = (r >= 0) & (r < rows) & (c >= 0) & (c < columns)
-        found.append(np.where(inside, r * columns + c, -1))
-    return np.stack([*found, np.arange(rows * columns)], axis=1)
+        neighbours.append(np.where(inside, r * columns + c, -1))
+    return Places(
+        kind=kind,
+        centres=centres,
+        names=_cell_names(rows, columns),
+        size=size,
+        rows=rows,
+        columns=columns,
+        moves=(*steps, STAY),
+        neighbours=np.stack([*neighbours, every], axis=1),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,15 +350,10 @@ def _number(text: str, path: Path, what: str) -> float:
 
 
 def _geotiff(path: Path) -> Raster:
-    try:
-        from PIL import Image
-    except ImportError:
-        raise InvalidModel(
-            "a GeoTIFF needs Pillow, which is not installed: pip install 'tacit-irl[geotiff]'"
-        ) from None
+    image_of = optional("PIL.Image", "a GeoTIFF needs Pillow", "geotiff").open
     read_head(path, "a GeoTIFF", largest=2**31)
     try:
-        with Image.open(path) as image:
+        with image_of(path) as image:
             values = np.asarray(image, dtype=np.float64)
             tags = {tag: image.tag_v2.get(tag) for tag in (33550, 33922, 42113)}  # type: ignore
     except (OSError, ValueError, TypeError) as error:

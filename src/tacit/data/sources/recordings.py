@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.sources.discretise import Discretiser
 from tacit.data.sources.gymnasium import Foreign, element, made, number, size, terminal_states
-from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
+from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError, optional
 from tacit.model.transitions import ROW_SUM_TOLERANCE, Layout
 
 
@@ -253,12 +253,8 @@ def from_minari(
 
 def _opened(source: Foreign) -> Foreign:
     """The dataset of a folder or a name."""
-    try:
-        import minari
-    except ImportError:
-        raise InvalidDemonstrations(
-            "a Minari dataset needs Minari, which is not installed: pip install 'tacit-irl[minari]'"
-        ) from None
+    lacks = InvalidDemonstrations
+    minari = optional("minari", "a Minari dataset needs Minari", "minari", lacks)
     if not isinstance(source, str | Path):
         raise InvalidDemonstrations(
             f"a Minari dataset must be a dataset, a folder or a name; got {type(source).__name__}"
