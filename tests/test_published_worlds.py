@@ -42,10 +42,14 @@ def test_prices_of_the_six_by_six_grid_are_the_published_ones():
     assert dense[14, 0, [15, 20, 13, 8]] == pytest.approx([0.925, 0.025, 0.025, 0.025])
 
 
+# (x, y) steps of right, down, left and up.
+MOVES = ((1, 0), (0, 1), (-1, 0), (0, -1))
+
+
 def by_hand(size, x, y, move, wind=0.3):
     """[S] next cells of Objectworld, by the rules of its source, cell by cell."""
     row, off = np.zeros(size * size), 0
-    for dx, dy in published.MOVES:
+    for dx, dy in MOVES:
         inside = 0 <= x + dx < size and 0 <= y + dy < size
         off += not inside
         if inside:
@@ -60,7 +64,7 @@ def by_hand(size, x, y, move, wind=0.3):
 def test_moves_and_worth_of_objectworld_are_those_of_its_source():
     world = worlds.objectworld(3, size=5, objects=4)
     for s in range(25):
-        for a, move in enumerate((*published.MOVES, (0, 0))):
+        for a, move in enumerate((*MOVES, (0, 0))):
             np.testing.assert_allclose(world.mdp.dense()[s, a], by_hand(5, s % 5, s // 5, move))
     # One object of each outer colour in a row: 1 near both, -1 near the first alone.
     worth = published.object_worth(9, np.array([0, 4]), np.array([0, 1]))

@@ -31,12 +31,13 @@ from tacit.worlds.published import (
     data_folder,
     nine_by_nine,
     objectworld,
+    recorded,
     recorded_nine_by_nine,
     recorded_objectworld,
     walls,
     windy_moves,
 )
-from tacit.worlds.world import World, gymnasium, integer, recipe
+from tacit.worlds.world import World, gymnasium, integer, neighbours, recipe
 
 __all__ = [
     "Hill",
@@ -105,28 +106,21 @@ def six_by_six(seed: int | None = None, *, budget: float = 0.02, noise: float = 
         [f"cell ({y[c]}, {x[c]})" for c in border],
         [["strip 0"], ["strip 1"]],
     )
-    weights = 0.5 * np.isin(border, goals)
-    truth = features.objective(weights, [[1.0], [1.0]], [budget, budget])
-    return World(
-        mdp=MDP(moves, free / free.sum(), 0.9),
-        features=features,
-        truth=truth,
-        reward_weights=weights,
-        cost_weights=[np.ones(1), np.ones(1)],
-        layout=Layout(
-            6,
-            6,
-            directions=((0, 1), (1, 0), (0, -1), (-1, 0)),
-            state_names=(),
-            action_names=MOVE_NAMES[:4],
-        ),
+    return World.of(
+        MDP(moves, free / free.sum(), 0.9),
+        features,
+        0.5 * np.isin(border, goals),
+        [np.ones(1), np.ones(1)],
+        [budget, budget],
+        layout=Layout(6, 6, directions=MOVES, action_names=MOVE_NAMES[:4]),
         recipe=recipe("six_by_six", asked, six_by_six.__kwdefaults__),
     )
 
 
 # --- demonstrators with other rewards: 3 x 3 ------------------------------------------------------
 
-THREE = ((-1, 0), (1, 0), (0, -1), (0, 1), (0, 0))  # (x, y) of left, right, up, down, stay
+THREE = ((0, -1), (0, 1), (-1, 0), (1, 0), (0, 0))  # (row, column) steps
+THREE_NAMES = ("left", "right", "up", "down", "stay")
 
 
 def three_by_three(seed: int = 0, *, random_actions: float = 0.0) -> World:
@@ -163,19 +157,13 @@ def three_by_three(seed: int = 0, *, random_actions: float = 0.0) -> World:
         kept = solve(mdp, truth, throw=False).status is not Status.INFEASIBLE
         if kept or attempt == 10_000:
             break
-    return World(
-        mdp=mdp,
-        features=features,
-        truth=truth,
-        reward_weights=goals,
-        cost_weights=costs,
-        layout=Layout(
-            3,
-            3,
-            directions=tuple((y, x) for x, y in THREE),
-            state_names=(),
-            action_names=("left", "right", "up", "down", "stay"),
-        ),
+    return World.of(
+        mdp,
+        features,
+        goals,
+        costs,
+        limits,
+        layout=Layout(3, 3, directions=THREE, action_names=THREE_NAMES),
         recipe=recipe("three_by_three", asked, three_by_three.__kwdefaults__),
     )
 
@@ -206,12 +194,7 @@ def demonstrator_rewards(
 
 def _three_moves(random_actions: float) -> np.ndarray:
     """[9, 5, 9] chances of the next cell; what would leave the grid stays."""
-    sure = np.zeros((9, 5, 9))
-    for s in range(9):
-        for a, (right, down) in enumerate(THREE):
-            x, y = s % 3 + right, s // 3 + down
-            inside = 0 <= x < 3 and 0 <= y < 3
-            sure[s, a, x + 3 * y if inside else s] = 1.0
+    sure = np.eye(9)[neighbours(3, THREE)[0]]
     return (1.0 - random_actions) * sure + random_actions * sure.mean(axis=1, keepdims=True)
 
 
@@ -263,14 +246,11 @@ def buses(
     table[:, 1, 0] = -1.0
     table[:, 0, 1] = -0.001 * np.arange(bins)
     features = Features(table, reward_names=["replacement", "maintenance"])
-    truth = np.asarray(weights, float)
     spare = {"weights": list(ENGINE_COSTS[(4,)]), "discount": 0.9999, "bins": BINS}
-    return World(
-        mdp=mdp,
-        features=features,
-        truth=features.objective(truth),
-        reward_weights=truth,
-        cost_weights=[],
+    return World.of(
+        mdp,
+        features,
+        np.asarray(weights, float),
         layout=Layout(
             state_names=tuple(f"{b * BINS * MILES / bins:,.0f} miles" for b in range(bins)),
             action_names=("keep", "replace"),
@@ -316,10 +296,9 @@ def recorded_buses(
     shares = np.bincount(months) / len(months)
     truth = ENGINE_COSTS.get(wanted, ENGINE_COSTS[(1, 2, 3, 4)])
     world = buses(shares.tolist(), weights=truth, discount=discount, bins=bins)
-    own = {name: getattr(world, name) for name in World.__dataclass_fields__}
-    own["recipe"] = f"tacit.worlds.recorded_buses({wanted})"
     seen = Demonstrations.from_trajectories(walks, groups=names)
-    return Recorded(**own, demonstrations=(seen,), tables={"usage": months})
+    called = f"tacit.worlds.recorded_buses({wanted})"
+    return recorded(world, (seen,), {"usage": months}, called)
 
 
 def _columns(path: Path) -> dict[str, np.ndarray]:

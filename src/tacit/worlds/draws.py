@@ -17,7 +17,7 @@ from tacit.errors import InvalidModel
 from tacit.model.mdp import MDP, Successors
 from tacit.model.objective import Features
 from tacit.model.transitions import Layout, read_only
-from tacit.worlds.world import World, budgets_between, integer, recipe
+from tacit.worlds.world import World, budgets_between, integer, neighbours, recipe
 
 ACTIONS = ("up", "down", "left", "right")
 DIRECTIONS = ((-1, 0), (1, 0), (0, -1), (0, 1))
@@ -88,8 +88,7 @@ def hill_grid(
         for name, draw in drawn.items()
     )
     features = hill_features(size, hill=kind, slopes=c, peak=h)
-    start = np.zeros(size * size)
-    start[0] = 1.0
+    start = (np.arange(size * size) == 0).astype(float)
     mdp = MDP(_moves(size, float(slip), slip_to_intended, slip_into_walls), start, discount)
     truth = features.objective(w_r, [w_c], [_number(budget, "budget")])
     if tightness is not None:
@@ -137,12 +136,7 @@ def _draw(seed: int, size: int) -> dict[str, np.ndarray]:
 
 def _moves(size: int, slip: float, to_intended: bool, into_walls: bool) -> Successors:
     """Transitions of the grid: 1 - slip where intended, else any neighbour, equally likely."""
-    cells = np.arange(size * size)
-    place = np.stack([cells // size, cells % size], axis=1)
-    target = place[:, None, :] + np.array(DIRECTIONS)  # [S, 4, 2]
-    inside = ((target >= 0) & (target < size)).all(axis=2)
-    # [S, 4] the cell in each direction; a wall sends back to where one stands.
-    cell = np.where(inside, target @ np.array([size, 1]), cells[:, None])
+    cell, inside = neighbours(size, DIRECTIONS)
     open_to_slip = np.logical_or(inside, into_walls)[:, None, :] & (
         to_intended | ~np.eye(4, dtype=bool)
     )

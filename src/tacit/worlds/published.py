@@ -20,10 +20,10 @@ from tacit.files.formats import read_arrays
 from tacit.model.mdp import MDP, Successors
 from tacit.model.objective import Features
 from tacit.model.transitions import Layout
-from tacit.worlds.world import World, integer, recipe
+from tacit.worlds.world import World, integer, neighbours, recipe
 
-# (x, y) steps of four moves and of staying; x runs along a row, y down the rows.
-MOVES = ((1, 0), (0, 1), (-1, 0), (0, -1))
+# (row, column) steps of four moves, and the names of these and of staying.
+MOVES = ((0, 1), (1, 0), (0, -1), (-1, 0))
 MOVE_NAMES = ("right", "down", "left", "up", "stay")
 
 
@@ -127,7 +127,7 @@ def recorded_objectworld(trajectories: int = 512, *, folder: str | Path | None =
     }
     world = _object_world(worth, start / start.sum(), 0.3, 0.9)
     called = f"tacit.worlds.recorded_objectworld({trajectories})"
-    return _recorded(world, (seen,), tables, called)
+    return recorded(world, (seen,), tables, called)
 
 
 def _object_world(worth: np.ndarray, start: np.ndarray, wind: float, discount: float) -> World:
@@ -137,23 +137,8 @@ def _object_world(worth: np.ndarray, start: np.ndarray, wind: float, discount: f
     mdp = MDP(windy_moves(size, (*MOVES, (0, 0)), wind), start, discount)
     if not mdp.discount > 0:
         raise InvalidModel(f"discount must be above 0; got {discount}")
-    features = Features(eye_array(size * size))
-    weights = worth / mdp.discount
-    layout = Layout(
-        size,
-        size,
-        directions=((0, 1), (1, 0), (0, -1), (-1, 0), (0, 0)),
-        state_names=(),
-        action_names=MOVE_NAMES,
-    )
-    return World(
-        mdp,
-        features,
-        features.objective(weights),
-        reward_weights=weights,
-        cost_weights=[],
-        layout=layout,
-    )
+    layout = Layout(size, size, directions=(*MOVES, (0, 0)), action_names=MOVE_NAMES)
+    return World.of(mdp, Features(eye_array(size * size)), worth / mdp.discount, layout=layout)
 
 
 def windy_moves(size: int, moves: Sequence[tuple[int, int]], wind: float) -> Successors:
@@ -164,12 +149,8 @@ def windy_moves(size: int, moves: Sequence[tuple[int, int]], wind: float) -> Suc
     """
     if not isinstance(wind, int | float | np.number) or not 0.0 <= wind <= 1.0:
         raise InvalidModel(f"wind must be a probability; got {wind!r:.60}")
-    cells = np.arange(size * size)
-    place = np.stack([cells % size, cells // size], axis=1)
-    around = place[:, None] + np.array(MOVES)  # [S, 4, 2]
-    inside = ((around >= 0) & (around < size)).all(axis=2)
-    reached = np.concatenate([around @ [1, size], cells[:, None]], axis=1)  # [S, 5]
-    reached[:, :4] = np.where(inside, reached[:, :4], cells[:, None])
+    reached, inside = neighbours(size, (*MOVES, (0, 0)))
+    inside = inside[:, :4]
     many, share = len(moves), wind / len(moves)
     chances = np.zeros((size * size, many, 5))
     for a, move in enumerate(moves):
@@ -221,25 +202,18 @@ def walls(number: int | None = None, *, seed: int = 0) -> World:
     asked = {"number": number} if number is not None else {"seed": integer(seed, "seed", 0)}
     draw = np.random.default_rng(seed)
     goal, cells = WALLS[number] if number is not None else _drawn_walls(draw)
-    while number is None and not _safe_way(eight_moves(7, goal, stay=True), cells):
+    while True:
+        mdp = eight_moves(7, goal, stay=True)
+        unsafe = np.isin(np.arange(49), [r * 7 + c for r, c in cells])
+        if number is not None or _way_around(mdp, unsafe):
+            break
         goal, cells = _drawn_walls(draw)
-    mdp = eight_moves(7, goal, stay=True)
-    at_goal, unsafe = np.zeros((2, 49))
-    at_goal[goal[0] * 7 + goal[1]] = 1.0
-    unsafe[[r * 7 + c for r, c in cells]] = 1.0
+    at_goal = np.eye(49)[goal[0] * 7 + goal[1]]
     names = [f"state {s}" for s in range(49)]
     features = Features(at_goal[:, None], [np.eye(49)], ["goal"], [names])
-    truth = features.objective([1.0], [unsafe], [0.0])
-    layout = Layout(7, 7, directions=EIGHT, state_names=(), action_names=EIGHT_NAMES)
-    return World(
-        mdp,
-        features,
-        truth,
-        reward_weights=np.ones(1),
-        cost_weights=[unsafe],
-        layout=layout,
-        recipe=recipe("walls", asked),
-    )
+    truth = (np.ones(1), [unsafe.astype(float)], [0.0])
+    called = recipe("walls", asked)
+    return World.of(mdp, features, *truth, layout=_eight_layout(7), recipe=called)
 
 
 def _drawn_walls(draw: np.random.Generator) -> tuple[tuple[int, int], list[tuple[int, int]]]:
@@ -253,15 +227,18 @@ def _drawn_walls(draw: np.random.Generator) -> tuple[tuple[int, int], list[tuple
     return goal, sorted(cells)
 
 
-def _safe_way(mdp: MDP, cells: Sequence[tuple[int, int]]) -> bool:
-    """Whether some way from state 0 to an end avoids these cells."""
+def _way_around(mdp: MDP, shut: np.ndarray, shut_actions: Sequence[int] = ()) -> bool:
+    """Whether some way from state 0 to an end avoids these states [S] and actions."""
     reach = mdp.ends.copy()
-    shut = np.zeros(mdp.states, bool)
-    shut[[r * 7 + c for r, c in cells]] = True
+    open_to = np.setdiff1d(np.arange(mdp.actions), shut_actions)
     for _ in range(mdp.states):
-        ahead = (mdp.expected_next(reach.astype(float)) > 0).any(axis=1)
-        reach = (reach | ahead) & ~shut
+        ahead = mdp.expected_next(reach.astype(float))[:, open_to] > 0
+        reach = (reach | ahead.any(axis=1)) & ~shut
     return bool(reach[0])
+
+
+def _eight_layout(size: int) -> Layout:
+    return Layout(size, size, directions=EIGHT, action_names=EIGHT_NAMES)
 
 
 def eight_moves(size: int, goal: tuple[int, int], *, stay: bool) -> MDP:
@@ -269,13 +246,10 @@ def eight_moves(size: int, goal: tuple[int, int], *, stay: bool) -> MDP:
 
     Discount .99 where they stay and 1 where not, as in the two sources. Start in the first cell.
     """
-    cells = np.arange(size * size)
-    place = np.stack([cells // size, cells % size], axis=1)[:, None] + np.array(EIGHT)
-    inside = ((place >= 0) & (place < size)).all(axis=2)
-    reached = np.where(inside, place @ [size, 1], cells[:, None])[:, :, None]
+    reached, inside = neighbours(size, EIGHT)
     there = np.ones_like(inside) if stay else inside
-    there = there & (cells != goal[0] * size + goal[1])[:, None]
-    moves = Successors(reached, np.ones(reached.shape))
+    there[goal[0] * size + goal[1]] = False
+    moves = Successors(reached[:, :, None], np.ones((*reached.shape, 1)))
     return MDP(moves, np.eye(size * size)[0], 0.99 if stay else 1.0, available=there)
 
 
@@ -298,12 +272,7 @@ def nine_by_nine(seed: int | None = None) -> World:
             cells = draw.choice(free, 11, replace=False).tolist()
             states, actions = tuple(cells[:5]), tuple(draw.choice(8, 2, replace=False).tolist())
             colours = {"blue": tuple(cells[5:8]), "green": tuple(cells[8:])}
-            open_to = np.setdiff1d(np.arange(8), actions)
-            reach = mdp.ends.copy()
-            for _ in range(81):
-                ahead = mdp.expected_next(reach.astype(float))[:, open_to] > 0
-                reach = (reach | ahead.any(axis=1)) & ~np.isin(np.arange(81), cells)
-            if reach[0]:
+            if _way_around(mdp, np.isin(np.arange(81), cells), actions):
                 break
     at_goal = np.eye(81)[8]
     charges = np.zeros((81, 8, 91))
@@ -317,19 +286,9 @@ def nine_by_nine(seed: int | None = None) -> World:
     )
     weights = np.isin(names, [f"state {s}" for s in states] + [f"action {a}" for a in actions])
     weights = (weights | np.isin(names, list(colours))).astype(float)
-    wanted = np.array([-4.0, 10.0])
-    layout = Layout(9, 9, directions=EIGHT, state_names=(), action_names=EIGHT_NAMES)
-    truth = features.objective(wanted, [weights], [0.0])
+    truth = (np.array([-4.0, 10.0]), [weights], [0.0])
     called = recipe("nine_by_nine", {} if seed is None else {"seed": seed})
-    return World(
-        mdp,
-        features,
-        truth,
-        reward_weights=wanted,
-        cost_weights=[weights],
-        layout=layout,
-        recipe=called,
-    )
+    return World.of(mdp, features, *truth, layout=_eight_layout(9), recipe=called)
 
 
 def recorded_nine_by_nine(*, folder: str | Path | None = None) -> Recorded:
@@ -343,15 +302,15 @@ def recorded_nine_by_nine(*, folder: str | Path | None = None) -> Recorded:
         )
         for one in sets
     )
-    return _recorded(nine_by_nine(), seen, {}, "tacit.worlds.recorded_nine_by_nine()")
+    return recorded(nine_by_nine(), seen, {}, "tacit.worlds.recorded_nine_by_nine()")
 
 
-def _recorded(
+def recorded(
     world: World,
     seen: tuple[Demonstrations, ...],
     tables: Mapping[str, np.ndarray],
     called: str,
 ) -> Recorded:
     """The world, with what was recorded in it."""
-    own = {name: getattr(world, name) for name in World.__dataclass_fields__ if name != "recipe"}
-    return Recorded(**own, recipe=called, demonstrations=seen, tables=tables)
+    own = {name: getattr(world, name) for name in World.__dataclass_fields__}
+    return Recorded(**own | {"recipe": called}, demonstrations=seen, tables=tables)

@@ -57,6 +57,29 @@ class World:
             if names and len(names) != count:
                 raise InvalidModel(f"{count} {kind}s need {count} names; got {len(names)}")
 
+    @classmethod
+    def of(
+        cls,
+        mdp: MDP,
+        features: Features,
+        reward_weights: npt.ArrayLike,
+        cost_weights: Sequence[npt.ArrayLike] = (),
+        budgets: npt.ArrayLike = (),
+        *,
+        layout: Layout | None = None,
+        recipe: str = "",
+    ) -> World:
+        """The world whose truth has these weights and budgets."""
+        return cls(
+            mdp,
+            features,
+            features.objective(reward_weights, cost_weights, budgets),
+            reward_weights=np.asarray(reward_weights),
+            cost_weights=[np.asarray(weights) for weights in cost_weights],
+            layout=layout or Layout(),
+            recipe=recipe,
+        )
+
     @property
     def in_gauge(self) -> World:
         """The same world with every weight vector scaled to L1 norm 1, as recoveries report them.
@@ -102,6 +125,17 @@ def integer(number: float, name: str, least: int, why: str = "") -> int:
             f"{name} must be an integer of at least {least}{why}; got {number!r:.60}"
         )
     return int(number)
+
+
+def neighbours(size: int, moves: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    """[S, M] the cell of a square grid that each (row, column) move leads to, and [S, M] bool.
+
+    State = row * size + column. What would leave the grid stays, and is False in the second.
+    """
+    cells = np.arange(size * size)
+    target = np.stack(np.divmod(cells, size), axis=1)[:, None] + np.array(moves)
+    inside = ((target >= 0) & (target < size)).all(axis=2)
+    return np.where(inside, target @ [size, 1], cells[:, None]), inside
 
 
 def _literal(value: object) -> str:
@@ -207,16 +241,15 @@ def gymnasium(
     mdp = MDP(transitions, np.append(start, np.zeros(len(twins))), discount, available=available)
     cost_features, cost_weights = _cost_features(costs, states, actions, twins)
     features = Features(reward[:, :, None], cost_features, reward_names=["reward"])
-    truth = features.objective([1.0], cost_weights, [] if budgets is None else budgets)
     asked = {"environment": name, "discount": mdp.discount, "masks": masks}
     # Only an environment known by its name can be written down as a call.
     plain = isinstance(environment, str) and initial is None and costs is None
-    return World(
-        mdp=mdp,
-        features=features,
-        truth=truth,
-        reward_weights=np.ones(1),
-        cost_weights=cost_weights,
+    return World.of(
+        mdp,
+        features,
+        np.ones(1),
+        cost_weights,
+        () if budgets is None else budgets,
         layout=_layout(source, states, actions, twins),
         recipe=recipe("gymnasium", asked, {"masks": True}) if plain else "",
     )
