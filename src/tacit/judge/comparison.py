@@ -12,37 +12,9 @@ from tacit.errors import InvalidModel
 from tacit.forward.solution import Solution, Status, check_policy
 from tacit.forward.solution import visitation as visitation_of
 from tacit.forward.solve import Solver, solve
-from tacit.judge.behaviour import (
-    Behaviours,
-    FeasibleAgreement,
-    FeatureGap,
-    SetAgreement,
-    costly_pairs,
-    feasible_agreement,
-    feature_gap,
-    log_likelihood,
-    policy_agreement,
-    policy_distance,
-    sample_behaviours,
-    set_agreement,
-    visitation_distance,
-    weight_error,
-)
-from tacit.judge.outcomes import (
-    NullDistribution,
-    correlation,
-    excess,
-    gauged_multipliers,
-    lagrangian,
-    lagrangian_regret,
-    multiplier_errors,
-    null_objectives,
-    regret,
-    relative,
-    return_range,
-    starc,
-    violation,
-)
+from tacit.judge import behaviour, outcomes
+from tacit.judge.behaviour import Behaviours, FeasibleAgreement, FeatureGap, SetAgreement
+from tacit.judge.outcomes import NullDistribution
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 
@@ -198,48 +170,54 @@ def compare(
             raise InvalidModel(f"{name}_solution must solve the {name} objective; got {shapes}")
     reward, costs = truth.tables(mdp)
     other_reward, other_costs = recovered.tables(mdp)
-    priced = lagrangian(mdp, truth, expert.multipliers)
-    lost = regret(mdp, truth, visits, optimum=expert.value)
-    charged = lagrangian_regret(mdp, priced, visits, temperature=expert.temperature)
-    prices = gauged_multipliers(mdp, truth, expert.multipliers)
-    other_prices = gauged_multipliers(mdp, recovered, found.multipliers)
+    priced = outcomes.lagrangian(mdp, truth, expert.multipliers)
+    lost = outcomes.regret(mdp, truth, visits, optimum=expert.value)
+    charged = outcomes.lagrangian_regret(mdp, priced, visits, temperature=expert.temperature)
+    prices = outcomes.gauged_multipliers(mdp, truth, expert.multipliers)
+    other_prices = outcomes.gauged_multipliers(mdp, recovered, found.multipliers)
     pairs = list(zip(costs, other_costs, strict=True)) if len(costs) == len(other_costs) else []
     unmatched = np.full(len(costs), np.nan)
     there = mdp.choices if mdp.restricted else slice(None)  # an end counts once
     if behaviours is None:
-        behaviours = sample_behaviours(mdp, features=features, seed=seed)
+        behaviours = behaviour.sample_behaviours(mdp, features=features, seed=seed)
     state_visits = expert.visitation.sum(axis=1)
     hard = expert.temperature == 0
     gap = FeatureGap(np.nan, np.nan, np.nan)
     if features is not None and demonstrations is not None:
-        gap = feature_gap(mdp, visits, features=features, demonstrations=demonstrations)
+        gap = behaviour.feature_gap(mdp, visits, features=features, demonstrations=demonstrations)
     likelihoods = [
-        np.nan if demonstrations is None else log_likelihood(mdp, p, demonstrations)
+        np.nan if demonstrations is None else behaviour.log_likelihood(mdp, p, demonstrations)
         for p in (policy, expert.policy)
     ]
     return Comparison(
-        starc=starc(mdp, reward, other_reward),
-        lagrangian_starc=starc(mdp, priced, lagrangian(mdp, recovered, found.multipliers)),
-        cost_starcs=np.array([starc(mdp, *pair) for pair in pairs]) if pairs else unmatched,
-        reward_correlation=correlation(reward[there], other_reward[there]),
-        cost_correlations=np.array([correlation(a[there], b[there]) for a, b in pairs])
+        starc=outcomes.starc(mdp, reward, other_reward),
+        lagrangian_starc=outcomes.starc(
+            mdp, priced, outcomes.lagrangian(mdp, recovered, found.multipliers)
+        ),
+        cost_starcs=np.array([outcomes.starc(mdp, *pair) for pair in pairs])
+        if pairs
+        else unmatched,
+        reward_correlation=outcomes.correlation(reward[there], other_reward[there]),
+        cost_correlations=np.array([outcomes.correlation(a[there], b[there]) for a, b in pairs])
         if pairs
         else unmatched,
         regret=lost,
-        relative_regret=relative(lost, return_range(mdp, reward)),
-        violation=violation(mdp, truth, visits),
-        excess=excess(mdp, truth, visits),
+        relative_regret=outcomes.relative(lost, outcomes.return_range(mdp, reward)),
+        violation=outcomes.violation(mdp, truth, visits),
+        excess=outcomes.excess(mdp, truth, visits),
         lagrangian_regret=charged,
-        relative_lagrangian_regret=relative(charged, return_range(mdp, priced)),
+        relative_lagrangian_regret=outcomes.relative(charged, outcomes.return_range(mdp, priced)),
         multipliers=prices,
         recovered_multipliers=other_prices,
-        multiplier_errors=multiplier_errors(prices, other_prices),
-        feasible_set=feasible_agreement(mdp, truth, recovered, behaviours=behaviours),
-        costly_set=set_agreement(costly_pairs(mdp, truth), costly_pairs(mdp, recovered)),
-        visitation_distance=visitation_distance(mdp, expert.visitation, visits),
-        state_distance=visitation_distance(mdp, state_visits, visits.sum(axis=1)),
-        policy_distance=policy_distance(expert.policy, policy, visits=state_visits),
-        policy_agreement=policy_agreement(mdp, priced, policy, visits=state_visits)
+        multiplier_errors=outcomes.multiplier_errors(prices, other_prices),
+        feasible_set=behaviour.feasible_agreement(mdp, truth, recovered, behaviours=behaviours),
+        costly_set=behaviour.set_agreement(
+            behaviour.costly_pairs(mdp, truth), behaviour.costly_pairs(mdp, recovered)
+        ),
+        visitation_distance=behaviour.visitation_distance(mdp, expert.visitation, visits),
+        state_distance=behaviour.visitation_distance(mdp, state_visits, visits.sum(axis=1)),
+        policy_distance=behaviour.policy_distance(expert.policy, policy, visits=state_visits),
+        policy_agreement=behaviour.policy_agreement(mdp, priced, policy, visits=state_visits)
         if hard
         else np.nan,
         feature_gap=gap,
@@ -325,9 +303,9 @@ def null_distribution(
     """
     expert = true_solution or solve(mdp, truth, solver=solver)
     if behaviours is None:
-        behaviours = sample_behaviours(mdp, features=features, seed=seed)
+        behaviours = behaviour.sample_behaviours(mdp, features=features, seed=seed)
     rows = []
-    for guess in null_objectives(features, expert.visitation, draws=draws, seed=seed):
+    for guess in outcomes.null_objectives(features, expert.visitation, draws=draws, seed=seed):
         row = compare(
             mdp,
             truth,
@@ -339,10 +317,13 @@ def null_distribution(
             behaviours=behaviours,
         ).scalars()
         if reward_weights is not None:
-            row["reward_weight_error"] = weight_error(reward_weights, guess.reward_weights)
+            row["reward_weight_error"] = behaviour.weight_error(
+                reward_weights, guess.reward_weights
+            )
         if cost_weights:
             row["cost_weight_error"] = max(
-                weight_error(*pair) for pair in zip(cost_weights, guess.cost_weights, strict=True)
+                behaviour.weight_error(*pair)
+                for pair in zip(cost_weights, guess.cost_weights, strict=True)
             )
         rows.append(row)
     values = np.array([list(row.values()) for row in rows])

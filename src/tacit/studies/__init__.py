@@ -69,10 +69,7 @@ class Settings:
     """folder to write"""
 
     def __post_init__(self) -> None:
-        least = {"seeds": 1, "trajectories": 2, "steps": 1, "size": 3, "jobs": 0}
-        for name, limit in least.items():
-            if getattr(self, name) < limit:
-                raise InvalidModel(f"{name} must be at least {limit}; got {getattr(self, name)}")
+        _check_least(self, {"seeds": 1, "trajectories": 2, "steps": 1, "size": 3, "jobs": 0})
         if not 0.0 < self.discount < 1.0:
             raise InvalidModel(f"discount must be in (0, 1); got {self.discount}")
         if not isinstance(self.budget, str) and not math.isfinite(self.budget):
@@ -90,27 +87,27 @@ class Settings:
     @property
     def blocks(self) -> tuple[Block, ...]:
         """The budgets to run, the published one first."""
-        halfway = Block(
-            BINDING,
-            "budget halfway, binding",
-            "where it lies halfway and binds",
-            1.0,
-            tightness=HALFWAY,
-        )
-        if self.budget == "both":
-            return Block(
-                PUBLISHED, "budget 1, as published", "at budget 1", 1.0, tightness=None
-            ), halfway
-        if isinstance(self.budget, str):
+        both = self.budget == "both"
+        words = ("budget halfway, binding", "where it lies halfway and binds")
+        halfway = Block(BINDING, *words, 1.0, tightness=HALFWAY)
+        if isinstance(self.budget, str) and not both:
             return (halfway,)
-        amount = float(self.budget)
-        name = PUBLISHED if amount == 1.0 else f"budget-{amount:g}"
-        title = "budget 1, as published" if amount == 1.0 else f"budget {amount:g}"
-        return (Block(name, title, f"at budget {amount:g}", amount, tightness=None),)
+        amount = 1.0 if both else float(self.budget)
+        name, title = f"budget-{amount:g}", f"budget {amount:g}"
+        if amount == 1.0:
+            name, title = PUBLISHED, "budget 1, as published"
+        given = Block(name, title, f"at budget {amount:g}", amount, tightness=None)
+        return (given, halfway) if both else (given,)
 
     def block(self, name: str) -> Block:
         """The block of that name."""
         return next(block for block in self.blocks if block.name == name)
+
+    def file(self, kind: str, block: int, seed: int) -> Path:
+        """Where the record of a unit is written."""
+        name = self.blocks[block].name if kind == "draw" else "study"
+        draw = "published-draw" if seed == FIGURE else f"seed-{seed:03d}"
+        return self.out / UNITS / f"{name}-{draw}.json"
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -342,9 +339,7 @@ class Board:
     """folder to write"""
 
     def __post_init__(self) -> None:
-        for name, least in (("seeds", 1), ("jobs", 0)):
-            if getattr(self, name) < least:
-                raise InvalidModel(f"{name} must be at least {least}; got {getattr(self, name)}")
+        _check_least(self, {"seeds": 1, "jobs": 0})
         from tacit.studies.contests import known_methods, known_places, resolved
 
         places, methods = known_places(), known_methods()
@@ -375,6 +370,12 @@ class Board:
             "methods": list(self.methods or ()),
             "seeds": self.seeds,
         }
+
+
+def _check_least(asked: Settings | Board, limits: dict[str, int]) -> None:
+    for name, limit in limits.items():
+        if (given := getattr(asked, name)) < limit:
+            raise InvalidModel(f"{name} must be at least {limit}; got {given}")
 
 
 def _plain(name: str) -> str:

@@ -28,8 +28,8 @@ from tacit.judge.behaviour import (
     visitation_distance,
     weight_error,
 )
-from tacit.judge.comparison import compare, null_objectives
-from tacit.judge.outcomes import best_values, correlation, lagrangian
+from tacit.judge.comparison import compare
+from tacit.judge.outcomes import best_values, correlation, lagrangian, null_objectives
 from tacit.model.objective import Objective
 from tacit.studies import (
     BINDING,

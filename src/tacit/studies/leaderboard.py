@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from tacit.engine import cluster_is_told, cores, each
-from tacit.engine.progress import Callback, Event
+from tacit.engine.progress import Callback
 from tacit.errors import TacitError
-from tacit.files.atomic import BadFile, locked, write_bytes
+from tacit.files.atomic import BadFile, write_bytes
 from tacit.folders.runs import versions
 from tacit.show import (
     Block,
@@ -42,7 +41,7 @@ from tacit.studies.contests import (
     played,
     resolved,
 )
-from tacit.studies.reproduce import claim, single_threads
+from tacit.studies.reproduce import claimed, complete
 
 # Metric -> its head, how to read it, and whether less is better.
 METRICS: dict[str, tuple[str, str, bool]] = {
@@ -119,14 +118,8 @@ def compare_methods(
         callbacks: called with an `Event` after every unit.
         break_lock: take the folder from a writer on another machine that is surely gone.
     """
-    board.out.mkdir(parents=True, exist_ok=True)
-    with locked(board.out, broken=break_lock):
-        claim(board)
-        todo = board.contests
-        left = [unit for unit in todo if not board.file(*unit).exists()]
-        for number, _ in enumerate(_work(board, left), len(todo) - len(left) + 1):
-            for callback in callbacks:
-                callback(Event("draws of worlds", number, {"of": len(todo)}))
+    with claimed(board, break_lock):
+        complete(board, board.contests, perform, "draws of worlds", callbacks, apart=False)
         results = standings(board)
         write_bytes(board.out / "results.json", (json.dumps(results, indent=1) + "\n").encode())
         page = board.out / "leaderboard.html"
@@ -151,20 +144,6 @@ def perform(board: Board, world: str, seed: int) -> None:
     tried, seconds = [Tried(**row) for row in rows], time.process_time() - begin
     unit = Unit(world=world, seed=seed, rows=tried, absent=said, seconds=seconds)
     write_unit(board.file(world, seed), unit)
-
-
-def _work(board: Board, left: list[tuple[str, int]]) -> Iterator[None]:
-    """Does what is left, in processes of one thread each, or on the cluster joblib was told of."""
-    jobs = min(board.jobs or cores(), len(left))
-    if not jobs:
-        return
-    pieces = [(replace(board, out=board.out.absolute()), *unit) for unit in left]
-    with single_threads():
-        if jobs == 1 and not cluster_is_told()[0]:
-            for piece in pieces:
-                yield perform(*piece)
-        else:
-            yield from each(perform, pieces, workers=jobs, ordered=False)
 
 
 def standings(board: Board) -> dict[str, object]:

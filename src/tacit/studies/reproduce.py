@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from tacit.studies import (
     FIGURES,
     PUBLISHED,
     UNITS,
+    Board,
     Draw,
     Settings,
     Sweep,
@@ -48,25 +50,12 @@ FORMAT = 3  # of the units; a folder of another one is refused
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
-@dataclass(frozen=True)
-class Task:
-    """One unit of work; what it leaves depends on nothing else but the settings.
+class Task(NamedTuple):
+    """One unit of work; what it leaves depends on nothing else but the settings."""
 
-    Attributes:
-        kind: "draw" or "sweep".
-        block: index of the block of a draw.
-        seed: of the grid; -1 for the published one.
-    """
-
-    kind: str
-    block: int
-    seed: int
-
-    def file(self, settings: Settings) -> Path:
-        """Where its record is written."""
-        kind = settings.blocks[self.block].name if self.kind == "draw" else "study"
-        seed = "published-draw" if self.seed == FIGURE else f"seed-{self.seed:03d}"
-        return settings.out / UNITS / f"{kind}-{seed}.json"
+    kind: str  # "draw" or "sweep"
+    block: int  # index of the block of a draw
+    seed: int  # of the grid; -1 for the published one
 
 
 def reproduce(
@@ -79,15 +68,8 @@ def reproduce(
         callbacks: called with an `Event` after every unit.
         break_lock: take the folder from a writer on another machine that is surely gone.
     """
-    settings.out.mkdir(parents=True, exist_ok=True)
-    with locked(settings.out, broken=break_lock):
-        claim(settings)
-        todo = tasks(settings)
-        open_ = [task for task in todo if not task.file(settings).exists()]
-        done = len(todo) - len(open_)
-        for number, _ in enumerate(_work(settings, open_), done + 1):
-            for callback in callbacks:
-                callback(Event("units of work", number, {"of": len(todo)}))
+    with claimed(settings, break_lock):
+        complete(settings, tasks(settings), perform, "units of work", callbacks)
         return _write_report(settings)
 
 
@@ -102,22 +84,22 @@ def tasks(settings: Settings) -> list[Task]:
     return found
 
 
-def perform(settings: Settings, task: Task) -> None:
-    """Does the task and writes what it found, wherever that is by the same compiled code."""
+def perform(settings: Settings, kind: str, block: int, seed: int) -> None:
+    """Does a task and writes what it found, wherever that is by the same compiled code."""
     import jax  # noqa: F401
 
-    if task.kind == "sweep":
+    if kind == "sweep":
         from tacit.studies.draws import run_sweep
 
-        record = run_sweep(settings, task.seed)
+        record = run_sweep(settings, seed)
     else:
         from tacit.studies.draws import run_draw
         from tacit.studies.report import comparisons
 
-        record = run_draw(settings, settings.blocks[task.block], task.seed)
+        record = run_draw(settings, settings.blocks[block], seed)
         for name, image in comparisons(settings, record).items():
             write_bytes(settings.out / FIGURES / f"{name}.svg", image.encode())
-    write_unit(task.file(settings), record)
+    write_unit(settings.file(kind, block, seed), record)
 
 
 def load(settings: Settings) -> Run:
@@ -127,30 +109,30 @@ def load(settings: Settings) -> Run:
 
     found, draws = tasks(settings), []
     for task in (one for one in found if one.kind == "draw"):
-        draw, block = read_unit(task.file(settings), Draw), settings.blocks[task.block].name
+        path, block = settings.file(*task), settings.blocks[task.block].name
+        draw = read_unit(path, Draw)
         own = {score.estimator for score in draw.scores} <= {*ESTIMATORS}
         if (draw.block, draw.seed) != (block, task.seed) or not own:
-            raise BadFile(f"{task.file(settings)} must be of {block}, seed {task.seed}")
+            raise BadFile(f"{path} must be of {block}, seed {task.seed}")
         draws.append(draw)
     draws.sort(key=lambda draw: (draw.seed == FIGURE, draw.seed))
-    sweeps = [read_unit(one.file(settings), Sweep) for one in found if one.kind == "sweep"]
+    sweeps = [read_unit(settings.file(*one), Sweep) for one in found if one.kind == "sweep"]
     return Run(settings, tuple(draws), tuple(sweeps))
 
 
-class Asked(Protocol):
-    """What a study is asked: the folder to write, and what its results depend on."""
-
-    @property
-    def out(self) -> Path:
-        """The folder."""
-        ...
-
-    def identity(self) -> dict[str, object]:
-        """What the results depend on."""
-        ...
+# --- one run of any study -------------------------------------------------------------------------
 
 
-def claim(settings: Asked) -> None:
+@contextmanager
+def claimed(settings: Settings | Board, break_lock: bool) -> Iterator[None]:
+    """Keeps the folder for this run; raises `TacitError` if it is another's."""
+    settings.out.mkdir(parents=True, exist_ok=True)
+    with locked(settings.out, broken=break_lock):
+        _check_settings(settings)
+        yield
+
+
+def _check_settings(settings: Settings | Board) -> None:
     """Makes the folder this run's, or raises `TacitError` if it is another's."""
     for name in (UNITS, FIGURES):
         check_folder(settings.out / name)
@@ -174,26 +156,35 @@ def claim(settings: Asked) -> None:
         )
 
 
-def _work(settings: Settings, todo: list[Task]) -> Iterator[None]:
-    """Does what is left, in processes of one thread each, or on the cluster joblib was told of.
+def complete(
+    settings: Settings | Board,
+    units: Sequence[tuple],
+    perform: Callable[..., None],
+    called: str,
+    callbacks: Sequence[Callback],
+    *,
+    apart: bool = True,
+) -> None:
+    """Performs what has no file yet, in processes of one thread each, or on joblib's cluster.
 
     Sums in linear algebra round differently with the number of threads, so a unit would depend on
-    who computes it; one process is not spared that either.
+    who computes it; where it must not, one process is not spared that either: it stands `apart`.
     """
-    jobs = min(settings.jobs or cores(), len(todo))
-    if not jobs:
-        return
+    left = [unit for unit in units if not settings.file(*unit).exists()]
     # Each worker writes its own units, and may stand in another folder.
-    pieces = [(replace(settings, out=settings.out.absolute()), task) for task in todo]
-    cluster, _ = cluster_is_told()
+    pieces = [(replace(settings, out=settings.out.absolute()), *unit) for unit in left]
+    jobs = min(settings.jobs or cores(), len(left))
     with single_threads():
-        if jobs == 1 and not cluster:
-            yield from _in_turn(pieces)
+        if jobs > 1 or (jobs and cluster_is_told()[0]):
+            work = each(perform, pieces, workers=jobs, ordered=False)
         else:
-            yield from each(perform, pieces, workers=jobs, ordered=False)
+            work = _in_turn(perform, pieces) if apart and jobs else starmap(perform, pieces)
+        for number, _ in enumerate(work, len(units) - len(left) + 1):
+            for callback in callbacks:
+                callback(Event(called, number, {"of": len(units)}))
 
 
-def _in_turn(pieces: list[tuple[Settings, Task]]) -> Iterator[None]:
+def _in_turn(perform: Callable[..., None], pieces: Sequence[tuple]) -> Iterator[None]:
     """Does one piece after the other in one process."""
     from joblib.externals.loky import ProcessPoolExecutor
 
