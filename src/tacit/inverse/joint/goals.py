@@ -32,6 +32,7 @@ from tacit.inverse.joint.flows import (
     products,
     slices,
 )
+from tacit.inverse.joint.stack import posed
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, between, paid, trimmed
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.coordinates import LARGEST, Coordinates, by_number, number_of
@@ -218,19 +219,12 @@ class Worlds:
         j, seen = self._journeys, self.seen(i)
         initial = seen.origins / seen.origins.sum()
         world = MDP(j.mdp.transitions, initial, j.discount, available=seen.open)
-        ones = np.ones(j.space.size)
-        problem = Dual(
+        far, scale = np.full(j.space.size, LARGEST), max(1.0, seen.visits.sum())
+        problem = posed(-far, far, np.full(len(far), scale), discount=j.discount)._replace(
             start=seen.start,
-            discount=j.discount,
-            temperature=1.0,
             base=np.zeros(seen.open.shape),
             tables=at_ends(j.mdp, world, j.space.tables),
-            target=0.0 * ones,
-            lower=-LARGEST * ones,
-            upper=LARGEST * ones,
-            ridge=0.0 * ones,
-            unit=ones,
-            scale=max(1.0, seen.visits.sum()) * ones,
+            target=0.0 * far,
             information=seen.visits,
         )
         if len(self._kept) < self._most:

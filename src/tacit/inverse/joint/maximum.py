@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -118,7 +118,8 @@ class Likelihoods:
         chosen = self.all if chosen is None else chosen
         tolerance = self._options.tolerance if tolerance is None else tolerance
         most, steps = self._options.max_steps, int(np.isin(self.all, chosen) @ self._numbers)
-        problem = posed(lower, upper, ridge=ridge, discount=self.journeys.discount, steps=steps)
+        scale = np.full(len(lower), float(steps))
+        problem = posed(lower, upper, scale, ridge=ridge, discount=self.journeys.discount)
         detailed = model is not None and len(self.journeys.states) * len(x) <= DETAILED
 
         def point(x: np.ndarray, sums: Sums) -> Point:
@@ -230,6 +231,15 @@ class Likelihoods:
         if not np.isfinite(found.sums.loss):
             raise InvalidModel(NOWHERE)
         return found
+
+    def near(self, coefficients: np.ndarray, idle: Sequence[bool] = ()) -> Found:
+        """The minimum sought from these coefficients [D], without the constraints that are idle."""
+        space = self.journeys.space
+        known = Bounds.of(space, self._options)
+        lower, upper = known.lower.copy(), known.upper.copy()
+        for k in np.flatnonzero(idle):
+            lower[space.blocks[1 + k]] = upper[space.blocks[1 + k]] = 0.0
+        return self.minimum(np.clip(coefficients * space.scales, lower, upper), lower, upper)
 
     def again(
         self,

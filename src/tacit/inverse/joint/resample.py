@@ -20,7 +20,6 @@ from tacit.inverse.joint.stack import descend
 from tacit.inverse.joint.traveller import KNOWN, Choices, TripsRecovery
 from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy import Split
-from tacit.inverse.noisy.coordinates import Bounds
 from tacit.inverse.noisy.inference import split
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.numerics import chi_square_tail
@@ -60,8 +59,8 @@ def replicates_of(
     rows = []
     for done in range(replicates):
         many = seen.demonstrations.episodes
-        drawn = seen.demonstrations.select(random.integers(many, size=many))
-        rows.append(_replicate(replace(seen, demonstrations=drawn), recovery, options, idle))
+        drawn = _selected(seen, random.integers(many, size=many))
+        rows.append(_replicate(drawn, recovery, options, idle))
         told(done + 1)
     gauges, founds = [gauge for gauge, _ in rows], [found for _, found in rows]
     return Batch(
@@ -83,24 +82,30 @@ def _replicate(
     trips: Trips, recovery: TripsRecovery, options: Likelihood, idle: list[bool]
 ) -> tuple[Split, Found]:
     """One resampled set in the gauge, and its fit."""
-    likelihoods = Likelihoods(trips.journeys()[0], options)
-    space = likelihoods.journeys.space
-    bounds = Bounds.of(space, options)
-    lower, upper = bounds.lower.copy(), bounds.upper.copy()
-    for block, out in zip(space.blocks[1:], idle, strict=True):
-        if out:
-            lower[block] = upper[block] = 0.0
-    start = np.clip(recovery.parameters.estimates * space.scales, lower, upper)
-    found = likelihoods.minimum(start, lower, upper)
-    many = trips.demonstrations.episodes
+    likelihoods, many = _likelihoods(trips, options), trips.demonstrations.episodes
+    found = likelihoods.near(recovery.parameters.estimates, idle)
     spent, reaction = found.sums.spent / many, found.sums.reaction / many
-    return split(space, found.fitted.point.x, spent, reaction), found
+    return split(likelihoods.journeys.space, found.fitted.point.x, spent, reaction), found
 
 
 def kept_trips(trips: Trips) -> Trips:
     """The same without trajectories that are left out."""
     used = trips.goals > -2
-    return trips if used.all() else replace(trips, demonstrations=trips.demonstrations.select(used))
+    return trips if used.all() else _selected(trips, used)
+
+
+def _selected(trips: Trips, which: np.ndarray) -> Trips:
+    """The trips of these numbers, or for which this is True."""
+    return replace(trips, demonstrations=trips.demonstrations.select(which))
+
+
+def _likelihoods(trips: Trips, options: Likelihood) -> Likelihoods:
+    return Likelihoods(trips.journeys()[0], options)
+
+
+def _coefficients(whole: Likelihoods, found: Found) -> np.ndarray:
+    """[D] in the user's units."""
+    return found.fitted.point.x / whole.journeys.space.scales
 
 
 def random_sums(chosen: Choices, best: np.ndarray) -> np.ndarray:
@@ -151,20 +156,13 @@ def alike(
         seed: of the dealing.
     """
     options.check_no_lapses("the test of groups", KNOWN)
-    pooled = Likelihoods(trips.journeys()[0], options).best()
-    theta = pooled.fitted.point.x / trips.journeys()[0].space.scales
-    count = int(member.max()) + 1
+    whole = _likelihoods(trips, options)
+    pooled = whole.best()
+    theta, count = _coefficients(whole, pooled), int(member.max()) + 1
 
     def apart(member: np.ndarray) -> list[Found]:
-        found = []
-        for g in range(count):
-            own = replace(trips, demonstrations=trips.demonstrations.select(member == g))
-            likelihoods = Likelihoods(own.journeys()[0], options)
-            space = likelihoods.journeys.space
-            bounds = Bounds.of(space, options)
-            start = np.clip(theta * space.scales, bounds.lower, bounds.upper)
-            found.append(likelihoods.minimum(start, bounds.lower, bounds.upper))
-        return found
+        groups = (_selected(trips, member == g) for g in range(count))
+        return [_likelihoods(own, options).near(theta) for own in groups]
 
     def ratio_of(parts: list[Found]) -> float:
         return max(0.0, 2.0 * (pooled.sums.loss - sum(one.sums.loss for one in parts)))
@@ -203,13 +201,14 @@ def alternatives(
     """
     options.check_no_lapses("the diagnosis", KNOWN)
     seen = kept_trips(trips)
-    whole = Likelihoods(seen.journeys()[0], options)
+    whole = _likelihoods(seen, options)
     base = whole.best()
+    theta = _coefficients(whole, base)
 
     def rows() -> Iterator[GivenUp]:
         yield _lapses(whole, base)
-        yield _discount(seen, options, base)
-        yield _mark(seen, options, base, layout)
+        yield _discount(seen, options, base, theta)
+        yield _mark(seen, options, base, theta, layout)
         if seen.demonstrations.groups is not None:
             names, member = np.unique(seen.demonstrations.groups, return_inverse=True)
             if len(names) > 1:
@@ -261,18 +260,15 @@ def _lapses(whole: Likelihoods, base: Found) -> GivenUp:
     )
 
 
-def _discount(trips: Trips, options: Likelihood, base: Found) -> GivenUp:
+def _discount(trips: Trips, options: Likelihood, base: Found, theta: np.ndarray) -> GivenUp:
     from scipy.optimize import OptimizeResult, minimize_scalar
 
     own, top = cast("float", trips.discount), -float(base.sums.loss)
-    theta = base.fitted.point.x / trips.journeys()[0].space.scales
     best = own
 
     def likely(discount: float) -> float:
-        whole = Likelihoods(replace(trips, discount=float(discount)).journeys()[0], options)
-        bounds, scales = Bounds.of(whole.journeys.space, options), whole.journeys.space.scales
-        start = np.clip(theta * scales, bounds.lower, bounds.upper)
-        return -float(whole.minimum(start, bounds.lower, bounds.upper).sums.loss)
+        whole = _likelihoods(replace(trips, discount=float(discount)), options)
+        return -float(whole.near(theta).sums.loss)
 
     for low, high in ((SHORTEST, own), (own, 1.0)):
         near = own + 0.02 * (low + high - 2.0 * own)  # a step from the own one: uphill, or not
@@ -296,7 +292,9 @@ def _discount(trips: Trips, options: Likelihood, base: Found) -> GivenUp:
     )
 
 
-def _mark(trips: Trips, options: Likelihood, base: Found, layout: Layout) -> GivenUp:
+def _mark(
+    trips: Trips, options: Likelihood, base: Found, theta: np.ndarray, layout: Layout
+) -> GivenUp:
     """The state or action that is met far more, or less, often than expected, as a feature."""
     counts, flows = trips.demonstrations.counts(trips.mdp), base.sums.flows
     visits = [(counts.sum(axis=axis), flows.sum(axis=axis)) for axis in (1, 0)]
@@ -309,15 +307,11 @@ def _mark(trips: Trips, options: Likelihood, base: Found, layout: Layout) -> Giv
         table[:, most - states] = np.sign(off[most])
         name = f"taking {layout.action_name(most - states)}"
     name = name if name not in trips.features.reward_names else f"{name} (mark)"
-    wider = trips.with_features(Map(table, name))
-    whole = Likelihoods(wider.journeys()[0], options)
-    space, bounds = whole.journeys.space, Bounds.of(whole.journeys.space, options)
-    place = space.blocks[0].stop - 1
-    theta = base.fitted.point.x / trips.journeys()[0].space.scales
-    start = np.clip(np.insert(theta, place, 0.0) * space.scales, bounds.lower, bounds.upper)
-    found = whole.minimum(start, bounds.lower, bounds.upper)
+    whole = _likelihoods(trips.with_features(Map(table, name)), options)
+    place = whole.journeys.space.blocks[0].stop - 1
+    found = whole.near(np.insert(theta, place, 0.0))
     gain = max(float(base.sums.loss - found.sums.loss), 0.0)
-    size = float(found.fitted.point.x[place] / space.scales[place] * np.sign(off[most]))
+    size = float(_coefficients(whole, found)[place] * np.sign(off[most]))
     return (
         "no feature is missing",
         "a feature more",
@@ -332,13 +326,7 @@ def _mark(trips: Trips, options: Likelihood, base: Found, layout: Layout) -> Giv
 def _by_group(
     trips: Trips, options: Likelihood, base: Found, names: list[str], member: np.ndarray
 ) -> Iterator[GivenUp]:
-    each = [
-        Likelihoods(
-            replace(trips, demonstrations=trips.demonstrations.select(member == g)).journeys()[0],
-            options,
-        )
-        for g in range(len(names))
-    ]
+    each = [_likelihoods(_selected(trips, member == g), options) for g in range(len(names))]
     own, problem = trips.journeys()[0].space.scales, base.fitted.problem
     ratios = [one.journeys.space.scales / own for one in each]
     size = len(own)

@@ -41,9 +41,17 @@ class Plain:
 
 
 def posed(
-    lower: np.ndarray, upper: np.ndarray, *, ridge: float, discount: float, steps: int
+    lower: np.ndarray,
+    upper: np.ndarray,
+    scale: np.ndarray,
+    *,
+    ridge: float = 0.0,
+    discount: float | None = None,
 ) -> Dual:
-    """The search within the bounds [D] over so many steps, as a Newton step reads it."""
+    """The search within the bounds [D], of gradients of this scale [D], as a Newton step reads it.
+
+    A search of steps has their number as its scale.
+    """
     ones = np.ones(len(lower))
     return Dual(
         start=None,
@@ -56,8 +64,8 @@ def posed(
         upper=upper,
         ridge=ridge * ones,
         unit=ones,
-        scale=steps * ones,
-        information=np.array([float(steps)]),
+        scale=scale,
+        information=scale[:1],
     )
 
 
@@ -211,20 +219,7 @@ class Stack:
             flat += inner.T @ point.curvature @ inner
             bend += link.bend(e, point.gradient)
             scale += np.abs(inner).T @ self.problems[e].scale
-        problem = Dual(
-            start=None,
-            discount=None,
-            temperature=1.0,
-            base=None,
-            tables=None,
-            target=None,
-            lower=link.lower,
-            upper=link.upper,
-            ridge=None,
-            unit=np.ones(size),
-            scale=np.maximum(scale, 1e-300),
-            information=None,
-        )
+        problem = posed(link.lower, link.upper, np.maximum(scale, 1e-300))
         point = Point(
             x=z,
             loss=sum(float(point.loss) for point in points),
