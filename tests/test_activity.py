@@ -13,7 +13,9 @@ from kinds import told
 from strategies import draws, examples
 from tacit import Features
 from tacit.inverse.findings import Kind
+from tacit.inverse.noisy import activity
 from tacit.inverse.noisy.activity import DRAWS, activity_p_value, cone_gain, judge, selection_of
+from tacit.inverse.noisy.boltzmann import refit
 from tacit.inverse.noisy.inference import FARTHEST, Chosen
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import small_sample
@@ -425,3 +427,31 @@ def test_the_least_needed_are_found_without_fits_that_cannot_be_it():
         assert (-found.log_likelihoods[::-1]).tolist() == losses
         fitted += len(asked)
     assert fitted < 20 * 20  # of 22 each
+
+
+def test_short_cuts_in_large_models_change_no_answer(monkeypatch):
+    """Fits of what can move alone, begun near by, and tests left out: what plain refits find."""
+    mdp = tacit.worlds.hill_grid(seed=0, size=17).mdp  # too large for elimination
+    mdp = tacit.MDP(mdp.transitions, np.full(mdp.states, 1.0 / mdp.states), 0.9)
+    maps = np.random.default_rng(1).random((5, mdp.states, 1)).cumsum(axis=1) % 4.0
+    features = Features(maps[0], list(maps[1:]))
+    policy = policy_of(mdp, features, [[1.0], [0.5], [0.7], [0.0], [0.05]])
+    seen = tacit.simulate(mdp, policy, trajectories=20, steps=400, seed=0)
+    estimator = Likelihood(fixed={4: 0.05})
+    found = estimator.fit(mdp, features, seen)
+    assert found.identification.active.tolist() == [True, True, False, True]
+
+    plainly = {"refit_moving": lambda mdp, fit, near, **how: refit(mdp, fit, **how)}
+    plainly |= {"completed": lambda mdp, fit: fit, "is_beyond": lambda *_: False}
+    for name, one in plainly.items():
+        monkeypatch.setattr(activity, name, one)
+    again = estimator.fit(mdp, features, seen)
+    one, other = found.identification, again.identification
+    assert np.array_equal(one.p_values, other.p_values, equal_nan=True)
+    # A search ends at 1e-9 of the gradient: its square is left of the loss, itself of the rest.
+    criteria = one.selection.criteria, other.selection.criteria
+    assert criteria[0] == pytest.approx(criteria[1], rel=1e-12)
+    for name in ("estimates", "information", "gradient"):
+        pair = getattr(found.parameters, name), getattr(again.parameters, name)
+        assert pair[0] == pytest.approx(pair[1], rel=1e-6, abs=1e-6), name
+    assert found.budgets == pytest.approx(again.budgets, rel=1e-7)

@@ -59,6 +59,16 @@ class Dual(NamedTuple):
     information: Array  # [S] state weights of the curvature where visits are not positive
 
 
+def restricted(dual: Dual, x: Array, moving: Array) -> Dual:
+    """The dual of the moving parameters, [D] bool; the others are fixed as in x [D].
+
+    What those add to the loss by themselves is not in it.
+    """
+    names = ("tables", "target", "lower", "upper", "ridge", "unit", "scale")
+    base = dual.base + np.tensordot(x[~moving], dual.tables[~moving], 1)
+    return dual._replace(base=base, **{name: getattr(dual, name)[moving] for name in names})
+
+
 class Point(NamedTuple):
     """The objective and its derivatives at one x."""
 
@@ -81,9 +91,16 @@ def loss_at(backend: Backend, dual: Dual, x: Array, values: Array, tolerance: Ar
 
 
 @compiled_in_double
-def point_at(backend: Backend, dual: Dual, x: Array, values: Array, tolerance: Array) -> Point:
-    """The `Point` at x, found from the values of a point nearby."""
-    return evaluate(backend, dual, x, values, tolerance)
+def point_at(
+    backend: Backend,
+    dual: Dual,
+    x: Array,
+    values: Array,
+    tolerance: Array,
+    near: Point | None = None,
+) -> Point:
+    """The `Point` at x, found from the values of a point nearby, or from all that it has."""
+    return evaluate(backend, dual, x, values, tolerance, near=near)
 
 
 def evaluate(
@@ -230,6 +247,20 @@ def begin(dual: Dual, x: Array, values: Array, *, arrays: Array = np) -> Search:
     )
     whole, none, unknown = (arrays.asarray(v) for v in (1.0, 0, np.inf))
     return Search(nothing, arrays.zeros(size), whole, none, unknown)
+
+
+def extended(dual: Dual, x: Array, moving: Array, part: Point) -> Point:
+    """The `Point` of a dual that was `restricted`, at x [D] and what the moving ones came to.
+
+    Derivatives in parameters that were fixed are 0.
+    """
+    fixed = np.where(moving, 0.0, x)
+    loss = part.loss + fixed @ (0.5 * dual.ridge * fixed - dual.target)
+    whole = begin(dual, fixed, part.values).point._replace(loss=loss)
+    whole.x[moving], whole.gradient[moving] = part.x, part.gradient
+    whole.curvature[np.ix_(moving, moving)] = part.curvature
+    whole.table_values[moving] = part.table_values
+    return whole._replace(policy=part.policy, visits=part.visits, residual=part.residual)
 
 
 def advanced(

@@ -15,19 +15,13 @@ import numpy as np
 
 from tacit.inverse.diagnostics import holm
 from tacit.inverse.findings import Finding, Kind, chance, listed
-from tacit.inverse.noisy.boltzmann import Fit, refit
+from tacit.inverse.noisy.boltzmann import Fit, completed, refit_moving
 from tacit.inverse.noisy.coordinates import of_constraints, priced
 from tacit.inverse.noisy.inference import advantages, information, informed
 from tacit.inverse.noisy.steps import Steps, curvature, small_sample
 from tacit.inverse.numerics import chi_square_tail
 from tacit.inverse.parameters import BLIND, inverse_information
-from tacit.inverse.sets import (
-    ConstraintSet,
-    Fitted,
-    Selection,
-    Trial,
-    constraint_sets,
-)
+from tacit.inverse.sets import ConstraintSet, Fitted, Selection, Trial, constraint_sets
 
 # Draws of the simulated law of a likelihood ratio.
 DRAWS = 4000
@@ -76,6 +70,7 @@ def judge(
     steps: float,
     given: Sequence[int] = (),
     groups: Sequence[Sequence[int]] = (),
+    clear: Callable[[float], bool] | None = None,
 ) -> tuple[Fitted, Verdict]:
     """The fit with only the constraints that the data ask for, and the verdict on all K.
 
@@ -90,6 +85,8 @@ def judge(
         given: constraints that have a price by what was known beforehand: they are not tested.
         groups: of constraints that can stand in for each other at all, where not all can; how many
             are asked for is then left to who knows the groups.
+        clear: the loss without a constraint -> whether that is so large that no set with it has a
+            larger p-value than it has alone.
     """
     trials: dict[tuple[int, ...], Trial[Fitted]] = {(): full}
     chances: dict[tuple[int, ...], float] = {}
@@ -114,8 +111,9 @@ def judge(
     adjusted[active] = np.nan
     while left:
         # Holm's method, below a test of all that are left at once.
-        reached = max(reached, p_of(left))
         k = min(left, key=lambda one: alone[one])
+        if clear is None or not clear(without([k]).loss):
+            reached = max(reached, p_of(left))
         reached = adjusted[k] = max(reached, min(len(left) * alone[k], 1.0))
         if reached > level:
             break
@@ -208,39 +206,49 @@ def active_constraints(
     if not full.converged:  # a search cut short has shown nothing
         return full, Verdict.of(np.ones(space.constraints))
 
+    fits: dict[tuple[int, ...], Fit] = {(): full}
     laws: dict[tuple[int, ...], Callable[[Scattering | None], float]] = {}
 
-    def drop(members: tuple[int, ...]) -> Trial[Fit]:
+    def ratio_of(loss: float) -> float:
+        return 2.0 * (loss - full.point.loss) * small_sample(steps.counts.sum(), full.free.sum())
+
+    def clear(loss: float) -> bool:
+        return scatter is None and is_beyond(space.size, ratio_of(loss))
+
+    def drop(members: tuple[int, ...]) -> Trial[tuple[int, ...]]:
         tested = of_constraints(space.blocks, members, space.size)
         lower = np.where(tested, 0.0, full.problem.lower)
         upper = np.where(tested, 0.0, full.problem.upper)
-        less = refit(steps.mdp, full, max_steps=max_steps, lower=lower, upper=upper)
+        near = fits[max((one for one in fits if set(one) <= set(members)), key=len)]
+        lean = refit_moving(steps.mdp, full, near, max_steps=max_steps, lower=lower, upper=upper)
+        fits[members], loss = lean, float(lean.point.loss)
 
         def p_value(scatter: Scattering | None = scatter) -> float:
-            if not np.isfinite(less.point.loss):
-                return 1.0 / (1 + DRAWS)  # without it nothing has a finite value
+            if not np.isfinite(loss) or clear(loss):
+                return 1.0 / (1 + DRAWS)  # without it nothing has a finite value, or all fits ill
             if not (full.point.x[tested] > 0).any():
                 return 1.0
+            less = fits[members] = completed(steps.mdp, lean)
             scores = advantages(steps.mdp, space, less)
             fisher = information(scores, less.point.policy, steps.visits)
             fisher = informed(less, curvature(steps, less, scores) if robust else fisher)
             meat = None if scatter is None else scatter(less, scores)
             held = (upper > lower) & ~less.free
-            ratio = 2.0 * (less.point.loss - full.point.loss)
-            ratio *= small_sample(steps.counts.sum(), full.free.sum())
-            return activity_p_value(ratio, fisher, tested, less.free, held, seed=seed, scatter=meat)
+            law = (fisher, tested, less.free, held)
+            return activity_p_value(ratio_of(loss), *law, seed=seed, scatter=meat)
 
         laws[members] = p_value
-        return Trial(less, float(less.point.loss), int(less.free.sum()), p_value)
+        return Trial(members, loss, int(lean.free.sum()), p_value)
 
-    whole = Trial(full, float(full.point.loss), int(full.free.sum()), lambda: 1.0)
-    many = float(steps.counts.sum())
+    whole = Trial[tuple[int, ...]]((), float(full.point.loss), int(full.free.sum()), lambda: 1.0)
     given = priced(space.blocks, full.problem.lower)
-    kept, verdict = judge(whole, space.constraints, drop, level=level, steps=many, given=given)
+    asked = (whole, space.constraints, drop)
+    many = float(steps.counts.sum())
+    kept, verdict = judge(*asked, level=level, steps=many, given=given, clear=clear)
     if settled is not None:
         chances = [laws[k,](settled) if (k,) in laws else np.nan for k in range(space.constraints)]
         verdict = replace(verdict, settled=np.array(chances))
-    return kept, verdict
+    return completed(steps.mdp, fits[kept]) if kept else full, verdict
 
 
 def verdict_findings(
@@ -349,8 +357,7 @@ def activity_p_value(
         rest = np.eye(len(fisher))[cone] - fisher[cone] @ inverse
         spread = rest @ scatter @ rest.T / np.outer(unit, unit)
         widest = float(np.abs(np.linalg.eigvals(np.linalg.pinv(left) @ spread)).max())
-    # The law never exceeds a plain chi-square: far out in its tail no draw would be this large.
-    if chi_square_tail(len(cone), ratio / max(widest, 1e-300)) < 1e-3 / DRAWS:
+    if is_beyond(len(cone), ratio / max(widest, 1e-300)):
         return 1.0 / (1 + DRAWS)
     values, vectors = np.linalg.eigh(spread)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -359,6 +366,11 @@ def activity_p_value(
     without = cone_gain(left, draws, ~tested[cone])
     # One more in both counts: a simulated law cannot vouch for a chance of zero.
     return float((1 + (both - without >= ratio).sum()) / (1 + DRAWS))
+
+
+def is_beyond(degrees: int, ratio: float) -> bool:
+    """Whether no draw of its law would be as large as a ratio: that never exceeds a chi-square."""
+    return chi_square_tail(degrees, ratio) < 1e-3 / DRAWS
 
 
 def cone_gain(matrix: np.ndarray, scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 import numpy as np
 
-from tacit.engine.backends import backend_of
-from tacit.engine.newton_search import Dual, Point, Search, advance, begin, loss_at
+from tacit.engine.backends import Host, backend_of
+from tacit.engine.newton_search import (
+    Dual,
+    Point,
+    Search,
+    advance,
+    begin,
+    extended,
+    loss_at,
+    point_at,
+    restricted,
+)
 from tacit.engine.progress import pursue
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import Solution, conclude
 from tacit.inverse.expectations import action_log_likelihoods
-from tacit.inverse.noisy.coordinates import LARGEST, Coordinates
+from tacit.inverse.noisy.coordinates import LARGEST, Coordinates, bounds_of
 from tacit.inverse.parameters import Parameters
 from tacit.inverse.sets import unmeasured
 from tacit.model.mdp import MDP, outside_policy, outside_visitation
@@ -169,6 +179,30 @@ def refit(mdp: MDP, fitted: Fit, *, max_steps: int = 300, **changes: np.ndarray)
     return sought(mdp, problem, x, fitted.point.values, fitted.tolerance, max_steps)
 
 
+def refit_moving(mdp: MDP, fitted: Fit, near: Fit, *, max_steps: int, **changes: np.ndarray) -> Fit:
+    """What `refit` finds, for large models sought from the fit `near`, and with less work.
+
+    Derivatives in parameters that cannot move are left out: 0, until the fit is `completed`.
+    """
+    if fitted.norm is not None or not isinstance(backend_of(mdp), Host):
+        return refit(mdp, fitted, max_steps=max_steps, **changes)
+    problem = fitted.problem._replace(**changes)
+    x, moving = np.clip(near.point.x, problem.lower, problem.upper), problem.upper > problem.lower
+    part = restricted(problem, x, moving)
+    found = sought(mdp, part, x[moving], near.point.values, fitted.tolerance, max_steps)
+    point = extended(problem, x, moving, found.point)
+    return Fit(problem, point, found.steps, fitted.tolerance)
+
+
+def completed(mdp: MDP, fitted: Fit) -> Fit:
+    """The same fit with all derivatives, after `refit_moving`."""
+    problem, point = fitted.problem, fitted.point
+    if fitted.norm is not None or not isinstance(backend_of(mdp), Host):
+        return fitted
+    given = (problem, point.x, point.values, fitted.tolerance)
+    return replace(fitted, point=point_at(backend_of(mdp), *given, near=point))
+
+
 def sought(
     mdp: MDP,
     problem: Dual,
@@ -304,19 +338,6 @@ def expert_of(
         "null_log_likelihood": null,
         "observed_steps": round(counts.sum()),
     }
-
-
-def bounds_of(
-    fitted: Fit, scales: np.ndarray, given: np.ndarray
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """[D] smallest and largest coefficients allowed, None where none is the largest.
-
-    Those that are `given` [D] bool have none: no test or interval of theirs meets a bound.
-    """
-    problem = fitted.problem
-    lower = np.where(given | np.isinf(problem.lower), -np.inf, problem.lower) / scales
-    upper = np.where(given | (problem.upper >= LARGEST), np.inf, problem.upper) / scales
-    return lower, None if np.isinf(upper).all() else upper
 
 
 def coefficients_of(

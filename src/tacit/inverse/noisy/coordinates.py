@@ -25,6 +25,7 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Features, coefficient_names
 
 if TYPE_CHECKING:
+    from tacit.inverse.noisy.boltzmann import Fit
     from tacit.inverse.noisy.em import Search
     from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.model.features import Design
@@ -307,6 +308,19 @@ def of_constraints(blocks: Sequence[slice], members: Sequence[int], size: int) -
     for k in members:
         mine[blocks[1 + k]] = True
     return mine
+
+
+def bounds_of(
+    fitted: Fit, scales: np.ndarray, given: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """[D] smallest and largest coefficients allowed, None where none is the largest.
+
+    Those that are `given` [D] bool have none: no test or interval of theirs meets a bound.
+    """
+    problem = fitted.problem
+    lower = np.where(given | np.isinf(problem.lower), -np.inf, problem.lower) / scales
+    upper = np.where(given | (problem.upper >= LARGEST), np.inf, problem.upper) / scales
+    return lower, None if np.isinf(upper).all() else upper
 
 
 def warned(recovery: Recovery) -> Recovery:

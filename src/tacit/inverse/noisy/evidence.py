@@ -13,7 +13,7 @@ import numpy as np
 
 from tacit.data.observed import Observed
 from tacit.engine.backends import backend_of
-from tacit.engine.newton_search import point_at
+from tacit.engine.newton_search import point_at, restricted
 from tacit.forward.solution import visitation
 from tacit.inverse.expectations import Expectations, Spending, pull_back
 from tacit.inverse.findings import Finding, Kind, blind_findings
@@ -94,9 +94,7 @@ class Doubt:
     def policies(self, fitted: Fit) -> np.ndarray:
         """[m, S, A] how the logarithm of a fitted policy moves with the dynamics, draw by draw."""
         point, problem = fitted.point, fitted.problem
-        names = ("tables", "target", "lower", "upper", "ridge", "unit", "scale")
-        whole = problem.base + np.tensordot(point.x, problem.tables, 1)
-        alone = problem._replace(base=whole, **{name: getattr(problem, name)[:0] for name in names})
+        alone = restricted(problem, point.x, np.zeros(len(point.x), bool))
         moved = []
         for world in self.worlds:
             here = point_at(backend_of(world), alone, point.x[:0], point.values, fitted.tolerance)

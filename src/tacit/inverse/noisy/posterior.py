@@ -23,8 +23,8 @@ from tacit.inverse.noisy.adjoint import (
     descend,
     runs_away,
 )
-from tacit.inverse.noisy.boltzmann import RESCUE, Fit, bounds_of
-from tacit.inverse.noisy.coordinates import MANY
+from tacit.inverse.noisy.boltzmann import RESCUE, Fit
+from tacit.inverse.noisy.coordinates import MANY, bounds_of
 from tacit.inverse.noisy.inference import delta_method, information, row_errors, split
 from tacit.inverse.parameters import (
     BLIND,
