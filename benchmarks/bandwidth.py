@@ -25,11 +25,10 @@ import numpy as np
 
 import tacit
 from provenance import about
-from tacit.engine.backends import Host, policy_chain
-from tacit.engine.kernels import row_blocks, side_by_side
-from tacit.engine.kernels import threads_allowed as cores
+from tacit.engine.backends import Host, row_blocks, side_by_side
+from tacit.engine.backends import threads_allowed as cores
 from tacit.engine.kernels.backups import NOTHING, fused_backup
-from tacit.engine.kernels.chains import krylov
+from tacit.engine.kernels.chains import krylov, policy_chain
 
 RESULTS = Path(__file__).parent / "results" / "bandwidth.json"
 PACKAGES = ("tacit-irl", "numpy", "scipy", "jax", "numba")

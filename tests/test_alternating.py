@@ -11,8 +11,8 @@ import oracles
 from kinds import told
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel, NotConverged
-from tacit.forward.column_generation import ColumnGeneration, favourites, with_favourites
-from tacit.forward.policies import visitation_recursion
+from tacit.forward.column_generation import ColumnGeneration
+from tacit.forward.policies import favourites, visitation_recursion, with_favourites
 from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Status, certify

@@ -314,9 +314,8 @@ def test_a_long_chain_is_solved():
 
 def test_compiled_loops_and_arrays_agree():
     from tacit.engine import undiscounted_fixed_point
-    from tacit.engine.backends import Host, soft_fixed_point
+    from tacit.engine.backends import Host, compiled_in_double, soft_fixed_point
     from tacit.engine.backends.device import dense, sparse
-    from tacit.engine.kernels import compiled_in_double
 
     def undiscounted(backend, temperature, reward, guess, target):
         given = (temperature, reward, guess, target)

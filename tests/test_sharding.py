@@ -209,7 +209,7 @@ def test_visits_from_an_even_start_are_found(monkeypatch):
     rng = np.random.default_rng(0)
     policy = rng.dirichlet(np.ones(mdp.actions), size=mdp.states)
     with jax.enable_x64(True):
-        found = sparse(mdp).solve_transposed(policy, mdp.discount, mdp.initial, 1e-15)
+        found = sparse(mdp).solve(policy, mdp.discount, mdp.initial, 1e-15, transposed=True)
     visits = np.asarray(found)
     flow = visits - mdp.discount * mdp.inflow(visits[:, None] * policy) - mdp.initial
     assert np.abs(flow).sum() <= 2e-15 * mdp.states  # the residual asked for, and rounding

@@ -11,8 +11,7 @@ from scipy.sparse.linalg import spsolve
 import oracles
 import tacit
 from strategies import examples, policies, problems, random_policy
-from tacit.engine.backends import chain_solve, policy_chain
-from tacit.engine.kernels.chains import size_of
+from tacit.engine.kernels.chains import chain_solve, policy_chain, size_of
 from tacit.errors import InvalidModel
 from tacit.forward.policies import policy_values, visitation_recursion
 from tacit.forward.solution import visitation

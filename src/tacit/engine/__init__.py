@@ -109,25 +109,13 @@ class Backend(Protocol):
         target: Array,
         *,
         guess: Array = None,
+        transposed: bool = False,
     ) -> Array:
         """[..., S] the values x of the policy's chain, x = right + discount * P x.
 
         `target` [...] is the largest residual to leave; `guess` [..., S] is where to begin.
-        """
-        ...
-
-    def solve_transposed(
-        self,
-        policy: Array,
-        discount: Array,
-        right: Array,
-        target: Array,
-        *,
-        guess: Array = None,
-    ) -> Array:
-        """[S] the visits x of the policy's chain, x = right + discount * P' x.
-
-        `target` is the sum of all residuals that may be left; `guess` [S] is where to begin.
+        Transposed, [S] the visits of the chain, x = right + discount * P' x, and `target` is the
+        sum of all residuals that may be left.
         """
         ...
 

@@ -8,36 +8,21 @@ very many coordinates its curvature is known by products alone: then come steps 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from tacit.engine.backends import Array, Backend
-from tacit.engine.kernels import compiled_in_double
-from tacit.engine.kernels.chains import substitute_rows
+from tacit.engine.backends import Array, Backend, compiled_in_double
 from tacit.engine.newton_search import Dual, Point, advanced, begin, evaluate
 
 if TYPE_CHECKING:
-    from scipy.sparse import csc_array, csr_array
+    from scipy.sparse import csr_array
 
-# Entries times right sides below which SciPy's own substitution does not wait for a compiler.
-SMALL = 200_000
 # Numbers apart that neighbours may be, over the root of all: states of a plane.
 NARROW = 10
 # Products by which the largest eigenvalue of a matrix is found.
 STRETCH = 8
-
-
-@compiled_in_double
-def minimise(
-    backend: Backend, dual: Dual, x: Array, values: Array, tolerance: Array, max_steps: Array
-) -> tuple[Point, Array]:
-    """The `Point` of the minimum over lower <= x <= upper, and the evaluations it took."""
-    start = begin(dual, x, values, arrays=backend.arrays)
-    end = advanced(backend, dual, start, tolerance, max_steps)
-    return end.point, end.steps
 
 
 class Chains(NamedTuple):
@@ -299,35 +284,11 @@ def inverse_by_values(
     return lambda right: back @ factor.solve(back.T @ right)
 
 
-class Factors:
-    """A sparse factorisation of I - M, M not negative, and its solves for many right sides.
-
-    SciPy's own substitution takes the right sides one by one.
-    """
-
-    def __init__(self, matrix: csc_array) -> None:
-        from scipy.sparse.linalg import splu
-
-        # Without pivots: where the values are finite no sum below has terms of two signs, so that
-        # even the smallest z has all its digits.
-        self._factors = splu(matrix, permc_spec="COLAMD", diag_pivot_thresh=0.0)
-        self._lower, self._upper = self._factors.L, self._factors.U
-        self.size = self._lower.nnz + self._upper.nnz
-
-    @cached_property
-    def _rows(self) -> tuple:
-        return self._lower.tocsr(), self._upper.tocsr()
-
-    def solve(self, right: np.ndarray, *, transposed: bool = False) -> np.ndarray:
-        """[S, n] the solutions for right sides [S, n], of the transposed system if asked."""
-        first, last = self._factors.perm_r, self._factors.perm_c
-        if self.size * right.shape[1] < SMALL:
-            return self._factors.solve(right, trans="T" if transposed else "N")
-        lower, upper = self._rows
-        if transposed:  # columns of one triangle are rows of the other, transposed
-            first, last = last, first
-            lower, upper = self._upper, self._lower
-        x = right.take(np.argsort(first), axis=0)
-        substitute_rows(lower.indptr, lower.indices, lower.data, False, x)
-        substitute_rows(upper.indptr, upper.indices, upper.data, True, x)
-        return x.take(last, axis=0)
+@compiled_in_double
+def minimise(
+    backend: Backend, dual: Dual, x: Array, values: Array, tolerance: Array, max_steps: Array
+) -> tuple[Point, Array]:
+    """The `Point` of the minimum over lower <= x <= upper, and the evaluations it took."""
+    start = begin(dual, x, values, arrays=backend.arrays)
+    end = advanced(backend, dual, start, tolerance, max_steps)
+    return end.point, end.steps

@@ -9,21 +9,47 @@ master is two lines and their crossing (`price_one`); with several it is a small
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 import numpy as np
 
+from tacit.engine.kernels import at_hand
+from tacit.engine.kernels.backups import bracket, search
 from tacit.forward import BuiltInSolver, of_all_budgets
-from tacit.forward.occupancy_lp import OccupancyLP, unbounded
-from tacit.forward.policies import Unbounded, deterministic_values, deterministic_visitation
-from tacit.forward.pricing import Column, Priced, best_column, no_room, price_many, price_one
-from tacit.forward.solution import Infeasibility, Mixture, Solution, Status, conclude, status_of
+from tacit.forward.occupancy_lp import LinearProgram, OccupancyLP, unbounded
+from tacit.forward.policies import (
+    Column,
+    Unbounded,
+    best_column,
+    deterministic_values,
+    deterministic_visitation,
+    first_choices,
+    missing_actions,
+)
+from tacit.forward.solution import (
+    Infeasibility,
+    Mixture,
+    Solution,
+    Status,
+    conclude,
+    stationary_policy,
+    status_of,
+)
 from tacit.model.ends import inside_table
 from tacit.model.mdp import MDP, inside_policy
-from tacit.model.objective import Features, Objective
+from tacit.model.objective import Objective
 
-# Probabilities that are sums of the same numbers in another order differ by a few last bits.
-SAME = 1e-12
+# Budgets within rounding of the least cost count as met: demonstrations calibrate them in floats.
+FEASIBILITY = 1e-12
+EXACT = 1e-12
+# From this many states on, exact policies are dear and the first bracket is made of rough ones.
+ROUGH_FROM = 2000
+ROUGH = 1e-4
+# Differences below this, relative to the numbers compared, are rounding of the linear solves.
+ROUNDING = 1e-11
+# Trial prices keep this share of the way from the master's corner to the best prices so far: while
+# there are few columns the corners jump about.
+SMOOTHING = 0.5
 
 
 @dataclass(frozen=True)
@@ -46,50 +72,34 @@ class ColumnGeneration(BuiltInSolver):
         tables = inside_table(mdp, tables)
         budgets = objective.budgets[bounded]
         start = _first_column(mdp, tables, guess)
-        if mdp.discount == 1.0:
-            return self._undiscounted(mdp, objective, tables, start)
-        priced = None
-        if len(budgets) == 0:
-            column = best_column(mdp, tables, np.ones(1), start=start)
-            priced = Priced(np.zeros(0), [column], np.ones(1), None, iterations=1)
-        elif len(budgets) == 1:
-            similar = guess is not None and len(guess.multipliers) == objective.constraints
-            expected = float(guess.multipliers[bounded][0]) if guess and similar else 0.0
-            priced = price_one(
-                mdp, tables, budgets, start=start, expected=expected, limit=self.max_steps
-            )
-        if priced is None:
-            priced = price_many(mdp, tables, budgets, start=start, limit=self.max_steps)
+        ending, limit, priced = mdp.discount == 1.0, self.max_steps, None
+        try:
+            if len(budgets) == 0:
+                tries = limit if ending else 1000
+                column = best_column(mdp, tables, np.ones(1), start=start, limit=tries)
+                priced = Priced(np.zeros(0), [column], np.ones(1), None, iterations=1)
+            elif len(budgets) == 1 and not ending:
+                similar = guess is not None and len(guess.multipliers) == objective.constraints
+                expected = float(guess.multipliers[bounded][0]) if guess and similar else 0.0
+                priced = price_one(
+                    mdp, tables, budgets, start=start, expected=expected, limit=limit
+                )
+            if priced is None:
+                priced = price_many(mdp, tables, budgets, start=start, limit=limit)
+        except Unbounded:
+            # At discount 1 a price may have no best policy: going round for ever pays there. The
+            # budgets may still forbid it: then rounds are a part of the optimum that no mixture of
+            # deterministic policies holds, but the linear program does.
+            if len(budgets):
+                return OccupancyLP(self.tolerance).solve(mdp, objective, throw=False)
+            return unbounded(mdp, objective, self.tolerance)
         solution = self._solution(mdp, objective, bounded, priced)
-        cut_short = priced.iterations >= self.max_steps
-        if solution.status is Status.TOLERANCE_MISSED and len(budgets) > 1 and not cut_short:
+        done = priced.iterations < limit and not ending
+        if solution.status is Status.TOLERANCE_MISSED and len(budgets) > 1 and done:
             tight = no_room(mdp, tables, budgets)
             status = status_of(solution.certificate, self.tolerance, no_room=tight)
             solution = replace(solution, status=status)
         return solution
-
-    def _undiscounted(
-        self, mdp: MDP, objective: Objective, tables: np.ndarray, start: Column | None
-    ) -> Solution:
-        """The `Solution` at discount 1, where a price may have no best policy.
-
-        Going round for ever pays at such a price. The budgets may still forbid it: then rounds are
-        a part of the optimum that no mixture of deterministic policies holds, but the linear
-        program does.
-        """
-        bounded = np.isfinite(objective.budgets)
-        budgets = objective.budgets[bounded]
-        try:
-            if len(budgets) == 0:
-                column = best_column(mdp, tables, np.ones(1), start=start, limit=self.max_steps)
-                priced = Priced(np.zeros(0), [column], np.ones(1), None, iterations=1)
-            else:
-                priced = price_many(mdp, tables, budgets, start=start, limit=self.max_steps)
-        except Unbounded:
-            if len(budgets):
-                return OccupancyLP(self.tolerance).solve(mdp, objective, throw=False)
-            return unbounded(mdp, objective, self.tolerance)
-        return self._solution(mdp, objective, bounded, priced)
 
     def _solution(
         self, mdp: MDP, objective: Objective, bounded: np.ndarray, priced: Priced
@@ -107,9 +117,7 @@ class ColumnGeneration(BuiltInSolver):
         best = priced.best or priced.columns[0]
         policy = None
         if mdp.discount == 1.0:
-            visits = visitation.sum(axis=1, keepdims=True)
-            shares = visitation / np.where(visits > 0.0, visits, 1.0)
-            policy = np.where(visits > 0.0, shares, np.eye(mdp.actions)[best.policy])
+            policy = stationary_policy(visitation, best.policy.__getitem__)
         return conclude(
             mdp,
             objective,
@@ -135,56 +143,245 @@ def _first_column(mdp: MDP, tables: np.ndarray, guess: Solution | None) -> Colum
     return Column(policy, values, values @ mdp.initial, np.inf, steps=0)
 
 
-# Actions with the same consequences: two moves into walls from a corner lead to the same places and
-# have the same features. No weights tell them apart, so a solver's choice is arbitrary; the
-# demonstrated one is preferred.
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """What a master problem hands back.
 
-
-def favourites(mdp: MDP, features: Features, visitation: np.ndarray) -> np.ndarray:
-    """[S, A] for each action, the one with the same consequences that `visitation` [S, A] favours.
-
-    An action is its own favourite where none of its twins was taken more often.
+    Attributes:
+        prices: [K] multipliers.
+        columns: policies of the optimal mixture.
+        weights: [M] probability of each.
+        proof: evidence that no policy meets the budgets, if so.
+        iterations: unconstrained problems solved.
+        best: the best policy at the prices, if it is another.
     """
-    chosen = np.tile(np.arange(mdp.actions), (mdp.states, 1))
-    taken = visitation.copy()
-    for first in range(mdp.actions):
-        for second in range(mdp.actions):
-            if first == second:
-                continue
-            rows = np.flatnonzero(visitation[:, second] > taken[:, first])
-            rows = rows[_twins(mdp, features, rows, first, second)]
-            chosen[rows, first] = second
-            taken[rows, first] = visitation[rows, second]
-    return chosen
+
+    prices: np.ndarray
+    columns: list[Column]
+    weights: np.ndarray
+    proof: Infeasibility | None
+    _: KW_ONLY
+    iterations: int
+    best: Column | None = None
 
 
-def with_favourites(solution: Solution, chosen: np.ndarray) -> Solution:
-    """The same solution with the mass of each action on its favourite [S, A].
+def price_one(
+    mdp: MDP,
+    tables: np.ndarray,
+    budgets: np.ndarray,
+    *,
+    start: Column | None,
+    expected: float,
+    limit: int,
+) -> Priced | None:
+    """The price of one budget, and the mixture of at most two policies that spends it exactly.
 
-    Value, costs and certificate stay, since the consequences do. A noisy policy is left as it is:
-    its model takes twins equally often.
+    None if a linear solve stagnated: then the caller prices by other means.
+
+    Args:
+        mdp: the model.
+        tables: [2, S, A] reward and cost.
+        budgets: [1].
+        start: a policy to begin from.
+        expected: a price to begin from; 0 if there is none.
+        limit: most unconstrained problems to solve.
     """
-    own = np.arange(chosen.shape[1])
-    if solution.temperature > 0 or (chosen == own).all():
-        return solution
-    rows = np.arange(len(chosen))[:, None]
-    policy, visitation = np.zeros_like(solution.policy), np.zeros_like(solution.visitation)
-    np.add.at(policy, (rows, chosen), solution.policy)
-    np.add.at(visitation, (rows, chosen), solution.visitation)
-    mixture = solution.mixture
-    if mixture is not None:
-        moved = chosen[rows[:, 0], mixture.policies].astype(mixture.policies.dtype)
-        mixture = Mixture(mixture.weights, moved)
-    return replace(solution, policy=policy, visitation=visitation, mixture=mixture)
+    budget = float(budgets[0])
+    model = (
+        mdp.packed.states,
+        mdp.packed.probabilities,
+        missing_actions(mdp),
+        tables,
+        mdp.initial,
+        mdp.discount,
+        budget,
+    )
+    rounding = FEASIBILITY * max(1.0, abs(budget))
+    lines = np.zeros((4, 3))
+    lines[:2, 0] = (0.9 * expected, 1.1 * expected) if expected > 0.0 else (0.0, np.inf)
+    policies = np.zeros((4, mdp.states), np.int32)
+    values = np.zeros((4, 2, mdp.states))
+    policies[0] = first_choices(mdp, tables[0]) if start is None else start.policy
+    if start is not None:
+        values[0] = start.values
+    evaluations = 0
+    precisions = (ROUGH, EXACT) if mdp.states >= ROUGH_FROM and not expected else (EXACT,)
+    for precision in precisions:
+        with at_hand(mdp.states):
+            spent, stagnated = bracket(model, precision, rounding, lines, policies, values)
+        evaluations += spent
+        found = lines[0, 2] > rounding >= lines[1, 2] and lines[0, 0] != lines[1, 0]
+        if found and not stagnated:
+            left = max(limit - evaluations, 0)
+            with at_hand(mdp.states):
+                spent, stagnated = search(model, precision, rounding, left, lines, policies, values)
+            evaluations += spent
+        if stagnated:
+            return None
+
+    def column(slot: int) -> Column:
+        totals = np.array([lines[slot, 1], lines[slot, 2] + budget])
+        return Column(policies[slot], values[slot], totals, 0.0, steps=0)
+
+    if lines[0, 2] <= rounding:  # slack: the best policy at price 0 is within the budget
+        return Priced(np.zeros(1), [column(0)], np.ones(1), None, iterations=evaluations)
+    if lines[1, 2] > rounding:  # even the least cost is too dear
+        proof = Infeasibility(np.ones(1), float(lines[1, 2] + budget), budget)
+        return Priced(np.zeros(1), [column(1)], np.ones(1), proof, iterations=evaluations)
+    share = min(max(lines[1, 2] / (lines[1, 2] - lines[0, 2]), 0.0), 1.0)
+    if share == 0.0:
+        return Priced(
+            lines[2, :1], [column(1)], np.ones(1), None, iterations=evaluations, best=column(2)
+        )
+    weights = np.array([share, 1.0 - share])
+    return Priced(
+        lines[2, :1], [column(0), column(1)], weights, None, iterations=evaluations, best=column(2)
+    )
 
 
-def _twins(mdp: MDP, features: Features, rows: np.ndarray, first: int, second: int) -> np.ndarray:
-    """[R] bool, in which of the states `rows` [R] the two actions have the same consequences."""
-    lists = mdp.transitions
-    same = (lists.states[rows, first] == lists.states[rows, second]).all(axis=1)
-    gap = np.abs(lists.probabilities[rows, first] - lists.probabilities[rows, second])
-    same &= gap.max(axis=1, initial=0.0) <= SAME
-    for table in (features.reward, *features.costs):
-        if table.ndim == 3:
-            same &= (table[rows, first] == table[rows, second]).all(axis=1)
-    return same
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The policies met so far.
+
+    Attributes:
+        mdp: the model.
+        tables: [1 + K, S, A] reward and costs.
+        limit: most unconstrained problems to solve.
+        columns: the policies, in order of discovery.
+    """
+
+    mdp: MDP
+    tables: np.ndarray
+    limit: int
+    columns: list[Column] = field(default_factory=list)
+
+    def price(self, reward: float, prices: np.ndarray, start: Column | None = None) -> Column:
+        """The best policy for reward * r - prices . c, not yet in the pool."""
+        if start is None and self.columns:
+            start = self.columns[-1]
+        return best_column(self.mdp, self.tables, np.r_[reward, -prices], start=start)
+
+    @property
+    def full(self) -> bool:
+        """Whether the steps are used up."""
+        return len(self.columns) >= self.limit
+
+    def mixture(self, weights: np.ndarray) -> tuple[list[Column], np.ndarray]:
+        """The columns of positive weight, and their weights."""
+        keep = np.flatnonzero(weights > 1e-13)
+        return [self.columns[i] for i in keep], weights[keep] / weights[keep].sum()
+
+
+def price_many(
+    mdp: MDP, tables: np.ndarray, budgets: np.ndarray, *, start: Column | None, limit: int
+) -> Priced:
+    """The prices of K budgets, and a mixture of at most K + 1 policies that keeps them.
+
+    Args:
+        mdp: the model.
+        tables: [1 + K, S, A] reward and costs.
+        budgets: [K].
+        start: a policy to begin from.
+        limit: most unconstrained problems to solve.
+    """
+    pool = Pool(mdp, tables, limit)
+    first = pool.price(1.0, np.zeros(len(budgets)), start)
+    pool.columns.append(first)
+    if (first.totals[1:] - budgets <= ROUNDING * np.maximum(1.0, np.abs(budgets))).all():
+        return Priced(np.zeros(len(budgets)), [first], np.ones(1), None, iterations=1)
+    left, infeasible = _least_violation(pool, budgets)
+    if infeasible is not None:
+        return infeasible
+    for room in (0.0, 1e-10, 1e-9, 1e-8):  # on the edge HiGHS may see no room where there is none
+        priced = _best_mixture(pool, budgets + left + room * np.maximum(1.0, np.abs(budgets)))
+        if priced is not None:
+            return priced
+    raise RuntimeError("HiGHS refuses a mixture that phase one found")
+
+
+def no_room(mdp: MDP, tables: np.ndarray, budgets: np.ndarray) -> bool:
+    """Whether budgets smaller by a ten-millionth could not be met together."""
+    less = budgets - 1e-7 * np.maximum(1.0, np.abs(budgets))
+    pool = Pool(mdp, tables, limit=1000)
+    pool.columns.append(pool.price(0.0, np.ones(len(budgets))))
+    return _least_violation(pool, less)[1] is not None
+
+
+def _least_violation(pool: Pool, budgets: np.ndarray) -> tuple[np.ndarray, Priced | None]:
+    """[K] overspend that is left for rounding, or the mixture of least violation with its proof."""
+    scale = np.maximum(1.0, np.abs(budgets))
+    count = len(budgets)
+    master = LinearProgram(np.r_[np.full(count, -np.inf), 1.0], np.r_[np.zeros(count), 1.0])
+    master.add_column(1.0, np.r_[-np.ones(count), 0.0], lower=-np.inf)  # the largest violation
+    master.add_column(0.0, np.r_[(pool.columns[0].totals[1:] - budgets) / scale, 1.0])
+    while True:
+        optimum = master.minimise()
+        assert optimum is not None, "any mixture is feasible for the least violation"
+        _, duals, weights = optimum
+        mixed = weights[1:] @ np.stack([c.totals[1:] for c in pool.columns])
+        # Asked of the mixture itself: HiGHS tells 0 from 1e-10 no better than it pleases.
+        violation = float(((mixed - budgets) / scale).max())
+        pressure = np.maximum(duals[:count], 0.0) / scale
+        if violation <= 0.0 or not pressure.any():
+            return np.zeros(count), None
+        pressure /= pressure.sum()
+        column = pool.price(0.0, pressure)
+        least, allowed = float(pressure @ column.totals[1:]), float(pressure @ budgets)
+        rounding = ROUNDING * (abs(least) + abs(allowed) + float(pressure @ np.abs(mixed)))
+        settled = float(pressure @ mixed) <= least + rounding or pool.full
+        # The same room as with one budget: the number of constraints is no part of the question.
+        if settled and least > allowed + FEASIBILITY * float(pressure @ scale):
+            columns, shares = pool.mixture(weights[1:])
+            proof = Infeasibility(pressure, least, allowed)
+            steps = len(pool.columns)
+            return np.zeros(count), Priced(
+                np.zeros(count), columns, shares, proof, iterations=steps
+            )
+        if settled:
+            return max(violation, 0.0) * scale, None
+        pool.columns.append(column)
+        master.add_column(0.0, np.r_[(column.totals[1:] - budgets) / scale, 1.0])
+
+
+def _best_mixture(pool: Pool, budgets: np.ndarray) -> Priced | None:
+    """The optimal mixture, from a pool that contains a feasible one; None if HiGHS sees none."""
+    count = len(budgets)
+    # HiGHS has absolute tolerances: give it numbers of order one.
+    sizes = np.abs(pool.tables).max(axis=(1, 2)) / pool.mdp.leak
+    sizes = np.where(sizes > 0.0, sizes, 1.0)
+    master = LinearProgram(np.r_[np.full(count, -np.inf), 1.0], np.r_[budgets / sizes[1:], 1.0])
+    for column in pool.columns:
+        master.add_column(-column.totals[0] / sizes[0], np.r_[column.totals[1:] / sizes[1:], 1.0])
+    best, best_prices, lowest = pool.columns[0], np.zeros(count), np.inf
+    smoothing = SMOOTHING
+    while True:
+        optimum = master.minimise()
+        if optimum is None:
+            return None
+        loss, duals, weights = optimum
+        value = -loss * sizes[0]
+        corner = np.maximum(duals[:count], 0.0) * sizes[0] / sizes[1:]
+        toward = 0.0 if np.isinf(lowest) else smoothing
+        trial = toward * best_prices + (1.0 - toward) * corner
+        column = pool.price(1.0, trial)
+        dual = float(column.totals[0] - trial @ (column.totals[1:] - budgets))
+        if dual < lowest:
+            best, best_prices, lowest = column, trial, dual
+        rounding = ROUNDING * (
+            abs(value) + float(corner @ (np.abs(budgets) + np.abs(column.totals[1:])))
+        )
+        if lowest - value <= rounding or pool.full:
+            break
+        # What the column adds at the master's corner; nothing, if smoothing led astray.
+        if column.totals[0] - corner @ (column.totals[1:] - budgets) - value > rounding:
+            pool.columns.append(column)
+            master.add_column(
+                -column.totals[0] / sizes[0], np.r_[column.totals[1:] / sizes[1:], 1.0]
+            )
+            smoothing = SMOOTHING
+        elif toward == 0.0:
+            break
+        else:
+            smoothing = 0.0
+    columns, shares = pool.mixture(weights)
+    return Priced(best_prices, columns, shares, None, iterations=len(pool.columns), best=best)

@@ -1,4 +1,8 @@
-"""Policies: where one goes, what it collects, and the best one by policy iteration, eliminating.
+"""Policies: where one goes, what it collects, and the best one for given prices, warm-started.
+
+Each step of policy iteration is one greedy backup and one solve of the policy's chain, the latter
+only as exact as the Bellman error of the moment deserves (inexact Newton): early policies are about
+to change anyway. Where a chain is too hard for that it is eliminated.
 
 Without a discount policy iteration starts from the walk to the nearest end and leaves an action
 only for one that is strictly better; a policy that does not end, met on the way, goes round where
@@ -7,19 +11,26 @@ every round pays, and proves that there is no finite value.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.engine.backends import chain_solve, policy_chain
+from tacit.engine.backends import side_by_side
+from tacit.engine.kernels import at_hand
+from tacit.engine.kernels.backups import NOTHING, iterate
+from tacit.engine.kernels.chains import chain_solve, policy_chain
 from tacit.errors import InvalidModel, NotConverged
-from tacit.forward.solution import check_policy
+from tacit.forward.solution import Mixture, Solution, check_policy
 from tacit.model.ends import never_ending
 from tacit.model.mdp import MDP, deterministic_chain, outside_visitation
+from tacit.model.objective import Features
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+# Probabilities that are sums of the same numbers in another order differ by a few last bits.
+SAME = 1e-12
 
 
 def soft_policy(utility: np.ndarray, temperature: float) -> np.ndarray:
@@ -68,7 +79,8 @@ def deterministic_visitation(mdp: MDP, actions: np.ndarray) -> np.ndarray:
 
 def deterministic_values(mdp: MDP, actions: np.ndarray, gains: np.ndarray) -> np.ndarray:
     """[..., S] discounted sums of `gains` [..., S] under the policy that takes `actions` [S]."""
-    return chain_solve(mdp, *deterministic_chain(mdp, actions), gains, transposed=False)
+    chain = deterministic_chain(mdp, actions)
+    return chain_solve(mdp, *chain, gains, transposed=False, several=side_by_side)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,3 +193,116 @@ def _largest_gain(chain: csr_array, reward: np.ndarray, lost: np.ndarray) -> tup
         gain = float(shares @ reward[inside[own]])
         found = max(found, (gain, int(inside[own[0]])))
     return found
+
+
+def best_column(
+    mdp: MDP,
+    tables: np.ndarray,
+    combination: np.ndarray,
+    *,
+    start: Column | None = None,
+    limit: int = 1000,
+    precision: float = 1e-12,
+) -> Column:
+    """The best policy for the reward sum_k combination[k] * tables[k].
+
+    Args:
+        mdp: the model.
+        tables: [1 + K, S, A] reward, then costs.
+        combination: [1 + K] one and minus the prices; or zero and minus weights for a least cost.
+        start: a column to begin from.
+        limit: most policies to try.
+        precision: Bellman residual to reach, relative to the largest reward.
+    """
+    if mdp.discount == 1.0:
+        first = None if start is None else start.policy
+        return eliminated_column(mdp, tables, combination, first, limit)
+    packed = mdp.packed
+    if start is None:
+        values = np.zeros(tables.shape[:2])
+        combined = combination[None] @ tables.reshape(len(tables), -1)
+        policy = first_choices(mdp, combined.reshape(tables.shape[1:]))
+    else:
+        values, policy = start.values.copy(), start.policy.copy()
+    with at_hand(mdp.states):
+        steps, error, missed = iterate(
+            packed.states,
+            packed.probabilities,
+            missing_actions(mdp),
+            tables,
+            combination,
+            mdp.discount,
+            precision,
+            values,
+            policy,
+            limit,
+        )
+    if missed:  # a chain on which the Krylov method stagnates
+        return eliminated_column(mdp, tables, combination, policy, limit)
+    return Column(policy, values, values @ mdp.initial, error, steps=steps)
+
+
+def first_choices(mdp: MDP, reward: np.ndarray) -> np.ndarray:
+    """[S] the actions of the largest reward [S, A] at once, of those that are there."""
+    worth = np.where(mdp.choices, reward, -np.inf) if mdp.restricted else reward
+    return worth.argmax(axis=1).astype(np.int32)
+
+
+def missing_actions(mdp: MDP) -> np.ndarray:
+    """[S, A] bool, the actions that are not there; an empty table where all are."""
+    return ~mdp.choices if mdp.restricted else NOTHING
+
+
+# Actions with the same consequences: two moves into walls from a corner lead to the same places and
+# have the same features. No weights tell them apart, so a solver's choice is arbitrary; the
+# demonstrated one is preferred.
+
+
+def favourites(mdp: MDP, features: Features, visitation: np.ndarray) -> np.ndarray:
+    """[S, A] for each action, the one with the same consequences that `visitation` [S, A] favours.
+
+    An action is its own favourite where none of its twins was taken more often.
+    """
+    chosen = np.tile(np.arange(mdp.actions), (mdp.states, 1))
+    taken = visitation.copy()
+    for first in range(mdp.actions):
+        for second in range(mdp.actions):
+            if first == second:
+                continue
+            rows = np.flatnonzero(visitation[:, second] > taken[:, first])
+            rows = rows[_twins(mdp, features, rows, first, second)]
+            chosen[rows, first] = second
+            taken[rows, first] = visitation[rows, second]
+    return chosen
+
+
+def with_favourites(solution: Solution, chosen: np.ndarray) -> Solution:
+    """The same solution with the mass of each action on its favourite [S, A].
+
+    Value, costs and certificate stay, since the consequences do. A noisy policy is left as it is:
+    its model takes twins equally often.
+    """
+    own = np.arange(chosen.shape[1])
+    if solution.temperature > 0 or (chosen == own).all():
+        return solution
+    rows = np.arange(len(chosen))[:, None]
+    policy, visitation = np.zeros_like(solution.policy), np.zeros_like(solution.visitation)
+    np.add.at(policy, (rows, chosen), solution.policy)
+    np.add.at(visitation, (rows, chosen), solution.visitation)
+    mixture = solution.mixture
+    if mixture is not None:
+        moved = chosen[rows[:, 0], mixture.policies].astype(mixture.policies.dtype)
+        mixture = Mixture(mixture.weights, moved)
+    return replace(solution, policy=policy, visitation=visitation, mixture=mixture)
+
+
+def _twins(mdp: MDP, features: Features, rows: np.ndarray, first: int, second: int) -> np.ndarray:
+    """[R] bool, in which of the states `rows` [R] the two actions have the same consequences."""
+    lists = mdp.transitions
+    same = (lists.states[rows, first] == lists.states[rows, second]).all(axis=1)
+    gap = np.abs(lists.probabilities[rows, first] - lists.probabilities[rows, second])
+    same &= gap.max(axis=1, initial=0.0) <= SAME
+    for table in (features.reward, *features.costs):
+        if table.ndim == 3:
+            same &= (table[rows, first] == table[rows, second]).all(axis=1)
+    return same

@@ -10,8 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tacit.engine.backends import chain_solve, policy_chain
-from tacit.engine.kernels import row_blocks, side_by_side
+from tacit.engine.backends import policy_visits, row_blocks, side_by_side
 from tacit.errors import InvalidModel
 from tacit.model.ends import check_available, lift
 from tacit.model.mdp import MDP, inside_policy, outside_policy, outside_visitation
@@ -363,8 +362,7 @@ def visitation(mdp: MDP, policy: np.ndarray) -> np.ndarray:
     spread evenly over its row.
     """
     policy = check_policy(mdp, policy)
-    visits = chain_solve(mdp, *policy_chain(mdp, policy), mdp.initial, transposed=True)
-    return outside_visitation(mdp, np.maximum(visits, 0.0)[:, None] * policy)
+    return outside_visitation(mdp, policy_visits(mdp, policy)[:, None] * policy)
 
 
 def check_policy(mdp: MDP, policy: np.ndarray) -> np.ndarray:

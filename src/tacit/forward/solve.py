@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast, overload
 
 import numpy as np
 
-from tacit.engine.kernels import compiled_in_double
+from tacit.engine.backends import compiled_in_double
 from tacit.errors import InvalidModel, NotConverged
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.soft_dual import SoftDual

@@ -10,8 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from tacit.engine import each, told_of_workers
-from tacit.engine.backends import Array, Backend
-from tacit.engine.kernels import compiled_in_double
+from tacit.engine.backends import Array, Backend, compiled_in_double
 from tacit.engine.newton_search import Dual, loss_at
 from tacit.engine.smooth_dual import minimise
 

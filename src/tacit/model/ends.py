@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from tacit.engine.backends import chain_solve, policy_chain
+from tacit.engine.kernels.chains import chain_solve, policy_chain
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
@@ -258,8 +258,6 @@ def lift(mdp: MDP, reward: np.ndarray, values: np.ndarray, temperature: float) -
         values: [S].
         temperature: of the backup; 0 for a hard one.
     """
-    from scipy.special import logsumexp, softmax
-
     if not np.isfinite(values).all():
         return None
     scale = np.abs(reward) + np.abs(values)[:, None] + mdp.expected_next(np.abs(values))
@@ -275,6 +273,8 @@ def lift(mdp: MDP, reward: np.ndarray, values: np.ndarray, temperature: float) -
             if found is not None:
                 return found
         return None
+    from scipy.special import logsumexp, softmax
+
     above = temperature * logsumexp(utility / temperature, axis=1) - values
     if (above <= rounding).all():
         return np.zeros(mdp.states)

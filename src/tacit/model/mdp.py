@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit.engine.kernels import row_blocks, side_by_side
+from tacit.engine.backends import row_blocks, side_by_side
 from tacit.errors import InvalidModel
 from tacit.model.counts import Prior, Unvisited
 from tacit.model.ends import check_ends_are_reached, shortest_walk

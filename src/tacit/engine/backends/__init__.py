@@ -3,37 +3,38 @@
 Small models live in NumPy, where nobody waits for a compiler, or in JAX, where it was loaded before
 and is faster; batches of them live in JAX. Large ones live on an accelerator in JAX, on a CPU
 in compiled loops, or split over many devices. Nothing else in the library knows which. Those on
-NumPy arrays are here, with a policy's Markov chain, its linear systems, and soft values on any.
+NumPy arrays are here, with soft values on any, and how functions of a backend are run: traced by
+JAX or step by step, and rows of a large model side by side on all cores.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
+import os
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from tacit.engine import MESH, Array, Backend, State
-from tacit.engine.kernels import at_hand, row_blocks, side_by_side
+from tacit.engine import MESH, Array, Backend, Compiled, Found, Given, Result, State, cores
 from tacit.engine.kernels.backups import NOTHING, fused_backup
-from tacit.engine.kernels.chains import (
-    DIRECT_LIMIT,
-    eliminate,
-    krylov,
-    size_of,
-    substitute,
-)
+from tacit.engine.kernels.chains import chain_solve, policy_chain
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
 
     from tacit.model.mdp import MDP
 
+Item = TypeVar("Item")
+
+# Rows of one piece of work: enough to be worth handing out, few enough to stay in a core's cache.
+BLOCK = 2**15
 # Residual that a Newton step may leave of the one it starts from.
 INEXACT = 0.1
-
 # Up to this many states one dense factorisation beats any number of sparse products.
 DENSE_LIMIT = 256
 
@@ -80,69 +81,13 @@ def _build(mdp: MDP, mesh: Mesh | None, whole: bool) -> Backend:
     return Host(mdp) if jax.default_backend() == "cpu" else sparse(mdp)
 
 
-def policy_chain(mdp: MDP, policy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[S, W] next states, ascending in every row, and [S, W] their probabilities."""
-    rows, weights = mdp.packed.states, mdp.packed_weights(policy)
-    if rows.shape[1] == 1:
-        return rows[:, 0, :], weights
-    rows, weights = (table.reshape(mdp.states, -1) for table in (rows, weights))
-    order = np.argsort(rows, axis=1, kind="stable")
-    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(weights, order, axis=1)
-
-
-def chain_solve(
-    mdp: MDP,
-    rows: np.ndarray,
-    weights: np.ndarray,
-    right: np.ndarray,
-    *,
-    transposed: bool,
-    target: Array = 0.0,
-    guess: np.ndarray | None = None,
-) -> np.ndarray:
-    """[..., S] the x of (I - discount P) x = right [..., S], or of the transpose, from `guess`.
-
-    The Krylov answer is taken only if its true residual, the largest entry or, transposed, the sum
-    of all, is at most `target` or at rounding level; else the system is solved by elimination.
-    """
-    right = np.ascontiguousarray(right, dtype=np.float64)
-    x = np.zeros(right.shape) if guess is None else np.array(guess, dtype=np.float64, order="C")
-    if mdp.states <= DIRECT_LIMIT:
-        sides = zip(right.reshape(-1, mdp.states), x.reshape(-1, mdp.states), strict=True)
-        try:
-            with at_hand(mdp.states):
-                factors = eliminate(rows, weights, mdp.discount, transposed)
-                for side, found in sides:
-                    substitute(factors, side, found)
-        except ZeroDivisionError:  # singular: at discount 1, a policy that never ends
-            x[:] = np.nan
-        return x
-    if right.ndim > 1:
-        targets = np.broadcast_to(target, len(right))
-
-        def single(d: int) -> None:
-            given = {"transposed": transposed, "target": targets[d], "guess": x[d]}
-            x[d] = chain_solve(mdp, rows, weights, right[d], **given)
-
-        side_by_side(single, range(len(x)))
-        return x
-    # A solution is at most this much larger than the right side, and rounding is a share of it.
-    largest = size_of(right, transposed) / mdp.leak
-    if not np.isfinite(largest):
-        return np.full(mdp.states, np.nan)
-    target = max(target, 1e-15 * largest, 1e-14 * mdp.leak * largest)
-    if krylov(rows, weights, mdp.discount, transposed, right, x, target, 4000):
-        return x
-    from scipy.sparse import coo_array, eye_array
-    from scipy.sparse.linalg import splu
-
-    every = np.repeat(np.arange(mdp.states), rows.shape[1])
-    chain = coo_array((weights.ravel(), (every, rows.ravel())), shape=(mdp.states,) * 2)
-    system = (eye_array(mdp.states) - mdp.discount * chain).tocsc()
-    try:
-        return splu(system).solve(right, trans="T" if transposed else "N")
-    except RuntimeError:  # singular: at discount 1, a policy that never ends
-        return np.full(mdp.states, np.nan)
+def policy_visits(mdp: MDP, policy: np.ndarray) -> np.ndarray:
+    """[S] discounted visits of a policy [S, A] from where the model starts."""
+    if mdp.states <= DENSE_LIMIT and not compiler_is_there():  # held as one dense array anyway
+        found = backend_of(mdp).solve(policy, mdp.discount, mdp.initial, None, transposed=True)
+    else:
+        found = chain_solve(mdp, *policy_chain(mdp, policy), mdp.initial, transposed=True)
+    return np.maximum(found, 0.0)
 
 
 class Stepwise:
@@ -225,21 +170,12 @@ class Direct(Stepwise):
         target: Array,
         *,
         guess: Array = None,
+        transposed: bool = False,
     ) -> Array:
-        """[..., S] the values x of the policy's chain: x = right + discount * P x."""
-        return self._solved(self._system(policy, discount), right)
-
-    def solve_transposed(
-        self,
-        policy: Array,
-        discount: Array,
-        right: Array,
-        target: Array,
-        *,
-        guess: Array = None,
-    ) -> Array:
-        """[S] the visits x of the policy's chain: x = right + discount * P' x."""
-        return self._solved(self._system(policy, discount).T, right)
+        """[..., S] the values x of the policy's chain; transposed, [S] its visits."""
+        system = self._system(policy, discount)
+        system = system.T if transposed else system
+        return self.linear_solve(system, np.atleast_2d(right).T).T.reshape(right.shape)
 
     def linear_solve(self, matrix: Array, right: Array) -> Array:
         """The x of matrix x = right [n, ...]; NaN where the matrix is singular."""
@@ -258,10 +194,6 @@ class Direct(Stepwise):
         self._last = (policy, discount, system)
         return system
 
-    def _solved(self, system: np.ndarray, right: Array) -> np.ndarray:
-        """Solves for the last axis of `right`, by one factorisation."""
-        return self.linear_solve(system, np.atleast_2d(right).T).T.reshape(right.shape)
-
 
 class Host(Stepwise):
     """The linear maps of one large model, in compiled loops over its successor lists."""
@@ -277,13 +209,8 @@ class Host(Stepwise):
         """[..., S, A] expected value of the next state, for values [..., S]."""
         if values.ndim == 1:
             return self._mdp.expected_next(values)
-        later = np.empty((len(values), self._mdp.states, self._mdp.actions))
-
-        def one(d: int) -> None:
-            later[d] = self._mdp.expected_next(values[d])
-
-        side_by_side(one, range(len(values)))
-        return later
+        later = side_by_side(self._mdp.expected_next, values)
+        return np.stack(later) if later else np.empty((0, self._mdp.states, self._mdp.actions))
 
     def inflow(self, table: Array) -> Array:
         """[S] what flows into each state."""
@@ -312,27 +239,12 @@ class Host(Stepwise):
         target: Array,
         *,
         guess: Array = None,
+        transposed: bool = False,
     ) -> Array:
-        """[..., S] the values x of the policy's chain: x = right + discount * P x."""
-        return self._solved(policy, right, target, guess, transposed=False)
-
-    def solve_transposed(
-        self,
-        policy: Array,
-        discount: Array,
-        right: Array,
-        target: Array,
-        *,
-        guess: Array = None,
-    ) -> Array:
-        """[S] the visits x of the policy's chain: x = right + discount * P' x."""
-        return self._solved(policy, right, target, guess, transposed=True)
-
-    def _solved(
-        self, policy: Array, right: Array, target: Array, guess: Array, *, transposed: bool
-    ) -> np.ndarray:
+        """[..., S] the values x of the policy's chain; transposed, [S] its visits."""
         given = {"transposed": transposed, "target": target, "guess": guess}
-        return chain_solve(self._mdp, *policy_chain(self._mdp, policy), right, **given)
+        chain = policy_chain(self._mdp, policy)
+        return chain_solve(self._mdp, *chain, right, several=side_by_side, **given)
 
 
 class Iterate(NamedTuple):
@@ -387,3 +299,84 @@ def soft_fixed_point(
     start = Iterate(guess, backed, policy, xp.abs(backed - guess).max(), 0, xp.inf)
     end = backend.while_loop(going, step, start)
     return end.values, end.policy, end.error
+
+
+def compiled_in_double(
+    function: Callable[Given, Found], *, static: Sequence[str] = ()
+) -> Compiled[Given, Found]:
+    """The function under `jax.jit`, traced and called with 64-bit numbers.
+
+    Its first argument is the backend. One on NumPy arrays runs the same function step by step; one
+    on many devices places the arguments there, by their names, and fetches the results.
+
+    Args:
+        function: of the backend and of arrays.
+        static: names of its arguments that are no arrays.
+    """
+
+    @functools.cache
+    def traced() -> Callable[..., Any]:
+        import jax
+
+        return jax.jit(function, static_argnames=tuple(static))
+
+    names = tuple(inspect.signature(function).parameters)[1:]
+
+    @functools.wraps(function)
+    def call(backend: Any, *arguments: Any, **keywords: Any) -> Any:
+        if backend.arrays is np:
+            # What overflows is seen in the result, as in compiled code, which warns of nothing.
+            with np.errstate(all="ignore"):
+                return function(backend, *arguments, **keywords)  # pyright: ignore[reportCallIssue]
+        import jax
+
+        with jax.enable_x64(True):
+            if hasattr(backend, "place"):
+                placed = [backend.place(n, a) for n, a in zip(names, arguments, strict=False)]
+                keywords = {n: backend.place(n, a) for n, a in keywords.items()}
+                return backend.fetch(traced()(backend, *placed, **keywords))
+            # NumPy arrays come back: a stray JAX operation outside would fall to float32.
+            return jax.tree.map(np.asarray, traced()(backend, *arguments, **keywords))
+
+    return call  # pyright: ignore[reportReturnType]
+
+
+def threads_allowed() -> int:
+    """How many threads to use: what this process may run on, or OMP_NUM_THREADS where it is set.
+
+    Worker processes of joblib and Dask set that to 1, so that they do not fight for the cores.
+    """
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    if asked.isdecimal() and int(asked) > 0:
+        return int(asked)
+    return cores()
+
+
+def row_blocks(count: int) -> list[slice]:
+    """The rows in blocks that do not depend on the cores, so that sums over them do not either."""
+    return [slice(first, min(first + BLOCK, count)) for first in range(0, count, BLOCK)]
+
+
+def side_by_side(call: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """What `call` returns for each item, computed on all cores.
+
+    Work that is itself a part of such work is done in its own thread: waiting for others that
+    wait for a thread would be for ever.
+    """
+    items = list(items)
+    if len(items) < 2 or threads_allowed() < 2 or getattr(_thread, "is_worker", False):
+        return [call(item) for item in items]
+    return list(_pool(os.getpid(), threads_allowed()).map(call, items))
+
+
+_thread = threading.local()
+
+
+@functools.lru_cache(maxsize=1)
+def _pool(process: int, workers: int) -> ThreadPoolExecutor:
+    """The threads of this process: a forked child must not wait for those of its parent."""
+    return ThreadPoolExecutor(workers, thread_name_prefix="tacit", initializer=_mark)
+
+
+def _mark() -> None:
+    _thread.is_worker = True

@@ -4,28 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tacit.engine import Array, State
-from tacit.engine.backends.linear_systems import bicgstab, eliminated, for_each, solve_chain, total
+from tacit.engine.backends.linear_systems import bicgstab, eliminated, largest, total
 
 if TYPE_CHECKING:
     from tacit.model.mdp import MDP
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Traced:
-    """What the JAX backends have in common."""
+    """What the JAX backends have in common.
 
-    arrays = jnp
-    direct = False
-    expected_next: Array
+    Attributes:
+        missing: [S, A] bool, the actions that are not there; None where all are.
+        walk: [S, A] at discount 1, a policy that reaches an end for sure; else None.
+        length: the states that it passes on average, at most; None likewise.
+    """
+
     missing: Array = None
     walk: Array = None
     length: Array = None
+
+    arrays: ClassVar[Array] = jnp
+    direct: ClassVar[bool] = False
+
+    def expected_next(self, values: Array) -> Array:
+        """[..., S, A] expected value of the next state, for values [..., S]."""
+        raise NotImplementedError
 
     def leak(self, discount: Array) -> Array:
         """1 - discount; at discount 1, 1 over the length of the walk."""
@@ -64,20 +75,17 @@ class Dense(Traced):
     """A small model.
 
     Attributes:
-        matrix: [S, A, S] transitions.
         missing: [S, A] bool, the actions that are not there; None where all are.
         walk: [S, A] at discount 1, a policy that reaches an end for sure; else None.
         length: the states that it passes on average, at most; None likewise.
+        matrix: [S, A, S] transitions.
         many: whether it is one of a batch under `jax.vmap`.
     """
 
     matrix: Array
-    missing: Array = field(default=None, kw_only=True)
-    walk: Array = field(default=None, kw_only=True)
-    length: Array = field(default=None, kw_only=True)
     many: bool = field(default=False, metadata={"static": True})
 
-    direct = True
+    direct: ClassVar[bool] = True
 
     def expected_next(self, values: Array) -> Array:
         """[..., S, A] expected value of the next state, for values [..., S]."""
@@ -95,28 +103,12 @@ class Dense(Traced):
         target: Array,
         *,
         guess: Array = None,
+        transposed: bool = False,
     ) -> Array:
-        """[..., S] the values x of the policy's chain: x = right + discount * P x."""
-        return self._solved(self._system(policy, discount), right)
-
-    def solve_transposed(
-        self,
-        policy: Array,
-        discount: Array,
-        right: Array,
-        target: Array,
-        *,
-        guess: Array = None,
-    ) -> Array:
-        """[S] the visits x of the policy's chain: x = right + discount * P' x."""
-        return self._solved(self._system(policy, discount).T, right)
-
-    def _system(self, policy: Array, discount: Array) -> Array:
+        """[..., S] the values x of the policy's chain; transposed, [S] its visits."""
         chain = jnp.einsum("sa,sat->st", policy, self.matrix)
-        return jnp.eye(chain.shape[0]) - discount * chain
-
-    def _solved(self, system: Array, right: Array) -> Array:
-        """Solves for the last axis of `right`, by one factorisation."""
+        system = jnp.eye(chain.shape[0]) - discount * chain
+        system = system.T if transposed else system
         return self.linear_solve(system, jnp.atleast_2d(right).T).T.reshape(right.shape)
 
     def linear_solve(self, matrix: Array, right: Array) -> Array:
@@ -126,58 +118,24 @@ class Dense(Traced):
         return eliminated(matrix, right) if self.many else jnp.linalg.solve(matrix, right)
 
 
-class Lists(Traced):
-    """A large model as successor lists, `states` [S, 1 or A, W] and `probabilities` [S, A, W]."""
-
-    states: Array
-    probabilities: Array
-
-    def _chain(self, table: Array) -> tuple[Array, Array]:
-        """[S, W] next states and [S, W] weights when `table` [S, A] weighs the actions."""
-        if self.states.shape[1] == 1:
-            return self.states[:, 0], jnp.einsum("sa,saw->sw", table, self.probabilities)
-        count = self.states.shape[0]
-        weights = (table[:, :, None] * self.probabilities).reshape(count, -1)
-        return self.states.reshape(count, -1), weights
-
-
-@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
-class Sparse(Lists):
-    """A large model, as successor lists shared between actions where possible (`MDP.packed`).
+class Lists(Traced):
+    """A large model as successor lists, shared between actions where possible (`MDP.packed`).
 
     Attributes:
-        states: [S, 1, W] or [S, A, W] next states.
-        probabilities: [S, A, W].
-        predecessors: [S, V] for each state, the entries of a flattened chain [S * W] that lead to
-            it, padded with S * W: gathering them beats scattering. [S, 0] where some state has
-            too many.
         missing: [S, A] bool, the actions that are not there; None where all are.
         walk: [S, A] at discount 1, a policy that reaches an end for sure; else None.
         length: the states that it passes on average, at most; None likewise.
+        states: [S, 1, W] or [S, A, W] next states.
+        probabilities: [S, A, W].
     """
 
     states: Array
     probabilities: Array
-    predecessors: Array
-    missing: Array = field(default=None, kw_only=True)
-    walk: Array = field(default=None, kw_only=True)
-    length: Array = field(default=None, kw_only=True)
-
-    def expected_next(self, values: Array) -> Array:
-        """[..., S, A] expected value of the next state, for values [..., S]."""
-        if values.ndim > 1:
-            return jax.vmap(self.expected_next)(values)
-        return (self.probabilities * values[self.states]).sum(axis=2)
 
     def inflow(self, table: Array) -> Array:
         """[S] what flows into each state."""
-        weights = self._chain(table)[1]
-        return (
-            self._reversed(weights)[1].sum(axis=1)
-            if self.predecessors.shape[1]
-            else self._scatter(weights)
-        )
+        return self._backward(*self._chain(table))(jnp.ones(len(table)))
 
     def solve(
         self,
@@ -187,45 +145,68 @@ class Sparse(Lists):
         target: Array,
         *,
         guess: Array = None,
+        transposed: bool = False,
     ) -> Array:
-        """[..., S] the values x of the policy's chain: x = right + discount * P x."""
-        rows, weights = self._chain(policy)
+        """[..., S] the values x of the policy's chain; transposed, [S] its visits."""
+        along = (self._backward if transposed else self._forward)(*self._chain(policy))
+        size = total if transposed else largest
 
         def one(right: Array, target: Array, guess: Array) -> Array:
-            return solve_chain(rows, weights, discount, right, target, guess)
+            return bicgstab(lambda x: x - discount * along(x), right, target, guess, size)
 
-        return for_each(one, right, target, guess)
+        guess = jnp.zeros_like(right) if guess is None else guess
+        return (jax.vmap(one) if right.ndim > 1 else one)(right, target, guess)
 
-    def solve_transposed(
-        self,
-        policy: Array,
-        discount: Array,
-        right: Array,
-        target: Array,
-        *,
-        guess: Array = None,
-    ) -> Array:
-        """[S] the visits x of the policy's chain: x = right + discount * P' x."""
-        _, weights = self._chain(policy)
-        if self.predecessors.shape[1]:
-            return solve_chain(*self._reversed(weights), discount, right, target, guess, total)
+    def _chain(self, table: Array) -> tuple[Array, Array]:
+        """[S, W] next states and [S, W] weights when `table` [S, A] weighs the actions."""
+        if self.states.shape[1] == 1:
+            return self.states[:, 0], jnp.einsum("sa,saw->sw", table, self.probabilities)
+        count = self.states.shape[0]
+        weights = (table[:, :, None] * self.probabilities).reshape(count, -1)
+        return self.states.reshape(count, -1), weights
 
-        def product(x: Array) -> Array:
-            return x - discount * self._scatter(weights * x[:, None])
+    def _forward(self, rows: Array, weights: Array) -> Callable[[Array], Array]:
+        """x [S] -> [S] the sum over the next states of a chain, rows and weights [S, W]."""
+        raise NotImplementedError
 
-        return bicgstab(product, right, target, guess, total)
+    def _backward(self, rows: Array, weights: Array) -> Callable[[Array], Array]:
+        """x [S] -> [S] the sum over the states before each state: the transpose."""
+        raise NotImplementedError
 
-    def _reversed(self, weights: Array) -> tuple[Array, Array]:
-        """[S, V] the states before each state, and [S, V] the chain's weights from there."""
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Sparse(Lists):
+    """A large model on one device.
+
+    Attributes:
+        missing: [S, A] bool, the actions that are not there; None where all are.
+        walk: [S, A] at discount 1, a policy that reaches an end for sure; else None.
+        length: the states that it passes on average, at most; None likewise.
+        states: [S, 1, W] or [S, A, W] next states.
+        probabilities: [S, A, W].
+        predecessors: [S, V] for each state, the entries of a flattened chain [S * W] that lead to
+            it, padded with S * W: gathering them beats scattering. [S, 0] where some state has
+            too many.
+    """
+
+    predecessors: Array
+
+    def expected_next(self, values: Array) -> Array:
+        """[..., S, A] expected value of the next state, for values [..., S]."""
+        if values.ndim > 1:
+            return jax.vmap(self.expected_next)(values)
+        return (self.probabilities * values[self.states]).sum(axis=2)
+
+    def _forward(self, rows: Array, weights: Array) -> Callable[[Array], Array]:
+        return lambda x: (weights * x[rows]).sum(axis=1)
+
+    def _backward(self, rows: Array, weights: Array) -> Callable[[Array], Array]:
+        if self.predecessors.shape[1] == 0:
+            return lambda x: jnp.zeros(len(weights)).at[rows].add(weights * x[:, None])
         taken = jnp.take(weights.ravel(), self.predecessors, mode="fill", fill_value=0.0)
-        last = weights.shape[0] - 1
-        return jnp.minimum(self.predecessors // weights.shape[1], last), taken
-
-    def _scatter(self, weights: Array) -> Array:
-        """[S] the sum of the chain's entries [S, W] that lead to each state."""
-        rows = jnp.broadcast_to(self.states, self.probabilities.shape)
-        rows = self.states[:, 0] if self.states.shape[1] == 1 else rows.reshape(len(rows), -1)
-        return jnp.zeros(weights.shape[0]).at[rows].add(weights)
+        before = jnp.minimum(self.predecessors // weights.shape[1], len(weights) - 1)
+        return self._forward(before, taken)
 
 
 def dense(mdp: MDP) -> Dense:

@@ -53,23 +53,6 @@ def total(residual: Array) -> Array:
     return jnp.abs(residual).sum()
 
 
-def solve_chain(
-    rows: Array,
-    weights: Array,
-    discount: Array,
-    right: Array,
-    target: Array,
-    guess: Array = None,
-    size: Size = largest,
-) -> Array:
-    """[S] the x of x - discount * sum_w weights[s, w] x[rows[s, w]] = right, from `guess`."""
-
-    def product(x: Array) -> Array:
-        return x - discount * (weights * x[rows]).sum(axis=1)
-
-    return bicgstab(product, right, target, guess, size)
-
-
 class Approach(NamedTuple):
     """How far a solve has come, by the true residual."""
 
@@ -167,9 +150,3 @@ def _bicgstab_step(product: Callable[[Array], Array], at: Recurrence) -> Recurre
         image=image,
         steps=at.steps + 1,
     )
-
-
-def for_each(one: Callable[..., Array], right: Array, target: Array, guess: Array) -> Array:
-    """[..., S] what `one` finds for right sides [..., S], targets [...] and guesses [..., S]."""
-    guess = jnp.zeros_like(right) if guess is None else guess
-    return (jax.vmap(one) if right.ndim > 1 else one)(right, target, guess)

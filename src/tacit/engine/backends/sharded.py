@@ -7,6 +7,7 @@ reached.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
@@ -19,7 +20,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from tacit.engine import MESH, Array
 from tacit.engine.backends.device import Lists
-from tacit.engine.backends.linear_systems import bicgstab, eliminated, for_each, total
+from tacit.engine.backends.linear_systems import eliminated
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
@@ -134,27 +135,22 @@ class Sharded(Lists):
     """A large model split over the devices of a mesh, with dead states added to make it even.
 
     Attributes:
+        missing: [N, A] bool, the actions that are not there; None where all are.
+        walk: [N, A] at discount 1, a policy that reaches an end for sure; else None.
+        length: the states that it passes on average, at most; None likewise.
         states: [N, 1, W] or [N, A, W] next states, as places in the view of their device.
         probabilities: [N, A, W]; 0 in the added states.
         mesh: the devices.
         count: S, the states of the model; N is the next multiple of the devices.
         border: how many states on either side a device looks at; 0 where it looks at all.
         gathered: whether every process gets whole NumPy arrays back.
-        missing: [N, A] bool, the actions that are not there; None where all are.
-        walk: [N, A] at discount 1, a policy that reaches an end for sure; else None.
-        length: the states that it passes on average, at most; None likewise.
     """
 
-    states: Array
-    probabilities: Array
     mesh: Mesh = field(metadata={"static": True})
     count: int = field(metadata={"static": True})
     _: KW_ONLY
     border: int = field(metadata={"static": True})
     gathered: bool = field(default=True, metadata={"static": True})
-    missing: Array = field(default=None, kw_only=True)
-    walk: Array = field(default=None, kw_only=True)
-    length: Array = field(default=None, kw_only=True)
 
     def expected_next(self, values: Array) -> Array:
         """[..., N, A] expected value of the next state, for values [..., N]."""
@@ -165,49 +161,6 @@ class Sharded(Lists):
             return (probabilities * self._view(values)[states]).sum(axis=2)
 
         return self._everywhere(local, 3)(self.states, self.probabilities, values)
-
-    def inflow(self, table: Array) -> Array:
-        """[N] what flows into each state."""
-        return self._scatter(*self._chain(table), jnp.ones(len(table)))
-
-    def solve(
-        self,
-        policy: Array,
-        discount: Array,
-        right: Array,
-        target: Array,
-        *,
-        guess: Array = None,
-    ) -> Array:
-        """[..., N] the values x of the policy's chain: x = right + discount * P x."""
-        rows, weights = self._chain(policy)
-
-        def local(rows: Array, weights: Array, x: Array) -> Array:
-            return (weights * self._view(x)[rows]).sum(axis=1)
-
-        follow = self._everywhere(local, 3)
-
-        def one(right: Array, target: Array, guess: Array) -> Array:
-            return bicgstab(lambda x: x - discount * follow(rows, weights, x), right, target, guess)
-
-        return for_each(one, right, target, guess)
-
-    def solve_transposed(
-        self,
-        policy: Array,
-        discount: Array,
-        right: Array,
-        target: Array,
-        *,
-        guess: Array = None,
-    ) -> Array:
-        """[N] the visits x of the policy's chain: x = right + discount * P' x."""
-        chain = self._chain(policy)
-
-        def product(x: Array) -> Array:
-            return x - discount * self._scatter(*chain, x)
-
-        return bicgstab(product, right, target, guess, total)
 
     def linear_solve(self, matrix: Array, right: Array) -> Array:
         """The x of matrix x = right [n, ...], for a small matrix that needs no pivoting."""
@@ -243,14 +196,18 @@ class Sharded(Lists):
         before = (slice(None),) * STATE_AXES[name]
         return whole(value)[(*before, slice(self.count))]
 
-    def _scatter(self, rows: Array, weights: Array, x: Array) -> Array:
-        """[N] the sum of the chain's entries that lead to each state, for x [N] at their roots."""
+    def _forward(self, rows: Array, weights: Array) -> Callable[[Array], Array]:
+        def local(rows: Array, weights: Array, x: Array) -> Array:
+            return (weights * self._view(x)[rows]).sum(axis=1)
 
+        return functools.partial(self._everywhere(local, 3), rows, weights)
+
+    def _backward(self, rows: Array, weights: Array) -> Callable[[Array], Array]:
         def local(rows: Array, weights: Array, x: Array) -> Array:
             places = self.mesh.size * len(x) if self.border == 0 else len(x) + 2 * self.border
             return self._home(jnp.zeros(places).at[rows].add(weights * x[:, None]))
 
-        return self._everywhere(local, 3)(rows, weights, x)
+        return functools.partial(self._everywhere(local, 3), rows, weights)
 
     def _everywhere(self, local: Callable, arguments: int) -> Callable:
         """The function run by every device on its own states."""

@@ -1,6 +1,6 @@
-"""How functions of arrays are run: loops, programs in JAX, rows side by side on all cores.
+"""How loops over arrays are run: compiled or not.
 
-Loops are compiled when they are worth it, and run as NumPy before (`Loop`, `at_hand`). A compiler
+They are compiled when they are worth it, and run as NumPy before (`Loop`, `at_hand`). A compiler
 takes ten seconds where it has never run and more than one to be loaded where it has. A small
 problem takes NumPy a few milliseconds. So the loops that a small problem spends its time in have
 twins on whole arrays (below), the others run as they are written, and a process begins with those;
@@ -10,7 +10,8 @@ the compiler is asked for by models beyond `SMALL` states, and by a process that
 Which of the two runs changes no bit: the twins add in the order of the loops, one term after the
 other, and the compiler is free in nothing (`Loop.machine`). So it may depend on the clock.
 
-Beside this: a chain's linear systems (`chains.py`), policy iteration and pricing (`backups.py`).
+Beside this: a chain's linear systems (`chains.py`), many systems at once (`lanes.py`), policy
+iteration and pricing (`backups.py`).
 They follow discrete switches of policies, long chains of small, branching steps, for which a
 compiled loop on the host beats an array engine by far.
 """
@@ -20,31 +21,22 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import os
 import threading
 import time
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Generic, cast
 
 import numpy as np
 
-from tacit.engine import Compiled, cores, is_trusted, numba_folder
-
-Given = ParamSpec("Given")
-Found = TypeVar("Found")
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+from tacit.engine import Found, Given, is_trusted, numba_folder
 
 # Up to this many states a chain's systems are eliminated, by the loops and by their twins.
 SMALL = 200
 # Seconds that a process spends without a compiler before it asks for one.
 ALLOWANCE = 1.5
-# Rows of one piece of work: enough to be worth handing out, few enough to stay in a core's cache.
-BLOCK = 2**15
 
 
 class _Here(threading.local):
@@ -163,84 +155,6 @@ def _uncompiled() -> Iterator[None]:
         Clock.spent += time.thread_time() - began
 
 
-def compiled_in_double(
-    function: Callable[Given, Found], *, static: Sequence[str] = ()
-) -> Compiled[Given, Found]:
-    """The function under `jax.jit`, traced and called with 64-bit numbers.
-
-    Its first argument is the backend. One on NumPy arrays runs the same function step by step; one
-    on many devices places the arguments there, by their names, and fetches the results.
-
-    Args:
-        function: of the backend and of arrays.
-        static: names of its arguments that are no arrays.
-    """
-
-    @functools.cache
-    def traced() -> Callable[..., Any]:
-        import jax
-
-        return jax.jit(function, static_argnames=tuple(static))
-
-    names = tuple(inspect.signature(function).parameters)[1:]
-
-    @functools.wraps(function)
-    def call(backend: Any, *arguments: Any, **keywords: Any) -> Any:
-        if backend.arrays is np:
-            # What overflows is seen in the result, as in compiled code, which warns of nothing.
-            with np.errstate(all="ignore"):
-                return function(backend, *arguments, **keywords)  # pyright: ignore[reportCallIssue]
-        import jax
-
-        with jax.enable_x64(True):
-            if hasattr(backend, "place"):
-                placed = [backend.place(n, a) for n, a in zip(names, arguments, strict=False)]
-                keywords = {n: backend.place(n, a) for n, a in keywords.items()}
-                return backend.fetch(traced()(backend, *placed, **keywords))
-            # NumPy arrays come back: a stray JAX operation outside would fall to float32.
-            return jax.tree.map(np.asarray, traced()(backend, *arguments, **keywords))
-
-    return call  # pyright: ignore[reportReturnType]
-
-
-def threads_allowed() -> int:
-    """How many threads to use: what this process may run on, or OMP_NUM_THREADS where it is set.
-
-    Worker processes of joblib and Dask set that to 1, so that they do not fight for the cores.
-    """
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    if asked.isdecimal() and int(asked) > 0:
-        return int(asked)
-    return cores()
-
-
-def row_blocks(count: int) -> list[slice]:
-    """The rows in blocks that do not depend on the cores, so that sums over them do not either."""
-    return [slice(first, min(first + BLOCK, count)) for first in range(0, count, BLOCK)]
-
-
-def side_by_side(call: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """What `call` returns for each item, computed on all cores.
-
-    Work that is itself a part of such work is done in its own thread: waiting for others that
-    wait for a thread would be for ever.
-    """
-    items = list(items)
-    if len(items) < 2 or threads_allowed() < 2 or getattr(_here, "is_worker", False):
-        return [call(item) for item in items]
-    return list(_pool(os.getpid(), threads_allowed()).map(call, items))
-
-
-@functools.lru_cache(maxsize=1)
-def _pool(process: int, workers: int) -> ThreadPoolExecutor:
-    """The threads of this process: a forked child must not wait for those of its parent."""
-    return ThreadPoolExecutor(workers, thread_name_prefix="tacit", initializer=_mark)
-
-
-def _mark() -> None:
-    _here.is_worker = True
-
-
 def eliminate_arrays(
     states: np.ndarray, weights: np.ndarray, discount: float, transposed: bool
 ) -> np.ndarray:
@@ -356,35 +270,3 @@ def _forget_stale_code(folder: Path) -> None:
 
 with contextlib.suppress(OSError):  # a read-only or zipped installation, which nobody edits
     _forget_stale_code(Path(__file__).parent)
-
-
-@compiled
-def flow_moments(tails, heads, chances, gains, z, y, slopes, used, moments):
-    """Adds to used [E] what flows along every pair, and to moments [D, D, n] its scores' squares.
-
-    The flow of lane c along the pair e is chances[e] y[tails[e], c] z[heads[e], c], its score
-    gains[:, e] plus the difference of slopes [D, S, n]; with no slopes there are no moments. Only
-    the lower triangle is filled in.
-    """
-    lanes = z.shape[1]
-    flow, weighted, scores = np.empty(lanes), np.empty(lanes), np.empty((len(slopes), lanes))
-    for e in range(len(tails)):
-        tail, head, chance, total = tails[e], heads[e], chances[e], 0.0
-        out, into = y[tail], z[head]
-        for c in range(lanes):
-            flow[c] = chance * out[c] * into[c]
-        for c in range(lanes):
-            total += flow[c]
-        used[e] += total
-        if total == 0.0:
-            continue
-        for d in range(len(slopes)):
-            gain, own, here, there = gains[d, e], scores[d], slopes[d, tail], slopes[d, head]
-            for c in range(lanes):
-                own[c] = gain + (there[c] - here[c])
-            for c in range(lanes):
-                weighted[c] = flow[c] * own[c]
-            for k in range(d + 1):
-                other, sums = scores[k], moments[d, k]
-                for c in range(lanes):
-                    sums[c] += weighted[c] * other[c]

@@ -19,10 +19,16 @@ trusted: every claim below is of b - A x computed afresh.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from tacit.engine import kernels
-from tacit.engine.kernels import compiled, compiled_or
+from tacit.engine import Array, kernels
+from tacit.engine.kernels import at_hand, compiled, compiled_or
+
+if TYPE_CHECKING:
+    from tacit.model.mdp import MDP
 
 
 @compiled
@@ -279,94 +285,68 @@ def chain_values(rows, weights, discount, right, x, aim):
     return krylov(rows, weights, discount, False, right, x, aim, 2000)
 
 
-@compiled
-def substitute_rows(starts, columns, entries, downward, x):
-    """Solves a triangular system for many right sides at once, in place: x [S, n].
+def policy_chain(mdp: MDP, policy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[S, W] next states, ascending in every row, and [S, W] their probabilities."""
+    rows, weights = mdp.packed.states, mdp.packed_weights(policy)
+    if rows.shape[1] == 1:
+        return rows[:, 0, :], weights
+    rows, weights = (table.reshape(mdp.states, -1) for table in (rows, weights))
+    order = np.argsort(rows, axis=1, kind="stable")
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(weights, order, axis=1)
 
-    The rows lie one after the other, those of `starts`; each holds its diagonal. Upper triangles
-    are solved from the last row down, `downward`. One entry serves all sides while it is at hand.
+
+def chain_solve(
+    mdp: MDP,
+    rows: np.ndarray,
+    weights: np.ndarray,
+    right: np.ndarray,
+    *,
+    transposed: bool,
+    target: Array = 0.0,
+    guess: np.ndarray | None = None,
+    several: Callable[..., Iterable[object]] = map,
+) -> np.ndarray:
+    """[..., S] the x of (I - discount P) x = right [..., S], or of the transpose, from `guess`.
+
+    The Krylov answer is taken only if its true residual, the largest entry or, transposed, the sum
+    of all, is at most `target` or at rounding level; else the system is solved by elimination.
+    Several right sides of a large model are done one after the other, or as `several` does them.
     """
-    count, sides = x.shape
-    for step in range(count):
-        row = count - 1 - step if downward else step
-        own = x[row]
-        diagonal = 1.0
-        for k in range(starts[row], starts[row + 1]):
-            entry = entries[k]
-            if columns[k] == row:
-                diagonal = entry
-                continue
-            other = x[columns[k]]
-            for c in range(sides):
-                own[c] -= entry * other[c]
-        for c in range(sides):
-            own[c] /= diagonal
+    right = np.ascontiguousarray(right, dtype=np.float64)
+    x = np.zeros(right.shape) if guess is None else np.array(guess, dtype=np.float64, order="C")
+    if mdp.states <= DIRECT_LIMIT:
+        sides = zip(right.reshape(-1, mdp.states), x.reshape(-1, mdp.states), strict=True)
+        try:
+            with at_hand(mdp.states):
+                factors = eliminate(rows, weights, mdp.discount, transposed)
+                for side, found in sides:
+                    substitute(factors, side, found)
+        except ZeroDivisionError:  # singular: at discount 1, a policy that never ends
+            x[:] = np.nan
+        return x
+    if right.ndim > 1:
+        targets = np.broadcast_to(target, len(right))
 
+        def single(d: int) -> None:
+            given = {"transposed": transposed, "target": targets[d], "guess": x[d]}
+            x[d] = chain_solve(mdp, rows, weights, right[d], **given)
 
-@compiled
-def eliminate_lanes(starts, columns, diagonal, entries):
-    """Factorises as many matrices of one pattern as there are lanes, in place: entries [N, n].
+        list(several(single, range(len(x))))
+        return x
+    # A solution is at most this much larger than the right side, and rounding is a share of it.
+    largest = size_of(right, transposed) / mdp.leak
+    if not np.isfinite(largest):
+        return np.full(mdp.states, np.nan)
+    target = max(target, 1e-15 * largest, 1e-14 * mdp.leak * largest)
+    if krylov(rows, weights, mdp.discount, transposed, right, x, target, 4000):
+        return x
+    from scipy.sparse import coo_array, eye_array
+    from scipy.sparse.linalg import splu
 
-    Row i has the columns of starts[i] to starts[i + 1], ascending, its own at diagonal[i]; the
-    pattern has room for all that fills in. The rows are those of I - discount P: no pivots. Left
-    are both triangles, the upper one with its diagonal inverted. Whether there was room.
-    """
-    count, lanes = len(diagonal), entries.shape[1]
-    place, factor = np.full(count, -1), np.empty(lanes)
-    for i in range(count):
-        for k in range(starts[i], starts[i + 1]):
-            place[columns[k]] = k
-        for k in range(starts[i], diagonal[i]):
-            pivot = columns[k]
-            own, inverse = entries[k], entries[diagonal[pivot]]
-            for c in range(lanes):
-                factor[c] = own[c] * inverse[c]
-                own[c] = factor[c]
-            for m in range(diagonal[pivot] + 1, starts[pivot + 1]):
-                at = place[columns[m]]
-                if at < 0:
-                    return False
-                filled, above = entries[at], entries[m]
-                for c in range(lanes):
-                    filled[c] -= factor[c] * above[c]
-        last = entries[diagonal[i]]
-        for c in range(lanes):
-            last[c] = 1.0 / last[c] if last[c] != 0.0 else np.nan
-        for k in range(starts[i], starts[i + 1]):
-            place[columns[k]] = -1
-    return True
-
-
-@compiled
-def take_lanes(own, entry, other):
-    """Takes entry [n] times other [m, n] off own [m, n]."""
-    sides, lanes = own.shape
-    for d in range(sides):
-        for c in range(lanes):
-            own[d, c] -= entry[c] * other[d, c]
-
-
-@compiled
-def substitute_lanes(starts, columns, diagonal, entries, transposed, x):
-    """Solves with the factors of `eliminate_lanes` in place: x [S, m, n], m right sides a lane."""
-    count, sides, lanes = x.shape
-    for i in range(count):
-        if transposed:
-            for d in range(sides):
-                for c in range(lanes):
-                    x[i, d, c] *= entries[diagonal[i], c]
-            for k in range(diagonal[i] + 1, starts[i + 1]):
-                take_lanes(x[columns[k]], entries[k], x[i])
-        else:
-            for k in range(starts[i], diagonal[i]):
-                take_lanes(x[i], entries[k], x[columns[k]])
-    for i in range(count - 1, -1, -1):
-        if transposed:
-            for k in range(starts[i], diagonal[i]):
-                take_lanes(x[columns[k]], entries[k], x[i])
-        else:
-            for k in range(diagonal[i] + 1, starts[i + 1]):
-                take_lanes(x[i], entries[k], x[columns[k]])
-            for d in range(sides):
-                for c in range(lanes):
-                    x[i, d, c] *= entries[diagonal[i], c]
+    every = np.repeat(np.arange(mdp.states), rows.shape[1])
+    chain = coo_array((weights.ravel(), (every, rows.ravel())), shape=(mdp.states,) * 2)
+    system = (eye_array(mdp.states) - mdp.discount * chain).tocsc()
+    try:
+        return splu(system).solve(right, trans="T" if transposed else "N")
+    except RuntimeError:  # singular: at discount 1, a policy that never ends
+        return np.full(mdp.states, np.nan)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tacit.data.tally import Scatter
-from tacit.engine.kernels import SMALL, flow_moments, side_by_side
-from tacit.engine.kernels.chains import eliminate_lanes, substitute_lanes
-from tacit.engine.smooth_dual import Factors
+from tacit.engine.backends import side_by_side
+from tacit.engine.kernels import SMALL
+from tacit.engine.kernels.lanes import Factors, eliminate_lanes, flow_moments, substitute_lanes
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.trips import Journeys, paid

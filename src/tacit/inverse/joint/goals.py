@@ -16,8 +16,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from tacit.engine import DIVERGED, LONGEST, STEADY
-from tacit.engine.backends import backend_of
-from tacit.engine.kernels import side_by_side
+from tacit.engine.backends import backend_of, side_by_side
 from tacit.engine.newton_search import VALUE_CARE, Dual, Point, point_at
 from tacit.errors import InvalidModel
 from tacit.forward.solution import visitation

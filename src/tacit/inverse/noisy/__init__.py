@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tacit.engine.backends import backend_of, policy_chain
+from tacit.engine.backends import backend_of
+from tacit.engine.kernels.chains import policy_chain
 from tacit.engine.newton_search import Dual, Point, begin, loss_at, newton_step, point_at
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import Finding, Kind

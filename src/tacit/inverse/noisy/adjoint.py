@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from tacit.engine import undiscounted_fixed_point
-from tacit.engine.backends import Host, chain_solve, policy_chain, soft_fixed_point
+from tacit.engine.backends import Host, soft_fixed_point
+from tacit.engine.kernels.chains import chain_solve, policy_chain
 from tacit.engine.newton_search import VALUE_CARE, Dual, Point, newton_step
 from tacit.engine.progress import pursue
 from tacit.engine.smooth_dual import bounded_step, conjugate_gradients, inverse_by_values

@@ -14,9 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tacit.engine.backends import Array
+from tacit.engine.backends import Array, compiled_in_double
 from tacit.engine.backends.sharded import Sharded
-from tacit.engine.kernels import compiled_in_double
 from tacit.engine.newton_search import Dual, Point, loss_at
 from tacit.engine.smooth_dual import minimise
 from tacit.errors import InvalidModel, NotConverged
@@ -270,7 +269,7 @@ def explained(
     """The sums over states of a fit, for the initial distribution `start` [N]."""
     discount = problem.discount
     fine = 1e-14 / (1 - discount) * jnp.abs(start).max()
-    begun = backend.solve_transposed(point.policy, discount, start, fine)
+    begun = backend.solve(point.policy, discount, start, fine, transposed=True)
     later = backend.expected_next(point.table_values)
     scores = problem.tables + discount * later - point.table_values[:, :, None]
     flat = scores.reshape(len(scores), -1)

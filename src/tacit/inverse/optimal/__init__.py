@@ -31,8 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.forward.policies import Unbounded, policy_values
-from tacit.forward.pricing import Column, best_column
+from tacit.forward.policies import Column, Unbounded, best_column, policy_values
 from tacit.model.ends import uniform_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features

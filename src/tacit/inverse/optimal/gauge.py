@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data.observed import Observed
-from tacit.forward.policies import Unbounded
-from tacit.forward.pricing import best_column
+from tacit.forward.policies import Unbounded, best_column
 from tacit.forward.solution import costs_of, visitation
 from tacit.inverse.expectations import Expectations
 from tacit.inverse.findings import Finding, Kind

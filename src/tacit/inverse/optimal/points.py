@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.forward.policies import Unbounded
-from tacit.forward.pricing import Column, best_column
+from tacit.forward.policies import Column, Unbounded, best_column
 from tacit.forward.solution import visitation
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.optimal import (

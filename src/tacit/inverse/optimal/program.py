@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.forward.occupancy_lp import new_highs, run
-from tacit.forward.pricing import Column
+from tacit.forward.policies import Column
 from tacit.inverse.optimal import Cone, Matrix, full_forms, rows, slack, values
 
 # Rows added at once, the most violated first.

@@ -13,7 +13,8 @@ import numpy as np
 from tacit.data.observed import Observed
 from tacit.engine.progress import stopped
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.forward.column_generation import ColumnGeneration, favourites, with_favourites
+from tacit.forward.column_generation import ColumnGeneration
+from tacit.forward.policies import favourites, with_favourites
 from tacit.forward.solution import Solution, Status
 from tacit.forward.solve import Solver
 from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.engine.progress import pursue
-from tacit.forward.column_generation import favourites, with_favourites
+from tacit.forward.policies import favourites, with_favourites
 from tacit.forward.solution import (
     Certificate,
     Infeasibility,
