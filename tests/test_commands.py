@@ -543,7 +543,7 @@ def test_check_and_recover_say_what_is_not_available(tmp_path, capsys):
     told = json.loads(out)
     assert (code, told["summary"]["ends"], told["summary"]["discount"]) == (0, 1, 1.0)
     assert told["summary"]["states visited"] == len(set(seen.states)) + 1  # and the end
-    assert tacit.folders.runs.data_summary(known.mdp, seen)["states_visited"] == len(
+    assert tacit.show.summary.data_summary(known.mdp, seen)["states_visited"] == len(
         {*seen.states.tolist(), *seen.final_states.tolist()}
     )
     kinds = [(one["kind"], one["about"].get("number")) for one in told["findings"]]

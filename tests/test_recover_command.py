@@ -14,8 +14,7 @@ import tacit
 from tacit.cli import main, parse
 from tacit.cli.recover import OPTIONS
 from tacit.cli.terminal import Answer
-from tacit.folders import claimed
-from tacit.folders.runs import Run
+from tacit.folders.runs import Run, claimed
 from walks import problem, seen_by
 
 ESTIMATORS = {

@@ -9,11 +9,10 @@ import pytest
 
 import tacit
 from tacit.cli import main
-from tacit.engine.progress import Event, watching
+from tacit.engine.progress import Event, checkpoint, watching
 from tacit.files.arrays import write_arrays
 from tacit.files.formats import read_arrays
-from tacit.folders import checkpoint, claimed
-from tacit.folders.runs import Run
+from tacit.folders.runs import Run, claimed
 from walks import problem, seen_by
 
 ESTIMATORS = {
@@ -87,8 +86,8 @@ def test_what_was_not_written_is_done_again(tmp_path, name):
 
 def test_a_journal_keeps_what_took_longest_for_its_bytes(tmp_path, monkeypatch):
     clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
-    monkeypatch.setattr("tacit.folders.time", clock)
-    monkeypatch.setattr("tacit.folders.MOST", 60_000)  # two large states and some
+    monkeypatch.setattr("tacit.engine.progress.time", clock)
+    monkeypatch.setattr("tacit.engine.progress.MOST", 60_000)  # two large states and some
     kept = checkpoint(tmp_path / "kept", every=1e9)
     for number, (seconds, size) in enumerate(((5, 3000), (1, 3000), (3, 3000), (2, 100)), 1):
         clock.now += seconds
@@ -99,7 +98,7 @@ def test_a_journal_keeps_what_took_longest_for_its_bytes(tmp_path, monkeypatch):
 
 
 def test_stages_that_were_not_kept_are_made_again_to_the_same_bits(tmp_path, monkeypatch):
-    monkeypatch.setattr("tacit.folders.MOST", 0)
+    monkeypatch.setattr("tacit.engine.progress.MOST", 0)
     events: list[Event] = []
     whole = saved(tmp_path / "whole", "likelihood", [events.append])
     folder = tmp_path / "kept"
@@ -183,7 +182,7 @@ def asked(tmp_path):
 
 
 def test_a_command_goes_on_where_it_was_cut(tmp_path, asked, monkeypatch, capsys):
-    monkeypatch.setattr("tacit.folders.claimed", functools.partial(claimed, every=0.0))
+    monkeypatch.setattr("tacit.folders.runs.claimed", functools.partial(claimed, every=0.0))
     other = [word.replace(str(tmp_path / "run"), str(tmp_path / "whole")) for word in asked]
     events: list[Event] = []
     with watching([events.append]):
@@ -240,7 +239,7 @@ def test_a_run_is_not_lost_by_mistake_and_not_mixed_up(tmp_path, asked, capsys):
     assert "--resume continues it, --overwrite begins again" in refused(code=4)
     assert "setting seed: 0 there, 1 now" in refused("--resume", "--seed", "1")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tacit.folders.versions", lambda: {"tacit": "0.0.9"})
+        patched.setattr("tacit.folders.runs.versions", lambda: {"tacit": "0.0.9"})
         assert "version tacit: 0.1.0 there, 0.0.9 now" in refused("--resume")
     seen = problem("exact").demonstrations
     (tmp_path / "problem" / "demonstrations.parquet").unlink()

@@ -49,7 +49,8 @@ class Compare:
 
     def run(self, terminal: Terminal, shared: Path | None = None) -> Answer:
         """Reads the folders and says where they agree; `shared` holds a fit of all together."""
-        from tacit.folders.runs import PAGE, Run
+        from tacit.folders import PAGE
+        from tacit.folders.runs import Run
 
         asked = (self.first, *(self.others or ()))
         folders = [inner for folder in asked for inner in runs_in(folder)]
@@ -78,7 +79,7 @@ class _Pair(NamedTuple):
 
 def shared_fit(folder: Path) -> Path | None:
     """The fit of all groups with the same weights beside their runs, where there is one."""
-    from tacit.folders.runs import PAGE
+    from tacit.folders import PAGE
 
     place = folder / SHARED / "shared"
     return place if (place / PAGE).exists() else None
@@ -86,7 +87,7 @@ def shared_fit(folder: Path) -> Path | None:
 
 def runs_in(folder: Path) -> list[Path]:
     """The runs right inside a folder that is none itself; else the folder."""
-    from tacit.folders.runs import PAGE
+    from tacit.folders import PAGE
 
     if not folder.is_dir():
         said = "there is no such folder; tacit recover makes one"
@@ -151,7 +152,7 @@ def _with_differences(
     }
     joint = None
     if shared is not None:
-        from tacit.folders.runs import load
+        from tacit.folders import load
         from tacit.show.differences import agreements
 
         joint = load(shared, "JointRecovery")

@@ -100,8 +100,8 @@ class Check:
 def _summary(problem: Problem) -> list[tuple[str, Cell]]:
     import numpy as np
 
-    from tacit.folders.runs import data_summary
     from tacit.model.objective import is_sparse
+    from tacit.show.summary import data_summary
 
     mdp, features, seen = problem.mdp, problem.features, problem.demonstrations
     named = bool(problem.layout.action_names)

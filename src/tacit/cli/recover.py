@@ -175,8 +175,7 @@ class Recover:
         from tacit.cli.run import Report
         from tacit.engine.progress import watching
         from tacit.files.arrays import digest
-        from tacit.folders import claimed, identity
-        from tacit.folders.runs import Run, data_hashes
+        from tacit.folders.runs import Run, claimed, data_hashes, identity
         from tacit.show.summary import run_parts
 
         self.make_estimator()  # what makes no sense is said before anything is read
@@ -286,7 +285,8 @@ def _fit(
 ) -> Run:
     """The run: the recovery, and every question asked about it."""
     from tacit.folders.reading import availability
-    from tacit.folders.runs import Run, summary_of
+    from tacit.folders.runs import Run
+    from tacit.show.summary import summary_of
 
     fit = fit_types if arguments.mixed else _fit_one
     recovery, number, columns = fit(arguments, problem, seen, estimator)

@@ -343,9 +343,10 @@ def shared_run(
     place: Path,
 ) -> JointRecovery:
     """The fit of these groups with the same weights, written as a run of its own."""
-    from tacit.folders.runs import Run, data_hashes, summary_of
+    from tacit.folders.runs import Run, data_hashes
     from tacit.inverse.joint.tasks import Task
     from tacit.inverse.recover import recover
+    from tacit.show.summary import summary_of
 
     of_each = [seen.select(seen.groups == name) for name in groups]
     joint = recover(

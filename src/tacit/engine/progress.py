@@ -3,18 +3,37 @@
 A search is a state and a function that moves it on. Nobody watching, it runs in one go; watched,
 step by step through the same code, to the same bits. The stages of a run come in the same order
 every time, so a journal that keeps the end of each finished stage, and the last state of the one
-under way, is enough to go on after any interruption.
+under way, in a folder, is enough to go on after any interruption.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TextIO, TypeVar, cast
+
+import numpy as np
+
+from tacit.errors import TacitError
+from tacit.files.arrays import BROKEN, Tree, digest, pack, unpack, write_arrays
+from tacit.files.atomic import BadFile
+from tacit.files.formats import read_arrays
+
+CURRENT, HEAD = "current.npz", "head"
+# Seconds between two writes: what an interruption without warning may cost.
+EVERY = 2.0
+# Times as long as a write takes, at least: a large state must not spend the run on being kept.
+RARELY = 20.0
+# Bytes of finished stages that are kept: ten constraints are 65 searches, and each ends with the
+# derivatives of all values (20 MB at 100 000 states).
+MOST = 2**29
 
 
 @dataclass(frozen=True)
@@ -245,10 +264,8 @@ def tensorboard(folder: str | Path) -> Callback:
     try:
         from tensorboardX import SummaryWriter
     except ImportError:
-        raise ImportError(
-            "tensorboard(...) needs tensorboardX: pip install 'tacit-irl[tensorboard]'"
-        ) from None
-
+        said = "tensorboard(...) needs tensorboardX: pip install 'tacit-irl[tensorboard]'"
+        raise ImportError(said) from None
     return _Board(SummaryWriter(str(folder)))
 
 
@@ -262,3 +279,111 @@ class _Board:
 
     def flush(self) -> None:
         self.writer.flush()
+
+
+class FolderJournal:
+    """A `tacit.progress.Journal` in a folder; also a callback, which asks for nothing.
+
+    Attributes:
+        folder: where the stages are.
+        every: seconds between two writes.
+        recalled: whether a stage was read back from it.
+
+    Of many large stages those are kept that took longest for their bytes, up to `MOST`; the others
+    are made again, from where they began, to the same bits.
+    """
+
+    def __init__(self, folder: Path, *, every: float = EVERY) -> None:
+        self.folder, self.every, self.recalled = folder, every, False
+        self._seconds: dict[str, float] = {}  # that finished stages took, by file
+        self._ended, self._gaps = time.monotonic(), False
+        self._digests: dict[str, str] = {}
+        self._waiting: dict[str, tuple[dict[str, object], Tree]] = {}
+        self._last, self._pause = time.monotonic(), every
+
+    def __call__(self, event: Event) -> None:
+        """Nothing: states come by `keep`."""
+
+    def recall(self, stage: str, inputs: Tree, kinds: Sequence[type]) -> tuple[Tree, bool] | None:
+        """The last state of the stage and whether that was its end; None if it is not known."""
+        self._digests[stage] = digest(inputs)
+        for name in (_file(stage), CURRENT):
+            path = self.folder / name
+            if not path.exists():
+                continue
+            arrays = read_arrays(path)
+            try:
+                head = json.loads(str(arrays.pop(HEAD)))
+                if head["stage"] != stage:
+                    continue
+                finished, seconds = bool(head["finished"]), float(head.get("seconds", 0.0))
+                state = unpack(arrays, kinds) if head["inputs"] == self._digests[stage] else None
+            except (*BROKEN, BadFile) as error:
+                reason = " ".join(str(error).split())
+                raise BadFile(f"{path} is no record of a stage: {reason:.120}") from None
+            if head["inputs"] != self._digests[stage]:
+                if self._gaps:  # it began where another processor's digits were
+                    continue
+                raise TacitError(
+                    f"{path} was made from other data or settings than {stage} has now; "
+                    "begin again with --overwrite"
+                )
+            self.recalled = True
+            if finished:
+                self._seconds[name], self._ended = seconds, time.monotonic()
+            return state, finished
+        self._gaps = self.recalled
+        return None
+
+    def keep(self, stage: str, inputs: Tree, state: Tree, *, finished: bool) -> None:
+        """Remembers where the stage stands, and writes it down if it is time."""
+        if stage not in self._digests:
+            self._digests[stage] = digest(inputs)
+        head = {"stage": stage, "inputs": self._digests[stage], "finished": finished}
+        if finished:
+            head["seconds"] = self._seconds[_file(stage)] = time.monotonic() - self._ended
+            self._ended = time.monotonic()
+        # The state itself, not a copy: states are never changed, only replaced.
+        self._waiting[_file(stage) if finished else CURRENT] = (head, state)
+        if time.monotonic() - self._last >= self._pause:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what has not been written yet, finished stages first."""
+        began = time.monotonic()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name in sorted(self._waiting, key=lambda name: name == CURRENT):
+            head, state = self._waiting[name]
+            write_arrays(self.folder / name, {HEAD: np.array(json.dumps(head)), **pack(state)})
+            del self._waiting[name]
+        self._drop()
+        self._last = time.monotonic()
+        if self.every > 0:
+            self._pause = max(self.every, RARELY * (self._last - began))
+
+    def _drop(self) -> None:
+        """Removes finished stages beyond `MOST` bytes, the quickest for their bytes first."""
+        paths = [self.folder / name for name in self._seconds]
+        sizes = {path: path.stat().st_size for path in paths if path.exists()}
+        for path in sorted(sizes, key=lambda path: self._seconds[path.name] / sizes[path]):
+            if sum(sizes.values()) <= MOST:
+                break
+            path.unlink()
+            del sizes[path]
+
+
+def checkpoint(folder: str | Path, *, every: float = EVERY) -> FolderJournal:
+    """A callback that keeps a recovery in a folder, to go on after an interruption.
+
+    `tacit.recover(..., callbacks=[tacit.runs.checkpoint("kept")])`, called again with the same
+    arguments, goes on where it was left. Remove the folder when the answer is there.
+
+    Args:
+        folder: where to keep it.
+        every: seconds between two writes, more where writing takes long; 0 writes at every step.
+    """
+    return FolderJournal(Path(folder), every=every)
+
+
+def _file(stage: str) -> str:
+    return re.sub(r"[^0-9A-Za-z]+", "-", stage) + ".npz"

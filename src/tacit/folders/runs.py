@@ -1,8 +1,8 @@
-"""Runs as folders: arrays, tables and a page of text with the checksums of all. Never pickle.
+"""Runs as folders, each claimed by one writer, gone on with, and written whole or not at all.
 
-A folder is written whole or not at all (`tacit.files.atomic`), and one whose files do not belong
-together does not load. `run.json` is for people; the numbers are in `recovery.npz`, all fields of a
-recovery by name, whichever they are.
+A run makes the same stages in the same order every time. Going on means to begin again and to read
+back what is known, so the end is the same to the last bit. Each stage is kept with a checksum of
+everything it depends on: a journal of other data is noticed, not used.
 """
 
 from __future__ import annotations
@@ -10,63 +10,68 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib.metadata
+import json
 import platform
-from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, asdict, dataclass, field, fields, is_dataclass, replace
-from enum import Enum
-from importlib import import_module
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tacit import __version__
 from tacit.data.demonstrations import Demonstrations
+from tacit.engine.progress import CURRENT, EVERY, FolderJournal
+from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 from tacit.files.arrays import (
+    BROKEN,
     Tree,
     digest,
-    manifest,
-    member,
     pack,
-    unpack,
+    settle,
     write_arrays,
     write_bundle,
 )
-from tacit.files.atomic import BadFile, Page, read_page
-from tacit.files.formats import read_arrays, read_columns
+from tacit.files.atomic import (
+    PART,
+    BadFile,
+    Page,
+    check_folder,
+    check_plain,
+    locked,
+    read_page,
+    write_page,
+)
 from tacit.files.tables import write_columns
-from tacit.folders.archives import check_extras, check_recovery, check_shapes, layout_of, sound
+from tacit.folders import (
+    ARRAYS,
+    EXTRAS,
+    FILES,
+    FORMAT,
+    HISTORY,
+    JOURNAL,
+    PAGE,
+    SETTINGS,
+    TRAJECTORIES,
+    difference,
+    read_run,
+)
 from tacit.model.features.priors import hashable_map
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse
 from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:  # recoveries save themselves through this module, so it must not need them
-    from tacit.folders.problem import Problem
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.noisy.mixture import MixtureRecovery
     from tacit.inverse.recovery import History, Recovery
 
     AnyRecovery = Recovery | JointRecovery | MixtureRecovery
 
-FORMAT = 3
-PAGE, ARRAYS, HISTORY = "run.json", "recovery.npz", "history.parquet"
-TRAJECTORIES, EXTRAS = "trajectories.parquet", "extras.npz"
-FILES = (ARRAYS, HISTORY, TRAJECTORIES, EXTRAS)
-# Within the folder of a run that is under way; settings say what its stages depend on.
-JOURNAL, SETTINGS = "journal", "settings.json"
-# Rooms whose classes a recovery may be made of.
-ROOMS = ("tacit.model.", "tacit.forward.", "tacit.inverse.")
-# What a folder may hold, in words, and what loads it.
-HELD = {
-    "Recovery": ("the recovery of one task", "tacit.Recovery.load"),
-    "JointRecovery": ("several tasks", "tacit.JointRecovery.load"),
-    "MixtureRecovery": ("a mixture of types", "tacit.Mixture.load"),
-    "TripsRecovery": ("trips to goals of their own", "tacit.Recovery.load"),
-}
-# Kinds that count as others.
-ALSO = {"TripsRecovery": "Recovery"}
-
+# The stages of a run are numbered; a file under way has a random part in its name.
+_STAGE = re.compile(rf"[0-9A-Za-z-]+-\d+\.npz|\..+\.[0-9a-f]+{re.escape(PART)}")
 Files = dict[str, Callable[[Path], None]]
 
 
@@ -77,80 +82,26 @@ def save(result: AnyRecovery, folder: Path) -> None:
 
 def contents(result: AnyRecovery) -> tuple[Page, Files]:
     """What the page of a run says about a recovery, and how to write its files."""
-    arrays = pack(result, small=0)
+    arrays, certificate = pack(result, small=0), asdict(result.certificate)
     page: Page = {
         "format": FORMAT,
         "holds": type(result).__name__,
         "estimator": result.estimator,
         "status": result.status.name,
         "sentence": result.status.value,
-        "certificate": {k: _readable(v) for k, v in asdict(result.certificate).items()},
+        # JSON has no word for what is not finite.
+        "certificate": {k: v if np.isfinite(v) else str(v) for k, v in certificate.items()},
         "findings": [_told(finding) for finding in result.identification.findings],
         "versions": versions(),
+        "reward_names": plain(getattr(result, "reward_names", ())),
+        "cost_names": plain(getattr(result, "cost_names", ())),
+        "tasks": len(getattr(result, "recoveries", [result])),
     }
-    for name in ("reward_names", "cost_names"):
-        page[name] = plain(getattr(result, name, ()))
-    page["tasks"] = len(getattr(result, "recoveries", [result]))
     columns = _table(result.history)
     return page, {
         ARRAYS: lambda path: write_arrays(path, arrays),
         HISTORY: lambda path: write_columns(path, columns),
     }
-
-
-def load(folder: Path, kind: str | None = None) -> Any:
-    """The recovery of this kind, or any, in a folder; `OSError` if a file is missing or damaged."""
-    page = _page(folder)
-    held = str(page.get("holds"))
-    if held not in HELD or kind not in (None, held, ALSO.get(held)):
-        what, loader = HELD.get(held, ("something else", "the tacit that wrote it"))
-        raise BadFile(f"{folder} holds {what}: load it by {loader}")
-    member(folder, page, HISTORY)
-    path = member(folder, page, ARRAYS)
-    arrays = read_arrays(path)
-    with sound(path, "a recovery that can be read"):
-        found = unpack(arrays, _kind)
-        if type(found).__name__ != held:
-            raise BadFile(f"it holds a {type(found).__name__}")
-        for one in getattr(found, "recoveries", getattr(found, "types", [found])):
-            if type(one).__name__ in ("Recovery", *ALSO):
-                check_recovery(one)
-        _check_several(found)
-    return found
-
-
-def _check_several(found: object) -> None:
-    """Raises `BadFile` where arrays about several recoveries do not belong together."""
-    if hasattr(found, "types"):
-        mixture = cast("MixtureRecovery", found)
-        count = len(mixture.types)
-        check_shapes(
-            {
-                "shares": (mixture.shares, (count,)),
-                "share intervals": (mixture.share_intervals, (count, 2)),
-                "membership": (mixture.membership, (len(mixture.membership), count)),
-                "criteria": (mixture.criteria, np.shape(mixture.tried)),
-            }
-        )
-    elif hasattr(found, "recoveries"):
-        joint = cast("JointRecovery", found)
-        shared = not isinstance(joint.reward_weights, tuple)
-        each = (joint.reward_weights,) * len(joint.recoveries) if shared else joint.reward_weights
-        pairs = [(own, one.reward_names) for own, one in zip(each, joint.recoveries, strict=True)]
-        pairs += zip(joint.cost_weights, joint.recoveries[0].cost_names, strict=True)
-        check_shapes({f"weights of {names}": (own, (len(names),)) for own, names in pairs})
-
-
-def _kind(name: str) -> type | None:
-    """The class of that name, if a recovery may hold it."""
-    module, _, own = name.rpartition(".")
-    if not f"{module}.".startswith(ROOMS):
-        return None
-    found = getattr(import_module(module), own)
-    plain = isinstance(found, type) and (
-        is_dataclass(found) or issubclass(found, Enum | str | tuple)
-    )
-    return found if plain else None
 
 
 def _told(finding: str) -> Page | str:
@@ -173,18 +124,6 @@ def _table(history: History) -> dict[str, np.ndarray]:
             parts = np.ascontiguousarray(column.reshape(len(column), -1).T)
             flat |= {f"{name}[{j}]": part for j, part in enumerate(parts)}
     return flat
-
-
-def _page(folder: Path) -> Page:
-    """What the page of a run says; `OSError` if it is damaged, `TacitError` if it is none."""
-    page = read_page(folder / PAGE, form=FORMAT)
-    manifest(folder / PAGE, page, FILES)
-    return page
-
-
-def _readable(number: float) -> float | str:
-    """The number, or its name where JSON has none."""
-    return number if np.isfinite(number) else str(number)
 
 
 def versions() -> dict[str, str]:
@@ -211,41 +150,6 @@ def data_hashes(mdp: MDP, features: Features, demonstrations: Demonstrations) ->
         "features": digest((maps[0], maps[1:], names)),
         "demonstrations": digest((seen, None if groups is None else [str(g) for g in groups])),
     }
-
-
-def data_summary(mdp: MDP, demonstrations: Demonstrations) -> Page:
-    """What the demonstrations are, in numbers, for people."""
-    lengths = np.diff(demonstrations.offsets)
-    counts = demonstrations.counts(mdp)
-    reached = np.isin(np.arange(mdp.states), demonstrations.final_states) & mdp.ends
-    groups = getattr(demonstrations, "groups", None)
-    found: Page = {
-        "episodes": demonstrations.episodes,
-        "steps": demonstrations.steps,
-        "shortest_episode": int(lengths.min()),
-        "longest_episode": int(lengths.max()),
-        "ended_episodes": int(demonstrations.ended.sum()),
-        "episodes_joined_on_the_way": int(demonstrations.partial.sum()),
-        "states": mdp.states,
-        "states_visited": int((reached | (counts.sum(axis=1) > 0)).sum()),
-        "actions": mdp.actions,
-        "state_action_pairs_seen": int((counts > 0).sum()),
-        "moves_estimated": mdp.evidence is not None,
-        "discount": mdp.discount,
-    }
-    if groups is not None:
-        names, sizes = np.unique(np.asarray(groups, dtype=str), return_counts=True)
-        found["groups"] = dict(zip(names.tolist(), sizes.tolist(), strict=True))
-    return found
-
-
-def summary_of(problem: Problem, seen: Demonstrations) -> Page:
-    """What the demonstrations are, in numbers; of trips the goals, too."""
-    found = data_summary(problem.mdp, seen)
-    if problem.trips is not None:
-        goals = replace(problem.trips, demonstrations=seen).goals
-        found |= {"goals": len(set(goals[goals >= 0].tolist())), "discount": problem.discount}
-    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,66 +207,14 @@ class Run:
     @classmethod
     def load(cls, folder: str | Path, *, several: bool = False) -> Run:
         """The run of a folder, all checked; a recovery saved by itself, or `several`, is one."""
-        folder = Path(folder)
-        if not folder.is_dir():
-            raise FileNotFoundError(
-                errno.ENOENT, "there is no such folder; tacit recover makes one", str(folder)
-            )
-        if not (folder / PAGE).exists() and (folder / JOURNAL / SETTINGS).exists():
-            raise OSError(
-                f"{folder} holds a run that is not finished: tacit recover --resume continues it"
-            )
-        if not (folder / PAGE).exists() and (folder / "problem.toml").exists():
-            raise FileNotFoundError(
-                errno.ENOENT, "this is a problem, not a run; tacit recover makes one", str(folder)
-            )
-        if not (folder / PAGE).exists():
-            said = f"the folder holds no run: {PAGE} is missing"
-            raise FileNotFoundError(errno.ENOENT, said, str(folder))
-        page = _page(folder)
-        recovery = load(folder, None if several else "Recovery")
-        extras, trajectories = {}, {}
-        if EXTRAS in page["files"]:
-            with sound(path := member(folder, page, EXTRAS), "further results"):
-                extras = unpack(read_arrays(path))
-                check_extras(extras)
-        if TRAJECTORIES in page["files"]:
-            trajectories = read_columns(member(folder, page, TRAJECTORIES))
-        with sound(folder / PAGE, "the page of a run"):
-            return _assembled(page, recovery, extras, trajectories)
-
-
-def _assembled(
-    page: Page, recovery: Recovery, extras: dict[str, Tree], trajectories: dict[str, np.ndarray]
-) -> Run:
-    """The run of a page and its files."""
-    parts = {name: dict(page.get(name, {})) for name in ("config", "data", "versions", "hashes")}
-    notes = page.get("notes", [])
-    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-        raise BadFile("its notes must be a list of texts")
-    seed = page.get("seed")
-    if not (seed is None or isinstance(seed, int)):
-        raise BadFile("its seed must be a whole number")
-    return Run(
-        recovery=recovery,
-        layout=layout_of(page, recovery),
-        notes=tuple(notes),
-        trajectories=trajectories,
-        extras=extras,
-        seed=seed,
-        **parts,
-    )
+        return cls(**read_run(Path(folder), several=several))
 
 
 def plain(value: object, *, arrays: bool = False) -> Tree:
     """The value as dictionaries, lists, numbers and text: what a page and a report can hold.
 
     Of a dataclass its fields, its `sentences`, `columns` and `text`; recoveries in it are left out,
-    being runs of their own.
-
-    Args:
-        value: anything made of these.
-        arrays: leave arrays of numbers as they are.
+    being runs of their own. With `arrays`, arrays of numbers stay as they are.
     """
     if is_dataclass(value) and not isinstance(value, type):
         parts = {part.name: getattr(value, part.name) for part in fields(value)}
@@ -385,3 +237,153 @@ def _holds_recovery(value: object) -> bool:
     if isinstance(value, list | tuple):
         return any(_holds_recovery(part) for part in value)
     return hasattr(value, "identification")
+
+
+def identity(config: Mapping[str, object], hashes: Mapping[str, str]) -> Page:
+    """All that must be the same for a run to be gone on with."""
+    here = {"system": platform.system(), "machine": platform.machine()}
+    whole = {"config": config, "hashes": hashes, "versions": {**versions(), **here}}
+    # Through JSON, so that a tuple and a list, a path and its text compare as they are read back.
+    return json.loads(json.dumps(whole, default=str))
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """A folder that this process may write a run to.
+
+    Attributes:
+        folder: where.
+        journal: where the fit keeps its stages.
+        done: whether a finished run of the same kind lies there, so that nothing is left to do.
+        identity: what the run depends on.
+    """
+
+    folder: Path
+    journal: FolderJournal
+    done: bool
+    identity: Page
+
+    def finish(self, run: Run) -> None:
+        """Writes the run, all or nothing, and forgets the way to it."""
+        page, files = run.contents()
+        write_bundle(self.folder, PAGE, {**page, "identity": self.identity}, files, known=FILES)
+        _forget(self.folder)
+
+
+@contextmanager
+def claimed(
+    folder: str | Path,
+    identity: Page,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    break_lock: bool = False,
+    every: float = EVERY,
+) -> Iterator[Claim]:
+    """A `Claim` on the folder, held inside.
+
+    `OSError` if another process holds it, or if a run lies there that must not be lost, or other
+    things; `TacitError` if it is no run of the same kind. Input that turns out to be bad inside
+    leaves no run behind: there would be nothing to go on with.
+
+    Args:
+        folder: of the run; made if need be.
+        identity: what the run depends on, from `tacit.folders.runs`.
+        resume: go on with a run of the same kind that was interrupted; begin if there is none.
+        overwrite: begin again; an older run stays until the new one is whole.
+        break_lock: take the folder from a writer on another machine that is surely gone.
+        every: seconds between two writes of the journal.
+    """
+    folder = Path(folder)
+    if resume and overwrite:
+        raise TacitError("--resume continues a run, --overwrite begins again: choose one")
+    new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with locked(folder, broken=break_lock):
+            done = _begun(folder, identity, resume, overwrite)
+            journal = FolderJournal(folder / JOURNAL, every=every)
+            try:
+                yield Claim(folder, journal, done, identity)
+            except (InvalidModel, InvalidDemonstrations):
+                _forget(folder)
+                raise
+            except BROKEN as error:
+                if not journal.recalled or isinstance(error, TacitError):
+                    raise
+                # What was read back may be sealed and still be no state of this search.
+                raise BadFile(
+                    f"{folder} cannot be gone on with ({type(error).__name__}: {error!s:.80}): "
+                    "begin again with --overwrite"
+                ) from error
+    except (InvalidModel, InvalidDemonstrations):
+        if new:
+            with contextlib.suppress(OSError):  # somebody else put something there meanwhile
+                folder.rmdir()
+        raise
+
+
+def _begun(folder: Path, identity: Page, resume: bool, overwrite: bool) -> bool:
+    """Makes a folder ready for the run; whether a finished run of the same kind lies there."""
+    check_folder(folder / JOURNAL)
+    for path in (folder / PAGE, folder / JOURNAL / SETTINGS):
+        check_plain(path)
+    if not (folder / PAGE).exists() and not (folder / JOURNAL / SETTINGS).exists():
+        _refuse_others(folder)
+    # Who begins again need not be able to read what was there.
+    finished, under_way = (None, None) if overwrite else _held(folder)
+    held = finished if under_way is None else under_way
+    if held is not None and not resume:
+        what = "a run" if under_way is None else "an unfinished run"
+        cure = "--resume continues it, --overwrite begins again"
+        raise FileExistsError(errno.EEXIST, f"the folder holds {what} ({cure})", str(folder))
+    if held is not None and (other := difference(folder, held, identity)) is not None:
+        raise TacitError(other)
+    settle(folder, PAGE, FILES)  # before anything is removed: it refuses a page that lies
+    if not resume or under_way is None:
+        _forget(folder)
+    if resume and finished is not None and under_way is None:
+        return True
+    (folder / JOURNAL).mkdir(exist_ok=True)
+    write_page(folder / JOURNAL / SETTINGS, identity)
+    return False
+
+
+def _held(folder: Path) -> tuple[Page | None, Page | None]:
+    """What the finished and the unfinished run in a folder depend on; None where there is none."""
+    finished = under_way = None
+    if (folder / PAGE).exists():
+        finished = read_page(folder / PAGE, form=FORMAT).get("identity", {})
+        if not isinstance(finished, dict):
+            raise BadFile(f"{folder / PAGE} must say what its run depends on; it does not")
+    if (folder / JOURNAL / SETTINGS).exists():
+        under_way = read_page(folder / JOURNAL / SETTINGS)
+    return finished, under_way
+
+
+def _refuse_others(folder: Path) -> None:
+    """Raises `FileExistsError` where the folder holds what is no run: it is somebody's."""
+    held = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    if held == [folder / JOURNAL] and held[0].is_dir() and not held[0].is_symlink():
+        # What a writer leaves that died before it wrote its settings, or lost them.
+        held = [path for path in held[0].iterdir() if not _is_ours(path)]
+    if held:
+        raise FileExistsError(errno.EEXIST, "the folder holds other things than a run", str(folder))
+
+
+def _forget(folder: Path) -> None:
+    """Removes the journal, its stages first: one without settings is none. Nothing of others."""
+    journal = folder / JOURNAL
+    if not journal.is_dir():
+        return
+    for path in journal.iterdir():
+        if _is_ours(path):
+            path.unlink()
+    (journal / SETTINGS).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # not empty: somebody keeps other things there
+        journal.rmdir()
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file of a journal is a stage, or what a writer left of one."""
+    return path.name == CURRENT or _STAGE.fullmatch(path.name) is not None

@@ -343,7 +343,7 @@ class Recovery:
     @classmethod
     def load(cls, folder: str | Path) -> Recovery:
         """What was saved in this folder, every array checked; of several tasks all of them."""
-        from tacit.folders.runs import load
+        from tacit.folders import load
 
         return load(Path(folder), None if cls is Recovery else cls.__name__)
 

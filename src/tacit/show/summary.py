@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from tacit.data.demonstrations import Demonstrations
+from tacit.files.atomic import Page
 from tacit.inverse.findings import Kind, worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
+from tacit.model.mdp import MDP
 
 if TYPE_CHECKING:
+    from tacit.folders.problem import Problem
     from tacit.folders.runs import Run
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.noisy.mixture import MixtureRecovery
@@ -341,3 +345,38 @@ def _sentence(text: str) -> str:
 def _wrapped(line: str) -> str:
     """The line, broken where it is a sentence; what is indented is a table."""
     return line if line.startswith("  ") else textwrap.fill(line, WIDTH)
+
+
+def data_summary(mdp: MDP, demonstrations: Demonstrations) -> Page:
+    """What the demonstrations are, in numbers, for people."""
+    lengths = np.diff(demonstrations.offsets)
+    counts = demonstrations.counts(mdp)
+    reached = np.isin(np.arange(mdp.states), demonstrations.final_states) & mdp.ends
+    groups = getattr(demonstrations, "groups", None)
+    found: Page = {
+        "episodes": demonstrations.episodes,
+        "steps": demonstrations.steps,
+        "shortest_episode": int(lengths.min()),
+        "longest_episode": int(lengths.max()),
+        "ended_episodes": int(demonstrations.ended.sum()),
+        "episodes_joined_on_the_way": int(demonstrations.partial.sum()),
+        "states": mdp.states,
+        "states_visited": int((reached | (counts.sum(axis=1) > 0)).sum()),
+        "actions": mdp.actions,
+        "state_action_pairs_seen": int((counts > 0).sum()),
+        "moves_estimated": mdp.evidence is not None,
+        "discount": mdp.discount,
+    }
+    if groups is not None:
+        names, sizes = np.unique(np.asarray(groups, dtype=str), return_counts=True)
+        found["groups"] = dict(zip(names.tolist(), sizes.tolist(), strict=True))
+    return found
+
+
+def summary_of(problem: Problem, seen: Demonstrations) -> Page:
+    """What the demonstrations are, in numbers; of trips the goals, too."""
+    found = data_summary(problem.mdp, seen)
+    if problem.trips is not None:
+        goals = replace(problem.trips, demonstrations=seen).goals
+        found |= {"goals": len(set(goals[goals >= 0].tolist())), "discount": problem.discount}
+    return found

@@ -167,7 +167,7 @@ class JointRecovery:
     @classmethod
     def load(cls, folder: str | Path) -> JointRecovery:
         """The joint recovery saved in this folder, every array checked against its checksum."""
-        from tacit.folders.runs import load
+        from tacit.folders import load
 
         return load(Path(folder), "JointRecovery")
 

@@ -143,7 +143,7 @@ class MixtureRecovery:
     @classmethod
     def load(cls, folder: str | Path) -> MixtureRecovery:
         """The mixture saved in this folder, every array checked against its checksum."""
-        from tacit.folders.runs import load
+        from tacit.folders import load
 
         return load(Path(folder), "MixtureRecovery")
 
