@@ -255,10 +255,10 @@ def _spelling(option: Field[object]) -> str:
 
 
 def _nearest(word: str, known: Sequence[str]) -> str:
-    import difflib
+    from tacit.files.columns import nearest
 
-    near = difflib.get_close_matches(word, known, n=1)
-    return f", did you mean {near[0]}?" if near else ""
+    near = nearest(word, known)
+    return f", did you mean {near}?" if near else ""
 
 
 def _noun(kind: object) -> str:

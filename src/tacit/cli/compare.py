@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from errno import ENOENT
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Annotated, Optional, Union
 
 import tyro
 
@@ -58,23 +59,16 @@ class Compare:
             if self.out is not None:
                 raise InvalidModel("out is for runs; a truth has no error bars to draw")
             one = Run.load(folders[0])
-            return _against_truth(one, terminal.load_problem(folders[1]), _Pair(*folders))
+            return _against_truth(one, terminal.load_problem(folders[1]), folders)
         if len(folders) < 2:
             raise InvalidModel(f"runs to compare must be two or more; {self.first} is one")
         runs = [Run.load(folder) for folder in folders]  # the same folder twice has one name
         found = {_short(folder, folders): run for folder, run in zip(folders, runs, strict=True)}
         pair = len(folders) == 2
-        answer = _against_run(runs[0], runs[1], _Pair(*folders)) if pair else _side_by_side(found)
+        answer = _against_run(runs[0], runs[1], folders) if pair else _side_by_side(found)
         if self.others is None:
             shared = shared_fit(self.first)
         return _with_differences(answer, found, self.out, shared)
-
-
-class _Pair(NamedTuple):
-    """The two folders that are compared."""
-
-    first: Path
-    second: Path
 
 
 def shared_fit(folder: Path) -> Path | None:
@@ -196,7 +190,7 @@ def _conduct(found: Recovery) -> tuple[np.ndarray, np.ndarray]:
     return found.flows / (total + (total == 0)), found.flows
 
 
-def _against_run(one: Run, other: Run, arguments: _Pair) -> Answer:
+def _against_run(one: Run, other: Run, folders: Sequence[Path]) -> Answer:
     import numpy as np
 
     from tacit.judge.behaviour import policy_distance
@@ -206,11 +200,11 @@ def _against_run(one: Run, other: Run, arguments: _Pair) -> Answer:
     (mine, visited), (its, gone) = (_conduct(found) for found in (first, second))
     if mine.shape != its.shape:
         raise InvalidModel(
-            f"{arguments.first} and {arguments.second} must be runs of the same world; they have "
+            f"{folders[0]} and {folders[1]} must be runs of the same world; they have "
             f"[S, A] = {mine.shape} and {its.shape}"
         )
     # Files may name the same states and actions in another order.
-    order = np.ix_(*_orders(one.layout, other.layout, mine.shape, arguments))
+    order = np.ix_(*_orders(one.layout, other.layout, mine.shape, folders))
     visitations = [visited, gone[order]]
     visits = visitations[0].sum(axis=1) + visitations[1].sum(axis=1)
     shares = [visitation / visitation.sum() for visitation in visitations]
@@ -218,12 +212,12 @@ def _against_run(one: Run, other: Run, arguments: _Pair) -> Answer:
         "policy_distance": policy_distance(mine, its[order], visits=visits),
         "visitation_distance": float(0.5 * np.abs(shares[0] - shares[1]).sum()),
     }
-    titles, heading = (str(arguments.first), str(arguments.second)), "behaviour, 0 for the same"
-    return _answer(numbers_of(first), numbers_of(second), titles, distances, heading)
+    both = numbers_of(first), numbers_of(second)
+    return _answer(*both, [*map(str, folders)], distances, "behaviour, 0 for the same")
 
 
 def _orders(
-    first: Layout, second: Layout, sizes: tuple[int, ...], arguments: _Pair
+    first: Layout, second: Layout, sizes: tuple[int, ...], folders: Sequence[Path]
 ) -> list[np.ndarray]:
     """For states and actions, where the second has what the first calls 0, 1, ..."""
     import numpy as np
@@ -239,7 +233,7 @@ def _orders(
         place = {name: index for index, name in enumerate(its)}
         if missing := [name for name in mine if name not in place]:
             raise InvalidModel(
-                f"{arguments.first} and {arguments.second} must be of the same world; "
+                f"{folders[0]} and {folders[1]} must be of the same world; "
                 f"{kind} {missing[0]!r} is in the first only"
             )
         orders.append(np.array([place[name] for name in mine]))
@@ -249,7 +243,7 @@ def _orders(
 def _answer(
     first: dict[str, Number],
     second: dict[str, Number],
-    titles: tuple[str, str],
+    titles: list[str],
     distances: dict[str, float],
     heading: str,
 ) -> Answer:
@@ -301,7 +295,7 @@ def _other_units(first: dict[str, Number], second: dict[str, Number]) -> dict[in
     return found
 
 
-def _against_truth(run: Run, problem: Problem, arguments: _Pair) -> Answer:
+def _against_truth(run: Run, problem: Problem, folders: Sequence[Path]) -> Answer:
     import numpy as np
 
     from tacit.forward.soft_dual import SoftDual
@@ -311,18 +305,18 @@ def _against_truth(run: Run, problem: Problem, arguments: _Pair) -> Answer:
     found = run.recovery
     if problem.truth is None or found.solution is None:
         raise InvalidModel(
-            f"{arguments.second} must be a run, or a problem whose truth is known; "
+            f"{folders[1]} must be a run, or a problem whose truth is known; "
             f"{'it has no truth' if problem.truth is None else 'of trips no truth is judged'}"
         )
     if found.solution.policy.shape != (problem.mdp.states, problem.mdp.actions):
         raise InvalidModel(
-            f"{arguments.first} must be a run of {arguments.second}; they have [S, A] = "
+            f"{folders[0]} must be a run of {folders[1]}; they have [S, A] = "
             f"{found.solution.policy.shape} and {(problem.mdp.states, problem.mdp.actions)}"
         )
-    orders = _orders(run.layout, problem.layout, found.solution.policy.shape, arguments)
+    orders = _orders(run.layout, problem.layout, found.solution.policy.shape, folders)
     if any((np.diff(order) < 0).any() for order in orders):
         raise InvalidModel(
-            f"{arguments.second} must name states and actions in the order of {arguments.first}: "
+            f"{folders[1]} must name states and actions in the order of {folders[0]}: "
             "give it in [names] of problem.toml, or recover again"
         )
     # The truth has no noise of its own: a noisy run is judged at the noise it found.
@@ -338,30 +332,25 @@ def _against_truth(run: Run, problem: Problem, arguments: _Pair) -> Answer:
         demonstrations=problem.demonstrations,
     )
     truth = {name: Number(value, value, value) for name, value in _true_numbers(problem).items()}
-    titles = (str(arguments.first), f"truth of {arguments.second}")
+    titles = [str(folders[0]), f"truth of {folders[1]}"]
     return _answer(numbers_of(found), truth, titles, judged.scalars(), "judged in the true world")
 
 
-def _true_numbers(problem: Problem) -> dict[str, float]:
-    """The true weights and budgets in the gauge, where the truth is made of the features."""
-    import numpy as np
-
+def true_weights(problem: Problem) -> list[tuple[int, tuple[str, ...], np.ndarray]]:
+    """(k, names, [D] weights) of the true costs that features make up, and of the reward, -1."""
     truth, features = problem.truth, problem.features
-    assert truth is not None
+    if truth is None:
+        return []
     reward, costs = truth.tables(problem.mdp)
-    weights = feature_weights(features.reward, reward)
-    numbers = _in_gauge("reward", features.reward_names, weights)
-    if truth.constraints != features.constraints:
-        return numbers
-    for k, table in enumerate(features.costs):
-        weights = feature_weights(table, costs[k])
-        numbers |= _in_gauge(f"cost {k}", features.cost_names[k], weights)
-        if weights is not None and np.abs(weights).sum() > 0:
-            numbers[f"budget {k}"] = float(truth.budgets[k] / np.abs(weights).sum())
-    return numbers
+    parts = [(-1, features.reward_names, features.reward, reward)]
+    if truth.constraints == features.constraints:
+        named = zip(features.cost_names, features.costs, costs, strict=True)
+        parts += [(k, *part) for k, part in enumerate(named)]
+    found = [(k, names, _feature_weights(made, table)) for k, names, made, table in parts]
+    return [(k, names, weights) for k, names, weights in found if weights is not None]
 
 
-def feature_weights(features: np.ndarray, table: np.ndarray) -> np.ndarray | None:
+def _feature_weights(features: np.ndarray, table: np.ndarray) -> np.ndarray | None:
     """[D] the weights whose sum of features is the table; None where there are none."""
     import numpy as np
 
@@ -374,8 +363,13 @@ def feature_weights(features: np.ndarray, table: np.ndarray) -> np.ndarray | Non
     return weights if exact else None
 
 
-def _in_gauge(kind: str, names: tuple[str, ...], weights: np.ndarray | None) -> dict[str, float]:
-    if weights is None or not abs(weights).sum() > 0:
-        return {}
-    scaled = weights / abs(weights).sum()
-    return {f"{kind}: {name}": float(w) for name, w in zip(names, scaled, strict=True)}
+def _true_numbers(problem: Problem) -> dict[str, float]:
+    """The true weights and budgets in the gauge, where the truth is made of the features."""
+    numbers = {}
+    for k, names, weights in true_weights(problem):
+        if (size := float(abs(weights).sum())) > 0:
+            of, scaled = "reward" if k < 0 else f"cost {k}", (weights / size).tolist()
+            numbers |= {f"{of}: {name}": one for name, one in zip(names, scaled, strict=True)}
+            if problem.truth is not None and k >= 0:
+                numbers[f"budget {k}"] = float(problem.truth.budgets[k] / size)
+    return numbers

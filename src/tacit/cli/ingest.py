@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional, Union
 
@@ -32,6 +32,11 @@ FEW = 40
 # How much coarser and finer cells are tried.
 FACTOR = 1.5
 NO_TABLES = (".json", ".geojson", ".gpx", ".kml", ".xml", ".yaml", ".shp")
+# Options that say how a log is read, as they are.
+READ = (
+    "episode", "time", "every", "state", "x", "y", "clusters", "action", "group", "individual",
+    "weight", "sampling_weight", "origin", "decimal_comma",
+)  # fmt: skip
 # Most columns of a log that are shown where it was not said what they are.
 SHOWN = 40
 
@@ -191,28 +196,13 @@ class Ingest:
         """The log, in cells of that many times their width."""
         from tacit.data.sources import ingest
 
+        sizes = {name: getattr(self, name) for name in ("cell", "hexagon")}
         found = ingest(
             self.log,
-            episode=self.episode,
-            time=self.time,
-            every=self.every,
-            state=self.state,
-            x=self.x,
-            y=self.y,
-            cell=None if self.cell is None else self.cell * scale,
-            hexagon=None if self.hexagon is None else self.hexagon * scale,
-            clusters=self.clusters,
-            action=self.action,
-            group=self.group,
-            individual=self.individual,
-            weight=self.weight,
-            sampling_weight=self.sampling_weight,
-            columns=self.columns or (),
-            action_columns=self.action_columns or (),
-            ends=self.ends or (),
+            **{name: getattr(self, name) for name in READ},
+            **{name: None if size is None else size * scale for name, size in sizes.items()},
+            **{name: getattr(self, name) or () for name in ("columns", "action_columns", "ends")},
             maps={name: path for name, _, path in (one.partition("=") for one in self.maps or ())},
-            origin=self.origin,
-            decimal_comma=self.decimal_comma,
         )
         return found if found.features else with_plain_features(found)
 
@@ -237,8 +227,6 @@ class Ingest:
 
 def with_plain_features(log: Log) -> Log:
     """The log with features that every state has: where it lies, or which it is."""
-    from dataclasses import replace
-
     import numpy as np
 
     names, places = log.layout.state_names, log.places
@@ -278,17 +266,19 @@ def write_problem(folder: Path, log: Log, features: Features, discount: float) -
     shape = (len(states), len(actions) if by_action else 1)
     wide = [np.broadcast_to(c.reshape(len(c), -1), shape) for c in columns.values()]
     rows = [
-        [states[s], *([actions[a]] if by_action else []), *(repr(float(c[s, a])) for c in wide)]
+        [states[s], *([actions[a]] if by_action else []), *(float(c[s, a]) for c in wide)]
         for s, a in np.ndindex(*shape)
         if not by_action or log.moves is None or log.moves[s, a] >= 0
     ]
     head = ["state", "action"] if by_action else ["state"]
     write_csv(folder / "features.csv", [*head, *columns], rows)
-    lines = [
-        "# Made by tacit ingest. docs/formats.md explains every key.",
+    lines = ["# Made by tacit ingest. docs/formats.md explains every key."]
+    lines += [
         f"discount = {discount}",
+        "",
+        "[features]",
+        f"reward = {toml([*features.reward_names])}",
     ]
-    lines += ["", "[features]", f"reward = {toml([*features.reward_names])}"]
     lines += [f"costs = {toml([[*names] for names in features.cost_names])}"]
     lines += ["", "[names]", f"states = {toml([*states])}", f"actions = {toml([*actions])}"]
     if layout.is_grid:
@@ -299,13 +289,10 @@ def write_problem(folder: Path, log: Log, features: Features, discount: float) -
     if layout.centres:
         write_places(folder / "places.csv", layout, states)
     if log.moves is not None:
-        ways = [
-            [states[s], actions[a], states[log.moves[s, a]], 1]
-            for s, a in np.argwhere(log.moves >= 0)
-        ]
-        write_csv(
-            folder / "transitions.csv", ["state", "action", "next_state", "probability"], ways
-        )
+        there = np.argwhere(log.moves >= 0)
+        ways = [[states[s], actions[a], states[log.moves[s, a]], 1] for s, a in there]
+        heads = ["state", "action", "next_state", "probability"]
+        write_csv(folder / "transitions.csv", heads, ways)
     write_columns(folder / "demonstrations.csv", seen.columns(states, actions))
     if log.places is not None:
         from tacit.show.canvas import png

@@ -139,20 +139,6 @@ def _some(names: Sequence[str]) -> str:
 
 
 GYMNASIUM = ("FrozenLake-v1", "CliffWalking-v1", "Taxi-v4")
-# Options that are handed to the function that makes the world, where it has them.
-OPTIONS = (
-    "discount",
-    "tightness",
-    "budget",
-    "size",
-    "slip",
-    "hill",
-    "states",
-    "actions",
-    "constraints",
-    "successors",
-    "features",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,8 +243,10 @@ class Simulate:
     def make_world(self) -> World:
         """The world that was named, with the options that were given."""
         make, first = self._maker()
-        known = [name for name in OPTIONS if name in inspect.signature(make).parameters]
-        given = {name: value for name in OPTIONS if (value := getattr(self, name)) is not None}
+        # What is None by default is handed to the function, where it has it.
+        options = [one.name for one in fields(self) if one.default is None]
+        known = [name for name in options if name in inspect.signature(make).parameters]
+        given = {name: value for name in options if (value := getattr(self, name)) is not None}
         for name in given:
             if name not in known:
                 raise InvalidModel(
@@ -280,12 +268,11 @@ class Simulate:
             return built_in[name]
         if re.search(r"-v\d+$", self.world):
             return worlds.gymnasium, (self.world,)
-        import difflib
+        from tacit.files.columns import nearest
 
         offered = [*built_in, *GYMNASIUM]
-        folded = {name.casefold(): name for name in offered}
-        near = difflib.get_close_matches(self.world.casefold(), folded, n=1, cutoff=0.5)
-        hint = f", did you mean {folded[near[0]]}?" if near else ""
+        near = nearest(self.world, offered, cutoff=0.5)
+        hint = f", did you mean {near}?" if near else ""
         raise InvalidModel(f"WORLD must be one of {', '.join(offered)}; got {self.world!r}{hint}")
 
 

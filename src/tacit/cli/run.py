@@ -215,7 +215,8 @@ class Score:
         from tacit.folders.runs import Run
         from tacit.inverse.joint.trips import BadTrip
 
-        _check_out(self.out)
+        if self.out is not None and self.out.suffix.lower() not in (".csv", ".parquet"):
+            raise InvalidModel(f"out must be a .csv or .parquet file; got {self.out.name}")
         run = Run.load(self.run_folder)
         path = demonstrations_of(self.file)
         seen = _read(path, run)
@@ -241,12 +242,6 @@ def demonstrations_of(path: Path) -> Path:
     return found
 
 
-def _check_out(out: Path | None) -> None:
-    """Raises unless a table can be written under this name."""
-    if out is not None and out.suffix.lower() not in (".csv", ".parquet"):
-        raise InvalidModel(f"out must be a .csv or .parquet file; got {out.name}")
-
-
 def _read(path: Path, run: Run) -> Demonstrations:
     """The demonstrations of a file, with the names of states and actions that the run has."""
     from tacit.folders.archives import shape_of
@@ -256,9 +251,8 @@ def _read(path: Path, run: Run) -> Demonstrations:
     states, actions = shape_of(run.recovery)
     layout = run.layout
     names = Names(layout.state_names or numbers(states), layout.action_names or numbers(actions))
-    return read_demonstrations(path, names, source=f"the run {run.config.get('out', '')}".strip())[
-        0
-    ]
+    source = f"the run {run.config.get('out', '')}".strip()
+    return read_demonstrations(path, names, source=source)[0]
 
 
 def _columns(run: Run, seen: Demonstrations, found: Prediction) -> dict[str, np.ndarray]:
@@ -282,40 +276,23 @@ def _text(
         return f"{value:.6g}" if np.isnan(error) else f"{value:.6g} (standard error {error:.2g})"
 
     rows: list[tuple[Cell, ...]] = [("episodes", found.episodes, ""), ("steps", found.steps, "")]
-    if not np.isnan(found.log_likelihood):
-        steps = found.steps
-        rows += [
-            (
-                "log-likelihood",
-                beside(found.log_likelihood, found.log_likelihood_error),
-                f"{found.null_log_likelihood:.6g}",
-            ),
-            (
-                "log-likelihood a step",
-                f"{found.log_likelihood / steps:.4g}",
-                f"{found.null_log_likelihood / steps:.4g}",
-            ),
-            ("rho squared", f"{found.rho_squared:.4f}", "0"),
-        ]
-    rows.append(
-        ("hit rate", beside(found.hit_rate, found.hit_rate_error), f"{found.null_hit_rate:.4g}")
-    )
+    if not np.isnan(likely := found.log_likelihood):
+        null, steps = found.null_log_likelihood, found.steps
+        told = beside(likely, found.log_likelihood_error)
+        rows.append(("log-likelihood", told, f"{null:.6g}"))
+        rows.append(("log-likelihood a step", f"{likely / steps:.4g}", f"{null / steps:.4g}"))
+        rows.append(("rho squared", f"{found.rho_squared:.4f}", "0"))
+    hits = beside(found.hit_rate, found.hit_rate_error)
+    rows.append(("hit rate", hits, f"{found.null_hit_rate:.4g}"))
     title = f"{path} by {arguments.run_folder}"
     parts: list[Part] = [Table(["what", "recovery", "random actions"], rows, title)]
     shown = [name for name in ("episode", "origin", "goal", "steps", "z_score") if name in columns]
-    count = min(LISTED, found.episodes)
-    listed = [[_plain(columns[name][i]) for name in shown] for i in range(count)]
+    listed = list(zip(*(columns[name][:LISTED].tolist() for name in shown), strict=True))
     parts.append(Table([name.replace("_", " ") for name in shown], listed, "the worst fits"))
     parts += list(found.sentences)
     if arguments.out is not None:
         parts.append(f"written: {arguments.out}")
     return parts
-
-
-def _plain(value: object) -> Cell:
-    """A NumPy number or text as Python has it."""
-    found = getattr(value, "item", lambda: value)()
-    return found if isinstance(found, int | float) else str(found)
 
 
 def _data(

@@ -167,24 +167,16 @@ def _solve_trips(arguments: Solve, problem: Problem) -> Answer:
     answer = reroute(found, mdp=problem.mdp, features=problem.features)
     change = answer.flows - answer.before
     order = np.argsort(-np.abs(change), axis=None, kind="stable")
-    pairs = [divmod(int(i), problem.mdp.actions) for i in order if answer.before.flat[i] > 0
-             or answer.flows.flat[i] > 0]  # fmt: skip
+    used = np.maximum(answer.before, answer.flows).ravel() > 0
+    pairs = [divmod(int(i), problem.mdp.actions) for i in order if used[i]]
     heads = ["state", "action", "flow before", "flow after"]
-    rows = [
-        [
-            layout.state_name(s),
-            layout.action_name(a),
-            float(answer.before[s, a]),
-            float(answer.flows[s, a]),
-        ]
-        for s, a in pairs
-    ]
+    flows = np.stack([answer.before, answer.flows], axis=2).astype(float).tolist()
+    rows = [[layout.state_name(s), layout.action_name(a), *flows[s][a]] for s, a in pairs]
     parts: list[Part] = [Table(heads, rows[:MOST_FLOWS], "flows that change most")]
     parts += list(answer.sentences)
     if arguments.out is not None:
-        told = [[*row[:2], repr(row[2]), repr(row[3])] for row in rows]
         columns = [head.replace(" ", "_") for head in heads]
-        write_folder(arguments.out, lambda f: write_csv(f / "flows.csv", columns, told))
+        write_folder(arguments.out, lambda f: write_csv(f / "flows.csv", columns, rows))
         parts.append(f"written: {arguments.out}")
     data = {"flows": answer.flows, "before": answer.before}
     data |= {"worth": answer.worth, "lost": answer.lost}
@@ -223,39 +215,23 @@ def _text(
         )
     ]
     if truth.constraints:
-        rows = [
-            [", ".join(names), float(spent), float(budget), float(price)]
-            for names, spent, budget, price in zip(
-                _constraint_names(problem),
-                solution.spent,
-                truth.budgets,
-                solution.multipliers,
-                strict=True,
-            )
-        ]
+        names = problem.features.cost_names
+        if len(names) != truth.constraints:
+            names = [(f"cost {k}",) for k in range(truth.constraints)]
+        numbers = zip(solution.spent, truth.budgets, solution.multipliers, strict=True)
+        rows = [[", ".join(of), *map(float, row)] for of, row in zip(names, numbers, strict=True)]
         parts.append(Table(["cost made of", "spent", "budget", "price"], rows))
     rows = [
         [name.replace("_", " "), f"{number:.2e}"] for name, number in asdict(certificate).items()
     ]
     parts.append(Table(["certificate, 0 at an optimum", ""], rows))
     if curve is not None:
-        rows = [
-            [float(budget), float(value), float(price)]
-            for budget, value, price in zip(
-                curve.budgets, curve.values, curve.multipliers, strict=True
-            )
-        ]
+        numbers = zip(curve.budgets, curve.values, curve.multipliers, strict=True)
+        rows = [[*map(float, row)] for row in numbers]
         parts += [Table(["budget", "value", "price"], rows, "price curve"), *curve.sentences]
     if arguments.out is not None:
         parts.append(f"written: {arguments.out}")
     return parts
-
-
-def _constraint_names(problem: Problem) -> list[tuple[str, ...]]:
-    """Names of the features of each true constraint; its number where features have other ones."""
-    assert problem.truth is not None
-    count, names = problem.truth.constraints, problem.features.cost_names
-    return list(names) if len(names) == count else [(f"cost {k}",) for k in range(count)]
 
 
 def _data(problem: Problem, solution: Solution, curve: PriceCurve | None) -> dict[str, object]:
@@ -271,38 +247,28 @@ def _data(problem: Problem, solution: Solution, curve: PriceCurve | None) -> dic
         "notes": problem.notes,
     }
     if curve is not None:
-        data["price_curve"] = {
-            "constraint": curve.constraint,
-            "budgets": curve.budgets,
-            "values": curve.values,
-            "multipliers": curve.multipliers,
-            "sentences": curve.sentences,
-        }
+        told = ("constraint", "budgets", "values", "multipliers", "sentences")
+        data["price_curve"] = {name: getattr(curve, name) for name in told}
     return data
 
 
 def _write(folder: Path, problem: Problem, solution: Solution, curve: PriceCurve | None) -> None:
+    import numpy as np
+
     from tacit.files.arrays import write_arrays
     from tacit.files.atomic import write_csv
 
     arrays = ("policy", "visitation", "values", "multipliers", "spent")
     write_arrays(folder / "solution.npz", {name: getattr(solution, name) for name in arrays})
     layout, actions = problem.layout, range(problem.mdp.actions)
-    write_csv(
-        folder / "policy.csv",
-        ["state", *(layout.action_name(a) for a in actions)],
-        (
-            [layout.state_name(s), *(repr(float(p)) for p in row)]
-            for s, row in enumerate(solution.policy)
-        ),
-    )
+    chances = enumerate(solution.policy.tolist())
+    rows = ([layout.state_name(s), *row] for s, row in chances)
+    heads = ["state", *(layout.action_name(a) for a in actions)]
+    write_csv(folder / "policy.csv", heads, rows)
     if curve is not None:
-        columns = (curve.budgets, curve.values, curve.multipliers, curve.spent)
-        write_csv(
-            folder / "price_curve.csv",
-            ["budget", "value", "price", "spent"],
-            ([repr(float(entry)) for entry in row] for row in zip(*columns, strict=True)),
-        )
+        columns = np.stack([curve.budgets, curve.values, curve.multipliers, curve.spent], axis=1)
+        heads = ["budget", "value", "price", "spent"]
+        write_csv(folder / "price_curve.csv", heads, columns.astype(float).tolist())
 
 
 # --- words about a problem ------------------------------------------------------------------------
@@ -314,23 +280,17 @@ KNOWN = ("reward_weights", "cost_weights", "budgets")
 
 def known_numbers(problem: Problem) -> dict[str, tuple[float, ...]]:
     """Weights of the features and budgets of a folder's own truth, as far as it is made of them."""
-    import numpy as np
+    from tacit.cli.compare import true_weights
 
-    from tacit.cli.compare import feature_weights
-
-    truth, features = problem.truth, problem.features
-    if truth is None:
-        return {}
-    reward, costs = truth.tables(problem.mdp)
-    found = {"reward_weights": feature_weights(features.reward, reward)}
-    if truth.constraints == features.constraints > 0:
-        parts = [feature_weights(t, c) for t, c in zip(features.costs, costs, strict=True)]
-        whole = [part for part in parts if part is not None]
-        if len(whole) == len(parts):
-            found["cost_weights"] = np.concatenate(whole)
-            found["budgets"] = truth.budgets
-    plain = {name: [f"{one:.12g}" for one in row] for name, row in found.items() if row is not None}
-    return {name: tuple(map(float, row)) for name, row in plain.items()}  # without rounding's tail
+    found: dict[str, list[float]] = {}
+    known = {k: weights.tolist() for k, _, weights in true_weights(problem)}
+    if -1 in known:
+        found["reward_weights"] = known.pop(-1)
+    if problem.truth is not None and len(known) == problem.truth.constraints > 0:
+        found["cost_weights"] = [one for weights in known.values() for one in weights]
+        found["budgets"] = problem.truth.budgets.tolist()
+    # Without rounding's tail.
+    return {name: tuple(float(f"{one:.12g}") for one in row) for name, row in found.items()}
 
 
 def taken_notes(arguments: Recover, estimator: Estimator) -> list[str]:
