@@ -336,17 +336,9 @@ def _trajectories(at: Setting, about: About) -> Iterator[Found]:
     plain = degrees(seen, single_type(seen, at.base))
 
     def sought(shared: bool) -> Types:
-        return search(
-            seen,
-            replace(at.options, max_steps=20),
-            at.base,
-            2,
-            starts=2 if shared else 6,
-            rounds=60,
-            tolerance=COMPARED,
-            seed=about.seed,
-            shared=shared,
-        )
+        how = {"rounds": 60, "tolerance": COMPARED, "seed": about.seed, "shared": shared}
+        quick, starts = replace(at.options, max_steps=20), 2 if shared else 6
+        return search(seen, quick, at.base, 2, starts=starts, **how)
 
     found = sought(True)
     scales = seen.whole.space.scales

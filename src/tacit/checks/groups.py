@@ -16,7 +16,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
-from tacit.inverse.joint.resample import alike, kept_trips
+from tacit.inverse.joint.resample import DRAWS, Alike, alike, kept_trips
 from tacit.inverse.joint.traveller import recover_trips
 from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy.boltzmann import Fit
@@ -30,8 +30,6 @@ from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
-# Simulated likelihood ratios where there is no other law.
-DRAWS = 199
 # Episodes that every group must have for dealing them out again to say something.
 ENOUGH = 5
 # Groups named in one sentence.
@@ -138,29 +136,65 @@ def equal_weights_test(
             weight sits on its bound.
         seed: of the simulation.
     """
+    if draws is not None and draws < 0:
+        raise InvalidModel(f"draws must be at least 0; got {draws}")
     if isinstance(mdp, Trips):
         if features is not None or demonstrations is not None:
             raise InvalidModel("trips hold their features and demonstrations; got more beside them")
         if own_noise:
             raise InvalidModel("groups of trips are compared with their noise: leave own_noise out")
-        return _trips_test(mdp, groups, estimator, draws, seed)
-    if features is None or demonstrations is None:
-        raise InvalidModel("the test needs a model, features and demonstrations; got fewer")
-    check_task(mdp, features, demonstrations, in_memory=True)
-    options = Likelihood() if estimator is None else estimator
-    if not isinstance(options, Likelihood):
-        raise InvalidModel(f"the test compares likelihoods: use Likelihood(); got {options!r:.60}")
-    options.check_no_lapses("the test of groups")
-    if draws is not None and draws < 0:
-        raise InvalidModel(f"draws must be at least 0; got {draws}")
-    names, member = _members(demonstrations, groups)
-    deck = Deck.of(mdp, demonstrations, member, len(names))
-    counts = deck.counts(member)
-    whole = Steps.of(mdp, coordinates(mdp, features), demonstrations)
+        options = Likelihood(free_reward=True) if estimator is None else estimator
+        names, member = _members(mdp.demonstrations, groups)
+        member, seen = member[mdp.goals > -2], kept_trips(mdp)
+        found = alike(seen, member, options, draws=draws, seed=seed)
+        demonstrations = seen.demonstrations
+
+        def fit(part: Demonstrations) -> Recovery:
+            trips = replace(seen, demonstrations=part)
+            return recover_trips(trips, estimator=options, throw=False)
+    else:
+        if features is None or demonstrations is None:
+            raise InvalidModel("the test needs a model, features and demonstrations; got fewer")
+        check_task(mdp, features, demonstrations, in_memory=True)
+        options = Likelihood() if estimator is None else estimator
+        if not isinstance(options, Likelihood):
+            said = f"the test compares likelihoods: use Likelihood(); got {options!r:.60}"
+            raise InvalidModel(said)
+        options.check_no_lapses("the test of groups")
+        names, member = _members(demonstrations, groups)
+        whole = Steps.of(mdp, coordinates(mdp, features), demonstrations)
+        deck = Deck.of(mdp, demonstrations, member, len(names))
+        found = _alike(whole, options, deck, draws, own_noise=own_noise, seed=seed)
+
+        def fit(part: Demonstrations) -> Recovery:
+            return options.fit(mdp, features, part, throw=False)
+
+    parts = [demonstrations.select(member == k) for k in range(len(names))]
+    return EqualWeightsTest(
+        groups=names,
+        episodes=np.bincount(member, minlength=len(names)),
+        own_noise=own_noise,
+        pooled=fit(demonstrations),
+        recoveries=tuple(fit(part) for part in parts),
+        **vars(found),
+    )
+
+
+def _alike(
+    whole: Steps,
+    options: Likelihood,
+    deck: Deck,
+    draws: int | None,
+    *,
+    own_noise: bool,
+    seed: int,
+) -> Alike:
+    """The likelihood-ratio test of the groups of a deck."""
+    counts = deck.counts(deck.member)
     pooled = whole.fit(options)
     apart = separate_fits(whole, options, counts, pooled)
-    model = common_model(pooled, apart, mdp, own_noise=own_noise)
-    ratio = likelihood_ratio(model, apart)
+    model = common_model(pooled, apart, whole.mdp, own_noise=own_noise)
+    ratio, degrees = likelihood_ratio(model, apart), np.nan
     bounded = not all(one.free.all() for one in (pooled, *apart))
     number = (DRAWS if bounded else 0) if draws is None else draws
     if number == 0:
@@ -168,60 +202,12 @@ def equal_weights_test(
         p_value = chi_square_tail(degrees, ratio) if degrees > 0 else 1.0
         law = f"by a chi-square with {degrees:g} degrees of freedom"
     else:
-        ratios, law = simulate_ratios(
-            whole, options, model, deck, number, own_noise=own_noise, seed=seed
-        )
+        asked = {"own_noise": own_noise, "seed": seed}
+        ratios, law = simulate_ratios(whole, options, model, deck, number, **asked)
         # One more in both counts: a simulated law cannot vouch for a chance of zero.
         p_value = float((1.0 + (ratios >= ratio * (1.0 - 1e-9)).sum()) / (1.0 + number))
-        degrees = np.nan
-    return EqualWeightsTest(
-        groups=names,
-        episodes=np.bincount(member, minlength=len(names)),
-        steps=counts.sum(axis=(1, 2)).astype(np.int64),
-        own_noise=own_noise,
-        ratio=ratio,
-        degrees=degrees,
-        p_value=p_value,
-        draws=number,
-        law=law,
-        pooled=options.fit(mdp, features, demonstrations, throw=False),
-        recoveries=tuple(
-            options.fit(mdp, features, demonstrations.select(member == g), throw=False)
-            for g in range(len(names))
-        ),
-    )
-
-
-def _trips_test(
-    trips: Trips,
-    groups: npt.ArrayLike | None,
-    estimator: Likelihood | None,
-    draws: int | None,
-    seed: int,
-) -> EqualWeightsTest:
-    """The test of groups of trips, and the recovery of each."""
-    options = Likelihood(free_reward=True) if estimator is None else estimator
-    names, member = _members(trips.demonstrations, groups)
-    used, seen = trips.goals > -2, kept_trips(trips)
-    member = member[used]
-    found = alike(seen, member, options, draws=draws, seed=seed)
-    parts = [
-        replace(seen, demonstrations=seen.demonstrations.select(member == g))
-        for g in range(len(names))
-    ]
-    return EqualWeightsTest(
-        groups=names,
-        episodes=np.bincount(member, minlength=len(names)),
-        steps=found.steps,
-        own_noise=False,
-        ratio=found.ratio,
-        degrees=found.degrees,
-        p_value=found.p_value,
-        draws=found.draws,
-        law=found.law,
-        pooled=recover_trips(seen, estimator=options, throw=False),
-        recoveries=tuple(recover_trips(one, estimator=options, throw=False) for one in parts),
-    )
+    steps = counts.sum(axis=(1, 2)).astype(np.int64)
+    return Alike(ratio=ratio, degrees=degrees, p_value=p_value, draws=number, law=law, steps=steps)
 
 
 def _members(

@@ -96,11 +96,12 @@ class Holdout:
         one, other = self.recovered, self.uniform
         where = f"On {_count(len(self.held), 'episode')} held out ({_count(self.steps, 'step')})"
         if noisy:
+            error = one.log_likelihood_error
+            spread = "" if np.isnan(error) else f", standard error {error:.2g}"
             first = (
                 f"{where} the recovery gives the actions taken a typical probability of "
-                f"{_typical(one)} (log-likelihood {one.log_likelihood:.4g} a step"
-                f"{_error(one.log_likelihood_error)}); the reward alone "
-                f"{_typical(self.reward_only)}, random actions {_typical(other)}."
+                f"{_typical(one)} (log-likelihood {one.log_likelihood:.4g} a step{spread}); the "
+                f"reward alone {_typical(self.reward_only)}, random actions {_typical(other)}."
             )
         else:
             first = (
@@ -125,7 +126,7 @@ class Holdout:
         if _ahead(self.reward_only):
             said = "It predicts unseen episodes better than the best reward without constraints."
             return Finding(said, number=lead)
-        if _behind(self.reward_only):
+        if lead < -max(CLEAR * self.reward_only.lead_error, 1e-9):
             said = "It predicts unseen episodes worse than the best reward without constraints."
             return Finding(said, Kind.MISFIT, number=lead)
         said = (
@@ -183,15 +184,8 @@ def holdout(
             likely = cast("Likelihood | None", estimator)  # `recover` refuses any other
             part = replace(trips, demonstrations=seen)
             return recover(part, estimator=likely, throw=False)
-        return recover(
-            world,
-            features,
-            seen,
-            estimator=estimator,
-            seed=seed,
-            allow_impossible=True,
-            throw=False,
-        )
+        options = {"estimator": estimator, "seed": seed, "allow_impossible": True}
+        return recover(world, features, seen, **options, throw=False)
 
     fitted = fit(rest)
     baseline = fitted
@@ -265,10 +259,6 @@ def _ratio(sums: np.ndarray, lengths: np.ndarray) -> tuple[float, float]:
 
 def _ahead(score: Score) -> bool:
     return score.lead > max(CLEAR * score.lead_error, 1e-9)
-
-
-def _behind(score: Score) -> bool:
-    return score.lead < -max(CLEAR * score.lead_error, 1e-9)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -382,7 +372,3 @@ def _count(number: int, noun: str) -> str:
 def _typical(score: Score) -> str:
     """The geometric mean of the probabilities, in percent."""
     return f"{np.exp(score.log_likelihood):.1%}"
-
-
-def _error(error: float) -> str:
-    return "" if np.isnan(error) else f", standard error {error:.2g}"

@@ -9,7 +9,6 @@ And what the budgets cost that are safe whatever the data leave open.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -131,9 +130,12 @@ def price_curve(
     if points < 2:
         raise InvalidModel(f"points must be at least 2; got {points}")
     chosen = ColumnGeneration() if solver is None else solver
-    free = solve(mdp, _with_budget(objective, constraint, np.inf), solver=chosen)
+    lifted, (_, costs) = _with_budget(objective, constraint, np.inf), objective.tables(mdp)
+    free = solve(mdp, lifted, solver=chosen)
     exact = ColumnGeneration() if free.temperature > 0 else chosen
-    least = solve(mdp, _thrifty(mdp, objective, constraint), solver=exact)
+    # Least cost of the constraint wanted, its own budget lifted, the others kept.
+    thrifty = Objective(-costs[constraint], costs, lifted.budgets)
+    least = solve(mdp, thrifty, solver=exact)
     ends = (float(least.spent[constraint]), float(free.spent[constraint]))
     corners = None
     if free.temperature == 0:
@@ -186,14 +188,8 @@ def budget_sweep(
 ) -> BudgetSweep:
     """The `BudgetSweep` of one budget; arguments as those of `price_curve`."""
     chosen = ColumnGeneration() if solver is None else solver
-    curve = price_curve(
-        mdp,
-        objective,
-        constraint=constraint,
-        points=points,
-        solver=chosen,
-        through=float(objective.budgets[constraint]),
-    )
+    asked = {"constraint": constraint, "points": points, "solver": chosen}
+    curve = price_curve(mdp, objective, **asked, through=float(objective.budgets[constraint]))
     reward, costs = objective.tables(mdp)
     rows = []
     for budget in curve.budgets:
@@ -201,15 +197,8 @@ def budget_sweep(
         found = chosen.solve(mdp, asked, throw=False)
         visits = found.visitation.sum(axis=1)
         burden = np.tensordot(found.multipliers, costs, 1) if len(costs) else np.zeros_like(reward)
-        rows.append(
-            (
-                found.policy,
-                visits / (visits.sum() or 1.0),
-                found.multipliers,
-                _advantages(mdp, found.policy, reward),
-                _advantages(mdp, found.policy, burden),
-            )
-        )
+        gains = (_advantages(mdp, found.policy, table) for table in (reward, burden))
+        rows.append((found.policy, visits / (visits.sum() or 1.0), found.multipliers, *gains))
     policies, visits, prices, worth, burden = (np.array(part) for part in zip(*rows, strict=True))
     return BudgetSweep(
         curve=curve, policies=policies, visits=visits, prices=prices, worth=worth, burden=burden
@@ -267,14 +256,6 @@ def _with_budget(objective: Objective, constraint: int, budget: float) -> Object
     return Objective(objective.reward, objective.costs, budgets)
 
 
-def _thrifty(mdp: MDP, objective: Objective, constraint: int) -> Objective:
-    """Least cost of the constraint wanted, its own budget lifted, the others kept."""
-    _, costs = objective.tables(mdp)
-    budgets = objective.budgets.copy()
-    budgets[constraint] = np.inf
-    return Objective(-costs[constraint], costs, budgets)
-
-
 def _corners(
     mdp: MDP,
     objective: Objective,
@@ -284,30 +265,13 @@ def _corners(
     *,
     limit: int,
 ) -> np.ndarray | None:
-    """[C, 2] budget and value of every corner of the curve, or None after `limit` questions."""
+    """[C, 2] budget and value of every corner between two, or None after `limit` questions."""
     reward, costs = objective.tables(mdp)
-    budgets = objective.budgets.copy()
-    budgets[constraint] = np.inf
+    budgets = _with_budget(objective, constraint, np.inf).budgets
 
     def corner(solution: Solution) -> Corner:
         return float(solution.spent[constraint]), float(np.vdot(solution.visitation, reward))
 
-    def ask(price: float, guess: Solution) -> Solution:
-        """The best policy when the cost of the constraint is paid at this price."""
-        worth = priced(reward, costs[constraint : constraint + 1], np.array([price]))
-        return solver.solve(mdp, Objective(worth, costs, budgets), guess=guess, throw=False)
-
-    found = _envelope(corner, ask, ends, limit)
-    return None if found is None else _cleaned(found)
-
-
-def _envelope(
-    corner: Callable[[Solution], Corner],
-    ask: Callable[[float, Solution], Solution],
-    ends: tuple[Solution, Solution],
-    limit: int,
-) -> list[Corner] | None:
-    """Corners of the concave curve between two of its points, from left to right."""
     done, open_pieces = [corner(ends[0])], [ends]
     scale = CORNER * max(*(abs(corner(end)[1]) for end in ends), 1e-300)
     while open_pieces:
@@ -320,14 +284,17 @@ def _envelope(
             return None
         limit -= 1
         price = (high_value - low_value) / (high - low)
-        middle = ask(price, right)
+        # The best policy when the cost of the constraint is paid at this price.
+        worth = priced(reward, costs[constraint : constraint + 1], np.array([price]))
+        asked = Objective(worth, costs, budgets)
+        middle = solver.solve(mdp, asked, guess=right, throw=False)
         at, value = corner(middle)
         gain = (value - price * at) - (high_value - price * high)
         if gain > scale and low < at < high:
             open_pieces += [(middle, right), (left, middle)]
         else:
             done.append((high, high_value))
-    return done
+    return _cleaned(done)
 
 
 def _cleaned(found: list[Corner]) -> np.ndarray:
@@ -355,13 +322,6 @@ def cautious_answer(recovery: Recovery, mdp: MDP, features: Features) -> dict[st
             title = f"{k}: {name}" if several else name
             columns[title] = [float(w[j]) if owner == k else float("nan") for w, owner in rows]
     columns["budget"] = found.budgets.tolist()
-    return {
-        "sentences": list(found.findings),
-        "columns": columns,
-        "confidence": found.confidence,
-        "share": found.share,
-        "excess": found.excess,
-        "value": found.value,
-        "plain_value": found.plain_value,
-        "reward_lost": found.reward_lost,
-    }
+    told = ("confidence", "share", "excess", "value", "plain_value", "reward_lost")
+    numbers = {name: getattr(found, name) for name in told}
+    return {"sentences": list(found.findings), "columns": columns, **numbers}

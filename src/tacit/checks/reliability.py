@@ -251,6 +251,7 @@ def _summary(plain: Recovery, found: Sequence[Recovery], draws: int) -> Dynamics
         moved[kind] = _each(kind, _deviations, points, *drawn)
         wide[f"{kind}_intervals"] = _each(kind, widen, points, ends, moved[kind])
         wide[f"{kind}_standard_errors"] = _each(kind, _add, errors, moved[kind])
+    moved["cost"] = tuple(moved["cost"])
     active = np.mean([one.identification.active for one in found], axis=0).reshape(-1)
     finding = _finding(plain, moved, active, count, draws)
     # A question answered later would take the dynamics for known.
@@ -258,10 +259,7 @@ def _summary(plain: Recovery, found: Sequence[Recovery], draws: int) -> Dynamics
     return DynamicsUncertainty(
         recovery=replace(plain, identification=known),
         plain=plain,
-        reward_deviations=moved["reward"],
-        cost_deviations=tuple(moved["cost"]),
-        multiplier_deviations=moved["multiplier"],
-        budget_deviations=moved["budget"],
+        **{f"{kind}_deviations": one for kind, one in moved.items()},
         active_share=active,
         draws=count,
         failed=draws - count,

@@ -124,16 +124,11 @@ def _with_differences(
     if len(found) < 2:  # the same run twice
         return answer
     told = differences({name: run.recovery for name, run in found.items()})
-    rows = [
-        [
-            f"{row.quantity}: {row.name}",
-            f"{row.first} - {row.second}",
-            f"{row.value:.3g} [{row.low:.3g}, {row.high:.3g}]",
-            f"{row.p_value:.2g}",
-            f"{row.adjusted:.2g}",
-        ]
-        for row in told.rows[:MOST]
-    ]
+    rows = []
+    for row in told.rows[:MOST]:
+        about = [f"{row.quantity}: {row.name}", f"{row.first} - {row.second}"]
+        number = f"{row.value:.3g} [{row.low:.3g}, {row.high:.3g}]"
+        rows.append([*about, number, f"{row.p_value:.2g}", f"{row.adjusted:.2g}"])
     left = f" ({MOST} of {len(told.rows)})" if len(told.rows) > MOST else ""
     title = f"differences, the clearest first{left}"
     heads = ["", "of", "difference", "p", "p by Holm"]
@@ -256,14 +251,9 @@ def _answer(
         one, other = first.get(name, nothing), second.get(name, nothing)
         apart = one.is_apart(other) and one.constraint not in units
         rows.append([name, str(one), str(other), "differs" if apart else ""])
-        data.append(
-            {
-                "name": name,
-                "first": [one.value, one.low, one.high],
-                "second": [other.value, other.low, other.high],
-                "differs": apart,
-            }
-        )
+        told = {"first": one, "second": other}
+        ends = {whose: [n.value, n.low, n.high] for whose, n in told.items()}
+        data.append({"name": name, **ends, "differs": apart})
     table = Table(["", *titles, ""], rows, "weights, prices and budgets, with their intervals")
     behaviour = Table(
         [heading, ""],

@@ -32,7 +32,7 @@ from tacit.show.canvas import (
     plain,
     styled,
 )
-from tacit.show.grid import frame, frame_areas, outlines
+from tacit.show.grid import frame, frame_areas, nearest_distances, outlines
 
 MOST_ARROWED = 20  # beyond it arrows are specks and the most likely action becomes a colour
 LEAST_SHARE = 0.01  # of the probability of a state: less is drawn by no arrow
@@ -42,6 +42,12 @@ _ALONE, _LONG = 0.62, 0.44  # lengths in cells: alone, and of a share of 1 among
 _APART = 0.04  # from the middle of the cell, where several arrows start
 ALIKE = 0.05  # chances that differ by less say nothing about what is preferred
 
+# How all arrows are drawn, and what stands for a state without a preference.
+ARROW = {
+    "angles": "xy", "scale_units": "xy", "scale": 1.0, "units": "xy", "headwidth": _HEAD,
+    "headlength": _HEAD, "headaxislength": 0.85 * _HEAD, "minlength": 0.0, "minshaft": 1.0,
+}  # fmt: skip
+RING = {"ls": "", "marker": "o", "ms": 4, "mfc": "none", "mec": MUTED}
 NO_PREFERENCE, NEVER_VISITED, ASSUMED = "no preference", "never visited", "moves assumed"
 
 
@@ -90,8 +96,7 @@ def draw_policy(
         _arrows(axes, layout, tied, np.full_like(length, _LONG), alone, label="tied", colour=PAPER)
         if alike.any():
             rows, columns = np.divmod(np.flatnonzero(alike), layout.columns)
-            ring = {"ls": "", "marker": "o", "ms": 4, "mfc": "none", "mec": MUTED}
-            axes.plot(columns, rows, label=NO_PREFERENCE, **ring)
+            axes.plot(columns, rows, label=NO_PREFERENCE, **RING)
     else:
         _draw_likeliest(policy, axes, layout)
     if unseen is not None and max(layout.rows, layout.columns) <= MOST_ARROWED:
@@ -130,15 +135,11 @@ def _draw_leads(
     if still.any():
         size = 24.0 * shares[still] / max(longest, float(shares.max()))
         axes.scatter(*centres[state[still]].T, s=size, color=INK, lw=0, zorder=3, label="stay")
-    units = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "units": "xy", "color": INK}
-    width = 1.2 * _WIDTH * float(np.median(_room(centres, layout)))
-    moving = ~still
-    axes.quiver(*centres[state[moving]].T, *step[moving].T, **units, zorder=3, width=width,
-                headwidth=_HEAD, headlength=_HEAD, headaxislength=0.85 * _HEAD, minlength=0.0,
-                minshaft=1.0, label="taken")  # fmt: skip
-    ring = {"ls": "", "marker": "o", "ms": 4, "mfc": "none", "mec": MUTED}
+    look = {"color": INK, "width": 1.2 * _WIDTH * float(np.median(_room(centres, layout)))}
+    ends = (*centres[state[~still]].T, *step[~still].T)
+    axes.quiver(*ends, **ARROW, **look, zorder=3, label="taken")
     if alike.any():
-        axes.plot(*centres[alike].T, label=NO_PREFERENCE, **ring)
+        axes.plot(*centres[alike].T, label=NO_PREFERENCE, **RING)
     return axes
 
 
@@ -146,10 +147,8 @@ def _room(centres: np.ndarray, layout: Layout) -> np.ndarray:
     """[S] half of the way from each state to its nearest neighbour: as far as arrows may reach."""
     if layout.hexagon:
         return np.full(len(centres), 0.5 * layout.hexagon)
-    from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
-
-    near = cKDTree(centres).query(centres, k=min(2, len(centres)))[0].reshape(len(centres), -1)
-    return np.maximum(0.5 * near[:, -1], 0.25 * np.median(near[:, -1]))
+    near = nearest_distances(centres)
+    return np.maximum(0.5 * near, 0.25 * np.median(near))
 
 
 def indifferent(policy: np.ndarray) -> np.ndarray:
@@ -219,12 +218,10 @@ def _arrows(
         axes.plot(middle[still, 1], middle[still, 0], label=f"{label}: stay", **dot)
     moving = ~still
     ends = (start[moving, 1], start[moving, 0], step[moving, 1], step[moving, 0])
-    units = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "units": "xy"}
-    shape = {"width": _WIDTH, "headwidth": _HEAD, "headlength": _HEAD, "minlength": 0.0}
     filled = colour == INK
     look = {"facecolor": colour, "edgecolor": INK, "linewidth": 0.0 if filled else 0.6}
-    axes.quiver(*ends, **units, **shape, **look, headaxislength=0.85 * _HEAD, minshaft=1.0,
-                zorder=3 if filled else 2.9, label=label)  # fmt: skip
+    order = 3 if filled else 2.9
+    axes.quiver(*ends, **ARROW, **look, width=_WIDTH, zorder=order, label=label)
 
 
 def _background(axes: Axes, layout: Layout, marked: np.ndarray) -> None:
@@ -299,8 +296,7 @@ def draw_key(
             handles.append((patch, plain(layout.action_name(action))))
     if NO_PREFERENCE in also:
         grey = Rectangle((0, 0), 1, 1, facecolor=EMPTY, edgecolor=MUTED, linewidth=0.4)
-        ring = Line2D([], [], ls="", marker="o", ms=4, mfc="none", mec=MUTED)
-        handles.append((ring if has_arrows(layout) else grey, NO_PREFERENCE))
+        handles.append((Line2D([], [], **RING) if has_arrows(layout) else grey, NO_PREFERENCE))
     for name in (NEVER_VISITED, ASSUMED):
         if name in also:
             handles.append((_unseen(0.5, 0.5, name == ASSUMED), name))

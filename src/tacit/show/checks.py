@@ -347,14 +347,10 @@ def _play(named: NamedRecovery, sweeps: Mapping[int, Mapping]) -> Play:
     for k, sweep in sweeps.items():
         curve = curve_of(sweep)
         now = int(np.abs(curve.budgets - named.recovery.budgets[k]).argmin())
+        numbers = (getattr(curve, name).tolist() for name in ("budgets", "multipliers", "values"))
         texts = [
             f"budget {short(budget)}, price {short(price)}, reward {short(value)}"
-            for budget, price, value in zip(
-                curve.budgets.tolist(),
-                curve.multipliers.tolist(),
-                curve.values.tolist(),
-                strict=True,
-            )
+            for budget, price, value in zip(*numbers, strict=True)
         ]
         sliders.append((named.constraint(k), now, texts))
         moved.append({"points": [_point(sweep, p) for p in range(len(texts))]})

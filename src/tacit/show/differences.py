@@ -47,14 +47,9 @@ def comparison_document(
         sections.append(Section("Their differences", [picture]))
     heads = ("Number", "Of", "Difference", "Low", "High", "p", "p by Holm")
     rows = [
-        Row(
-            [
-                f"{r.quantity}: {r.name}",
-                f"{r.first} - {r.second}",
-                *(float(x) for x in (r.value, r.low, r.high, r.p_value, r.adjusted)),
-            ]
-        )
+        Row([f"{r.quantity}: {r.name}", f"{r.first} - {r.second}", *(float(x) for x in numbers)])
         for r in told.rows
+        for numbers in [(r.value, r.low, r.high, r.p_value, r.adjusted)]
     ]
     note = "They are taken to be independent. By Holm: adjusted for all rows of this table."
     table = Table("Differences", [Column(head) for head in heads], rows, note, sortable=True)
@@ -213,9 +208,8 @@ def shared_section(found: JointRecovery, own: Mapping[str, Recovery]) -> Section
         )
         blocks.append(Table("Tests between shared and own weights", heads, tests, note))
     else:
-        blocks.append(
-            Items(["Nothing is tested: no weight that is shared was free in two of them."])
-        )
+        said = "Nothing is tested: no weight that is shared was free in two of them."
+        blocks.append(Items([said]))
     if drawn:
         alt = "Each shared weight above those that each has by itself, with 95 % intervals."
         image = svg(interval_panel(drawn[:MOST_BESIDE]))

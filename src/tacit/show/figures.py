@@ -202,19 +202,11 @@ def convergence_figure(run: Convergence, *, title: str = "") -> Figure:
     titles = ["feature gap", "change of the weights", "multipliers" if names else "multiplier"]
     figure, panels = panel_row(titles, title=title, names=names)
     gap, change, price = panels
-    draw_history(run.feature_gap, gap, levels=run.noise, level_name="sampling noise", best=run.best)
-    draw_history(
-        run.weight_change, change, levels=run.tolerance, level_name="tolerance", best=run.best
-    )
-    draw_history(
-        prices,
-        price,
-        names=names,
-        levels=run.true_multipliers,
-        level_name="true",
-        best=run.best,
-        logarithmic=False,
-    )
+    draw = partial(draw_history, best=run.best)
+    draw(run.feature_gap, gap, levels=run.noise, level_name="sampling noise")
+    draw(run.weight_change, change, levels=run.tolerance, level_name="tolerance")
+    true = {"levels": run.true_multipliers, "level_name": "true"}
+    draw(prices, price, names=names, **true, logarithmic=False)
     return figure
 
 

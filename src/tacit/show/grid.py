@@ -105,10 +105,8 @@ def draw_values(
     size = text_size(axes, layout, [text for row in numbers for text in row])
     if size < SMALLEST_TEXT:
         return axes
-    paint, place = colormaps[colours], {"ha": "center", "va": "center_baseline", "size": size}
     for (row, column), value in np.ndenumerate(table.filled(np.nan)):
-        shade = EMPTY if np.isnan(value) else paint(float(np.asarray(image.norm(value))))[:3]
-        axes.text(column, row, numbers[row][column], color=ink_on(shade), **place)
+        _print_number(axes, (column, row), value, numbers[row][column], image, size)
     return axes
 
 
@@ -143,10 +141,16 @@ def _draw_areas(
     size = _fitting(room * layout.hexagon / (across[1] - across[0]), texts)
     for (x, y), text, value in zip(layout.centres, texts, values, strict=False):
         if size >= SMALLEST_TEXT:
-            shade = EMPTY if np.isnan(value) else paint(float(np.asarray(drawn.norm(value))))[:3]
-            look = {"ha": "center", "va": "center_baseline", "size": size}
-            axes.text(x, y, text, color=ink_on(shade), **look)
+            _print_number(axes, (x, y), value, text, drawn, size)
     return axes
+
+
+def _print_number(
+    axes: Axes, at: tuple[float, float], value: float, text: str, on: ScalarMappable, size: float
+) -> None:
+    """Prints the text of a value where it can be read on the colour of that value."""
+    shade = EMPTY if np.isnan(value) else on.to_rgba(value)[:3]
+    axes.text(*at, text, color=ink_on(shade), ha="center", va="center_baseline", size=size)
 
 
 def outlines(layout: Layout) -> list[np.ndarray]:
@@ -182,6 +186,14 @@ def extent(layout: Layout) -> tuple[tuple[float, float], tuple[float, float]]:
     return (left, right), (bottom, top)
 
 
+def nearest_distances(centres: np.ndarray) -> np.ndarray:
+    """[S] how far the nearest other of these centres [S, 2] is; 0 where there is none."""
+    from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
+
+    near, _ = cKDTree(centres).query(centres, k=min(2, len(centres)))
+    return near.reshape(len(centres), -1)[:, -1]
+
+
 def drawable_map(layout: Layout) -> dict[str, list] | None:
     """A map for a script to draw: its frame, areas, middles, rooms and the ways of the actions.
 
@@ -196,14 +208,12 @@ def drawable_map(layout: Layout) -> dict[str, list] | None:
         frame, room = (0.0, 0.0, layout.columns, layout.rows), np.ones(len(corners))
         ways = np.array(layout.directions, dtype=float)[None, :, ::-1]
     elif layout.centres and not layout.is_grid:
-        from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
-
         centres, (across, up) = np.array(layout.centres), extent(layout)
-        near = cKDTree(centres).query(centres, k=min(2, len(centres)))[0].reshape(len(centres), -1)
-        unit = layout.hexagon or float(np.median(near[:, -1])) or 1.0
+        near = nearest_distances(centres)
+        unit = layout.hexagon or float(np.median(near)) or 1.0
         start, turn = np.array([across[0], up[1]]), np.array([1.0, -1.0])
         areas = [turn * (area - start) / unit for area in outlines(layout)]
-        middles, room = turn * (centres - start) / unit, np.minimum(near[:, -1] / unit, 1.5)
+        middles, room = turn * (centres - start) / unit, np.minimum(near / unit, 1.5)
         frame = (0.0, 0.0, (across[1] - across[0]) / unit, (up[1] - up[0]) / unit)
         leads = np.array(layout.leads or np.full((len(centres), 1), -1))[: len(centres)]
         inside = (leads >= 0) & (leads < len(centres))

@@ -150,6 +150,7 @@ def map_gallery(named: NamedRecovery) -> Gallery:
     """The maps side by side; those of several costs share their colours."""
     grid = MapGrid.of(named)
     limits = limits_of([grid.pooled(cost) for cost in named.costs])
+    visits = {"unit": " %", "bar": "share of its time, in %", "colours": VISIT_MAP}
     pictures = [
         value_map(grid, named.reward, "reward", colours=REWARD_MAP),
         *(
@@ -157,14 +158,7 @@ def map_gallery(named: NamedRecovery) -> Gallery:
             for k, cost in enumerate(named.costs)
         ),
         policy_map(grid, named),
-        value_map(
-            grid,
-            100.0 * named.time,
-            "visits",
-            unit=" %",
-            colours=VISIT_MAP,
-            bar="share of its time, in %",
-        ),
+        value_map(grid, 100.0 * named.time, "visits", **visits),
     ]
     return Gallery(pictures)
 
@@ -192,14 +186,10 @@ def forbidden_blocks(named: NamedRecovery) -> list[Block]:
         wait = "–" if np.isnan(one.more) else short(one.more) if one.more < np.inf else "never"
         p = short(one.p_value) if np.isfinite(one.p_value) else "–"
         rows.append(Row([one.name, one.kind, verdict, p, wait, one.rival or "–"]))
-    columns = [
-        Column("What"),
-        Column("Kind"),
-        Column("Verdict"),
-        Column("p-value", "of: it is allowed"),
-        Column("More", "demonstrations that would tell"),
-        Column("Rival", "may be forbidden in its place"),
-    ]
+    columns = [Column("What"), Column("Kind"), Column("Verdict")]
+    columns += [Column("p-value", "of: it is allowed")]
+    columns += [Column("More", "demonstrations that would tell")]
+    columns += [Column("Rival", "may be forbidden in its place")]
     note = f"The {MOST_LISTED} first of {len(found)}." if len(found) > MOST_LISTED else ""
     caption = "Forbidden and undecided"
     return [*blocks, Table(caption, columns, rows, note, searchable=True, sortable=True)]
@@ -228,14 +218,9 @@ def action_maps(named: NamedRecovery) -> Details | None:
         ]
     options = []
     for action in range(named.actions):
+        of = named.action(action)
         pictures = [
-            value_map(
-                grid,
-                table[:, action],
-                f"{name} of {named.action(action)}",
-                colours=colours,
-                limits=limits,
-            )
+            value_map(grid, table[:, action], f"{name} of {of}", colours=colours, limits=limits)
             for name, table, colours, limits in tables
         ]
         options.append(Option((action,), [Gallery(pictures)]))

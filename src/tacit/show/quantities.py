@@ -229,10 +229,7 @@ def state_choice(named: NamedRecovery) -> list[Block]:
     for index, s in enumerate(order):
         rows, chances = [], without_traces(named.policy[s])
         for a in np.flatnonzero(named.offered[s]).tolist():
-            cells: list[Cell] = [
-                named.action(a),
-                Bar(100.0 * float(chances[a]), (0, 100)),
-            ]
+            cells: list[Cell] = [named.action(a), Bar(100.0 * float(chances[a]), (0, 100))]
             if by_action:
                 cells.append(Bar(float(objective.reward[s, a]), scale_of(objective.reward)))
             cells += [
@@ -265,24 +262,17 @@ def weight_tables(named: NamedRecovery) -> list[Block]:
     )
     if np.isnan(known.reward_intervals).all():
         kind = "This answer has no intervals."
-    blocks: list[Block] = []
-    if np.isfinite(recovery.reward_weights).all():
-        blocks.append(
-            _weights(
-                "What it wants: weights of the reward",
-                recovery.reward_names,
-                recovery.reward_weights,
-                known.reward_intervals,
-                f"Weights have absolute values of sum 1. {kind}",
-            )
-        )
+    groups = [("wants: weights of the reward", recovery.reward_names, recovery.reward_weights)]
+    ends, notes = [known.reward_intervals], [f"Weights have absolute values of sum 1. {kind}"]
     for k, weights in enumerate(recovery.cost_weights):
-        if named.identified[k]:
-            of = "the cost" if named.constraints == 1 else f"constraint {k}"
-            caption = f"What it refuses: weights of {of}"
-            blocks.append(
-                _weights(caption, recovery.cost_names[k], weights, known.cost_intervals[k], "")
-            )
+        of = "the cost" if named.constraints == 1 else f"constraint {k}"
+        groups.append((f"refuses: weights of {of}", recovery.cost_names[k], weights))
+        ends, notes = [*ends, known.cost_intervals[k]], [*notes, ""]
+    blocks: list[Block] = [
+        _weights(f"What it {caption}", names, weights, limits, note)
+        for (caption, names, weights), limits, note in zip(groups, ends, notes, strict=True)
+        if np.isfinite(weights).all()
+    ]
     return blocks + _prices(named) + _coefficients(named)
 
 
@@ -356,18 +346,10 @@ def _coefficients(named: NamedRecovery) -> list[Block]:
     if not np.isfinite(found.standard_errors).any():
         return []
     limits = _shared_scale(found.estimates, found.intervals)
+    numbers = found.estimates, found.intervals, found.standard_errors.tolist(), found.p_values
     rows = [
-        Row(
-            [
-                found.names[j],
-                _bar(found.estimates[j], limits, found.intervals[j]),
-                error,
-                _chance(p_value),
-            ]
-        )
-        for j, (error, p_value) in enumerate(
-            zip(found.standard_errors.tolist(), found.p_values.tolist(), strict=True)
-        )
+        Row([name, _bar(estimate, limits, ends), error, _chance(p_value)])
+        for name, estimate, ends, error, p_value in zip(found.names, *numbers, strict=True)
     ]
     interval = f"and its {100 * found.confidence:g} % interval"
     columns = [Column("Coefficient"), Column("Estimate", interval), Column("Standard error")]

@@ -241,17 +241,11 @@ def _membership(found: MixtureRecovery, columns: Mapping[str, np.ndarray]) -> Se
     told.setdefault("episode", np.arange(len(chances)))
     extra = [name for name in ("group", "steps", "z_score", "p_value") if name in told]
     shown = min(many, MOST_TYPES)
-    rows = [
-        Row(
-            [
-                str(told["episode"][e]),
-                f"type {int(found.assigned[e])}",
-                *(Bar(100.0 * float(c), (0.0, 100.0)) for c in chances[e, :shown]),
-                *(cell(told[name].tolist()[e]) for name in extra),
-            ]
-        )
-        for e in order[:MOST_TRAJECTORIES].tolist()
-    ]
+    rows = []
+    for e in order[:MOST_TRAJECTORIES].tolist():
+        bars = [Bar(100.0 * float(chance), (0.0, 100.0)) for chance in chances[e, :shown]]
+        more = [cell(told[name].tolist()[e]) for name in extra]
+        rows.append(Row([str(told["episode"][e]), f"type {int(found.assigned[e])}", *bars, *more]))
     heads = [Column("Episode"), Column("Type", "the likeliest")]
     heads += [Column(f"Type {k}", "chance in %") for k in range(shown)]
     heads += [HEADS[name] for name in extra]

@@ -27,6 +27,10 @@ WIDTH = 88
 SHOWN = 12  # features and coefficients listed before the rest is counted
 # What is said of each coefficient, and of all together.
 ESTIMATED = ("names", "estimates", "standard_errors", "intervals", "p_values", "errors")
+KNOWN = (
+    "reward_intervals", "cost_intervals", "multiplier_intervals", "budget_intervals", "active",
+    "p_values",
+)  # fmt: skip
 LIKELIHOODS = ("log_likelihood", "null_log_likelihood", "aic", "bic")
 
 
@@ -182,15 +186,8 @@ def _numbers(recovery: Recovery) -> dict[str, object]:
             dict(zip(names, weights, strict=True))
             for names, weights in zip(recovery.cost_names, recovery.cost_weights, strict=True)
         ],
-        "multipliers": recovery.multipliers,
-        "budgets": recovery.budgets,
-        "temperature": recovery.temperature,
-        "reward_intervals": known.reward_intervals,
-        "cost_intervals": list(known.cost_intervals),
-        "multiplier_intervals": known.multiplier_intervals,
-        "budget_intervals": known.budget_intervals,
-        "active": known.active,
-        "p_values": known.p_values,
+        **{name: getattr(recovery, name) for name in ("multipliers", "budgets", "temperature")},
+        **{name: getattr(known, name) for name in KNOWN},
         "unadjusted_p_values": known.unadjusted,
         "sets": [asdict(one) for one in known.sets],
         "selection": None if known.selection is None else asdict(known.selection),
