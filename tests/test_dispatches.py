@@ -13,7 +13,7 @@ import tacit
 from tacit.data.tally import tally_of
 from tacit.engine import newton_search, smooth_dual
 from tacit.engine.backends import backend_of
-from tacit.forward import pricing
+from tacit.forward import column_generation
 from tacit.inverse import lockstep
 from tacit.inverse.noisy.boltzmann import fit
 from tacit.inverse.noisy.coordinates import coordinates
@@ -79,8 +79,8 @@ def test_a_batch_takes_as_many_programs_as_one_problem(calls, problems):
 
 def test_an_exact_solve_is_one_search(monkeypatch):
     calls = []
-    inner = pricing.search
-    monkeypatch.setattr(pricing, "search", lambda *a: (calls.append(1), inner(*a))[1])
+    inner = column_generation.search
+    monkeypatch.setattr(column_generation, "search", lambda *a: (calls.append(1), inner(*a))[1])
     solution = tacit.solve(WORLD.mdp, WORLD.truth)
     assert solution.multipliers[0] > 0
     assert solution.iterations > 2  # unconstrained problems, all inside the one call
