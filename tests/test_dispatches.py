@@ -11,7 +11,7 @@ import pytest
 
 import tacit
 from tacit.data.tally import tally_of
-from tacit.engine import newton_search, smooth_dual
+from tacit.engine import newton_search
 from tacit.engine.backends import backend_of
 from tacit.forward import column_generation
 from tacit.inverse import lockstep
@@ -21,7 +21,7 @@ from tacit.inverse.noisy.coordinates import coordinates
 WORLD = tacit.worlds.hill_grid(seed=0, tightness=0.5)
 NOISY = tacit.SoftDual(temperature=0.0025)
 DOORS = [
-    (smooth_dual, "minimise"),
+    (newton_search, "minimise"),
     (newton_search, "advance"),
     (newton_search, "point_at"),
     (newton_search, "loss_at"),

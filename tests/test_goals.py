@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 import networks
 import tacit
 from tacit import MDP, Demonstrations, Features, InvalidDemonstrations, InvalidModel, Kind
-from tacit.engine.kernels import lanes
+from tacit.engine.kernels import systems
 from tacit.inverse.joint import flows, goals, maximum, stack
 from tacit.inverse.joint.flows import Sums
 from tacit.inverse.joint.maximum import Likelihoods
@@ -279,7 +279,7 @@ def test_the_compiled_substitution_equals_scipys(town, monkeypatch):
     both = likelihoods(town)
     x = np.array([-3.0, -1.0, 0.3])
     plain = both.at(x, both.all)
-    monkeypatch.setattr(lanes, "SMALL", 0)
+    monkeypatch.setattr(systems, "SMALL", 0)
     compiled = both.at(x, both.all)
     np.testing.assert_allclose(compiled.gradient, plain.gradient, rtol=1e-12, atol=1e-10)
     np.testing.assert_allclose(compiled.curvature, plain.curvature, rtol=1e-12)

@@ -536,7 +536,7 @@ def test_a_feature_a_state_is_divided_by_at_once(prior):
     """The sparse system of the values is the curvature [S, S], written out and inverted."""
     from scipy.sparse import csr_array, eye_array
 
-    from tacit.engine.smooth_dual import inverse_by_values
+    from tacit.engine.kernels.systems import inverse_by_values
     from tacit.inverse.noisy.adjoint import Information
     from tacit.inverse.noisy.penalised import penalty_of
     from tacit.model.features import Design
@@ -562,7 +562,7 @@ def test_a_feature_a_state_is_divided_by_at_once(prior):
 
 
 def test_states_on_no_plane_are_not_factorised():
-    from tacit.engine.smooth_dual import inverse_by_values
+    from tacit.engine.kernels.systems import inverse_by_values
 
     rng, states = np.random.default_rng(0), 900
     moves = tacit.MDP(

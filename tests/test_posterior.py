@@ -8,7 +8,7 @@ from scipy.stats import truncnorm
 import tacit
 from experts import policy_of
 from kinds import told
-from tacit.engine.smooth_dual import Chains
+from tacit.engine.sampler import Chains
 from tacit.inverse.doubts import chain_findings, truncated
 from tacit.inverse.findings import Kind
 

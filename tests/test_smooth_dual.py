@@ -13,8 +13,7 @@ from strategies import Problem, examples
 from tacit import MDP, Successors
 from tacit.engine.backends import Host, backend_of
 from tacit.engine.backends.device import dense, sparse
-from tacit.engine.newton_search import Dual, point_at
-from tacit.engine.smooth_dual import minimise
+from tacit.engine.newton_search import Dual, minimise, point_at
 
 STATES, ACTIONS, SIZE = 6, 3, 4
 TOLERANCE = 1e-9

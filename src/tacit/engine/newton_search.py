@@ -89,35 +89,22 @@ def loss_at(backend: Backend, dual: Dual, x: Array, values: Array, tolerance: Ar
     return _loss(backend, dual, x, values, residual)
 
 
-@compiled_in_double
-def point_at(
-    backend: Backend,
-    dual: Dual,
-    x: Array,
-    values: Array,
-    tolerance: Array,
-    near: Point | None = None,
-) -> Point:
-    """The `Point` at x, found from the values of a point nearby, or from all that it has."""
-    return evaluate(backend, dual, x, values, tolerance, near=near)
-
-
 def evaluate(
     backend: Backend,
     dual: Dual,
     x: Array,
-    guess: Array,
+    values: Array,
     tolerance: Array,
     *,
     near: Point | None = None,
 ) -> Point:
     """The objective at x, with gradient and curvature by linear solves of the same chain.
 
-    The solves begin from the values `guess` [S] and from what they found at the point `near`.
+    The solves begin from the `values` [S] of a point nearby, and from what was found at `near`.
     """
     xp, discount = backend.arrays, dual.discount
     leak = backend.leak(discount)
-    values, policy, residual = _expert(backend, dual, x, guess, tolerance)
+    values, policy, residual = _expert(backend, dual, x, values, tolerance)
     seen, known = (None, None) if near is None else (near.visits, near.table_values)
     average, enough, aim = (policy * dual.tables).sum(axis=2), None, None
     if not (xp is np and backend.direct):  # elimination is as exact as it is
@@ -155,6 +142,9 @@ def evaluate(
         visits,
         residual,
     )
+
+
+point_at = compiled_in_double(evaluate)
 
 
 def _expert(
@@ -385,3 +375,13 @@ def newton_step(backend: Backend, dual: Dual, point: Point) -> Array:
     direction = backend.while_loop(going, leg, start).direction
     # Shorten the step as a whole: shortening coordinates would bend it away from descent.
     return direction / xp.maximum(1.0, xp.max(xp.abs(direction) / longest))
+
+
+@compiled_in_double
+def minimise(
+    backend: Backend, dual: Dual, x: Array, values: Array, tolerance: Array, max_steps: Array
+) -> tuple[Point, Array]:
+    """The `Point` of the minimum over lower <= x <= upper, and the evaluations it took."""
+    start = begin(dual, x, values, arrays=backend.arrays)
+    end = advanced(backend, dual, start, tolerance, max_steps)
+    return end.point, end.steps

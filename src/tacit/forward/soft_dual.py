@@ -90,7 +90,7 @@ class SoftDual(BuiltInSolver):
         self, mdp: MDP, objective: Objective, guess: Solution | None
     ) -> tuple[Solution, bool]:
         """Where the search from a guess ends, and whether a price has no effect any more there."""
-        from tacit.engine.smooth_dual import minimise
+        from tacit.engine.newton_search import minimise
 
         reward, costs = (inside_table(mdp, table) for table in objective.tables(mdp))
         bounded = np.isfinite(objective.budgets)

@@ -132,8 +132,7 @@ def solve_sharded(
         solver: temperature, tolerance and most steps.
         throw: raise `NotConverged` where the tolerance was missed.
     """
-    from tacit.engine.newton_search import Dual
-    from tacit.engine.smooth_dual import minimise
+    from tacit.engine.newton_search import Dual, minimise
 
     solver = SoftDual() if solver is None else solver
     if not isinstance(solver, SoftDual):

@@ -18,7 +18,7 @@ from tacit.data.observed import Observed
 from tacit.data.tally import tally_of
 from tacit.engine.backends import DENSE_LIMIT, backend_of
 from tacit.engine.progress import Callback, Event
-from tacit.engine.smooth_dual import Chains, sampled
+from tacit.engine.sampler import Chains, sampled
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.batch import Batch, Estimator, finished, posed
 from tacit.inverse.doubts import POSTERIOR_DRAWS, Posterior, chain_findings, truncated

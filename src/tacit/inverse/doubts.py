@@ -20,7 +20,7 @@ from tacit.inverse.findings import Finding, Kind, chance, listed
 from tacit.inverse.optimal.questions import Questions
 
 if TYPE_CHECKING:
-    from tacit.engine.smooth_dual import Chains
+    from tacit.engine.sampler import Chains
     from tacit.inverse.candidates import Candidate
     from tacit.inverse.recovery import HardConstraint, Recovery
 

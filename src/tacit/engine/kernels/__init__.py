@@ -10,10 +10,9 @@ the compiler is asked for by models beyond `SMALL` states, and by a process that
 Which of the two runs changes no bit: the twins add in the order of the loops, one term after the
 other, and the compiler is free in nothing (`Loop.machine`). So it may depend on the clock.
 
-Beside this: a chain's linear systems (`chains.py`), many systems at once (`lanes.py`), policy
-iteration and pricing (`backups.py`).
-They follow discrete switches of policies, long chains of small, branching steps, for which a
-compiled loop on the host beats an array engine by far.
+Beside this: a chain's linear systems (`chains.py`), others (`systems.py`), policy iteration and
+pricing (`backups.py`). Those follow discrete switches of policies, long chains of small, branching
+steps, for which a compiled loop on the host beats an array engine by far.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import numpy as np
 from tacit.data.tally import Scatter
 from tacit.engine.backends import side_by_side
 from tacit.engine.kernels import SMALL
-from tacit.engine.kernels.lanes import Factors, eliminate_lanes, flow_moments, substitute_lanes
+from tacit.engine.kernels.systems import Factors, eliminate_lanes, flow_moments, substitute_lanes
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.trips import Journeys, paid

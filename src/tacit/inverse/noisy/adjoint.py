@@ -19,9 +19,9 @@ import numpy as np
 from tacit.engine import undiscounted_fixed_point
 from tacit.engine.backends import Host, soft_fixed_point
 from tacit.engine.kernels.chains import chain_solve, policy_chain
+from tacit.engine.kernels.systems import bounded_step, conjugate_gradients, inverse_by_values
 from tacit.engine.newton_search import VALUE_CARE, Dual, Point, newton_step
 from tacit.engine.progress import pursue
-from tacit.engine.smooth_dual import bounded_step, conjugate_gradients, inverse_by_values
 from tacit.errors import InvalidModel
 from tacit.inverse.noisy import written_scores
 from tacit.inverse.noisy.boltzmann import FAR, NOWHERE, over_an_episode

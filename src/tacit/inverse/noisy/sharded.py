@@ -16,8 +16,7 @@ import numpy as np
 
 from tacit.engine.backends import Array, compiled_in_double
 from tacit.engine.backends.sharded import Sharded
-from tacit.engine.newton_search import Dual, Point, loss_at
-from tacit.engine.smooth_dual import minimise
+from tacit.engine.newton_search import Dual, Point, loss_at, minimise
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.boltzmann import FAR, RESCUE, Fit
