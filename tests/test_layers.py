@@ -45,13 +45,14 @@ ROOMS = [
 TOP = ("cli", "__main__")
 # The doors upward: methods that a person expects on a noun, each importing inside itself.
 DOORS = {
-    "Recovery": ("save", "load", "plot", "summary", "_repr_html_"),
-    "MixtureRecovery": ("save", "load", "plot", "summary"),
-    "JointRecovery": ("save", "load", "plot", "summary", "_repr_html_"),
+    "Saved": ("save", "load"),
+    "Recovery": ("plot", "summary", "_repr_html_"),
+    "MixtureRecovery": ("plot", "summary"),
+    "JointRecovery": ("plot", "summary", "_repr_html_"),
     "Demonstrations": ("save", "load"),
 }
 # A noun that is met as a result only -> the public name whose room it lives in.
-RESULTS = {"MixtureRecovery": "Mixture"}
+RESULTS = {"MixtureRecovery": "Mixture", "Saved": "Recovery"}
 ENGINES = ("jax", "numba", "highspy", "polars", "matplotlib", "rich", "scipy")
 # Engines that a machine may lack, or that are slow to load: imported inside what uses them.
 OPTIONAL = {
@@ -326,7 +327,7 @@ def test_every_rule_sees_what_breaks_it(tmp_path):
         "model/counts.py": "def f():\n    from tacit.model.mdp import MDP\n    import polars",
         "cellar/wine.py": "",
         "inverse/recovery.py": (
-            "import re, polars\nclass Recovery:\n"
+            "import re, polars\nclass Saved:\n"
             "    def save(self):\n        import tacit.folders\n"
             "    def keep(self):\n        from importlib import import_module\n"
             "        import_module(f'tacit.folders.{1}')\n"

@@ -66,6 +66,11 @@ def public(cls: type) -> list[str]:
     return [field.name for field in dataclasses.fields(cls) if not field.name.startswith("_")]
 
 
+def added(cls: type) -> list[str]:
+    """The fields that a dataclass has beside those of the one it is made from."""
+    return [name for name in inspect.get_annotations(cls) if name in public(cls)]
+
+
 def explained(cls: type) -> set[str]:
     """The fields with a docstring below them: the command line shows these as help."""
     found = set()
@@ -102,11 +107,11 @@ def undocumented(classes) -> list[str]:
 
 
 def misdescribed(classes) -> list[str]:
-    """Dataclasses whose section of attributes is not the fields in their order."""
+    """Dataclasses whose section of attributes is not the fields in their order, or those added."""
     return [
         f"{named(cls)}: {listed} but {public(cls)}"
         for cls in classes
-        if (listed := section(cls.__doc__, "Attributes")) not in (None, public(cls))
+        if (listed := section(cls.__doc__, "Attributes")) not in (None, public(cls), added(cls))
     ]
 
 
@@ -212,6 +217,17 @@ def test_the_rules_see_what_breaks_them():
         d: int
         e: int
 
+    @dataclasses.dataclass(frozen=True)
+    class Wider(Silent):
+        """One more field than it tells of.
+
+        Attributes:
+            f: the sixth.
+        """
+
+        f: int
+        g: int
+
     def solve(mdp, objective):
         pass
 
@@ -219,4 +235,5 @@ def test_the_rules_see_what_breaks_them():
     assert thawed([Wrong, Silent]) == [named(Wrong)]
     assert undocumented([Wrong, Silent]) == [named(Silent)]
     assert len(misdescribed([Wrong, Silent])) == len(misargued([solve])) == 1
+    assert len(misdescribed([Wider])) == 1
     assert anything("x: Any = 1\ndef f(a: Any, b: list[Any]) -> Any: ...") == [1, 2, 2]

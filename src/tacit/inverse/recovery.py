@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -185,8 +185,25 @@ class HardConstraint:
     states: tuple[int, ...] = ()
 
 
+class Saved:
+    """A result that a run folder keeps."""
+
+    def save(self, folder: str | Path) -> None:
+        """Writes the run folder: `recovery.npz`, `history.parquet` and, last, `run.json`."""
+        from tacit.folders.runs import save
+
+        save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """What was saved in this folder, every array checked; of several tasks all of them."""
+        from tacit.folders import load
+
+        return load(Path(folder), None if cls is Recovery else cls.__name__)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Recovery:
+class Recovery(Saved):
     """What a demonstrator wants and refuses, as far as the demonstrations tell.
 
     Weights are in the gauge: L1 norm 1 each. A constraint that does not restrain the demonstrator
@@ -333,19 +350,6 @@ class Recovery:
         from tacit.show.html import recovery_html
 
         return recovery_html(self)
-
-    def save(self, folder: str | Path) -> None:
-        """Writes the run folder: `recovery.npz`, `history.parquet` and, last, `run.json`."""
-        from tacit.folders.runs import save
-
-        save(self, Path(folder))
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Recovery:
-        """What was saved in this folder, every array checked; of several tasks all of them."""
-        from tacit.folders import load
-
-        return load(Path(folder), None if cls is Recovery else cls.__name__)
 
     def __repr__(self) -> str:
         weights = np.array2string(self.reward_weights, precision=4, threshold=6)

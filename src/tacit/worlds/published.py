@@ -32,13 +32,6 @@ class Recorded(World):
     """A published world together with what was recorded in it.
 
     Attributes:
-        mdp: what everybody knows.
-        features: what reward and costs are made of.
-        truth: the objective of the demonstrator.
-        reward_weights: [D] true weights of the reward features.
-        cost_weights: one [D_k] per constraint, true weights of its features.
-        layout: how to name and draw states and actions.
-        recipe: the call that makes this world again.
         demonstrations: the sets that were recorded; one where there is one.
         tables: name -> further arrays of the source, by state.
     """

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,6 +44,7 @@ from tacit.inverse.recovery import (
     Recovery,
     RecoveryCertificate,
     RecoveryStatus,
+    Saved,
     status_of,
     worst_of,
 )
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class JointRecovery:
+class JointRecovery(Saved):
     """What several tasks have in common, and what each wants and refuses by itself.
 
     A constraint that does not restrain a task has multiplier 0 and NaN weights in that task's own
@@ -157,19 +157,6 @@ class JointRecovery:
         from tacit.show.plot import several
 
         return several({f"task {e}": one for e, one in enumerate(self.recoveries)})
-
-    def save(self, folder: str | Path) -> None:
-        """Writes the run folder: `recovery.npz`, `history.parquet` and, last, `run.json`."""
-        from tacit.folders.runs import save
-
-        save(self, Path(folder))
-
-    @classmethod
-    def load(cls, folder: str | Path) -> JointRecovery:
-        """The joint recovery saved in this folder, every array checked against its checksum."""
-        from tacit.folders import load
-
-        return load(Path(folder), "JointRecovery")
 
     def __repr__(self) -> str:
         weights = [np.array2string(w, precision=4, threshold=6) for w in self.cost_weights]

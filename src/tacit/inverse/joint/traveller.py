@@ -189,32 +189,6 @@ class TripsRecovery(Recovery):
     are what a trip spends on average.
 
     Attributes:
-        reward_weights: [D] of the reward features.
-        cost_weights: one [D_k] per constraint.
-        multipliers: [K] price of each budget, in rewards of the gauge.
-        budgets: [K] what a trip spends on average, discounted.
-        temperature: the demonstrator's noise, in rewards of the gauge; 0 for an optimal one.
-        objective: the same as tables, to solve, compare and save.
-        solution: None: every goal has one of its own.
-        status: how the recovery ended, derived from the certificate.
-        certificate: what the status rests on.
-        history: the iterations.
-        identification: how well each number is known, and the findings.
-        estimator: the call that made it.
-        reward_names: one name per reward feature.
-        cost_names: one tuple of names per constraint.
-        parameters: the model's own coefficients, with standard errors and tests.
-        log_likelihood: of the observed actions under the recovered policy; NaN without a noise.
-        null_log_likelihood: the same of actions at random.
-        observed_steps: number of observed actions that the likelihoods are about.
-        goodness: whether the model fits what was seen, and where it does not.
-        lapses: the share of random steps, where the estimator allows for them; the policy of
-            `solution` is that of the other steps.
-        forbidden: what the demonstrator never does although its reward would have it done.
-        undecided: what no demonstration does, and may or may not be forbidden.
-        available: [S, A] bool, the actions of the world without what is forbidden; None where no
-            hard constraint was sought.
-        spending: what the demonstrator spends of each cost feature; None: trips do not say.
         network: the model of the trips.
         features: what reward and costs are made of.
         discount: of the trips.
@@ -222,6 +196,7 @@ class TripsRecovery(Recovery):
         destinations: [T] where they ended; -1 where they did not.
         flows: [S, A] expected uses of every pair of state and action, by all these trips.
         unended: what was done with trajectories that did not end.
+        solution: None: every goal has one of its own.
     """
 
     network: MDP

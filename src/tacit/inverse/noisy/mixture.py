@@ -42,6 +42,7 @@ from tacit.inverse.recovery import (
     Recovery,
     RecoveryCertificate,
     RecoveryStatus,
+    Saved,
     delivered,
     status_of,
     worst_of,
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class MixtureRecovery:
+class MixtureRecovery(Saved):
     """Several types of demonstrators, what each wants and refuses, and who is of which.
 
     Attributes:
@@ -133,19 +134,6 @@ class MixtureRecovery:
         named = {f"type {k} ({share:.0%})": k for k, share in enumerate(self.shares)}
         shares = [(n, self.shares[k], *self.share_intervals[k]) for n, k in named.items()]
         return several({name: self.types[k] for name, k in named.items()}, shares)
-
-    def save(self, folder: str | Path) -> None:
-        """Writes the run folder: `recovery.npz`, `history.parquet` and, last, `run.json`."""
-        from tacit.folders.runs import save
-
-        save(self, Path(folder))
-
-    @classmethod
-    def load(cls, folder: str | Path) -> MixtureRecovery:
-        """The mixture saved in this folder, every array checked against its checksum."""
-        from tacit.folders import load
-
-        return load(Path(folder), "MixtureRecovery")
 
     def __repr__(self) -> str:
         shares = np.array2string(self.shares, precision=3, threshold=6)
