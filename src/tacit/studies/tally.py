@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -13,13 +13,14 @@ import numpy as np
 from tacit.judge.outcomes import correlation
 from tacit.show import Details
 from tacit.show.tables import Best, Column, Row, RowKind, Spread, Table
-from tacit.studies import FIGURE, RANDOM, Draw, Settings, Sweep
+from tacit.studies import FIGURE, RANDOM, Draw, Point, Score, Settings, Sweep
 from tacit.studies.draws import ESTIMATORS
 from tacit.worlds.draws import published_values
 
 Page: TypeAlias = dict[str, Any]  # plain JSON: numbers, text, lists and pages, by name
 NEAR = 0.07  # a visitation distance up to which two behaviours look alike
 DIGITS = 4
+OWN = ("iterations", "seconds")  # metrics of an estimator, which random weights do not have
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,11 @@ def values(draws: Iterable[Draw], estimator: str, metric: str) -> np.ndarray:
     if estimator == RANDOM:
         return np.array([x for draw in draws for x in draw.null.get(metric, [])])
     found = [draw.score(estimator) for draw in draws]
-    if metric == "seconds" or metric == "iterations":
-        return np.array([float(getattr(score, metric)) for score in found if score is not None])
-    return np.array([score.metrics[metric] for score in found if score is not None])
+    return np.array([_number(score, metric) for score in found if score is not None], float)
+
+
+def _number(score: Score, metric: str) -> float:
+    return getattr(score, metric) if metric in OWN else score.metrics[metric]
 
 
 def recovered(draws: Sequence[Draw], estimator: str) -> dict[str, int]:
@@ -95,7 +98,7 @@ def tally(run: Run) -> Page:
             ),
             "binding": sum(draw.binds for draw in draws),
             "binding_by_seed": {str(draw.seed): draw.binds for draw in draws},
-            "sampling_noise_mean": _short(_mean([draw.noise for draw in draws])),
+            "sampling_noise_mean": _middle([draw.noise for draw in draws], np.mean),
             "estimators": rows,
         }
     return {
@@ -129,26 +132,22 @@ def command(settings: Settings) -> str:
 
 def studies(sweeps: Sequence[Sweep]) -> list[Page]:
     """Medians over the seeds, one entry a study, expert, estimator and position."""
-    groups: dict[tuple[str, str, str, int], list[tuple[float, float, float]]] = {}
+    asked = ("study", "expert", "estimator", "position")
+    errors = ("reward_error", "cost_error", "visitation_distance")
+    groups: dict[tuple, list[Point]] = {}
     for point in (point for sweep in sweeps for point in sweep.points):
-        key = (point.study, point.expert, point.estimator, point.position)
-        errors = (point.reward_error, point.cost_error, point.visitation_distance)
-        groups.setdefault(key, []).append(errors)
-    names = ("reward_error", "cost_error", "visitation_distance")
+        groups.setdefault(tuple(getattr(point, name) for name in asked), []).append(point)
     return [
-        dict(zip(("study", "expert", "estimator", "position"), key, strict=True))
-        | {
-            name: _short(_median(column))
-            for name, column in zip(names, zip(*rows, strict=True), strict=True)
-        }
-        for key, rows in groups.items()
+        dict(zip(asked, key, strict=True))
+        | {name: _middle(getattr(point, name) for point in points) for name in errors}
+        for key, points in groups.items()
     ]
 
 
 def _summary(draws: Sequence[Draw], estimator: str) -> Page:
     """Median, quartiles and mean of every metric of one row."""
     names = list(draws[0].null) if draws else []
-    own = [] if estimator == RANDOM else ["iterations", "seconds"]
+    own = () if estimator == RANDOM else OWN
     metrics = {}
     for name in [*names, *own]:
         numbers = values(draws, estimator, name)
@@ -157,7 +156,7 @@ def _summary(draws: Sequence[Draw], estimator: str) -> Page:
         metrics[name] = {
             "median": _short(middle),
             "quartiles": [_short(low), _short(high)],
-            "mean": _short(_mean(known)),
+            "mean": _middle(known, np.mean),
             "known": len(known),
         }
     return {"recovered": recovered(draws, estimator), "metrics": metrics}
@@ -166,7 +165,7 @@ def _summary(draws: Sequence[Draw], estimator: str) -> Page:
 def _figure(draw: Draw) -> Page:
     return {
         **_plain(draw),
-        "random_weights": {name: _short(_median(numbers)) for name, numbers in draw.null.items()},
+        "random_weights": {name: _middle(numbers) for name, numbers in draw.null.items()},
     }
 
 
@@ -206,14 +205,10 @@ def _short(number: float, digits: int = DIGITS) -> float | None:
     return float(f"{float(number):.{digits}g}") if math.isfinite(number) else None
 
 
-def _mean(numbers: Iterable[float]) -> float:
+def _middle(numbers: Iterable[float], kind: Callable[..., float] = np.median) -> float | None:
+    """The median of what is known, or its mean, with few digits; None where nothing is."""
     known = [x for x in numbers if math.isfinite(x)]
-    return float(np.mean(known)) if known else math.nan
-
-
-def _median(numbers: Iterable[float]) -> float:
-    known = [x for x in numbers if math.isfinite(x)]
-    return float(np.median(known)) if known else math.nan
+    return _short(kind(known)) if known else None
 
 
 def published_correlations() -> tuple[float, float]:
@@ -302,15 +297,13 @@ def published_table(run: Run) -> Table:
 
 def score_table(run: Run, draws: Sequence[Draw]) -> Table:
     """Every metric of every estimator over the draws: median and middle half."""
-    rows = [
-        Row([name, *(Spread.of(values(draws, name, metric)) for metric, *_ in METRICS)])
-        for name in run.estimators
-    ]
-    null = [
-        None if m in ("iterations", "seconds") else Spread.of(values(draws, RANDOM, m))
-        for m, *_ in METRICS
-    ]
-    rows.append(Row([RANDOM, *null], RowKind.NULL))
+
+    def cell(name: str, metric: str) -> Spread | None:
+        if name == RANDOM and metric in OWN:
+            return None
+        return Spread.of(values(draws, name, metric))
+
+    rows = _rows(run, lambda name: [cell(name, metric) for metric, *_ in METRICS])
     columns = [Column("recovered by")]
     columns += [Column(head, note, best) for _, head, note, best in METRICS]
     noise = float(np.mean([draw.noise for draw in draws]))
@@ -333,13 +326,20 @@ def count_table(run: Run, draws: Sequence[Draw]) -> Table:
         ("converged", "converged", "by its own rule"),
         ("constraint_found", "constraint found", "active, with weights"),
     )
-    rows = []
-    for name in (*run.estimators, RANDOM):
+
+    def cells(name: str) -> list[str]:
         counts = recovered(draws, name)
-        cells = [f"{counts[k]} of {counts['draws']}" if k in counts else "–" for k, _, _ in heads]
-        rows.append(Row([name, *cells], RowKind.NULL if name == RANDOM else RowKind.PLAIN))
+        return [f"{counts[k]} of {counts['draws']}" if k in counts else "–" for k, _, _ in heads]
+
     columns = [Column("recovered by"), *(Column(head, note) for _, head, note in heads)]
-    return Table("How often the policy comes back", columns, rows)
+    return Table("How often the policy comes back", columns, _rows(run, cells))
+
+
+def _rows(run: Run, cells: Callable[[str], Sequence]) -> list[Row]:
+    """One row an estimator, and one of random weights."""
+    names = (*run.estimators, RANDOM)
+    kinds = [RowKind.NULL if name == RANDOM else RowKind.PLAIN for name in names]
+    return [Row([name, *cells(name)], kind) for name, kind in zip(names, kinds, strict=True)]
 
 
 def seed_tables(draws: Sequence[Draw]) -> Details:
@@ -348,10 +348,7 @@ def seed_tables(draws: Sequence[Draw]) -> Details:
     for draw in draws:
         binds = "binds" if draw.binds else "slack"
         for score in draw.scores:
-            numbers = [
-                getattr(score, m) if m in ("iterations", "seconds") else score.metrics[m]
-                for m, *_ in METRICS
-            ]
+            numbers = [_number(score, metric) for metric, *_ in METRICS]
             name = f"seed {draw.seed}: {score.estimator}"
             rows.append(Row([name, binds, *numbers, draw.noise]))
         null = [Spread.of(draw.null[m]) if m in draw.null else None for m, *_ in METRICS]
@@ -367,12 +364,8 @@ def seed_tables(draws: Sequence[Draw]) -> Details:
 def binding_table(run: Run, groups: dict[str, list[Draw]]) -> Table:
     """The draws of each group side by side."""
     metrics = ("reward_error", "cost_error", "feasible_balanced", "visitation_distance")
-    rows = []
-    for name in (*run.estimators, RANDOM):
-        cells: list[Spread] = []
-        for metric in metrics:
-            cells += [Spread.of(values(group, name, metric)) for group in groups.values()]
-        rows.append(Row([name, *cells], RowKind.NULL if name == RANDOM else RowKind.PLAIN))
+    asked = [(metric, group) for metric in metrics for group in groups.values()]
+    rows = _rows(run, lambda name: [Spread.of(values(group, name, m)) for m, group in asked])
     heads = {m: head for m, head, *_ in METRICS}
     columns = [Column("recovered by")]
     columns += [Column(heads[m], word) for m in metrics for word in groups]
