@@ -39,7 +39,7 @@ from tacit.inverse.candidates import (
     members,
 )
 from tacit.inverse.expectations import check_task
-from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly
+from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly, told_after_fit
 from tacit.inverse.noisy.convex import known_expert
 from tacit.inverse.recovery import HardConstraint, Recovery, delivered
 from tacit.model.ends import Closure, close
@@ -304,6 +304,17 @@ class Forbidden:
         solver = SoftDual(self.temperature, self.tolerance, self.max_steps)
         return solver.solve(mdp, features.objective(self.reward)).policy
 
+    def selection(self, mdp: MDP, features: Features, demonstrations: Demonstrations) -> Selection:
+        """The candidates in this world, to be tested on what was seen there."""
+        alone, groups = features.reward_alone, list(self.groups.items())
+        return Selection(
+            mdp=mdp,
+            candidates=candidates_of(mdp, features, self.candidates, groups),  # type: ignore[arg-type]
+            seen=Seen.of(mdp, demonstrations),
+            policy=lambda world: self.policy(world, alone, demonstrations),
+            level=self.level,
+        )
+
     def fit(
         self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
     ) -> Recovery:
@@ -313,20 +324,11 @@ class Forbidden:
         """
         check_task(mdp, features, demonstrations, in_memory=True)
         assert isinstance(demonstrations, Demonstrations)
-        alone = Features(features.reward, reward_names=features.reward_names)
+        alone = features.reward_alone
         if self.reward is not None and len(self.reward) != (size := features.reward.shape[-1]):
             raise InvalidModel(f"reward must have shape ({size},); got ({len(self.reward)},)")
-        groups = list(self.groups.items())
-        listed = candidates_of(mdp, features, self.candidates, groups)  # type: ignore[arg-type]
-        seen = Seen.of(mdp, demonstrations)
-        check_left(mdp, demonstrations, listed, seen)
-        search = Selection(
-            mdp=mdp,
-            candidates=listed,
-            seen=seen,
-            policy=lambda world: self.policy(world, alone, demonstrations),
-            level=self.level,
-        )
+        search = self.selection(mdp, features, demonstrations)
+        check_left(mdp, demonstrations, search.candidates, search.seen)
         chosen = search.extended([], ())
         if self.reward is None or self.temperature is None:  # rivals do not change what it wants
             found = self.expert(search.world(chosen).mdp, alone, demonstrations)
@@ -377,11 +379,9 @@ def _reported(
         *doubts.undecided_findings(undecided, ASSURED),
         doubts.tested_finding(len(search.candidates), options.level, guessed),
     ]
-    known, first = recovery.identification, len(recovery.goodness.findings())
-    told = (*known.findings[:first], *said, *known.findings[first:])  # misfit comes first
     return replace(
         recovery,
-        identification=replace(known, findings=told),
+        identification=replace(recovery.identification, findings=told_after_fit(recovery, said)),
         estimator=repr(options),
         forbidden=tuple(forbidden),
         undecided=tuple(undecided),

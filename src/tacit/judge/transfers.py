@@ -332,21 +332,8 @@ def decidable(
         true: names of what is forbidden.
         parts: whether to count sets of which only a part can be told.
     """
-    from tacit.forward.simulation import Seen
-    from tacit.inverse.candidates import candidates_of
-    from tacit.inverse.forbidden import Selection
-
-    alone = Features(features.reward, reward_names=features.reward_names)
-    groups = [(name, tuple(held)) for name, held in estimator.groups.items()]
-    listed = candidates_of(mdp, features, estimator.candidates, groups)  # type: ignore[arg-type]
-    search = Selection(
-        mdp=mdp,
-        candidates=listed,
-        seen=Seen.of(mdp, demonstrations),
-        policy=lambda world: estimator.policy(world, alone, demonstrations),
-        level=estimator.level,
-    )
-    truth = [k for k, one in enumerate(listed) if one.name in true]
+    search = estimator.selection(mdp, features, demonstrations)
+    truth = [k for k, one in enumerate(search.candidates) if one.name in true]
 
     def told(k: int) -> bool:
         others = [other for other in truth if other != k]
@@ -359,7 +346,7 @@ def decidable(
         parts_of = [j for j in inside if not own.within(world.closure.one(j))[0]]
         return all(search.world([*others, j]).logs[k] <= bar for j in parts_of)
 
-    return frozenset(listed[k].name for k in truth if told(k))
+    return frozenset(search.candidates[k].name for k in truth if told(k))
 
 
 def feasible_share(mdp: MDP, truth: Objective, policy: np.ndarray) -> float:

@@ -248,6 +248,11 @@ class Features:
                 name = f"cost features {k - 1}" if k else "reward features"
                 alike_at_ends(mdp, np.moveaxis(np.asarray(table), 2, 0), name)
 
+    @property
+    def reward_alone(self) -> Features:
+        """The same without any constraint."""
+        return Features(self.reward, reward_names=self.reward_names)
+
     def objective(
         self,
         reward_weights: ArrayLike,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -266,6 +266,24 @@ class Minimum:
     converged: bool
     deterministic: bool
     losses: list[float]
+
+    @property
+    def ended(self) -> dict[str, Any]:
+        """How it did, as fields of `Found`."""
+        return {
+            "converged": self.converged,
+            "deterministic": self.deterministic,
+            "history": {"loss": self.losses},
+            "certificate": {"projected_gradient": self.gradient},
+        }
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What is to be said where no finite point is the best."""
+        if not self.deterministic:
+            return []
+        said = "No finite weights are the best: twice as large ones explain as much, as of an "
+        return [Finding(f"{said}expert who never errs.", Kind.DETERMINISTIC)]
 
 
 def minimise(

@@ -62,14 +62,14 @@ class RewardOnly:
     ) -> Recovery:
         """The recovery that explains everything by reward; every constraint is inactive."""
         check_task(mdp, features, demonstrations)
-        alone = Features(features.reward, reward_names=features.reward_names)
+        alone = features.reward_alone
         method = Convex if self.matching else Likelihood
         estimator = method(self.free_reward, tolerance=self.tolerance, max_steps=self.max_steps)
         if isinstance(estimator, Likelihood):
             estimator = replace(estimator, dynamics_draws=self.dynamics_draws)
         found = estimator.fit(mdp, alone, demonstrations, throw=False)
         empty = [np.full(table.shape[-1], np.nan) for table in features.costs]
-        known, misfit = found.identification, found.goodness.findings()
+        known = found.identification
         blank = unidentified(np.empty(0), empty, active=np.zeros(len(empty), bool))
         own, size = found.parameters, features.reward.shape[-1]
         extra = sum(len(weights) for weights in empty)
@@ -87,7 +87,7 @@ class RewardOnly:
                 # Constraints that were left out have no price: directions of theirs add nothing.
                 answer=known.answer,
                 dynamics_draws=known.dynamics_draws,
-                findings=(*misfit, *left_out(features), *known.findings[len(misfit) :]),
+                findings=told_after_fit(found, left_out(features)),
             ),
             estimator=repr(self),
         )
@@ -156,7 +156,7 @@ class ConstraintOnly:
         if not found.parameters.estimates[0] > 0.0:
             found, more = _kept_reward(options, mdp, one, demonstrations, found)
             told += more
-        known, misfit = found.identification, found.goodness.findings()
+        known = found.identification
         own = found.parameters if self.temperature is None else found.parameters.given(0)
         rows = np.eye(size - 1 + len(own))[:, size - 1 :]
         rows[:size] = 0.0
@@ -173,7 +173,7 @@ class ConstraintOnly:
                 reward_intervals=np.stack([weights, weights], axis=1),
                 reward_standard_errors=np.zeros(size),
                 answer=None if known.answer is None else KnownReward(known.answer, weights),
-                findings=(*misfit, *told, *known.findings[len(misfit) :]),
+                findings=told_after_fit(found, told),
             ),
             estimator=repr(self),
         )
@@ -216,8 +216,7 @@ def _kept_reward(
         demonstrations: what was seen.
         without: what they say where the reward may be dropped.
     """
-    alone = Features(one.reward, reward_names=one.reward_names)
-    plain = maximise(options, mdp, alone, demonstrations)
+    plain = maximise(options, mdp, one.reward_alone, demonstrations)
     size = float(plain.parameters.estimates[0])
     if not size > 0.0:
         said = (
@@ -312,6 +311,12 @@ class SoftConstraint(Published):
             findings=said,
             history={"loss": losses},
         )
+
+
+def told_after_fit(recovery: Recovery, said: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings of a recovery, with these after those about the fit."""
+    known, first = recovery.identification.findings, len(recovery.goodness.findings())
+    return (*known[:first], *said, *known[first:])
 
 
 def _with_features(

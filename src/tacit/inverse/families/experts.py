@@ -17,7 +17,6 @@ from tacit.forward.solution import conclude, visitation
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.families.answers import (
     Found,
-    Minimum,
     Published,
     by_action,
     cloned_policy,
@@ -236,7 +235,7 @@ class MaximumEntropy(Published):
         """The likeliest weights; the policy is the causal one at these."""
         assert isinstance(demonstrations, Demonstrations)
         trips = _trips(mdp, demonstrations)
-        alone = Features(features.reward, reward_names=features.reward_names)
+        alone = features.reward_alone
         observed = pull_back(alone, trips.visits)[0] / trips.number
 
         def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -257,18 +256,15 @@ class MaximumEntropy(Published):
                 "undiscounted; the policy is that of a causal expert with these weights.",
                 number=longest,
             ),
-            *unbounded_findings(found),
+            *found.findings,
             *left_out(features),
         ]
         return Found(
             objective=objective,
             solution=solution,
             reward_weights=weights,
-            converged=found.converged,
-            deterministic=found.deterministic,
             findings=said,
-            history={"loss": found.losses},
-            certificate={"projected_gradient": found.gradient},
+            **found.ended,
         )
 
 
@@ -325,11 +321,3 @@ def trajectory_partition(mdp: MDP, table: np.ndarray, trips: Trips) -> tuple[flo
         flow = np.bincount(after.ravel(), weights=spread.ravel(), minlength=mdp.states)
     visits += np.where(mdp.ends[:, None], flow[:, None] / mdp.actions, 0.0)
     return float((trips.starts * z).sum()) / trips.number, visits / trips.number
-
-
-def unbounded_findings(found: Minimum) -> list[Finding]:
-    """What is to be said where no finite point is the best."""
-    if not found.deterministic:
-        return []
-    said = "No finite weights are the best: twice as large ones explain as much, as of an expert "
-    return [Finding(f"{said}who never errs.", Kind.DETERMINISTIC)]

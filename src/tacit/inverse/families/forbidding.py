@@ -13,12 +13,12 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
-from tacit.forward.simulation import Seen
 from tacit.forward.soft_dual import SoftDual
-from tacit.inverse.candidates import Candidate, candidates_of
+from tacit.inverse.candidates import Candidate
 from tacit.inverse.doubts import about
 from tacit.inverse.expectations import check_task
 from tacit.inverse.families.answers import check_options, known_weights
+from tacit.inverse.families.baselines import told_after_fit
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.recovery import History, Recovery, delivered
 from tacit.model.ends import close
@@ -27,7 +27,7 @@ from tacit.model.objective import Features, Objective
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
-    from tacit.inverse.forbidden import Forbidden
+    from tacit.inverse.forbidden import Forbidden, Selection
 
 Groups = Mapping[str, Sequence[int] | Sequence[tuple[int, int]]]
 
@@ -70,17 +70,9 @@ class LikeliestConstraints:
         self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
     ) -> Recovery:
         """The recovery in the world without what was forbidden, in the order of `forbidden`."""
-        from tacit.inverse.forbidden import Selection
-
-        options, alone, found = _prepared(self, mdp, features, demonstrations)
+        options, search = _prepared(self, mdp, features, demonstrations)
         assert isinstance(demonstrations, Demonstrations)
-        search = Selection(
-            mdp=mdp,
-            candidates=found,
-            seen=Seen.of(mdp, demonstrations),
-            policy=lambda world: options.policy(world, alone, demonstrations),
-            level=options.level,
-        )
+        found, alone = search.candidates, features.reward_alone
         chosen: list[int] = []
         drops: list[float] = []
         while len(chosen) < len(found):
@@ -115,7 +107,11 @@ class LikeliestConstraints:
             )
         )
         recovery = replace(
-            _told(self, recovery, said),
+            recovery,
+            identification=replace(
+                recovery.identification, findings=told_after_fit(recovery, said)
+            ),
+            estimator=repr(self),
             history=History({"divergence": final + tail, "drop": np.array([0.0, *drops])}),
             forbidden=tuple(records),
             available=read_only(search.world(chosen).mdp.available),
@@ -178,11 +174,11 @@ class PosteriorConstraints:
         self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
     ) -> Recovery:
         """The recovery without the candidates that are more likely forbidden than not."""
-        options, alone, found = _prepared(self, mdp, features, demonstrations)
+        options, search = _prepared(self, mdp, features, demonstrations)
         assert isinstance(demonstrations, Demonstrations)
+        found, clean, alone = search.candidates, search.seen, features.reward_alone
         shares, penalty, kept, losses = self.sample(mdp, alone, demonstrations, found)
         chosen = [k for k in np.argsort(-shares, kind="stable").tolist() if shares[k] > 0.5]
-        clean = Seen.of(mdp, demonstrations)
         # A world without what was done now and then is none that the demonstrations are from.
         hard: list[int] = []
         for k in chosen:
@@ -224,7 +220,11 @@ class PosteriorConstraints:
             )
         )
         recovery = replace(
-            _told(self, recovery, said),
+            recovery,
+            identification=replace(
+                recovery.identification, findings=told_after_fit(recovery, said)
+            ),
+            estimator=repr(self),
             history=History({"loss": losses}),
             forbidden=tuple(found[k].record() for k in hard),
             undecided=tuple(found[k].record() for k in open_to.tolist()),
@@ -293,8 +293,8 @@ def _marked(mdp: MDP, one: Candidate) -> np.ndarray:
     return mark
 
 
-def _settle(method: LikeliestConstraints | PosteriorConstraints) -> None:
-    """Checks what both are told, by the estimator that is told the same, and makes it plain."""
+def _settle(method: LikeliestConstraints | PosteriorConstraints) -> Forbidden:
+    """The estimator that is told the same: it checks what both are told, and makes it plain."""
     from tacit.inverse.forbidden import Forbidden
 
     if method.temperature is None or method.reward_weights is None:
@@ -305,6 +305,7 @@ def _settle(method: LikeliestConstraints | PosteriorConstraints) -> None:
     )
     object.__setattr__(method, "candidates", same.candidates)
     object.__setattr__(method, "groups", same.groups)
+    return same
 
 
 def _prepared(
@@ -312,23 +313,10 @@ def _prepared(
     mdp: MDP,
     features: Features,
     demonstrations: Observed,
-) -> tuple[Forbidden, Features, list[Candidate]]:
-    """The expert that is known, the features of its reward, and the candidates."""
-    from tacit.inverse.forbidden import Forbidden
-
+) -> tuple[Forbidden, Selection]:
+    """The expert that is known, and the candidates."""
     check_task(mdp, features, demonstrations, in_memory=True)
+    assert isinstance(demonstrations, Demonstrations)
     known_weights(method.reward_weights, features)
-    groups = [(name, tuple(members)) for name, members in method.groups.items()]
-    found = candidates_of(mdp, features, method.candidates, groups)  # type: ignore[arg-type]
-    options = Forbidden(
-        method.reward_weights, method.temperature, method.candidates, dict(method.groups)
-    )
-    return options, Features(features.reward, reward_names=features.reward_names), found
-
-
-def _told(method: object, recovery: Recovery, said: Sequence[Finding]) -> Recovery:
-    """The recovery of this method, with these findings after those about the fit."""
-    known = recovery.identification
-    first = len(recovery.goodness.findings())
-    told = (*known.findings[:first], *said, *known.findings[first:])
-    return replace(recovery, identification=replace(known, findings=told), estimator=repr(method))
+    options = _settle(method)
+    return options, options.selection(mdp, features, demonstrations)

@@ -23,7 +23,6 @@ from tacit.inverse.families.answers import (
     soft_value,
     spans,
 )
-from tacit.inverse.families.experts import unbounded_findings
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.recovery import HardConstraint, Recovery
 from tacit.model.mdp import MDP
@@ -186,7 +185,7 @@ def _priced(
     said = [
         Finding("The reward weights and the noise were given."),
         *idle,
-        *unbounded_findings(found),
+        *found.findings,
     ]
     return Found(
         objective=objective,
@@ -194,12 +193,9 @@ def _priced(
         reward_weights=weights,
         cost_weights=costs,
         multipliers=prices * noise,
-        converged=found.converged,
-        deterministic=found.deterministic and further is None,
         proven=further is None,
         findings=said,
-        history={"loss": found.losses},
-        certificate={"projected_gradient": found.gradient},
+        **found.ended | {"deterministic": found.deterministic and further is None},
     )
 
 
@@ -289,7 +285,7 @@ class KnownConstraints(Published):
         scale = float(np.abs(found.point[:size]).sum()) or 1.0
         weights, prices = found.point[:size] / scale, found.point[size:] / scale
         objective = features.objective(weights, costs, budgets)
-        said = [Finding("The costs and the budgets were given."), *unbounded_findings(found)]
+        said = [Finding("The costs and the budgets were given."), *found.findings]
         said += [
             Finding(
                 f"Constraint {k} has no price: its budget is not used up.", Kind.SLACK, constraint=k
@@ -303,11 +299,8 @@ class KnownConstraints(Published):
             reward_weights=weights,
             cost_weights=costs,
             multipliers=prices,
-            converged=found.converged,
-            deterministic=found.deterministic,
             findings=said,
-            history={"loss": found.losses},
-            certificate={"projected_gradient": found.gradient},
+            **found.ended,
         )
 
 
