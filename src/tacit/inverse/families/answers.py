@@ -39,8 +39,8 @@ from tacit.model.transitions import numbers
 ALONE = "the reward alone had to explain the demonstrations"
 
 # What a hyperparameter must be, and whether a number is so.
-POSITIVE = ("positive", lambda number: 0.0 < number < np.inf)
-AT_LEAST_0 = ("at least 0", lambda number: 0.0 <= number < np.inf)
+POSITIVE = ("a positive number", lambda number: 0.0 < number < np.inf)
+AT_LEAST_0 = ("a number of at least 0", lambda number: 0.0 <= number < np.inf)
 SHARE = ("in (0, 1)", lambda number: 0.0 < number < 1.0)
 Limit = tuple[str, Callable[[float], bool]]
 LIMITS: dict[str, Limit] = {
