@@ -137,7 +137,7 @@ def repeated(seen: Demonstrations, counts: np.ndarray) -> Demonstrations:
     every = np.arange(len(counts))
     again = np.repeat(every, counts - 1)
     copy = np.arange(len(again)) - np.searchsorted(again, again) + 2
-    names = [seen.episode_name(e) for e in every]
+    names = [seen.episode_name(e) for e in range(seen.episodes)]
     names += [f"{names[e]} x{n}" for e, n in zip(again, copy, strict=True)]
     return replace(seen.select(np.concatenate([every, again])), names=np.array(names))
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidDemonstrations, TacitError
-from tacit.files.columns import TOP, Fault, Growing, did_you_mean, integers
+from tacit.files.columns import TOP, Fault, Growing, did_you_mean, integers, some
 from tacit.files.formats import read_arrays
 from tacit.files.tables import Progress, Table, TextTable
 
@@ -71,11 +71,10 @@ class FrameTable(Table):
         have = [str(name) for name in _column_names(frame, error)]
         for name, column in columns.items():
             if column not in have:
-                shown = ", ".join(have[:12]) + (", ..." if len(have) > 12 else "")
                 index = column in getattr(getattr(frame, "index", None), "names", ())  # pandas
                 hint = ": it is the index, reset_index() makes a column of it" if index else ""
                 raise error(
-                    f"{what} must have the column {column!r}, its {name}; it has {shown}"
+                    f"{what} must have the column {column!r}, its {name}; it has {some(have)}"
                     f"{hint or did_you_mean(column, have)}"
                 )
             if have.count(column) > 1:
@@ -355,13 +354,10 @@ def refuse_short(table: Table, rows: np.ndarray) -> None:
     """Raises where one of these rows of a text table was cut off, with fewer fields than names."""
     if not isinstance(table, TextTable):
         return
-    asked, row = {*rows.tolist()}, 0
-    with open(table.path, "rb") as file:
-        for _, content in table.blocks(file):
-            for _, fields in table.records(content):
-                if row in asked and len(fields) != len(table.names):
-                    raise table.fault(row, "the row is cut off")
-                row += 1
+    asked = {*rows.tolist()}
+    for row, (_, fields) in enumerate(table.rows()):
+        if row in asked and len(fields) != len(table.names):
+            raise table.fault(row, "the row is cut off")
 
 
 def placed(episode: np.ndarray, step: np.ndarray) -> np.ndarray | None:

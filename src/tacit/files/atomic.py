@@ -22,7 +22,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tacit.errors import TacitError
 
@@ -143,8 +143,12 @@ UNDER_WAY: set[Path] = set()
 def remove_unfinished() -> None:
     """Removes what this process is writing: for one that ends at once, whatever else it does."""
     for path in tuple(UNDER_WAY):
-        with contextlib.suppress(OSError):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 @contextmanager
@@ -157,39 +161,47 @@ def unfinished(path: Path) -> Iterator[None]:
         UNDER_WAY.discard(path)
 
 
+Made = TypeVar("Made")
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _ANEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | getattr(os, "O_BINARY", 0)
 
 
-def write_bytes(path: Path, content: bytes | bytearray | memoryview) -> None:
-    """Writes the file so that a full disk or a crash never leaves half of it under its name.
+@contextmanager
+def _whole_or_none(path: Path, make: Callable[[Path], Made]) -> Iterator[tuple[Path, Made]]:
+    """Inside, what will have this name has another, and what `make` made there; or it is removed.
 
-    What it is written to first is made anew, under a name that nobody can foresee: in a folder that
+    What is written to first is made anew, under a name that nobody can foresee: in a folder that
     others write to, a link that waits there would be followed.
     """
     temporary, ours = beside_for_now(path), False
     try:
-        descriptor = os.open(temporary, _ANEW, 0o666)
+        made = make(temporary)
         ours = True
         with unfinished(temporary):
-            try:
-                rest = memoryview(content)
-                while rest:  # the system may take a part of it
-                    rest = rest[os.write(descriptor, rest) :]
-                os.fsync(descriptor)
-            finally:
-                # A full disk may show only here: it must stop the renaming too.
-                os.close(descriptor)
+            yield temporary, made
             os.replace(temporary, path)
         sync_folder(path.parent)
     except BaseException as error:
-        with contextlib.suppress(OSError):
-            if ours:
-                temporary.unlink()
+        if ours:
+            _remove(temporary)
         if not isinstance(error, OSError) or error.errno is None:
             raise
         # Say the name that was asked for: the error has the temporary one, or none.
-        raise OSError(error.errno, error.strerror, str(path)) from None
+        told = str(error.filename or path).replace(str(temporary), str(path))
+        raise type(error)(error.errno, error.strerror, told) from None
+
+
+def write_bytes(path: Path, content: bytes | bytearray | memoryview) -> None:
+    """Writes the file so that a full disk or a crash never leaves half of it under its name."""
+    with _whole_or_none(path, lambda name: os.open(name, _ANEW, 0o666)) as (_, descriptor):
+        try:
+            rest = memoryview(content)
+            while rest:  # the system may take a part of it
+                rest = rest[os.write(descriptor, rest) :]
+            os.fsync(descriptor)
+        finally:
+            # A full disk may show only here: it must stop the renaming too.
+            os.close(descriptor)
 
 
 def beside_for_now(path: Path) -> Path:
@@ -341,22 +353,8 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     refuse_taken(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     # A sibling, so that the last step is a rename within one file system.
-    temporary, ours = beside_for_now(folder), False
-    try:
-        temporary.mkdir()
-        ours = True
-        with unfinished(temporary):
-            write(temporary)
-            os.replace(temporary, folder)
-        sync_folder(folder.parent)
-    except BaseException as error:
-        if ours:
-            shutil.rmtree(temporary, ignore_errors=True)
-        if isinstance(error, OSError) and error.errno is not None:
-            # Say the name that was asked for, not the temporary one.
-            told = str(error.filename or folder).replace(str(temporary), str(folder))
-            raise type(error)(error.errno, error.strerror, told) from None
-        raise
+    with _whole_or_none(folder, Path.mkdir) as (temporary, _):
+        write(temporary)
 
 
 def refuse_taken(folder: Path) -> None:

@@ -180,7 +180,7 @@ def _instead(text: str, known: Collection[str]) -> str:
     names = [*known]
     if nearest(text, names) or not names:
         return ""
-    return f": take one of {', '.join(names[:SHOWN])}{', ...' if len(names) > SHOWN else ''}"
+    return f": take one of {some(names, SHOWN)}"
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
@@ -188,6 +188,11 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     folded = {one.casefold(): one for one in known}
     near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=cutoff)
     return folded[near[0]] if near else ""
+
+
+def some(names: Sequence[str], most: int = 12) -> str:
+    """The first of some names, in a row; dots say that there are more."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:

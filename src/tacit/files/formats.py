@@ -85,11 +85,8 @@ def listed_members(file: BinaryIO) -> tuple[int, int]:
 def check_members(path: Path, count: int, size: int = 0) -> None:
     """Raises `BadFile` where an archive lists more members than one of ours could have."""
     if count > MEMBERS or size > LISTED:
-        raise BadFile(
-            f"{path} must hold at most {MEMBERS:,} arrays; it lists {count:,}, in {size:,} bytes"
-            if size
-            else f"{path} must hold at most {MEMBERS:,} arrays; it lists {count:,}"
-        )
+        listed = f", in {size:,} bytes" if size else ""
+        raise BadFile(f"{path} must hold at most {MEMBERS:,} arrays; it lists {count:,}{listed}")
 
 
 def read_arrays(path: Path, *, largest: int = LARGEST) -> dict[str, np.ndarray]:
@@ -108,28 +105,29 @@ def read_arrays(path: Path, *, largest: int = LARGEST) -> dict[str, np.ndarray]:
         )
     with open(path, "rb") as file:
         check_members(path, *listed_members(file))
-        try:
+        with _damage_told(path):
             archive = zipfile.ZipFile(file)
             sizes = sum(entry.file_size for entry in archive.infolist())
-        except DAMAGE as error:
-            raise _unreadable(path, error) from None
         check_members(path, len(archive.infolist()))
         if len(set(archive.namelist())) < len(archive.infolist()):
             raise BadFile(f"{path} must hold each array once; it holds two of the same name")
         check_unpacked(path, sizes, largest)
-        try:
+        with _damage_told(path):
             arrays = {
                 entry.filename.removesuffix(".npy"): _array(archive.read(entry))
                 for entry in archive.infolist()
             }
-        except DAMAGE as error:
-            raise _unreadable(path, error) from None
     return _verified(path, arrays)
 
 
-def _unreadable(path: Path, error: BaseException) -> OSError:
-    reason = " ".join(str(error).split()) or type(error).__name__
-    return OSError(f"{path} holds no arrays that can be read: {reason:.120}")
+@contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    """Inside, what a damaged archive raises becomes one line of `OSError`."""
+    try:
+        yield
+    except DAMAGE as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise OSError(f"{path} holds no arrays that can be read: {reason:.120}") from None
 
 
 def _array(content: bytes) -> np.ndarray:

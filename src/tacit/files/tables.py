@@ -15,6 +15,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -22,7 +23,7 @@ import numpy.typing as npt
 
 from tacit.errors import TacitError
 from tacit.files.atomic import LARGEST, check_text, known_format, write_bytes
-from tacit.files.columns import Column, Growing, did_you_mean, whole
+from tacit.files.columns import Column, Growing, did_you_mean, some, whole
 from tacit.files.formats import ROWS, SEAL, SEALED, check_parquet, last_record, readable
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Table:
 
     def require(self, *needed: str, unique: Collection[str] | None = None) -> None:
         """Raises unless the columns are there; those in `unique`, or all, must be named once."""
-        shown = ", ".join(self.names[:12]) + (", ..." if len(self.names) > 12 else "")
+        shown = some(self.names)
         if not {*self.names} & {*needed} and any(whole(name) is not None for name in self.names):
             raise self.error(
                 f"{self.path}, line {self.header} must name the columns ({', '.join(needed)}); "
@@ -306,19 +307,17 @@ class TextTable(Table):
         )
 
     def _uneven(self, fields: list[str]) -> str:
-        names = ", ".join(self.names[:12]) + (", ..." if len(self.names) > 12 else "")
-        return f"every row must have {len(self.names)} fields ({names}); got {len(fields)}"
+        names = f"{len(self.names)} fields ({some(self.names)})"
+        return f"every row must have {names}; got {len(fields)}"
 
-    def _record(self, row: int) -> tuple[int, list[str]]:
-        """(line number in the file, fields) of a row of the data, read from the beginning."""
-        seen = 0
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """(line number in the file, fields) of every row of the data, read from the beginning."""
         with open(self.path, "rb") as file:
             for first, content in self.blocks(file):
-                for line, fields in self.records(content):
-                    if seen == row:
-                        return first + line, fields
-                    seen += 1
-        return 0, []
+                yield from ((first + line, fields) for line, fields in self.records(content))
+
+    def _record(self, row: int) -> tuple[int, list[str]]:
+        return next(islice(self.rows(), row, None), (0, []))
 
     def place(self, row: int) -> str:
         """The line in which a row begins."""

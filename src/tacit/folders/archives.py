@@ -21,6 +21,7 @@ from tacit.files.atomic import BadFile, Page, write_csv
 from tacit.files.columns import did_you_mean
 from tacit.files.formats import read_arrays
 from tacit.files.tables import open_table
+from tacit.folders.reading import looked_up
 from tacit.folders.settings import lookup
 from tacit.model.evidence import ENTRIES, Evidence
 from tacit.model.features.priors import SPARSE, sparse_entries, sparse_matrix
@@ -177,9 +178,7 @@ def read_places(path: Path, layout: Layout, states: Sequence[str]) -> Layout:
     table = open_table(path, InvalidModel, expected=PLACED)
     table.require(*PLACED[:3])
     cells = table.read([name for name in PLACED if name in table.names], texts=["state"])
-    state, known = cells.pop("state"), lookup(states)
-    state.refuse([text not in known for text in state.texts or ()], "a name of a state")
-    row = np.array([known[text] for text in state.texts or ()], np.int64)[state.values]
+    row = looked_up(cells.pop("state"), lookup(states), "a name of a state")
     if not np.array_equal(np.sort(row), np.arange(len(states))):
         raise InvalidModel(
             f"{path} must have one row for each of the {len(states)} states; it has {len(row)}, "

@@ -13,6 +13,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import impossible_rows
 from tacit.errors import TacitError
+from tacit.files.columns import some
 from tacit.files.formats import duration
 from tacit.folders.archives import read_features, read_model, read_truth
 from tacit.folders.problem import Problem
@@ -224,9 +225,8 @@ def dependent_features(features: Features) -> list[str]:
         rank = int(np.linalg.matrix_rank(distinct)) if distinct.size else 0
         if rank < distinct.shape[1]:
             found.append(
-                f"{name} has {len(labels)} features ({', '.join(labels[:NAMED])}"
-                f"{', ...' if len(labels) > NAMED else ''}) of which only {rank} are independent: "
-                "their weights cannot all be told apart."
+                f"{name} has {len(labels)} features ({some(labels, NAMED)}) of which only {rank} "
+                "are independent: their weights cannot all be told apart."
             )
     return found
 
@@ -250,8 +250,7 @@ def slack_budgets(problem: Problem) -> list[str]:
 
 
 def _named(states: np.ndarray, layout: Layout) -> str:
-    names = [layout.state_name(int(s)) for s in states[:NAMED]]
-    return ", ".join(names) + (", ..." if len(states) > NAMED else "")
+    return some([layout.state_name(int(s)) for s in states[: NAMED + 1]], NAMED)
 
 
 # Seconds to begin with (mostly compilation), and for every pair of state and action.

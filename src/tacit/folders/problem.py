@@ -177,10 +177,8 @@ class Problem:
             folder: to be made; it must not exist, or be empty.
             text: whether to write the text twins instead of npz and Parquet files.
         """
-        if text:
-            write_folder(Path(folder), lambda inside: write_text(self, inside))
-        else:
-            write_folder(Path(folder), lambda inside: write_archives(self, inside))
+        write = write_text if text else write_archives
+        write_folder(Path(folder), lambda inside: write(self, inside))
 
     def __repr__(self) -> str:
         seen = "none" if self.demonstrations is None else f"{self.demonstrations.episodes}"

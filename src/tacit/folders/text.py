@@ -235,13 +235,9 @@ def write_archives(problem: Problem, folder: Path) -> None:
     notes = {"notes": np.array(problem.notes, str)} if problem.notes else {}
     write_arrays(folder / "mdp.npz", model_arrays(problem.mdp, problem.layout) | notes)
     write_arrays(folder / "features.npz", feature_arrays(problem.features))
-    if problem.truth is not None:
-        write_arrays(folder / "truth.npz", truth_arrays(problem.truth))
     if problem.demonstrations is not None:
         problem.demonstrations.save(folder / "demonstrations.parquet")
-    lines = trip_lines(problem) if problem.goal else []
-    if lines := [*lines, *coefficient_lines(problem.coefficients)]:
-        write_bytes(folder / "problem.toml", "\n".join([*lines, ""]).encode())
+    _write_settings(problem, folder, trip_lines(problem) if problem.goal else [])
 
 
 def write_text(problem: Problem, folder: Path) -> None:
@@ -264,14 +260,18 @@ def write_text(problem: Problem, folder: Path) -> None:
             lines += [f"directions = {toml([list(step) for step in layout.directions])}"]
     if layout.centres:
         write_places(folder / "places.csv", layout, states)
-    lines += coefficient_lines(problem.coefficients)
-    content = "\n".join([*lines, ""]).encode()
-    write_bytes(folder / "problem.toml", content)
-    if problem.truth is not None:
-        write_arrays(folder / "truth.npz", truth_arrays(problem.truth))
+    _write_settings(problem, folder, lines)
     if problem.demonstrations is not None:
         seen = problem.demonstrations.columns(states, actions)
         write_columns(folder / "demonstrations.csv", seen)
+
+
+def _write_settings(problem: Problem, folder: Path, lines: list[str]) -> None:
+    """Writes `problem.toml`, if it says anything, and the truth, where it is known."""
+    if lines := [*lines, *coefficient_lines(problem.coefficients)]:
+        write_bytes(folder / FILE, "\n".join([*lines, ""]).encode())
+    if problem.truth is not None:
+        write_arrays(folder / "truth.npz", truth_arrays(problem.truth))
 
 
 def trip_lines(problem: Problem) -> list[str]:

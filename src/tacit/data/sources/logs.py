@@ -23,7 +23,7 @@ from tacit.data.sources.tracks import (
     places_by,
 )
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.files.columns import Column, did_you_mean, natural_order
+from tacit.files.columns import Column, did_you_mean, natural_order, some
 from tacit.files.formats import alike_names, check_parquet, readable, seconds, time_stamps
 from tacit.files.tables import PARQUET, Table, open_table
 from tacit.model.features import depends_on_action, filled, means_at
@@ -100,7 +100,7 @@ def ingest(
     if (state is None) == (x is None or y is None):
         raise InvalidDemonstrations(
             "a log needs a column of states (--state), or two of positions (--x and --y); not both"
-            + ("" if isinstance(log, str | Path) else f"; it has {_some([*log])}")
+            + ("" if isinstance(log, str | Path) else f"; it has {some([*log])}")
         )
     asked = {"episode": episode, "time": time, "state": state, "x": x, "y": y, "action": action}
     asked |= {"group": group, "individual": individual, "weight": weight}
@@ -277,15 +277,11 @@ def _opened(log: Frame | str | Path, asked: Mapping[str, str]) -> tuple[Table, d
                 option = role.split()[0].replace("_", "-")
                 raise InvalidDemonstrations(
                     f"{log} must have the column {name!r}, given for {option}; it has "
-                    f"{_some(table.names)}{did_you_mean(name, table.names)}: give one of them to "
+                    f"{some(table.names)}{did_you_mean(name, table.names)}: give one of them to "
                     f"--{option}"
                 )
         return table, dict(asked)
     return FrameTable(frame, InvalidDemonstrations, asked, what=what, as_texts=True), names
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
 
 
 def _moments(column: Column, reals: Reals) -> tuple[np.ndarray, str]:
@@ -362,7 +358,7 @@ def _end_states(ends: Sequence[str], names: Sequence[str], seen: Demonstrations)
     for name in ends:
         if name not in names:
             near = did_you_mean(name, names)
-            raise InvalidDemonstrations(f"ends must be states: {_some(names)}; got {name!r}{near}")
+            raise InvalidDemonstrations(f"ends must be states: {some(names)}; got {name!r}{near}")
         if done := int((seen.states == names.index(name)).sum()):
             raise InvalidDemonstrations(
                 f"nothing must be done in an end; in {name!r} something is, in {done} rows: leave "

@@ -50,10 +50,10 @@ class Places:
     kind: str
     centres: np.ndarray
     names: tuple[str, ...]
-    size: float
-    rows: int
-    columns: int
-    moves: tuple[str, ...]
+    size: float = 0.0
+    rows: int = 0
+    columns: int = 0
+    moves: tuple[str, ...] = ()
     neighbours: np.ndarray
 
     def __post_init__(self) -> None:
@@ -176,10 +176,6 @@ def clusters(points: npt.ArrayLike, count: int, *, seed: int = 0) -> Places:
         kind="clusters",
         centres=centres,
         names=tuple(f"place {n + 1}" for n in range(len(centres))),
-        size=0.0,
-        rows=0,
-        columns=0,
-        moves=(),
         neighbours=np.zeros((len(centres), 0), np.int64),
     )
 

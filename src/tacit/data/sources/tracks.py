@@ -370,8 +370,6 @@ def places_by(
     [(name, number)] = asked.items()
     if name == "clusters":
         return clusters(points, int(number), seed=seed)
-    return (
-        hexagons(points, number)
-        if name == "hexagon"
-        else square_cells(points, number, origin=origin)
-    )
+    if name == "hexagon":
+        return hexagons(points, number)
+    return square_cells(points, number, origin=origin)
