@@ -256,8 +256,9 @@ def advanced(
     backend: Backend, dual: Dual, search: Search, tolerance: Array, max_steps: Array
 ) -> Search:
     """The `Search` after so many evaluations in all, or where it ends before: not compiled."""
-    xp = backend.arrays
+    xp, select = backend.arrays, backend.select
     look_closely = backend.direct or len(dual.target) == 0
+    starts = xp.abs(dual.start).sum()
     known: list[tuple[Point, Array]] = []
 
     def missed_at(point: Point) -> Array:
@@ -272,8 +273,9 @@ def advanced(
         point, direction, steps = search.point, search.direction, search.steps
         missed = missed_at(point)
         # At the minimum, as far as a rough look can tell: look again, from where it is.
-        move = xp.where(missed > REST * tolerance, search.length * direction, 0.0)
-        trial = xp.clip(point.x + move, dual.lower, dual.upper)
+        nowhere = xp.zeros(direction.shape)
+        move = select(missed > REST * tolerance, search.length * direction, nowhere)
+        trial = xp.minimum(xp.maximum(point.x + move, dual.lower), dual.upper)
         move = trial - point.x
         guess = point.values + move @ point.table_values
         precision = tolerance
@@ -285,16 +287,16 @@ def advanced(
         fresh = evaluate(backend, dual, trial, guess, precision, near=point)
         slope = xp.minimum(point.gradient @ move, 0.0)
         rounding = 1e-13 * (xp.abs(point.loss) + xp.abs(point.x) @ xp.abs(dual.target))
-        doubt = VALUE_CARE * (precision + search.precision) * xp.abs(dual.start).sum()
+        doubt = VALUE_CARE * (precision + search.precision) * starts
         accept = (steps == 0) | (fresh.loss <= point.loss + 1e-4 * slope + rounding + doubt)
         # Much of the slope is left where the curvature falls: the next step will fall short too.
         # Along one coordinate, that is; among several, stretched steps were seen to stray.
         short = (len(dual.target) == 1) & (fresh.gradient @ move < SHORT * slope)
-        point = backend.select(accept, fresh, point)
+        point = select(accept, fresh, point)
         if len(dual.target):
-            direction = xp.where(accept, newton_step(backend, dual, point), direction)
-        length = xp.where(accept, xp.where(short, LONGER, 1.0), 0.25 * search.length)
-        care = xp.where(accept, precision, search.precision)
+            direction = select(accept, newton_step(backend, dual, point), direction)
+        length = select(accept, select(short, LONGER, 1.0), 0.25 * search.length)
+        care = select(accept, precision, search.precision)
         return Search(point, direction, length, steps + 1, care)
 
     def going(search: Search) -> Array:
@@ -342,7 +344,7 @@ def newton_step(backend: Backend, dual: Dual, point: Point) -> Array:
     low, high = dual.lower - point.x, dual.upper - point.x
     free = ((low < 0) | (point.gradient < 0)) & ((high > 0) | (point.gradient > 0))
     longest = 2.0 * xp.abs(point.x) + dual.unit
-    diagonal = xp.diagonal(point.curvature)
+    diagonal = point.curvature.diagonal()
     # A coordinate that the policy does not react to yet still goes downhill; directions without
     # any information stay where they are.
     steep = xp.abs(point.gradient) / longest
@@ -374,7 +376,7 @@ def newton_step(backend: Backend, dual: Dual, point: Point) -> Array:
     going = lambda at: at.blocked & (at.legs <= len(point.x))  # noqa: E731
     direction = backend.while_loop(going, leg, start).direction
     # Shorten the step as a whole: shortening coordinates would bend it away from descent.
-    return direction / xp.maximum(1.0, xp.max(xp.abs(direction) / longest))
+    return direction / xp.maximum(1.0, (xp.abs(direction) / longest).max())
 
 
 @compiled_in_double

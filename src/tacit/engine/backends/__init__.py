@@ -174,8 +174,7 @@ class Direct(Stepwise):
     ) -> Array:
         """[..., S] the values x of the policy's chain; transposed, [S] its visits."""
         system = self._system(policy, discount)
-        system = system.T if transposed else system
-        return self.linear_solve(system, np.atleast_2d(right).T).T.reshape(right.shape)
+        return self.linear_solve(system.T if transposed else system, right.T).T
 
     def linear_solve(self, matrix: Array, right: Array) -> Array:
         """The x of matrix x = right [n, ...]; NaN where the matrix is singular."""
