@@ -123,7 +123,7 @@ def by_states(longest: float) -> list[dict[str, Any]]:
     from tacit.engine.backends import backend_of
     from tacit.engine.newton_search import point_at
     from tacit.inverse.noisy.boltzmann import fit
-    from tacit.inverse.noisy.coordinates import coordinates
+    from tacit.inverse.noisy.steps import coordinates
 
     rows: list[dict[str, Any]] = []
     for size in SIZES:

@@ -67,7 +67,7 @@ def row(args: Args, size: int) -> dict[str, Any]:
     from tacit.engine.backends import backend_of
     from tacit.engine.newton_search import point_at
     from tacit.inverse.noisy.boltzmann import fit
-    from tacit.inverse.noisy.coordinates import coordinates
+    from tacit.inverse.noisy.steps import coordinates
 
     world = tacit.worlds.hill_grid(0, size=size, discount=args.discount)
     mdp, space = world.mdp, coordinates(world.mdp, world.features)

@@ -24,8 +24,8 @@ import tacit
 from provenance import about
 from tacit.forward.solution import visitation
 from tacit.inverse.noisy.boltzmann import fit
-from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.inference import advantages, information, inverse_information
+from tacit.inverse.noisy.steps import coordinates
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from experts import exact, grid, hill_expert, policy_of, tangle
 from tacit import MDP, Demonstrations, Features, SoftDual
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.noisy.convex import Convex
-from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.inference import advantages, information
+from tacit.inverse.noisy.steps import coordinates
 from tacit.inverse.recovery import RecoveryStatus
 
 

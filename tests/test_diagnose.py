@@ -16,10 +16,9 @@ import tacit
 from kinds import told
 from tacit import Kind, checks
 from tacit.inverse.noisy import lapses
-from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import Search, Trajectories, trajectory_p_value
 from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.noisy.types import best_mark, missing_marks, with_marks
 
 THETA = np.array([2.5, 1.0, 0.5])

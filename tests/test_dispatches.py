@@ -16,7 +16,7 @@ from tacit.engine.backends import backend_of
 from tacit.forward import column_generation
 from tacit.inverse import lockstep
 from tacit.inverse.noisy.boltzmann import fit
-from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy.steps import coordinates
 
 WORLD = tacit.worlds.hill_grid(seed=0, tightness=0.5)
 NOISY = tacit.SoftDual(temperature=0.0025)

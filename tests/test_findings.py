@@ -20,8 +20,8 @@ from tacit.inverse.findings import (
     feature_findings,
     single_minded,
 )
-from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.inverse.noisy.steps import coordinates
 
 NAMES = {"reward_names": ("a", "b"), "cost_names": [("c", "d")]}
 

@@ -10,8 +10,8 @@ import oracles
 from experts import PRICE, TEMPERATURE, grid, hill_expert, policy_of, tangle
 from strategies import examples
 from tacit import Features
-from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.inference import ratios, split
+from tacit.inverse.noisy.steps import coordinates
 
 SEEDS = st.integers(0, 2**20)
 

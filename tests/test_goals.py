@@ -16,9 +16,8 @@ from tacit.inverse.joint import flows, goals, maximum, stack
 from tacit.inverse.joint.flows import Sums
 from tacit.inverse.joint.maximum import Likelihoods
 from tacit.inverse.joint.trips import at_ends, goal_world, trimmed
-from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.evidence import evidence_of
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.steps import Steps, coordinates
 
 FREE = tacit.Likelihood(free_reward=True)
 

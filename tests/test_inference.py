@@ -15,7 +15,6 @@ from strategies import examples
 from tacit.engine.backends import backend_of
 from tacit.engine.newton_search import minimise
 from tacit.inverse.noisy.boltzmann import fit, loss_of, refit, silent
-from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.inference import (
     advantages,
     at_least,
@@ -29,7 +28,7 @@ from tacit.inverse.noisy.inference import (
 )
 from tacit.inverse.noisy.intervals import landscape
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.parameters import ONE_SIDED, TWO_SIDED
 
 SEEDS = st.integers(0, 2**20)

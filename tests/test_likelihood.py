@@ -19,9 +19,8 @@ from tacit.folders.runs import Run
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.boltzmann import loss_of, refit
-from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.show.quantities import NamedRecovery
 from tacit.show.report import headlines

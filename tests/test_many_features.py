@@ -15,9 +15,10 @@ from tacit.inverse.findings import Kind
 from tacit.inverse.noisy import adjoint, likelihood, penalised, verdicts
 from tacit.inverse.noisy.adjoint import Loss, curvature
 from tacit.inverse.noisy.boltzmann import fit
-from tacit.inverse.noisy.coordinates import Bounds, coordinates
+from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.penalised import STRENGTHS, penalty_of
 from tacit.inverse.noisy.posterior import Posterior, minimised
+from tacit.inverse.noisy.steps import coordinates
 from tacit.model.features import Design, Ridge, Smooth
 
 SIDE = 6
@@ -464,7 +465,7 @@ def crowd(price: float, *, seed: int = 0, size: int = 40):
 
 def fitted_as_many(monkeypatch, mdp, features, seen):
     """The recovery in the mode of many features, which begins at 200."""
-    monkeypatch.setattr("tacit.inverse.noisy.coordinates.MANY", 20)
+    monkeypatch.setattr("tacit.inverse.noisy.steps.MANY_FEATURES", 20)
     return tacit.Likelihood().fit(mdp, features, seen, throw=False)
 
 
@@ -520,13 +521,13 @@ def test_few_features_of_a_large_world_are_not_written_out(world, monkeypatch):
     features = tacit.Features(np.c_[reward, np.arange(36) % 5])
     rules = tacit.Likelihood(free_reward=True)
     table = rules.fit(mdp, features, seen)
-    monkeypatch.setattr("tacit.inverse.noisy.coordinates.TABLES", 2 * 36 * 4 - 1)
+    monkeypatch.setattr("tacit.inverse.noisy.steps.TABLES", 2 * 36 * 4 - 1)
     monkeypatch.setattr(likelihood, "maximise", None)
     product = rules.fit(mdp, features, seen)
     # Both stop at a gradient of 1e-9 of all that is collected.
     np.testing.assert_allclose(product.reward_weights, table.reward_weights, rtol=1e-6)
     assert product.temperature == pytest.approx(table.temperature, rel=1e-6)
-    monkeypatch.setattr("tacit.inverse.noisy.coordinates.TABLES", 2 * 36 * 4)
+    monkeypatch.setattr("tacit.inverse.noisy.steps.TABLES", 2 * 36 * 4)
     with pytest.raises(TypeError):
         rules.fit(mdp, features, seen)
 

@@ -17,9 +17,9 @@ from tacit import Kind
 from tacit.cli import main
 from tacit.folders.problem import Problem
 from tacit.folders.runs import Run
-from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import Search, Trajectories, expectation, search
 from tacit.inverse.noisy.inference import advantages, information
+from tacit.inverse.noisy.steps import coordinates
 from tacit.inverse.noisy.types import degrees, lost_information
 from tacit.model.transitions import Layout
 from tacit.show import Document

@@ -8,8 +8,7 @@ from kinds import told
 from tacit.cli.solve import prior_of
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.boltzmann import loss_of
-from tacit.inverse.noisy.coordinates import coordinates
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.noisy.verdicts import penalised, select
 
 STATES, ACTIONS, FEATURES = 8, 3, 8

@@ -16,9 +16,8 @@ from tacit.inverse.joint.inference import Directions, agreement_p_value
 from tacit.inverse.joint.stack import Stack
 from tacit.inverse.joint.tasks import SharedLikelihood, Task
 from tacit.inverse.noisy.convex import Convex
-from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.recover import recover
 from tacit.inverse.recovery import RecoveryStatus
 

@@ -8,10 +8,10 @@ from scipy.optimize import minimize
 import tacit
 from kinds import told
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy import Norm
-from tacit.inverse.noisy.coordinates import coordinates
+from tacit.inverse.noisy import rise_chance
 from tacit.inverse.noisy.inference import information
-from tacit.inverse.noisy.steps import Landscape, Steps
+from tacit.inverse.noisy.known import Norm
+from tacit.inverse.noisy.steps import Landscape, Steps, coordinates
 from tacit.inverse.numerics import least_squares
 from tacit.show.quantities import NamedRecovery, weight_tables
 from tacit.show.tables import Bar, Table
@@ -152,7 +152,7 @@ def test_the_law_of_its_test_is_that_of_fresh_draws(zeros):
         around = Landscape(
             rows, goal, np.eye(size), np.zeros(size), least=0.5 * missed**2, best=place
         )
-        chances.append(around.chance(form, 12.0, around.rise(form, -12.0)))
+        chances.append(rise_chance(around, form, 12.0, around.rise(form, -12.0)))
     assert np.mean(np.array(chances) < 0.05) <= 0.14  # 5 % of 30 draws, and two standard errors
 
 

@@ -27,10 +27,9 @@ from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import loss_of
-from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.evidence import Evidence
 from tacit.inverse.noisy.likelihood import constraint_findings
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.optimal.gauge import expectation_ranges
 from tacit.inverse.recovery import RecoveryStatus
 

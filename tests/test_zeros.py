@@ -9,8 +9,9 @@ from numpy.testing import assert_allclose
 
 import tacit
 from kinds import told
+from tacit.inverse import noisy
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy import Ratios, Split, intervals
+from tacit.inverse.noisy import Ratios, Split, intervals, ratio_cut
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.steps import Landscape
 from tacit.inverse.numerics import least_squares
@@ -41,7 +42,9 @@ def test_the_cut_is_that_of_fresh_draws(zeros, law):
         rise = seen.rise(top - price * bottom, 0.0)
         rises.append(rise)
         if i < 8:  # the cut hardly moves from draw to draw
-            cuts.append(seen.cut(top, bottom, share, 1.0, seen.zeros(bottom)))
+            cuts.append(
+                ratio_cut(seen, top, bottom, share=share, unit=1.0, zeros=seen.zeros(bottom))
+            )
     cut = float(np.mean(cuts))
     kept = float(np.mean(np.array(rises) <= cut))
     assert law[0] < cut < law[1]
@@ -87,14 +90,15 @@ def test_the_cut_of_a_clear_weight_is_not_short_by_its_own_draws():
     true, top = np.array([3.0, 2.0, *np.zeros(10)]), np.eye(size)[0]
     fresh = [around(rows, true, rng.standard_normal(size)) for _ in range(500)]
     rises = np.array([one.rise(top - 0.6, 0.0) for one in fresh])
-    cut = fresh[0].cut(top, 1.0 - top, 0.6, 1.0, fresh[0].zeros(1.0 - top))
+    zeros = fresh[0].zeros(1.0 - top)
+    cut = ratio_cut(fresh[0], top, 1.0 - top, share=0.6, unit=1.0, zeros=zeros)
     # 95 %, less one Monte Carlo error of 500.
     assert np.mean(rises <= PLAIN) < 0.9 < 0.94 <= np.mean(rises <= cut) < 0.98
 
 
 def test_a_clear_weight_beside_many_zeros_has_a_wider_interval(monkeypatch):
     low, high = weight_beside_zeros(np.random.default_rng(0))
-    monkeypatch.setattr(intervals, "REFINED", 0)
+    monkeypatch.setattr(noisy, "REFINED", 0)
     plain = weight_beside_zeros(np.random.default_rng(0))
     assert 0.0 < low <= plain[0] < plain[1] < high < 1.0  # the zeros only take from it: upwards
 
@@ -107,6 +111,6 @@ def test_clear_weights_beside_many_zeros_have_intervals_that_hold(monkeypatch):
         return float(((ends[:, 0] <= 0.6) & (ends[:, 1] >= 0.6)).mean())
 
     simulated = held()
-    monkeypatch.setattr(intervals, "REFINED", 0)
+    monkeypatch.setattr(noisy, "REFINED", 0)
     assert simulated > 0.88  # 95 % less three Monte Carlo errors of 80 draws
     assert held() < simulated

@@ -24,7 +24,6 @@ from tacit.inverse.joint.resample import GivenUp, alternatives
 from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy import lapses
 from tacit.inverse.noisy.boltzmann import Fit
-from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import (
     Search,
     Trajectories,
@@ -35,7 +34,7 @@ from tacit.inverse.noisy.em import (
     trajectory_p_value,
 )
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.noisy.types import degrees, mark_name, marked, missing_marks, with_marks
 from tacit.inverse.numerics import chi_square_tail
 from tacit.inverse.recovery import Recovery

@@ -18,9 +18,8 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.maximum import Likelihoods
 from tacit.inverse.joint.tasks import Task
 from tacit.inverse.joint.trips import Trips
-from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.parameters import TWO_SIDED
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery

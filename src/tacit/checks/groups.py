@@ -20,11 +20,10 @@ from tacit.inverse.joint.resample import DRAWS, Alike, alike, kept_trips
 from tacit.inverse.joint.traveller import recover_trips
 from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy.boltzmann import Fit
-from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import fit_direction
 from tacit.inverse.noisy.inference import advantages, information, inverse_information
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.numerics import chi_square_tail
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP

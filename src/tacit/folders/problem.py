@@ -50,7 +50,7 @@ from tacit.folders.text import (
 )
 from tacit.inverse.joint.goals import link_size
 from tacit.inverse.joint.trips import BadTrip, Trips
-from tacit.inverse.noisy.coordinates import Bounds
+from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.model.features import Design
 from tacit.model.mdp import MDP

@@ -18,12 +18,11 @@ from tacit.forward.soft_dual import finite_start
 from tacit.inverse.expectations import check_task, random_loss
 from tacit.inverse.lockstep import Found, Start, search_many, search_some
 from tacit.inverse.noisy import check_plain
-from tacit.inverse.noisy.boltzmann import NOWHERE, RESCUE, over_an_episode
+from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, over_an_episode
 from tacit.inverse.noisy.convex import VISIBLE, Convex
-from tacit.inverse.noisy.coordinates import LARGEST, Coordinates, coordinates
 from tacit.inverse.noisy.evidence import VISIBLE as SEEN
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import ROUGH
+from tacit.inverse.noisy.steps import ROUGH, Coordinates, coordinates
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, known_rest
 from tacit.model.transitions import read_only

@@ -29,9 +29,8 @@ from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.joint.trips import Trips
 from tacit.inverse.lockstep import search_many
 from tacit.inverse.noisy import check_plain
-from tacit.inverse.noisy.coordinates import Coordinates, coordinates
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.steps import Coordinates, Steps, coordinates
 from tacit.inverse.parameters import BLIND, CONFIDENCE
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP

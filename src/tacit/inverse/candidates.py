@@ -19,7 +19,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.simulation import Avoiding, Seen, fewest, simulate
-from tacit.inverse.recovery import HardConstraint
+from tacit.inverse.sets import HardConstraint
 from tacit.model.ends import Closure, close
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features

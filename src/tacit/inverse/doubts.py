@@ -22,7 +22,8 @@ from tacit.inverse.optimal.questions import Questions
 if TYPE_CHECKING:
     from tacit.engine.sampler import Chains
     from tacit.inverse.candidates import Candidate
-    from tacit.inverse.recovery import HardConstraint, Recovery
+    from tacit.inverse.recovery import Recovery
+    from tacit.inverse.sets import HardConstraint
 
 # Most features of a constraint for which all corners of a box are listed; beyond, its lower ends
 # alone make a simplex, with one corner a feature.

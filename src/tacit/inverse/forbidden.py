@@ -41,7 +41,8 @@ from tacit.inverse.candidates import (
 from tacit.inverse.expectations import check_task
 from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly, told_after_fit
 from tacit.inverse.noisy.convex import known_expert
-from tacit.inverse.recovery import HardConstraint, Recovery, delivered
+from tacit.inverse.recovery import Recovery, delivered
+from tacit.inverse.sets import HardConstraint
 from tacit.model.ends import Closure, close
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
@@ -12,10 +12,11 @@ import numpy as np
 
 from tacit.errors import NotConverged
 from tacit.forward.solution import Solution
-from tacit.inverse.diagnostics import Goodness, Identification, untested
+from tacit.inverse.diagnostics import Goodness, Identification, holm, untested
 from tacit.inverse.expectations import Blocks, Expectations, Spending
+from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.parameters import CONFIDENCE, Parameters
-from tacit.inverse.sets import unmeasured, weights_as_parameters
+from tacit.inverse.sets import HardConstraint, Lapses, unmeasured, weights_as_parameters
 from tacit.model.objective import Objective
 from tacit.model.transitions import read_only
 
@@ -145,44 +146,6 @@ class History:
 
     def __len__(self) -> int:
         return max((len(np.asarray(column)) for column in self.columns.values()), default=0)
-
-
-@dataclass(frozen=True)
-class Lapses:
-    """The share of steps taken at random, whatever was wanted.
-
-    Attributes:
-        share: of all steps.
-        interval: 95 % likelihood interval; the share twice where it was given.
-        p_value: of "there are no lapses"; NaN where the share was given.
-    """
-
-    share: float
-    interval: tuple[float, float]
-    p_value: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class HardConstraint:
-    """Something that a demonstrator never does.
-
-    Attributes:
-        kind: "state", "action", "pair", "feature" or "group".
-        index: its number; of a pair (state, action); of a feature among reward and cost features.
-        name: what it is called.
-        p_value: of "it is allowed"; NaN where that was not tested.
-        more: demonstrations that would decide it; 0 where it is decided, infinite where none would.
-        rival: name of what may be forbidden in its place; "" for nothing.
-        states: those that it forbids to be in; empty where it is about actions.
-    """
-
-    kind: str
-    index: int | tuple[int, int]
-    name: str
-    p_value: float = np.nan
-    more: float = np.nan
-    rival: str = ""
-    states: tuple[int, ...] = ()
 
 
 class Saved:
@@ -387,3 +350,34 @@ def delivered(recovery: Delivered, throw: bool) -> Delivered:
         "pass throw=False to get it, or raise `max_steps`",
         recovery,
     )
+
+
+def warned(recovery: Recovery) -> Recovery:
+    """The recovery; its first findings say where signs are wrong, or chance explains more."""
+    known, null = recovery.identification, recovery.null_log_likelihood
+    findings, short = _sign_findings(recovery), null - recovery.log_likelihood
+    if 1e-9 * (1.0 + abs(null)) < short < np.inf:  # rounding is no difference
+        said = (
+            "The model explains the demonstrations worse than chance does: its log-likelihood, "
+            f"{recovery.log_likelihood:.6g}, is below that of actions at random, {null:.6g}."
+        )
+        findings.append(Finding(said, Kind.MISFIT, number=short))
+    return replace(recovery, identification=replace(known, findings=(*findings, *known.findings)))
+
+
+def _sign_findings(recovery: Recovery) -> list[Finding]:
+    """Which features of the reward are avoided, by the scores at the bound 0 and Holm's method."""
+    found, names = recovery.parameters, recovery.reward_names
+    doubt = ", the dynamics taken for known" if recovery.identification.dynamics_draws else ""
+    # On a bound a p-value is that of a coefficient above 0: near 1 where it would be below.
+    below = np.where((found.estimates == 0.0) & (found.lower == 0.0), 1.0 - found.p_values, np.nan)
+    held, findings = np.flatnonzero(np.isfinite(below[: len(names)])), []
+    for j, p in zip(held.tolist(), holm(below[held].tolist()).tolist(), strict=True):
+        said = (
+            f"The demonstrations move away from more of {names[j]} ({chance(p)}{doubt}), whose "
+            "weight may not be negative here: turn the sign of its column, or use "
+            "free_reward=True (--estimator likelihood --free-reward)."
+        )
+        if p <= LEVEL:
+            findings.append(Finding(said, Kind.MISFIT, feature=names[j], number=p))
+    return findings

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,9 @@ from tacit.model.objective import coefficient_names
 
 if TYPE_CHECKING:
     from tacit.inverse.findings import Finding
+    from tacit.inverse.noisy.steps import Coordinates
     from tacit.inverse.recovery import Recovery
+    from tacit.model.features import Design
 
 Fitted = TypeVar("Fitted")
 Piece = TypeVar("Piece", bound=Hashable)
@@ -268,3 +270,73 @@ def prune(
         fitted = tests[least][1]
         left.pop(least)
     return fitted, left, p_values
+
+
+@dataclass(frozen=True)
+class Lapses:
+    """The share of steps taken at random, whatever was wanted.
+
+    Attributes:
+        share: of all steps.
+        interval: 95 % likelihood interval; the share twice where it was given.
+        p_value: of "there are no lapses"; NaN where the share was given.
+    """
+
+    share: float
+    interval: tuple[float, float]
+    p_value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardConstraint:
+    """Something that a demonstrator never does.
+
+    Attributes:
+        kind: "state", "action", "pair", "feature" or "group".
+        index: its number; of a pair (state, action); of a feature among reward and cost features.
+        name: what it is called.
+        p_value: of "it is allowed"; NaN where that was not tested.
+        more: demonstrations that would decide it; 0 where it is decided, infinite where none would.
+        rival: name of what may be forbidden in its place; "" for nothing.
+        states: those that it forbids to be in; empty where it is about actions.
+    """
+
+    kind: str
+    index: int | tuple[int, int]
+    name: str
+    p_value: float = np.nan
+    more: float = np.nan
+    rival: str = ""
+    states: tuple[int, ...] = ()
+
+
+class NeverIncurred(TypedDict):
+    """Costs without an upper limit, as the fields of a recovery that name them."""
+
+    forbidden: tuple[HardConstraint, ...]
+    undecided: tuple[HardConstraint, ...]
+
+
+def never_incurred(
+    space: Coordinates | Design, limits: np.ndarray, at_starts: np.ndarray | None = None
+) -> NeverIncurred:
+    """`forbidden` and `undecided` of a recovery: costs without an upper limit.
+
+    Those where the reward pulls there, and the others.
+
+    Args:
+        space: of the coefficients.
+        limits: [n] lower limits of those without an upper one, else NaN.
+        at_starts: [n] bool, what is incurred where all begin is not forbidden.
+    """
+
+    def records(chosen: np.ndarray) -> tuple[HardConstraint, ...]:
+        return tuple(
+            HardConstraint(kind="feature", index=int(j), name=space.names[j])
+            for j in np.flatnonzero(chosen)
+        )
+
+    endless = (space.signs < 0) & np.isfinite(limits)
+    endless &= True if at_starts is None else ~at_starts
+    pulled = endless & (limits > 0)
+    return {"forbidden": records(pulled), "undecided": records(endless & ~pulled)}

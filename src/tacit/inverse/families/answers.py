@@ -23,14 +23,13 @@ from tacit.inverse.expectations import (
 from tacit.inverse.findings import Finding, Kind, data_findings
 from tacit.inverse.recovery import (
     NO_PARAMETERS,
-    HardConstraint,
     History,
     Recovery,
     RecoveryCertificate,
     delivered,
     status_of,
 )
-from tacit.inverse.sets import unidentified, unmeasured
+from tacit.inverse.sets import HardConstraint, unidentified, unmeasured
 from tacit.model.ends import led_to_an_end
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective, coefficient_names

@@ -24,7 +24,8 @@ from tacit.inverse.families.answers import (
     spans,
 )
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.recovery import HardConstraint, Recovery
+from tacit.inverse.recovery import Recovery
+from tacit.inverse.sets import HardConstraint
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import numbers

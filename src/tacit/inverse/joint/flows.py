@@ -23,7 +23,8 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.trips import Journeys, paid
 from tacit.inverse.noisy.boltzmann import RESCUE
 from tacit.inverse.noisy.evidence import Evidence
-from tacit.inverse.noisy.inference import CLUSTERS, at_least
+from tacit.inverse.noisy.inference import CLUSTERS
+from tacit.inverse.numerics import at_least
 from tacit.model.mdp import MDP
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from tacit.data.tally import Scatter
 from tacit.forward.solution import visitation
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.joint.stack import Stack, StackFit
-from tacit.inverse.noisy.boltzmann import Fit
-from tacit.inverse.noisy.coordinates import LARGEST
+from tacit.inverse.noisy.boltzmann import LARGEST, Fit
 from tacit.inverse.noisy.evidence import FLAT, SUSPICIOUS, bisected
 from tacit.inverse.noisy.inference import (
     CLUSTERS,

@@ -18,12 +18,12 @@ from tacit.inverse.joint.goals import Worlds
 from tacit.inverse.joint.stack import Plain, bent, posed
 from tacit.inverse.joint.trips import Journeys
 from tacit.inverse.noisy.activity import DRAWS, Verdict, activity_p_value, judge
-from tacit.inverse.noisy.boltzmann import NOWHERE, RESCUE, Fit
-from tacit.inverse.noisy.coordinates import LARGEST, Bounds, of_constraints, priced
+from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, Fit
 from tacit.inverse.noisy.evidence import FLAT, SUSPICIOUS, VISIBLE, Evidence, bisected
 from tacit.inverse.noisy.inference import Errors, split, undecided
+from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import small_sample
+from tacit.inverse.noisy.steps import of_constraints, priced, small_sample
 from tacit.inverse.parameters import ONE_SIDED, inverse_information
 from tacit.inverse.sets import Trial
 

@@ -36,7 +36,6 @@ from tacit.inverse.joint.inference import (
 from tacit.inverse.joint.stack import task_goodness
 from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import RESCUE, expert_of
-from tacit.inverse.noisy.coordinates import never_incurred
 from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.parameters import Parameters
 from tacit.inverse.recovery import (
@@ -48,6 +47,7 @@ from tacit.inverse.recovery import (
     status_of,
     worst_of,
 )
+from tacit.inverse.sets import never_incurred
 from tacit.model.mdp import outside_policy
 from tacit.model.objective import coefficient_names
 from tacit.model.transitions import read_only
@@ -174,7 +174,7 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> J
         # How large a price may be that was not shown to be paid: ask the fit that has it.
         wide = pooled(found.stack, found.alone, seen)
         others = [numbers_of(found.stack, found.alone, wide, e) for e in every]
-        numbers = [one.completed(other) for one, other in zip(numbers, others, strict=True)]
+        numbers = [_completed(one, other) for one, other in zip(numbers, others, strict=True)]
     likelihood = options.likelihood
     level, seed = likelihood.level, likelihood.seed
     fits = task_goodness(found.stack, found.alone, seen, level=level, seed=seed)
@@ -224,8 +224,8 @@ def _recovery(
     names = coefficient_names(task.features.reward_names, task.features.cost_names)
     steps, whole = found.stack.steps, found.joint.whole
     seen = expectations_from_start(task.mdp, task.features, task.demonstrations)
-    return Recovery(
-        **expert_of(task.mdp, task.features, part, gauge, visits, steps[e].counts),
+    expert = expert_of(task.mdp, task.features, part, gauge, visits, steps[e].counts)
+    return expert(
         status=status_of(
             converged=found.alone.whole.converged and whole.converged,
             deterministic=bool(found.boundless[e]),
@@ -244,6 +244,18 @@ def _recovery(
         spending=Spending.of_data(task.features, seen),
         **never_incurred(steps[e].space, told.limits[found.joint.link.rows[e]]),
     )
+
+
+def _completed(own: Numbers, other: Numbers) -> Numbers:
+    """The same, with the prices of idle constraints at most what another fit allows."""
+    ends, spread = own.ends.copy(), own.spread.copy()
+    count = len(own.gauge.multipliers)
+    prices = len(ends) - 2 * count + np.flatnonzero(own.gauge.multipliers == 0)
+    top = other.ends[prices, 1]
+    ends[prices, 0], ends[prices, 1] = 0.0, np.where(np.isnan(top), np.inf, top)
+    ends[prices + count] = (np.nan, np.inf)
+    spread[prices] = np.nan
+    return Numbers(own.gauge, ends, spread)
 
 
 def _identification(

@@ -21,7 +21,7 @@ from tacit.inverse.joint import Link
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.steps import Steps, choices
+from tacit.inverse.noisy.steps import Steps
 
 
 class Plain:
@@ -313,7 +313,7 @@ def task_goodness(
             policy=part.point.policy,
             scores=advantages(steps.mdp, steps.space, part),
             free=part.free,
-            choices=choices(steps.mdp),
+            choices=steps.mdp.available.sum(axis=1),
             level=level,
             seed=seed,
         )

@@ -22,10 +22,9 @@ from tacit.inverse.joint.recovery import JointRecovery, report
 from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.noisy.activity import DRAWS, activity_p_value
 from tacit.inverse.noisy.boltzmann import rescued
-from tacit.inverse.noisy.coordinates import Coordinates, coordinates
 from tacit.inverse.noisy.evidence import VISIBLE
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Steps, small_sample
+from tacit.inverse.noisy.steps import Coordinates, Steps, coordinates, small_sample
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.inverse.sets import prune

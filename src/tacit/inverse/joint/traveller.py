@@ -31,13 +31,15 @@ from tacit.inverse.joint.flows import method_findings
 from tacit.inverse.joint.maximum import Likelihoods, evidence_of
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, goal_world, network_ending, trimmed
 from tacit.inverse.noisy.boltzmann import coefficients_of
-from tacit.inverse.noisy.coordinates import Bounds, never_incurred
 from tacit.inverse.noisy.evidence import parameter_findings
 from tacit.inverse.noisy.goodness import DRAWS, MOST_CELLS, noisy_goodness
-from tacit.inverse.noisy.inference import Chosen, delta_method, square_roots
+from tacit.inverse.noisy.inference import Chosen, delta_method
+from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood, constraint_findings, numbers_of
 from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.numerics import square_roots
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
+from tacit.inverse.sets import never_incurred
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import read_only

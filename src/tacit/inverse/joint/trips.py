@@ -16,7 +16,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.noisy.coordinates import Coordinates, coordinates
+from tacit.inverse.noisy.steps import Coordinates, coordinates
 from tacit.model.features import Map
 from tacit.model.mdp import MDP, checked_discount
 from tacit.model.objective import Features

@@ -2,37 +2,37 @@
 
 Steps tell weights and prices over the temperature alone. The gauge makes numbers of them: reward
 weights of norm 1 and a temperature, or, where the temperature is given, weights of a known norm.
+They are ratios; one of sums of which many parameters may be 0 has a law that is simulated here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from tacit.engine.backends import backend_of
 from tacit.engine.kernels.chains import policy_chain
-from tacit.engine.newton_search import Dual, Point, begin, loss_at, newton_step, point_at
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.noisy.boltzmann import Fit, silent, sought
-from tacit.inverse.noisy.coordinates import Coordinates
+from tacit.inverse.numerics import SignedSums, chi_square_tail, least_squares
+from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
 
 if TYPE_CHECKING:
-    from tacit.inverse.noisy.convex import Convex
-    from tacit.inverse.noisy.likelihood import Likelihood
-    from tacit.inverse.noisy.steps import Steps
+    from tacit.inverse.noisy.steps import Landscape, Steps
 
-# A step of this size or less (scaled features), beyond which no value is finite, ends at a border.
-NEAR = 1e-3
-
-# Information of what is known beforehand, as a multiple of what the steps say of it at most.
-CERTAIN = 1e4
+# Weight of an equality in the least-squares problem, relative to one standard error.
+STIFF = 1e5
+# A sum of at least this many parameters that may be 0 has a law of its own: simulated by draws, the
+# ends of intervals refined so often.
+MANY, DRAWS, REFINED = 4, 400, 2
+# The draws are always the same: their quantile is taken one Monte Carlo error wider, or it might
+# always be too narrow (by 12 % of the cut with 200 draws, where intervals held in 93 %).
+WIDER = CONFIDENCE + float(np.sqrt(CONFIDENCE * (1.0 - CONFIDENCE) / DRAWS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,110 +185,6 @@ class DeltaMethod:
         return low, high
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Norm:
-    """The L1 norm of the reward parameters, known because the temperature is: 1 / temperature.
-
-    A fit that keeps to it is the minimum of the loss plus pull * (form . x - value): the target of
-    its problem is less by pull * form, its loss is that of the steps alone.
-
-    Attributes:
-        form: [D] the norm is form . x within the signs; 0 for what changes nothing.
-        value: of the norm.
-        pull: what a larger norm would cost or, if negative, gain.
-        free_loss: of the fit that does not know the norm.
-        free_value: of the norm there.
-    """
-
-    form: np.ndarray
-    value: float
-    pull: float = 0.0
-    free_loss: float = np.nan
-    free_value: float = np.nan
-
-    @classmethod
-    def of(cls, space: Coordinates, fitted: Fit, temperature: float) -> Norm:
-        """The norm at a given temperature; `fitted` is the fit that does not know it."""
-        reward, problem = space.blocks[0], fitted.problem
-        signs = np.where(problem.lower >= 0, 1.0, np.where(problem.upper <= 0, -1.0, np.nan))
-        if np.isnan(signs[reward]).any():
-            raise InvalidModel(
-                "a given temperature needs reward weights of known sign, which sum to 1: leave out "
-                "free_reward, and negate features that are disliked; got free signs"
-            )
-        form = np.zeros(space.size)
-        form[reward] = signs[reward] / space.scales[reward]
-        shown = ~silent(fitted.point.curvature, float(problem.information.sum()))
-        form *= shown & (problem.upper > problem.lower)
-        if not form.any():
-            raise InvalidModel(
-                "a given temperature needs a reward that changes what is done; got none"
-            )
-        found = float(form @ fitted.point.x)
-        free_loss = float(fitted.point.loss)
-        return cls(form=form, value=1.0 / temperature, free_loss=free_loss, free_value=found)
-
-    def refit(self, mdp: MDP, fitted: Fit, max_steps: int, **changes: np.ndarray) -> Fit:
-        """The minimum with this norm, some fields of the problem changed, sought from a fit.
-
-        One parameter makes up for what the others add up to. If it would leave its bounds to do so,
-        it is on a bound at the minimum, and another one makes up for it.
-        """
-        form, whole = self.form, fitted.problem
-        whole = whole._replace(target=whole.target + self.pull * form)._replace(**changes)
-        x, point, steps = np.clip(fitted.point.x, whole.lower, whole.upper), fitted.point, 0
-        able, at = (form != 0) & (whole.upper > whole.lower), 0
-        if form @ x > 0:
-            x = np.clip(x * (self.value / float(form @ x)), whole.lower, whole.upper)
-        while able.any():
-            at = int(np.argmax(np.where(able, form * x, -np.inf)))
-            rest = np.arange(len(x)) != at
-            shares = form[rest] / form[at]
-            same = {
-                name: getattr(whole, name)[rest]
-                for name in ("lower", "upper", "ridge", "unit", "scale")
-            }
-            less: Dual = whole._replace(
-                base=whole.base + self.value / form[at] * whole.tables[at],
-                tables=whole.tables[rest] - shares[:, None, None] * whole.tables[at],
-                target=whole.target[rest] - shares * whole.target[at],
-                **same,
-            )
-            found = sought(mdp, less, x[rest], point.values, fitted.tolerance, max_steps)
-            point, steps = found.point, steps + found.steps
-            x = np.insert(point.x, at, 0.0)
-            x[at] = (self.value - float(form @ x)) / form[at]
-            if whole.lower[at] <= x[at] <= whole.upper[at]:
-                break
-            able[at], x = False, np.clip(x, whole.lower, whole.upper)
-        ridge = np.where(np.arange(len(x)) == at, 0.0, whole.ridge)
-        whole = whole._replace(ridge=ridge)
-        if not np.isfinite(point.loss):
-            here = begin(whole, x, point.values).point
-            return Fit(whole, here, steps, fitted.tolerance, norm=replace(self, pull=0.0))
-        here = point_at(backend_of(mdp), whole, x, point.values, fitted.tolerance)
-        here = Point(*(np.asarray(part) for part in here))
-        pull = -float(here.gradient[at] / form[at])
-        here = here._replace(gradient=here.gradient + pull * form)
-        whole = whole._replace(target=whole.target - pull * form)
-        return Fit(whole, here, steps, fitted.tolerance, norm=replace(self, pull=pull))
-
-    def information(self, fisher: np.ndarray) -> np.ndarray:
-        """[D, D] of knowing the norm, beside that of the steps [D, D]: so much that it is sure."""
-        known = self.form != 0
-        most = float((np.diagonal(fisher)[known] / self.form[known] ** 2).max())
-        return CERTAIN * most * np.outer(self.form, self.form)
-
-    def tangents(self, free: np.ndarray) -> np.ndarray:
-        """[n, D] the directions in which the free parameters can move without changing the norm."""
-        form, moves = np.where(free, self.form, 0.0), np.eye(len(free))
-        at = int(np.abs(form).argmax())
-        if form[at] == 0.0:
-            return moves[free]
-        others = free & (np.arange(len(free)) != at)
-        return moves[others] - np.outer(form[others] / form[at], moves[at])
-
-
 def check_plain(options: object, what: str, known: tuple[str, ...] = ()) -> None:
     """Raises `InvalidModel` where an estimator was asked for more than `what` knows of."""
     for name in ("lapses", "prior", "temperature", "bounds", "fixed", "start"):
@@ -324,52 +220,92 @@ def written_scores(mdp: MDP, space: Design, policy: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(scores.T).reshape(space.size, mdp.states, mdp.actions)
 
 
-def check_temperature(options: Likelihood | Convex) -> None:
-    """Raises `InvalidModel` unless the temperature that is given makes sense, with the rest."""
-    given = options.temperature
-    number = isinstance(given, int | float | np.number) and not isinstance(given, bool)
-    if not number or not 0.0 < float(given) < np.inf:
-        raise InvalidModel(f"temperature must be positive and finite; got {given!r:.60}")
-    for name in ("lapses", "prior", "ridge", "bounds", "fixed", "start"):
-        if other := getattr(options, name, None):
-            raise InvalidModel(f"a given temperature must be without {name}; got {name}={other!r}")
+def ratio_cut(
+    around: Landscape,
+    top: np.ndarray,
+    bottom: np.ndarray,
+    *,
+    share: float,
+    unit: float,
+    zeros: np.ndarray,
+) -> float:
+    """How far the rise goes by chance where top . x = price * bottom . x, in 95 % of draws.
+
+    Simulated at the fit there, with the zeros at 0 and the rest of the ratio as it must be: a
+    sum of many parameters that are 0 adds up their noise, which has no chi-square law.
+
+    Args:
+        around: the loss around its minimum.
+        top: [D] the sum that is priced.
+        bottom: [D] the sum that it is priced in.
+        share: u of the price, unit * u / (1 - u).
+        unit: of the price.
+        zeros: [n] bool, what is held at 0.
+    """
+    above, below = top @ around.basis, bottom @ around.basis
+    form = (1.0 - share) * above - share * unit * below
+    stiff = STIFF / max(float(np.linalg.norm(form)), 1e-300)
+    held = np.concatenate([around.rows, stiff * form[None]])
+    place = np.where(zeros, 0.0, least_squares(held, np.append(around.goal, 0.0))[0])
+    lower, upper = float(above @ place), float(below @ place)
+    if not (0.0 < share < 1.0 and lower > 0 and upper > 0):
+        return 0.0
+    place = np.where(above > 0, place * (share * unit * upper) / ((1.0 - share) * lower), place)
+    return float(np.quantile(_rises(around, held, 0.0, place), WIDER))
 
 
-def within_norm(space: Coordinates, mdp: MDP, fitted: Fit, options: Likelihood | Convex) -> Fit:
-    """The fit that keeps to a given temperature, sought from one that does not know it."""
-    assert options.temperature is not None
-    return Norm.of(space, fitted, options.temperature).refit(mdp, fitted, options.max_steps)
+def refined_ends(
+    around: Landscape,
+    about: tuple[np.ndarray, np.ndarray, float],
+    zeros: np.ndarray,
+    ends: tuple[float, float],
+    *,
+    within: Callable[[float], tuple[float, float]],
+    cuts: tuple[float, float],
+) -> tuple[float, float]:
+    """The ends of the interval of a ratio that has another law, at each price its own.
+
+    Args:
+        around: the loss around its minimum.
+        about: top, bottom and unit of the ratio, as in `ratio_cut`.
+        zeros: [n] bool, what is held at 0.
+        ends: of the interval by the chi-square law.
+        within: how far the loss may rise -> the ends.
+        cuts: how far it may rise at the least, at each end.
+    """
+    top, bottom, unit = about
+    for _ in range(REFINED):
+        low, high = (
+            max(cut, ratio_cut(around, top, bottom, share=end, unit=unit, zeros=zeros))
+            for end, cut in zip(ends, cuts, strict=True)
+        )
+        ends = within(low)[0], within(high)[1]
+    return ends
 
 
-def norm_findings(fitted: Fit) -> list[Finding]:
-    """That the temperature was given, if it was."""
-    if (norm := fitted.norm) is None:
-        return []
-    said = (
-        f"The temperature was given, {1.0 / norm.value:.6g}: reward weights over it sum to "
-        f"{norm.value:.6g}. Their shares, the prices and the budgets were estimated."
-    )
-    return [Finding(said, Kind.ASSUMED, number=1.0 / norm.value)]
+def rise_chance(around: Landscape, form: np.ndarray, value: float, rise: float) -> float:
+    """The chance of a rise this large, if form . x = value > 0 is what is true.
+
+    The chi-square law, or where many parameters of the form may be 0 a simulated one. The origin
+    is 0: every parameter of the form has a bound there.
+    """
+    zeros, row = around.zeros(form), form @ around.basis
+    if zeros.sum() < MANY:
+        return chi_square_tail(1, 2.0 * max(rise, 0.0))
+    stiff = STIFF / float(np.linalg.norm(row))
+    held = np.concatenate([around.rows, stiff * row[None]])
+    place = least_squares(held, np.append(around.goal, stiff * value))[0]
+    place = np.where(zeros & (place < place.max()), 0.0, place)
+    place = np.where(row > 0, place * (value / float(row @ place)), place)
+    rises = _rises(around, held, stiff * value, place)
+    return float((1 + (rises >= rise).sum()) / (1 + DRAWS))
 
 
-def at_border(mdp: MDP, fitted: Fit) -> bool:
-    """Whether a search ended where, a small step further, no value is finite (discount 1)."""
-    if mdp.discount < 1.0 or fitted.converged or not np.isfinite(fitted.point.loss):
-        return False
-    problem, point, backend = fitted.problem, fitted.point, backend_of(mdp)
-    step = np.asarray(newton_step(backend, problem, point))
-    step = step / max(1.0, float(np.abs(step).max(initial=0.0)) / NEAR)
-    beyond = np.clip(point.x + step, problem.lower, problem.upper)
-    return bool(np.isinf(float(loss_at(backend, problem, beyond, point.values, fitted.tolerance))))
-
-
-def border_findings(mdp: MDP, fitted: Fit) -> list[Finding]:
-    """That a search ended where values cease to be finite, if it did."""
-    if not at_border(mdp, fitted):
-        return []
-    said = (
-        "No finite value at these weights: the search ended where walking in circles begins to "
-        "pay, which at discount 1 is worth more than any number. A step cost among the features, "
-        "or a discount below 1, would mend it."
-    )
-    return [Finding(said, Kind.NOT_CONVERGED)]
+def _rises(around: Landscape, held: np.ndarray, level: float, place: np.ndarray) -> np.ndarray:
+    """[draws] rises of the loss to what `held` [r + 1, n] adds, by chance, if it holds at z."""
+    noise = np.random.default_rng(0).standard_normal((DRAWS, len(around.goal)))
+    goals = around.rows @ place + noise
+    free = SignedSums(around.rows).nearest_each(goals)[1]
+    levels = np.full((DRAWS, 1), level)
+    bound = SignedSums(held).nearest_each(np.concatenate([goals, levels], axis=1))[1]
+    return 0.5 * (bound**2 - free**2)

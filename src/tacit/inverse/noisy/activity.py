@@ -16,9 +16,8 @@ import numpy as np
 from tacit.inverse.diagnostics import holm
 from tacit.inverse.findings import Finding, Kind, chance, listed
 from tacit.inverse.noisy.boltzmann import Fit, completed, refit_moving
-from tacit.inverse.noisy.coordinates import of_constraints, priced
 from tacit.inverse.noisy.inference import advantages, information, informed
-from tacit.inverse.noisy.steps import Steps, curvature, small_sample
+from tacit.inverse.noisy.steps import Steps, curvature, of_constraints, priced, small_sample
 from tacit.inverse.numerics import chi_square_tail
 from tacit.inverse.parameters import BLIND, inverse_information
 from tacit.inverse.sets import ConstraintSet, Fitted, Selection, Trial, constraint_sets

@@ -24,9 +24,9 @@ from tacit.engine.newton_search import VALUE_CARE, Dual, Point, newton_step
 from tacit.engine.progress import pursue
 from tacit.errors import InvalidModel
 from tacit.inverse.noisy import written_scores
-from tacit.inverse.noisy.boltzmann import FAR, NOWHERE, over_an_episode
-from tacit.inverse.noisy.coordinates import LARGEST, Bounds
+from tacit.inverse.noisy.boltzmann import FAR, LARGEST, NOWHERE, over_an_episode
 from tacit.inverse.noisy.inference import information
+from tacit.inverse.noisy.known import Bounds
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
 

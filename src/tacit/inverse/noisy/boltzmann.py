@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -22,18 +23,23 @@ from tacit.engine.newton_search import (
 from tacit.engine.progress import pursue
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import finite_start
-from tacit.forward.solution import Solution, conclude
+from tacit.forward.solution import conclude
 from tacit.inverse.expectations import action_log_likelihoods
-from tacit.inverse.noisy.coordinates import LARGEST, Coordinates, bounds_of
 from tacit.inverse.parameters import Parameters
+from tacit.inverse.recovery import Recovery
 from tacit.inverse.sets import unmeasured
 from tacit.model.mdp import MDP, outside_policy, outside_visitation
-from tacit.model.objective import Features, Objective, coefficient_names
+from tacit.model.objective import Features, coefficient_names
 
 if TYPE_CHECKING:
-    from tacit.inverse.noisy import Norm, Split
+    from tacit.inverse.noisy import Split
     from tacit.inverse.noisy.evidence import Evidence
-    from tacit.inverse.noisy.steps import Steps
+    from tacit.inverse.noisy.known import Norm
+    from tacit.inverse.noisy.steps import Coordinates, Steps
+
+# Scaled features have range one. Far beyond any plausible parameter, even where one extreme entry
+# makes the range of a feature and all others differ by a thousandth of it.
+LARGEST = 1e5
 
 # Information a step below which a feature influences nothing but rounding.
 SILENT = 1e-20
@@ -273,23 +279,6 @@ def rescued(
     return refit(mdp, fitted, max_steps=max_steps, ridge=np.full(len(fitted.point.x), ridge)), True
 
 
-class Expert(TypedDict):
-    """The fields of a `Recovery` that a fit and what was seen decide."""
-
-    reward_weights: np.ndarray
-    cost_weights: tuple[np.ndarray, ...]
-    multipliers: np.ndarray
-    budgets: np.ndarray
-    temperature: float
-    objective: Objective
-    solution: Solution
-    reward_names: tuple[str, ...]
-    cost_names: tuple[tuple[str, ...], ...]
-    log_likelihood: float
-    null_log_likelihood: float
-    observed_steps: int
-
-
 def expert_of(
     mdp: MDP,
     features: Features,
@@ -297,8 +286,8 @@ def expert_of(
     split: Split,
     reached: np.ndarray,
     counts: np.ndarray,
-) -> Expert:
-    """The noisy expert of a fit, in the gauge, with its own solution and its log-likelihoods.
+) -> partial[Recovery]:
+    """The `Recovery` of a fit, of which status, certificate and what is known are still to be said.
 
     Nothing is solved again: `reached` [S, A] is the visitation of the fitted policy, and
     temperature * values of the fit are the values at that temperature. `counts` [S, A] are the
@@ -324,20 +313,34 @@ def expert_of(
         iterations=fitted.steps,
     )
     likely, null = action_log_likelihoods(counts, fitted.point.policy, mdp.choices)
-    return {
-        "reward_weights": split.reward_weights,
-        "cost_weights": split.cost_weights,
-        "multipliers": split.multipliers,
-        "budgets": split.budgets,
-        "temperature": temperature,
-        "objective": objective,
-        "solution": solution,
-        "reward_names": features.reward_names,
-        "cost_names": features.cost_names,
-        "log_likelihood": likely,
-        "null_log_likelihood": null,
-        "observed_steps": round(counts.sum()),
-    }
+    return partial(
+        Recovery,
+        reward_weights=split.reward_weights,
+        cost_weights=split.cost_weights,
+        multipliers=split.multipliers,
+        budgets=split.budgets,
+        temperature=temperature,
+        objective=objective,
+        solution=solution,
+        reward_names=features.reward_names,
+        cost_names=features.cost_names,
+        log_likelihood=likely,
+        null_log_likelihood=null,
+        observed_steps=round(counts.sum()),
+    )
+
+
+def bounds_of(
+    fitted: Fit, scales: np.ndarray, given: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """[D] smallest and largest coefficients allowed, None where none is the largest.
+
+    Those that are `given` [D] bool have none: no test or interval of theirs meets a bound.
+    """
+    problem = fitted.problem
+    lower = np.where(given | np.isinf(problem.lower), -np.inf, problem.lower) / scales
+    upper = np.where(given | (problem.upper >= LARGEST), np.inf, problem.upper) / scales
+    return lower, None if np.isinf(upper).all() else upper
 
 
 def coefficients_of(

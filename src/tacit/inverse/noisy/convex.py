@@ -35,13 +35,7 @@ from tacit.inverse.findings import (
     data_findings,
     feature_findings,
 )
-from tacit.inverse.noisy import (
-    Split,
-    border_findings,
-    check_temperature,
-    norm_findings,
-    within_norm,
-)
+from tacit.inverse.noisy import Split
 from tacit.inverse.noisy.boltzmann import (
     RESCUE,
     Fit,
@@ -51,7 +45,6 @@ from tacit.inverse.noisy.boltzmann import (
     over_an_episode,
     rescued,
 )
-from tacit.inverse.noisy.coordinates import Coordinates, coordinates, warned
 from tacit.inverse.noisy.evidence import Doubt
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import (
@@ -62,9 +55,17 @@ from tacit.inverse.noisy.inference import (
     informed,
     split,
 )
-from tacit.inverse.noisy.steps import Steps, choices
+from tacit.inverse.noisy.known import border_findings, check_temperature, norm_findings, within_norm
+from tacit.inverse.noisy.steps import Coordinates, Steps, coordinates
 from tacit.inverse.parameters import inverse_information
-from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
+from tacit.inverse.recovery import (
+    History,
+    Recovery,
+    RecoveryCertificate,
+    delivered,
+    status_of,
+    warned,
+)
 from tacit.inverse.sets import unidentified
 from tacit.model.mdp import MDP, outside_visitation
 from tacit.model.objective import Features
@@ -145,7 +146,7 @@ class Convex:
                 counts=counts_of(mdp, demonstrations),
                 policy=point.policy,
                 **fitted_scores(fitted, scores),
-                choices=choices(mdp),
+                choices=mdp.available.sum(axis=1),
                 level=LEVEL,
                 doubt=None if doubt is None else doubt.policies(fitted),
             )
@@ -153,8 +154,8 @@ class Convex:
         gauge = split(space, point.x, space.pull_back(visitation), reaction)
         _, blind = inverse_information(informed(fitted, reaction), fitted.free)
         counts = np.zeros(0) if demonstrations is None else counts_of(mdp, demonstrations)
-        recovery = Recovery(
-            **expert_of(mdp, features, fitted, gauge, visitation, counts),
+        expert = expert_of(mdp, features, fitted, gauge, visitation, counts)
+        recovery = expert(
             status=status_of(
                 converged=fitted.converged,
                 unattainable=ending is Kind.UNATTAINABLE,
@@ -286,7 +287,7 @@ def known_expert(
         policy=solution.policy,
         scores=np.zeros((1, *counts.shape)),  # nothing was fitted
         free=np.zeros(1, bool),
-        choices=choices(mdp),
+        choices=mdp.available.sum(axis=1),
         level=level,
     )
     said = (

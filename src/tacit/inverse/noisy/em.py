@@ -17,9 +17,8 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.engine.backends import backend_of
 from tacit.engine.newton_search import Point, point_at
 from tacit.inverse.noisy.boltzmann import Fit
-from tacit.inverse.noisy.coordinates import Coordinates
 from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.steps import Coordinates, Steps
 from tacit.inverse.parameters import inverse_information
 from tacit.model.mdp import MDP
 

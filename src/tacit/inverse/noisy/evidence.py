@@ -17,9 +17,8 @@ from tacit.engine.newton_search import point_at, restricted
 from tacit.forward.solution import visitation
 from tacit.inverse.expectations import Expectations, Spending, pull_back
 from tacit.inverse.findings import Finding, Kind, blind_findings
-from tacit.inverse.noisy import Split, border_findings, weight_findings
-from tacit.inverse.noisy.boltzmann import RESCUE, Fit, loss_of, refit, rescued, silent
-from tacit.inverse.noisy.coordinates import LARGEST, Coordinates
+from tacit.inverse.noisy import Split, weight_findings
+from tacit.inverse.noisy.boltzmann import LARGEST, RESCUE, Fit, loss_of, refit, rescued, silent
 from tacit.inverse.noisy.inference import (
     Errors,
     advantages,
@@ -30,7 +29,8 @@ from tacit.inverse.noisy.inference import (
     split,
     undecided,
 )
-from tacit.inverse.noisy.steps import Steps, curvature
+from tacit.inverse.noisy.known import border_findings
+from tacit.inverse.noisy.steps import Coordinates, Steps, curvature
 from tacit.inverse.parameters import (
     CONFIDENCE,
     ONE_SIDED,

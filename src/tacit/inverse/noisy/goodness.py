@@ -28,8 +28,7 @@ from tacit.inverse.diagnostics import (
     worst_action,
 )
 from tacit.inverse.findings import LEVEL
-from tacit.inverse.noisy.inference import square_roots
-from tacit.inverse.numerics import ratio_tail
+from tacit.inverse.numerics import ratio_tail, square_roots
 from tacit.model.counts import group_sums
 
 # Expected number of steps from which a cell is large enough for the chi-square law.

@@ -17,10 +17,7 @@ from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import Scatter
 from tacit.inverse.noisy import DeltaMethod, Ratios, Split
 from tacit.inverse.noisy.boltzmann import SILENT, Fit
-from tacit.inverse.noisy.coordinates import Coordinates
-from tacit.inverse.numerics import at_least as at_least
-from tacit.inverse.numerics import normal_quantile, normal_tail
-from tacit.inverse.numerics import square_roots as square_roots
+from tacit.inverse.numerics import at_least, normal_quantile, normal_tail
 from tacit.inverse.parameters import (
     BLIND,
     CONFIDENCE,
@@ -35,6 +32,7 @@ from tacit.model.mdp import MDP
 if TYPE_CHECKING:
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.likelihood import Likelihood
+    from tacit.inverse.noisy.steps import Coordinates
 
 # A constraint is barely found where more than this share of those found by chance look as sure.
 BARELY = 0.05

@@ -11,20 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
 from tacit.inverse.diagnostics import Answer, Identification
-from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.noisy import Split
+from tacit.inverse.findings import Finding
+from tacit.inverse.noisy import MANY, STIFF, Split, refined_ends
 from tacit.inverse.noisy.activity import Verdict
-from tacit.inverse.noisy.boltzmann import Fit, silent
-from tacit.inverse.noisy.coordinates import Coordinates, of_constraints
-from tacit.inverse.noisy.evidence import Evidence
+from tacit.inverse.noisy.boltzmann import LARGEST, Fit, silent
 from tacit.inverse.noisy.inference import Chosen, Errors, informed, row_errors
-from tacit.inverse.noisy.steps import MANY, REFINED, Landscape, Steps, landscape
-from tacit.inverse.numerics import root_between
+from tacit.inverse.noisy.steps import Coordinates, Landscape, of_constraints
+from tacit.inverse.numerics import least_squares, root_between, square_roots
 from tacit.inverse.parameters import ONE_SIDED, TWO_SIDED
 from tacit.model.features import Design
 
@@ -42,18 +40,6 @@ class Numbers:
     gauge: Split
     ends: np.ndarray
     spread: np.ndarray
-
-    def completed(self, other: Numbers) -> Numbers:
-        """The same, with the prices of idle constraints at most what another fit allows."""
-        ends, spread = self.ends.copy(), self.spread.copy()
-        count = len(self.gauge.multipliers)
-        idle = np.flatnonzero(self.gauge.multipliers == 0)
-        prices = len(ends) - 2 * count + idle
-        top = other.ends[prices, 1]
-        ends[prices, 0], ends[prices, 1] = 0.0, np.where(np.isnan(top), np.inf, top)
-        ends[prices + count] = (np.nan, np.inf)
-        spread[prices] = np.nan
-        return Numbers(self.gauge, ends, spread)
 
     def reported(self, gauge: Split) -> Numbers:
         """The same about a fit without the constraints that were not shown to be active.
@@ -231,15 +217,14 @@ def _weight_ends(
     edge = held or (point == 1.0 and np.count_nonzero(parts.bottoms[j]) > 1)
     cut = 0.5 * (ONE_SIDED if edge else TWO_SIDED) ** 2
     best = _ratio(around, parts.tops[j], parts.bottoms[j], float(parts.constants[j]), point)
-    low, high = _reach(rise, point, best, limits, cut)
+    within = partial(_reach, rise, point, best, limits)
     rest = parts.bottoms[j] - parts.tops[j]
     zeros, clear = around.zeros(rest), not edge and not around.zeros(parts.tops[j]).any()
-    for _ in range(REFINED if clear and zeros.sum() >= MANY else 0):
+    if clear and zeros.sum() >= MANY:
         # A weight is its price in all the others: the same law as that of a price.
-        cuts = [around.cut(parts.tops[j], rest, end, 1.0, zeros) for end in (low, high)]
-        low = _reach(rise, point, best, limits, max(cut, cuts[0]))[0]
-        high = _reach(rise, point, best, limits, max(cut, cuts[1]))[1]
-    return low, high
+        about = (parts.tops[j], rest, 1.0)
+        return refined_ends(around, about, zeros, within(cut), within=within, cuts=(cut, cut))
+    return within(cut)
 
 
 def _ratio(
@@ -268,18 +253,13 @@ def _price_ends(around: Landscape, gauge: Split, k: int, reach: float) -> tuple[
     own = float(parts.tops[row] @ around.best)
     rest = unit * (float(parts.bottoms[row] @ around.best) + float(parts.constants[row]))
     best = own / (own + rest) if own + rest > 0 else here
-    low, high = _reach(rise, here, best, (0.0, 1.0), cut)
-    far = 0.5 * reach**2
-    if far > cut:
-        high = max(high, _reach(rise, here, best, (0.0, 1.0), far)[1])
+    within, far = partial(_reach, rise, here, best, (0.0, 1.0)), max(cut, 0.5 * reach**2)
+    low, high = within(cut)
+    high = max(high, within(far)[1]) if far > cut else high
     zeros = around.zeros(parts.bottoms[row])
-    for _ in range(REFINED if price > 0 and zeros.sum() >= MANY else 0):
-        # The ratio has another law then, at each price its own.
-        cuts = [
-            around.cut(parts.tops[row], parts.bottoms[row], u, unit, zeros) for u in (low, high)
-        ]
-        low = _reach(rise, here, best, (0.0, 1.0), max(cut, cuts[0]))[0]
-        high = _reach(rise, here, best, (0.0, 1.0), max(cut, far, cuts[1]))[1]
+    if price > 0 and zeros.sum() >= MANY:
+        about, ends = (parts.tops[row], parts.bottoms[row], unit), (low, high)
+        low, high = refined_ends(around, about, zeros, ends, within=within, cuts=(cut, far))
     return unit * low / (1.0 - low), unit * high / (1.0 - high) if high < 1.0 else np.inf
 
 
@@ -361,23 +341,42 @@ def _crossing(rise: Callable[[float], float], start: float, end: float, cut: flo
     return start + share * (end - start)
 
 
-def zero_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
-    """What many reward weights at 0 do to the prices, and the number that they leave alone."""
-    space, fitted, gauge = steps.space, evidence.fitted, evidence.gauge
-    reward = space.blocks[0]
-    zeros = int(((fitted.point.x == 0.0) & (fitted.problem.lower == 0.0))[reward].sum())
-    if zeros < MANY or evidence.absence or fitted.norm is not None:  # the unit is known then
-        return []
-    findings = []
-    for k in np.flatnonzero(gauge.multipliers > 0).tolist():
-        own = np.zeros(space.size)
-        own[space.blocks[1 + k]] = 1.0 / space.scales[space.blocks[1 + k]]
-        stable = float(own @ fitted.point.x)
-        error = float(np.sqrt(max(own @ evidence.found.covariance @ own, 0.0)))
-        said = (
-            f"{zeros} reward weights are at 0. Their noise adds up in the unit of prices, so that "
-            f"the interval of price {k} was simulated. Price {k} over the temperature does not "
-            f"depend on it: {stable:.4g}, standard error {error:.2g}."
-        )
-        findings.append(Finding(said, Kind.NOTE, constraint=k, number=stable))
-    return findings
+def landscape(
+    fitted: Fit, fisher: np.ndarray, scatter: np.ndarray | None, moving: np.ndarray
+) -> Landscape:
+    """The `Landscape` of a fit over the parameters `moving` [D] bool that are not settled.
+
+    Its curvature is the information of the steps, or where units are larger than steps, with the
+    `scatter` of their scores, fisher scatter^-1 fisher.
+    """
+    x, problem = fitted.point.x, fitted.problem
+    kept = np.flatnonzero(moving & (problem.upper > problem.lower))
+    own = fisher[np.ix_(kept, kept)]
+    half, inverse = square_roots(own)
+    slope = inverse @ fitted.point.gradient[kept]
+    if scatter is not None:
+        turn, _ = square_roots(np.linalg.pinv(inverse @ scatter[np.ix_(kept, kept)] @ inverse.T))
+        half, slope = turn @ half, turn @ slope
+    # A parameter without a bound is the difference of two that have one.
+    lower, upper = problem.lower[kept], problem.upper[kept]
+    above, below = np.isfinite(lower), upper < LARGEST
+    signs = np.eye(len(x))[:, kept]
+    basis = np.where(above | ~below, signs, -signs)
+    basis = np.concatenate([basis, -signs[:, ~above & ~below]], axis=1)
+    origin = x.copy()
+    origin[kept] = np.where(above, lower, np.where(below, upper, x[kept]))
+    rows = half @ basis[kept]
+    goal = half @ (x - origin)[kept] - slope
+    # Columns of one size: the search stops at an absolute tolerance.
+    units = np.linalg.norm(rows, axis=0)
+    units = np.where(units > 0, units, 1.0)
+    rows, basis = rows / units, basis / units
+    between = np.flatnonzero(above & below)
+    if len(between):  # two bounds: what is above the one and what is below the other add up
+        stiff = STIFF * np.eye(rows.shape[1])[between]
+        aside, none = STIFF * np.eye(len(between)), np.zeros((len(rows), len(between)))
+        rows = np.block([[rows, none], [stiff, aside]])
+        goal = np.append(goal, STIFF * ((upper - lower)[between] * units[between]))
+        basis = np.concatenate([basis, np.zeros((len(x), len(between)))], axis=1)
+    place, missed = least_squares(rows, goal)
+    return Landscape(rows, goal, basis, origin, least=0.5 * missed**2, best=origin + basis @ place)

@@ -17,16 +17,14 @@ from tacit.inverse.diagnostics import Goodness, untested
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.noisy.activity import Verdict, activity_p_value, judge
 from tacit.inverse.noisy.boltzmann import Fit
-from tacit.inverse.noisy.coordinates import of_constraints
 from tacit.inverse.noisy.em import Search
 from tacit.inverse.noisy.evidence import Doubt, evidence_of
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.steps import Steps, choices
+from tacit.inverse.noisy.steps import Steps, of_constraints
 from tacit.inverse.numerics import chi_square_tail, root_between
 from tacit.inverse.parameters import TWO_SIDED
-from tacit.inverse.recovery import Lapses
-from tacit.inverse.sets import Trial
+from tacit.inverse.sets import Lapses, Trial
 
 if TYPE_CHECKING:
     from tacit.data.observed import Observed
@@ -285,7 +283,7 @@ def _goodness(
         policy=mixed * steps.mdp.choices,
         scores=scores,
         free=np.append(full.fitted.free, not given),
-        choices=choices(steps.mdp),
+        choices=steps.mdp.available.sum(axis=1),
         level=options.level,
         seed=options.seed,
         doubt=moved,

@@ -31,18 +31,9 @@ from tacit.inverse.findings import (
     guarantee_findings,
     more_data_findings,
 )
-from tacit.inverse.noisy import check_plain, check_temperature, within_norm
+from tacit.inverse.noisy import MANY, check_plain
 from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
 from tacit.inverse.noisy.boltzmann import Fit, coefficients_of, expert_of, refit, silent
-from tacit.inverse.noisy.coordinates import (
-    Bounds,
-    Label,
-    Range,
-    are_many,
-    coordinates,
-    never_incurred,
-    warned,
-)
 from tacit.inverse.noisy.evidence import (
     Doubt,
     Evidence,
@@ -60,13 +51,29 @@ from tacit.inverse.noisy.inference import (
     information,
     score_scatter,
 )
-from tacit.inverse.noisy.intervals import Numbers, intervals, zero_findings
+from tacit.inverse.noisy.intervals import Numbers, intervals, landscape
+from tacit.inverse.noisy.known import (
+    Bounds,
+    Label,
+    Range,
+    check_temperature,
+    temperature_findings,
+    within_norm,
+    zero_findings,
+)
 from tacit.inverse.noisy.lapses import maximise_with_lapses
 from tacit.inverse.noisy.penalised import maximise_many
-from tacit.inverse.noisy.steps import Steps, choices, temperature_findings
+from tacit.inverse.noisy.steps import Steps, are_many, coordinates, name_coefficients
 from tacit.inverse.noisy.verdicts import check_sparse, select
-from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
-from tacit.inverse.sets import Ends
+from tacit.inverse.recovery import (
+    History,
+    Recovery,
+    RecoveryCertificate,
+    delivered,
+    status_of,
+    warned,
+)
+from tacit.inverse.sets import Ends, NeverIncurred, never_incurred
 from tacit.model.features import Ridge, Smooth, Sparse
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -91,31 +98,34 @@ def report(
     evidence = wide
     if kept is not wide.asked:
         evidence = evidence_of(demonstrations, steps, kept, estimator.max_steps, robust=wide.robust)
-    gauge, fitted = evidence.gauge, evidence.fitted
+    gauge, fitted, limits = evidence.gauge, evidence.fitted, evidence.limits
     chosen = Chosen.of(verdict.p_values, gauge.multipliers, estimator.level)
     numbers = numbers_of(steps, wide, features, chosen=chosen).reported(gauge)
     seen = expectations_from_start(mdp, features, demonstrations, steps.tally)
     reached = pull_back(features, evidence.reached)
     weights, clustered = numbers.ends[: space.size], wide.found.clustered
-    bounds = Bounds.of(space, estimator)
+    bounds = Bounds.of(space, estimator) if name_coefficients(estimator) else None
+    given = np.zeros(space.size, bool) if bounds is None else bounds.given
     findings = (
         *goodness.findings(),
         *constraint_findings(evidence, verdict, chosen, misfit=not weigh),
-        *bounds.findings(space, fitted.point.x, evidence.free),
+        *([] if bounds is None else bounds.findings(space, fitted.point.x, evidence.free)),
         *parameter_findings(steps, evidence),
         *feature_findings(features, mdp),
         *data_findings(mdp, demonstrations),
         *method_findings(steps, wide),
-        *([] if wide.fitted.norm is None else temperature_findings(wide)),
-        *zero_findings(steps, wide),
+        *([] if wide.fitted.norm is None else temperature_findings(wide, landscape)),
+        *(zero_findings(steps, wide) if (wide.fitted.point.x == 0.0).sum() >= MANY else []),
         *more_data_findings(list(space.names), weights, demonstrations, clustered),
         *([] if seen is None or weigh else guarantee_findings(seen, reached)),
     )
     expert = expert_of(mdp, features, fitted, gauge, evidence.reached, steps.counts)
     if weigh:  # weights are no counts
-        expert["log_likelihood"] = expert["null_log_likelihood"] = np.nan
-    return Recovery(
-        **expert,
+        expert = partial(expert, log_likelihood=np.nan, null_log_likelihood=np.nan)
+    endless: NeverIncurred = {"forbidden": (), "undecided": ()}
+    if np.isfinite(limits).any():
+        endless = never_incurred(space, limits, steps.at_starts)
+    return expert(
         status=status_of(
             converged=fitted.converged, deterministic=evidence.boundless, proven=steps.convex
         ),
@@ -138,9 +148,9 @@ def report(
             ),
         ),
         estimator=described(estimator),
-        parameters=coefficients_of(steps, features, wide, fitted, bounds.given),
+        parameters=coefficients_of(steps, features, wide, fitted, given),
         goodness=goodness,
-        **never_incurred(space, evidence.limits, steps.at_starts),
+        **endless,
         spending=wide.spending(space, features, seen),
     )
 
@@ -163,7 +173,7 @@ def _goodness(
         counts=steps.counts,
         policy=fitted.point.policy,
         **fitted_scores(fitted, advantages(steps.mdp, steps.space, fitted)),
-        choices=choices(steps.mdp),
+        choices=steps.mdp.available.sum(axis=1),
         level=options.level,
         seed=options.seed,
     )

@@ -23,11 +23,10 @@ from tacit.inverse.diagnostics import Identification, untested
 from tacit.inverse.expectations import check_task, random_loss
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.activity import Verdict
-from tacit.inverse.noisy.coordinates import coordinates
 from tacit.inverse.noisy.em import Search, Trajectories, Types, climb, search, single_type
 from tacit.inverse.noisy.evidence import evidence_of
 from tacit.inverse.noisy.likelihood import Likelihood, report
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.noisy.types import (
     COMPARED,
     constraint_tests,

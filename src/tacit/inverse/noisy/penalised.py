@@ -29,9 +29,9 @@ from tacit.inverse.noisy import points
 from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.adjoint import Loss, Place, begin, curvature, descend
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_of
-from tacit.inverse.noisy.coordinates import Bounds
 from tacit.inverse.noisy.inference import described
 from tacit.inverse.noisy.intervals import Numbers
+from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.posterior import Ended, Posterior, coefficients, minimised
 from tacit.inverse.noisy.verdicts import active_constraints, goodness_of_many
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, status_of
@@ -214,8 +214,8 @@ def _recovery(
         nothing if known is None else known.ends,
         nothing[:, 0] if known is None else known.spread,
     )
-    return Recovery(
-        **expert_of(mdp, features, fitted, gauge, reached, loss.seen),
+    expert = expert_of(mdp, features, fitted, gauge, reached, loss.seen)
+    return expert(
         status=status_of(converged=fitted.converged, deterministic=ended.boundless, proven=convex),
         certificate=RecoveryCertificate.of(
             seen, spent, projected_gradient=fitted.projected_gradient, objective_gap=gap

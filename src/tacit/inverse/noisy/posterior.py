@@ -23,9 +23,9 @@ from tacit.inverse.noisy.adjoint import (
     descend,
     runs_away,
 )
-from tacit.inverse.noisy.boltzmann import RESCUE, Fit
-from tacit.inverse.noisy.coordinates import MANY, bounds_of
+from tacit.inverse.noisy.boltzmann import RESCUE, Fit, bounds_of
 from tacit.inverse.noisy.inference import delta_method, information, row_errors, split
+from tacit.inverse.noisy.steps import MANY_FEATURES
 from tacit.inverse.parameters import (
     BLIND,
     ONE_SIDED,
@@ -150,7 +150,7 @@ class Posterior:
         gauge = split(space, x, spent, reaction)
         spread = row_errors(gauge.jacobian, covariance, blind)
         ends = _ends(space, gauge, fitted, (precision, covariance), spread)
-        small = space.size <= MANY
+        small = space.size <= MANY_FEATURES
         return cls(
             gauge=gauge,
             ends=ends,
@@ -252,7 +252,7 @@ def coefficients(
     names = coefficient_names(features.reward_names, features.cost_names)
     estimates = fitted.point.x / design.scales
     lower, upper = bounds_of(fitted, design.scales, given)
-    if known is None or design.size > MANY or not len(known.precision):
+    if known is None or design.size > MANY_FEATURES or not len(known.precision):
         absence = "no table of standard errors is kept for so many coefficients: ask for directions"
         if known is None:
             absence = "the search found no maximum to measure the errors at"

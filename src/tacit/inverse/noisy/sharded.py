@@ -19,12 +19,12 @@ from tacit.engine.backends.sharded import Sharded
 from tacit.engine.newton_search import Dual, Point, loss_at, minimise
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inverse.noisy import check_plain
-from tacit.inverse.noisy.boltzmann import FAR, RESCUE, Fit
+from tacit.inverse.noisy.boltzmann import FAR, LARGEST, RESCUE, Fit
 from tacit.inverse.noisy.convex import VISIBLE, Convex
-from tacit.inverse.noisy.coordinates import LARGEST, Coordinates
 from tacit.inverse.noisy.evidence import VISIBLE as VISIBLE_STEPS
 from tacit.inverse.noisy.inference import inverse_information, row_errors, split
 from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.inverse.noisy.steps import Coordinates
 from tacit.inverse.recovery import RecoveryStatus, status_of
 from tacit.model.objective import Features
 from tacit.model.sharded import Rows, ShardedMDP

@@ -1,4 +1,8 @@
-"""The observed steps as a likelihood to be maximised, and its shape around the maximum.
+"""The observed steps as a likelihood of one number a feature, and its shape around the maximum.
+
+In the Boltzmann model only theta_r = reward weights / temperature and theta_k = multiplier *
+weights / temperature act. Inside the library every feature is scaled to a range of one, so that
+tolerances and ridges mean the same for all; a cost enters with a minus sign.
 
 Minus the log-likelihood of all observed actions equals b . V_soft(theta) - theta . sum N phi with
 b(s') = N(s') - discount * inflow of N: the dual of `Convex` with the start replaced by b. Where
@@ -8,7 +12,8 @@ episodes end V is what the end pays, linear in theta, and b is minus the expecte
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,19 +22,23 @@ import numpy as np
 from tacit.data.observed import Observed
 from tacit.data.tally import Tally, tally_of
 from tacit.inverse.expectations import random_loss, squares_of
-from tacit.inverse.findings import LEVEL, Finding, Kind, chance
-from tacit.inverse.noisy import norm_findings
-from tacit.inverse.noisy.boltzmann import Fit, fit, over_an_episode
-from tacit.inverse.noisy.coordinates import LARGEST, Bounds, Coordinates
-from tacit.inverse.noisy.inference import information, square_roots
-from tacit.inverse.numerics import Approach, SignedSums, chi_square_tail, least_squares
-from tacit.inverse.parameters import CONFIDENCE
+from tacit.inverse.noisy import STIFF
+from tacit.inverse.noisy.boltzmann import LARGEST, Fit, fit, over_an_episode
+from tacit.inverse.noisy.inference import information
+from tacit.inverse.noisy.known import Bounds
+from tacit.inverse.numerics import Approach, square_roots
 from tacit.model.mdp import MDP
+from tacit.model.objective import Features
 
 if TYPE_CHECKING:
     from tacit.inverse.noisy.em import Search
-    from tacit.inverse.noisy.evidence import Evidence
     from tacit.inverse.noisy.likelihood import Likelihood
+
+# More parameters than this have no curvature [D, D] made of D solves on every step.
+MANY_FEATURES = 200
+# Features as tables [D, S, A] are at most this many numbers, 320 MB: a search by D solves a step
+# holds half a dozen of them.
+TABLES = 40_000_000
 
 # Ridge of the fit that a search begins from where it may matter.
 ROUGH = 1e-4
@@ -37,14 +46,8 @@ ROUGH = 1e-4
 BENT = 0.05
 # Steps a parameter below which likelihood ratios are those of a small sample.
 FEW = 10
-# Weight of an equality in the least-squares problem, relative to one standard error.
-STIFF = 1e5
-# A sum of at least this many parameters that may be 0, their values without a bound being less than
-# so many standard errors, has a law of its own: simulated by draws, the ends refined so often.
-MANY, CLEAR, DRAWS, REFINED = 4, 2.5, 400, 2
-# The draws are always the same: their quantile is taken one Monte Carlo error wider, or it might
-# always be too narrow (by 12 % of the cut with 200 draws, where intervals held in 93 %).
-WIDER = CONFIDENCE + float(np.sqrt(CONFIDENCE * (1.0 - CONFIDENCE) / DRAWS))
+# Standard errors below which a parameter without its bound may well be 0.
+CLEAR = 2.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,10 +141,13 @@ class Steps:
 
         `upper` [D] are the largest values allowed; none by default.
         """
-        known = Bounds.of(self.space, options)
-        lower = known.lower
-        upper = known.upper if upper is None else upper
-        x, values = (known.start, None) if near is None else (near.point.x, near.point.values)
+        lower, start = self.space.lower(free_reward=options.free_reward), None
+        most = np.full(self.space.size, LARGEST)
+        if name_coefficients(options):
+            known = Bounds.of(self.space, options)
+            lower, most, start = known.lower, known.upper, known.start
+        upper = most if upper is None else upper
+        x, values = (start, None) if near is None else (near.point.x, near.point.values)
         x = None if x is None else np.clip(x, lower, upper)
         if x is None and not self.convex and self.discounted is not None:
             x, values = self._begin(self.discounted, lower, upper, options.max_steps)
@@ -187,9 +193,9 @@ class Steps:
         return np.clip(np.where(moves, point.x, 0.0), lower, upper), point.values
 
 
-def choices(mdp: MDP) -> np.ndarray:
-    """[S] how many actions can be taken in each state."""
-    return np.asarray(mdp.available.sum(axis=1))
+def name_coefficients(options: Likelihood | Search) -> bool:
+    """Whether options say something of single coefficients; most do not."""
+    return any(getattr(options, name, None) for name in ("bounds", "fixed", "start"))
 
 
 def small_sample(steps: float, parameters: float) -> float:
@@ -263,120 +269,109 @@ class Landscape:
         """[n] bool, what `form` [D] adds up and may well be 0: too small without its bound."""
         return self._small & (form @ self.basis > 0)
 
-    def cut(
-        self, top: np.ndarray, bottom: np.ndarray, share: float, unit: float, zeros: np.ndarray
-    ) -> float:
-        """How far the rise goes by chance where top . x = price * bottom . x, in 95 % of draws.
 
-        Simulated at the fit there, with the zeros at 0 and the rest of the ratio as it must be: a
-        sum of many parameters that are 0 adds up their noise, which has no chi-square law.
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """The stacked, scaled and signed features of a task.
 
-        Args:
-            top: [D] the sum that is priced.
-            bottom: [D] the sum that it is priced in.
-            share: u of the price, unit * u / (1 - u).
-            unit: of the price.
-            zeros: [n] bool, what is held at 0.
-        """
-        above, below = top @ self.basis, bottom @ self.basis
-        form = (1.0 - share) * above - share * unit * below
-        stiff = STIFF / max(float(np.linalg.norm(form)), 1e-300)
-        held = np.concatenate([self.rows, stiff * form[None]])
-        place = np.where(zeros, 0.0, least_squares(held, np.append(self.goal, 0.0))[0])
-        lower, upper = float(above @ place), float(below @ place)
-        if not (0.0 < share < 1.0 and lower > 0 and upper > 0):
-            return 0.0
-        place = np.where(above > 0, place * (share * unit * upper) / ((1.0 - share) * lower), place)
-        return float(np.quantile(self._rises(held, 0.0, place), WIDER))
-
-    def chance(self, form: np.ndarray, value: float, rise: float) -> float:
-        """The chance of a rise this large, if form . x = value > 0 is what is true.
-
-        The chi-square law, or where many parameters of the form may be 0 a simulated one. The
-        origin is 0: every parameter of the form has a bound there.
-        """
-        zeros, row = self.zeros(form), form @ self.basis
-        if zeros.sum() < MANY:
-            return chi_square_tail(1, 2.0 * max(rise, 0.0))
-        stiff = STIFF / float(np.linalg.norm(row))
-        held = np.concatenate([self.rows, stiff * row[None]])
-        place = least_squares(held, np.append(self.goal, stiff * value))[0]
-        place = np.where(zeros & (place < place.max()), 0.0, place)
-        place = np.where(row > 0, place * (value / float(row @ place)), place)
-        rises = self._rises(held, stiff * value, place)
-        return float((1 + (rises >= rise).sum()) / (1 + DRAWS))
-
-    def _rises(self, held: np.ndarray, level: float, place: np.ndarray) -> np.ndarray:
-        """[draws] rises of the loss to what `held` [r + 1, n] adds, by chance, if it holds at z."""
-        noise = np.random.default_rng(0).standard_normal((DRAWS, len(self.goal)))
-        goals = self.rows @ place + noise
-        free = SignedSums(self.rows).nearest_each(goals)[1]
-        levels = np.full((DRAWS, 1), level)
-        bound = SignedSums(held).nearest_each(np.concatenate([goals, levels], axis=1))[1]
-        return 0.5 * (bound**2 - free**2)
-
-
-def landscape(
-    fitted: Fit, fisher: np.ndarray, scatter: np.ndarray | None, moving: np.ndarray
-) -> Landscape:
-    """The `Landscape` of a fit over the parameters `moving` [D] bool that are not settled.
-
-    Its curvature is the information of the steps, or where units are larger than steps, with the
-    `scatter` of their scores, fisher scatter^-1 fisher.
+    Attributes:
+        tables: [D, S, A] reward features, then minus the features of each constraint, scaled.
+        signs: [D] 1 for reward, -1 for cost features.
+        scales: [D] what the features were divided by.
+        blocks: one slice of the coordinates for the reward, then one per constraint.
+        names: [D] what to call each coordinate.
+        ending: whether episodes end, so that sums may stop at any time.
     """
-    x, problem = fitted.point.x, fitted.problem
-    kept = np.flatnonzero(moving & (problem.upper > problem.lower))
-    own = fisher[np.ix_(kept, kept)]
-    half, inverse = square_roots(own)
-    slope = inverse @ fitted.point.gradient[kept]
-    if scatter is not None:
-        turn, _ = square_roots(np.linalg.pinv(inverse @ scatter[np.ix_(kept, kept)] @ inverse.T))
-        half, slope = turn @ half, turn @ slope
-    # A parameter without a bound is the difference of two that have one.
-    lower, upper = problem.lower[kept], problem.upper[kept]
-    above, below = np.isfinite(lower), upper < LARGEST
-    signs = np.eye(len(x))[:, kept]
-    basis = np.where(above | ~below, signs, -signs)
-    basis = np.concatenate([basis, -signs[:, ~above & ~below]], axis=1)
-    origin = x.copy()
-    origin[kept] = np.where(above, lower, np.where(below, upper, x[kept]))
-    rows = half @ basis[kept]
-    goal = half @ (x - origin)[kept] - slope
-    # Columns of one size: the search stops at an absolute tolerance.
-    units = np.linalg.norm(rows, axis=0)
-    units = np.where(units > 0, units, 1.0)
-    rows, basis = rows / units, basis / units
-    between = np.flatnonzero(above & below)
-    if len(between):  # two bounds: what is above the one and what is below the other add up
-        stiff = STIFF * np.eye(rows.shape[1])[between]
-        aside, none = STIFF * np.eye(len(between)), np.zeros((len(rows), len(between)))
-        rows = np.block([[rows, none], [stiff, aside]])
-        goal = np.append(goal, STIFF * ((upper - lower)[between] * units[between]))
-        basis = np.concatenate([basis, np.zeros((len(x), len(between)))], axis=1)
-    place, missed = least_squares(rows, goal)
-    return Landscape(rows, goal, basis, origin, least=0.5 * missed**2, best=origin + basis @ place)
+
+    tables: np.ndarray
+    signs: np.ndarray
+    scales: np.ndarray
+    blocks: tuple[slice, ...]
+    _: KW_ONLY
+    names: tuple[str, ...]
+    ending: bool = False
+
+    @property
+    def size(self) -> int:
+        """D, reward and cost features together."""
+        return len(self.scales)
+
+    @property
+    def constraints(self) -> int:
+        """K, the number of constraints."""
+        return len(self.blocks) - 1
+
+    def pull_back(self, visitation: np.ndarray) -> np.ndarray:
+        """[D] sums of the tables over a visitation [S, A]."""
+        return self.tables.reshape(self.size, -1) @ visitation.ravel()
+
+    def lower(self, *, free_reward: bool) -> np.ndarray:
+        """[D] smallest values allowed: 0, or none for a reward of free sign."""
+        bounds = np.zeros(self.size)
+        if free_reward:
+            bounds[self.blocks[0]] = -np.inf
+        return bounds
 
 
-def temperature_findings(evidence: Evidence) -> list[Finding]:
-    """That the temperature was given, and whether the steps speak against it."""
-    fitted = evidence.fitted
-    norm, findings = fitted.norm, norm_findings(fitted)
-    if norm is None or evidence.absence:
-        return findings
-    slope = fitted.point.gradient - norm.pull * norm.form
-    plain = replace(fitted, point=fitted.point._replace(gradient=slope), norm=None)
-    moving = np.isnan(evidence.limits)
-    around = landscape(plain, evidence.fisher, evidence.found.scatter, moving)
-    # Where steps are not the units, so much of the likelihood ratio is chance.
-    rise = float(fitted.point.loss) - norm.free_loss
-    if evidence.found.scatter is not None:
-        rise = around.rise(norm.form, -norm.value)
-    p = around.chance(norm.form, norm.value, rise)
-    if p < LEVEL:
-        other = f"{1.0 / norm.free_value:.4g}" if norm.free_value > 0 else "without a limit"
-        said = (
-            f"The demonstrations contradict the given temperature ({chance(p)} if it were "
-            f"right): without it the estimate is {other}."
-        )
-        findings.append(Finding(said, Kind.MISFIT, number=p))
-    return findings
+def coordinates(mdp: MDP, features: Features) -> Coordinates:
+    """The `Coordinates` of these features on this model."""
+    maps = (features.reward, *features.costs)
+    tables, signs, scales, blocks, at = [], [], [], [], 0
+    for k, table in enumerate(maps):
+        full = table if table.ndim == 3 else np.repeat(table[:, None, :], mdp.actions, axis=1)
+        columns = np.moveaxis(full, 2, 0)
+        span = np.ptp(columns, axis=(1, 2))
+        if mdp.restricted:
+            columns = np.where(mdp.choices | mdp.ends[:, None], columns, 0.0)
+            span = _span(mdp, columns)
+        largest = np.abs(columns).max(axis=(1, 2))
+        varies = span > 1e-12 * largest
+        scale = np.where(varies, span, np.where(largest > 0, largest, 1.0))
+        sign = 1.0 if k == 0 else -1.0
+        # A constant influences nothing; as zeros it cannot even seem to, by rounding or because
+        # trajectories were cut off. Where episodes end it counts their steps: 0 comes after them.
+        tables.append(np.where(varies, sign / scale, 0.0)[:, None, None] * columns)
+        signs.append(np.full(len(scale), sign))
+        scales.append(scale)
+        blocks.append(slice(at, at + len(scale)))
+        at += len(scale)
+    names = (*features.reward_names, *(name for group in features.cost_names for name in group))
+    return Coordinates(
+        np.ascontiguousarray(np.concatenate(tables)),
+        np.concatenate(signs),
+        np.concatenate(scales),
+        tuple(blocks),
+        names=names,
+        ending=bool(mdp.ends.any()),
+    )
+
+
+def _span(mdp: MDP, columns: np.ndarray) -> np.ndarray:
+    """[D] largest minus smallest value of columns [D, S, A] over the actions that are there.
+
+    Where episodes end, 0 is a value as well: that of all that would come after.
+    """
+    there = columns[:, mdp.choices]
+    high, low = there.max(axis=1), there.min(axis=1)
+    if mdp.ends.any():
+        high, low = np.maximum(high, 0.0), np.minimum(low, 0.0)
+    return high - low
+
+
+def are_many(mdp: MDP, features: Features) -> bool:
+    """Whether there are more features than are fitted with their curvature [D, D]."""
+    count = sum(features.sizes)
+    return count > MANY_FEATURES or count * mdp.states * mdp.actions > TABLES
+
+
+def priced(blocks: Sequence[slice], lower: np.ndarray) -> tuple[int, ...]:
+    """The constraints that their bounds [D] alone give a price."""
+    return tuple(k for k, block in enumerate(blocks[1:]) if (lower[block] > 0).any())
+
+
+def of_constraints(blocks: Sequence[slice], members: Sequence[int], size: int) -> np.ndarray:
+    """[D] bool, the parameters of these constraints; `blocks` begin with that of the reward."""
+    mine = np.zeros(size, bool)
+    for k in members:
+        mine[blocks[1 + k]] = True
+    return mine

@@ -15,10 +15,9 @@ import numpy as np
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.activity import Verdict, activity_p_value, judge, selection_of
 from tacit.inverse.noisy.boltzmann import Fit
-from tacit.inverse.noisy.coordinates import coordinates, of_constraints
 from tacit.inverse.noisy.em import Search, Trajectories, Types, climb
 from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.steps import Steps, small_sample
+from tacit.inverse.noisy.steps import Steps, coordinates, of_constraints, small_sample
 from tacit.inverse.parameters import TWO_SIDED, inverse_information
 from tacit.inverse.sets import ConstraintSet, Trial
 from tacit.model.mdp import MDP

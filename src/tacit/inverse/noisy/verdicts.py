@@ -26,10 +26,9 @@ from tacit.inverse.diagnostics import ACTIONS, Goodness, Part, combined, holm, u
 from tacit.inverse.findings import LEVEL, NAMED, Finding, Kind, listed
 from tacit.inverse.noisy.adjoint import Place, can_write_out
 from tacit.inverse.noisy.boltzmann import Fit, refit
-from tacit.inverse.noisy.coordinates import priced
 from tacit.inverse.noisy.goodness import drawn_part, noisy_goodness
 from tacit.inverse.noisy.posterior import Ended, inverse_precision, written_law
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.steps import Steps, priced
 from tacit.inverse.numerics import chi_square_tail
 from tacit.inverse.parameters import BLIND, inverse_information
 from tacit.inverse.sets import prune
