@@ -200,6 +200,20 @@ def test_a_wild_guess_is_no_excuse_for_a_wild_answer(transposed):
     np.testing.assert_allclose(wild, calm, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("size", [4, 15], ids=["eliminated", "iterated"])
+@pytest.mark.parametrize("transposed", [True, False])
+def test_several_right_sides_are_solved_as_each_alone(size, transposed):
+    """Bit for bit: one chain, whether its factors are shared or not; no side at all is none."""
+    mdp, random = tacit.worlds.hill_grid(seed=0, size=size).mdp, np.random.default_rng(0)
+    chain = policy_chain(mdp, random.dirichlet(np.ones(4), mdp.states))
+    right, guess = random.random((2, 3, mdp.states))
+    together = chain_solve(mdp, *chain, right, transposed=transposed, guess=guess)
+    for one, near, found in zip(right, guess, together, strict=True):
+        alone = chain_solve(mdp, *chain, one, transposed=transposed, guess=near)
+        np.testing.assert_array_equal(found, alone)
+    assert chain_solve(mdp, *chain, right[:0], transposed=transposed).shape == (0, mdp.states)
+
+
 def test_visits_of_one_state_along_long_paths():
     """The recurrence exploded here, and left a residual of 1e29 for the next round to mend."""
     world = tacit.worlds.hill_grid(seed=0, size=200, discount=0.99, budget=1.0)
