@@ -433,13 +433,14 @@ def test_short_cuts_in_large_models_change_no_answer(monkeypatch):
     """Fits of what can move alone, begun near by, and tests left out: what plain refits find."""
     mdp = tacit.worlds.hill_grid(seed=0, size=17).mdp  # too large for elimination
     mdp = tacit.MDP(mdp.transitions, np.full(mdp.states, 1.0 / mdp.states), 0.9)
-    maps = np.random.default_rng(1).random((5, mdp.states, 1)).cumsum(axis=1) % 4.0
-    features = Features(maps[0], list(maps[1:]))
-    policy = policy_of(mdp, features, [[1.0], [0.5], [0.7], [0.0], [0.05]])
-    seen = tacit.simulate(mdp, policy, trajectories=20, steps=400, seed=0)
-    estimator = Likelihood(fixed={4: 0.05})
+    maps = np.random.default_rng(1).random((6, mdp.states, 1)).cumsum(axis=1) % 4.0
+    features = Features(maps[0], [*maps[1:3], np.hstack(maps[3:5]), maps[5]])
+    policy = policy_of(mdp, features, [[1.0], [0.5], [0.7], [0.0, 0.0], [0.05]])
+    seen = tacit.simulate(mdp, policy, trajectories=20, steps=400, seed=1)
+    estimator = Likelihood(fixed={5: 0.05})
     found = estimator.fit(mdp, features, seen)
     assert found.identification.active.tolist() == [True, True, False, True]
+    assert 0.05 < found.identification.p_values[2] < 1.0  # not clear: its law is asked
 
     plainly = {"refit_moving": lambda mdp, fit, near, **how: refit(mdp, fit, **how)}
     plainly |= {"completed": lambda mdp, fit: fit, "is_beyond": lambda *_: False}
@@ -447,7 +448,9 @@ def test_short_cuts_in_large_models_change_no_answer(monkeypatch):
         monkeypatch.setattr(activity, name, one)
     again = estimator.fit(mdp, features, seen)
     one, other = found.identification, again.identification
-    assert np.array_equal(one.p_values, other.p_values, equal_nan=True)
+    # The signs of eigenvectors are rounding's: the same law, by other draws.
+    assert one.p_values[:2].tolist() == other.p_values[:2].tolist()
+    assert close_to(one.p_values[2], other.p_values[2])
     # A search ends at 1e-9 of the gradient: its square is left of the loss, itself of the rest.
     criteria = one.selection.criteria, other.selection.criteria
     assert criteria[0] == pytest.approx(criteria[1], rel=1e-12)
