@@ -24,11 +24,6 @@ from tacit.model.objective import Features, Objective
 ROUNDING = 1e-12
 
 
-def full_table(mdp: MDP, table: npt.ArrayLike) -> np.ndarray:
-    """[S, A] the table, given as [S] or [S, A], checked against the model."""
-    return Objective(table).tables(mdp)[0]
-
-
 def canonical(mdp: MDP, table: npt.ArrayLike) -> np.ndarray:
     """[S, A] the table less its potential: table + discount * P V - V.
 
@@ -42,7 +37,7 @@ def canonical(mdp: MDP, table: npt.ArrayLike) -> np.ndarray:
         mdp: the model.
         table: [S] or [S, A] a reward or a cost.
     """
-    given = full_table(mdp, table)
+    given = Objective(table).tables(mdp)[0]
     centred = given
     if not mdp.ends.any():
         # A constant is shaping: taking it out first spares digits.
@@ -116,11 +111,6 @@ def lagrangian(mdp: MDP, objective: Objective, multipliers: np.ndarray) -> np.nd
     return reward - np.tensordot(multipliers, costs, 1) if len(costs) else reward
 
 
-def expected(table: np.ndarray, visitation: np.ndarray) -> float:
-    """The expected discounted sum of a table [S, A] under a visitation [S, A]."""
-    return float(np.vdot(table, visitation))
-
-
 def best_values(mdp: MDP, table: np.ndarray, *, temperature: float = 0.0) -> np.ndarray:
     """[S] value of each state to an expert who wants the table [S, A] and has no budget."""
     # Solved at size 1: tolerances of a solve are absolute for small numbers.
@@ -134,24 +124,19 @@ def return_range(mdp: MDP, table: np.ndarray) -> tuple[float, float]:
 
     Infinite where, at discount 1, going round for ever pays without end.
     """
-    least, most = (
-        float(mdp.initial @ values)
-        if (values := _finite_values(mdp, signed)) is not None
-        else np.inf
-        for signed in (-table, table)
-    )
+    least, most = (_largest_sum(mdp, signed) for signed in (-table, table))
     return -least, max(-least, most)
 
 
-def _finite_values(mdp: MDP, table: np.ndarray) -> np.ndarray | None:
-    """[S] the best values; None where they are not finite, as only at discount 1."""
-    if mdp.discount < 1.0:
-        return best_values(mdp, table)
+def _largest_sum(mdp: MDP, table: np.ndarray) -> float:
+    """The best expected sum; infinite where values are not finite, as only at discount 1."""
     try:
         values = best_values(mdp, table)
     except NotConverged:
-        return None
-    return values if np.isfinite(values).all() else None
+        if mdp.discount < 1.0:
+            raise
+        return np.inf
+    return float(mdp.initial @ values) if np.isfinite(values).all() else np.inf
 
 
 def relative(amount: float, ends: tuple[float, float]) -> float:
@@ -178,7 +163,7 @@ def regret(mdp: MDP, truth: Objective, visitation: np.ndarray, *, optimum: float
         optimum: `solution.value` of the expert.
     """
     reward, _ = truth.tables(mdp)
-    return optimum - expected(reward, visitation)
+    return optimum - float(np.vdot(reward, visitation))
 
 
 def excess(mdp: MDP, truth: Objective, visitation: np.ndarray) -> np.ndarray:
@@ -218,7 +203,7 @@ def lagrangian_regret(
         temperature: noise of the expert.
     """
     best = mdp.initial @ best_values(mdp, table, temperature=temperature)
-    gained = expected(table, visitation)
+    gained = float(np.vdot(table, visitation))
     if temperature > 0:
         noise = entropy(stationary_policy(visitation))
         gained += temperature * float(visitation.sum(axis=1) @ noise)

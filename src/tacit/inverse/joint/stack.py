@@ -165,11 +165,7 @@ class Stack:
             points, length = fresh, 1.0
             problem, here = self._joined(link, trial, points)
             direction = _direction(problem, here)
-        parts = tuple(
-            Fit(task, point, count, self.tolerance)
-            for task, point in zip(self.problems, points, strict=True)
-        )
-        return StackFit(link, Fit(problem, here, count, self.tolerance), parts)
+        return self._fitted(link, points, count, (problem, here))
 
     def _nowhere(self, link: Link, z: np.ndarray, points: list[Point]) -> StackFit:
         """A fit of infinite loss: at z some task has no finite value (discount 1)."""
@@ -182,10 +178,15 @@ class Stack:
             )
             for point in points
         ]
-        problem, here = self._joined(link, z, flat)
-        pairs = zip(self.problems, flat, strict=True)
-        parts = tuple(Fit(task, point, 1, self.tolerance) for task, point in pairs)
-        return StackFit(link, Fit(problem, here, 1, self.tolerance), parts)
+        return self._fitted(link, flat, 1, self._joined(link, z, flat))
+
+    def _fitted(
+        self, link: Link, points: list[Point], count: int, joined: tuple[Dual, Point]
+    ) -> StackFit:
+        """The fit of these points, found in so many evaluations."""
+        pairs = zip(self.problems, points, strict=True)
+        parts = tuple(Fit(*pair, count, self.tolerance) for pair in pairs)
+        return StackFit(link, Fit(*joined, count, self.tolerance), parts)
 
     def information(self, fitted: StackFit) -> tuple[np.ndarray, ...]:
         """One [D, D] per task: the information of its steps about its own parameters."""

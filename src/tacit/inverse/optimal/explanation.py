@@ -282,10 +282,7 @@ def _recovery(
     """The `Recovery` of these parts, without intervals."""
     objective = objective_of(evidence, parts.reward_weights, parts.cost_weights, parts.budgets)
     solution = ColumnGeneration().solve(evidence.mdp, objective, throw=False)
-    gap = noise = truncation = np.nan
-    if evidence.seen is not None:
-        gap = evidence.seen.gap(pull_back(evidence.features, solution.visitation))
-        noise, truncation = evidence.seen.noise, evidence.seen.relative_truncation
+    reached = pull_back(evidence.features, solution.visitation)
     endless = solution.status is Status.UNBOUNDED
     if endless:
         said = (
@@ -304,7 +301,7 @@ def _recovery(
         objective=objective,
         solution=solution,
         status=status_of(converged=fine, unexplained=not explained),
-        certificate=RecoveryCertificate(gap, noise, truncation, objective_gap=violation),
+        certificate=RecoveryCertificate.of(evidence.seen, reached, objective_gap=violation),
         history=History(history),
         identification=unidentified(
             parts.reward_weights, parts.cost_weights, active=parts.active, findings=findings

@@ -30,7 +30,7 @@ from tacit.inverse.optimal.program import Program, least, total
 from tacit.inverse.optimal.questions import NOTHING, Questions
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.ends import led_to_an_end
-from tacit.model.mdp import MDP, outside_policy
+from tacit.model.mdp import outside_policy
 
 # Slack below this, amounts summing to one, is called a tie: ten times the broken inequalities.
 TIE = 1e-8
@@ -133,22 +133,17 @@ def _settled(program: Program, corner: np.ndarray) -> tuple[np.ndarray, float]:
     return tried[int(np.argmin(departures))]
 
 
-def _best(cone: Cone, x: np.ndarray) -> Column:
-    """The optimal policy for the amounts in x, with its values."""
-    table = np.tensordot(x[: cone.width], cone.tables, 1)
-    return _optimal(cone.mdp, table)
-
-
-def _optimal(mdp: MDP, table: np.ndarray) -> Column:
-    """The optimal policy for a table [S, A] that a program allows, with its values.
+def _best(cone: Cone, amounts: np.ndarray) -> Column:
+    """The optimal policy for amounts [C, ...] that a program allows, with its values.
 
     At discount 1 the program's rounding may let rounds gain that gain nothing: each step is charged
     for it then.
     """
+    table = np.tensordot(amounts[: cone.width], cone.tables, 1)
     try:
-        return best_column(mdp, table[None], np.ones(1))
+        return best_column(cone.mdp, table[None], np.ones(1))
     except Unbounded:
-        return best_column(mdp, (table - TIE * mdp.available)[None], np.ones(1))
+        return best_column(cone.mdp, (table - TIE * cone.mdp.available)[None], np.ones(1))
 
 
 def _with_reward(questions: Questions, x: np.ndarray) -> tuple[np.ndarray, float]:
@@ -205,7 +200,7 @@ def nearest(cone: Cone, counts: np.ndarray) -> Nearest:
     size = float(amounts.sum()) or 1.0
     amounts, level = amounts / size, found[width:] / size
     table = np.tensordot(amounts, cone.tables, 1)
-    best = _optimal(mdp, table).values[0]
+    best = _best(cone, amounts).values[0]
     left = shortfall(mdp, table, best)
     broken = float(max(0.0, -shortfall(mdp, table, level).min()))
     return Nearest(amounts, best, np.maximum(left, 0.0), broken)
