@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
@@ -155,7 +155,7 @@ class Saved:
         """Writes the run folder: `recovery.npz`, `history.parquet` and, last, `run.json`."""
         from tacit.folders.runs import save
 
-        save(self, Path(folder))
+        save(cast("Recovery", self), Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:

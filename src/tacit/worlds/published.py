@@ -305,5 +305,5 @@ def recorded(
     called: str,
 ) -> Recorded:
     """The world, with what was recorded in it."""
-    own = {name: getattr(world, name) for name in World.__dataclass_fields__}
-    return Recorded(**own | {"recipe": called}, demonstrations=seen, tables=tables)
+    own = {name: getattr(world, name) for name in World.__dataclass_fields__ if name != "recipe"}
+    return Recorded(**own, recipe=called, demonstrations=seen, tables=tables)

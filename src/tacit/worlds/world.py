@@ -134,7 +134,7 @@ def neighbours(size: int, moves: Sequence[tuple[int, int]]) -> tuple[np.ndarray,
     """
     cells = np.arange(size * size)
     target = np.stack(np.divmod(cells, size), axis=1)[:, None] + np.array(moves)
-    inside = ((target >= 0) & (target < size)).all(axis=2)
+    inside = np.asarray(((target >= 0) & (target < size)).all(axis=2))
     return np.where(inside, target @ [size, 1], cells[:, None]), inside
 
 
