@@ -188,6 +188,8 @@ def _priced(
         *idle,
         *found.findings,
     ]
+    ended = found.ended
+    ended["deterministic"] &= further is None  # a penalty ends
     return Found(
         objective=objective,
         solution=solution,
@@ -196,7 +198,7 @@ def _priced(
         multipliers=prices * noise,
         proven=further is None,
         findings=said,
-        **found.ended | {"deterministic": found.deterministic and further is None},
+        **ended,
     )
 
 
