@@ -163,19 +163,11 @@ class Diagnosis:
     def text(self) -> str:
         """The rows as a table, one a line."""
         heads = ("assumption", "in its place", "more", "gain", "p", "AIC", "BIC", "estimate")
-        cells = [heads] + [
-            (
-                row.assumption,
-                row.alternative,
-                str(row.extra),
-                f"{row.gain:.4g}",
-                "-" if np.isnan(row.p_value) else f"{row.p_value:.3f}",
-                f"{row.aic:+.4g}",
-                f"{row.bic:+.4g}",
-                row.estimate,
-            )
-            for row in self.rows
-        ]
+        cells: list[tuple[str, ...]] = [heads]
+        for row in self.rows:
+            p_value = "-" if np.isnan(row.p_value) else f"{row.p_value:.3f}"
+            judged = (f"{row.gain:.4g}", p_value, f"{row.aic:+.4g}", f"{row.bic:+.4g}")
+            cells.append((row.assumption, row.alternative, str(row.extra), *judged, row.estimate))
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [
             "  " + "  ".join(f"{cell:<{n}}" for cell, n in zip(line, widths, strict=True)).rstrip()

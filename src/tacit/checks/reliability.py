@@ -370,7 +370,7 @@ def _finding(
         grown = f"{ratio:.2g} times as large" if ratio > 1.05 else "hardly larger"
         text += f", which makes their standard errors {grown} (median)"
     prices = np.asarray(known.multiplier_standard_errors, float)
-    wider = _add(prices, moved["multiplier"]) / np.where(prices > 0, prices, np.nan)
+    wider = _add(prices, np.asarray(moved["multiplier"])) / np.where(prices > 0, prices, np.nan)
     if np.isfinite(wider).any():
         whose = "those" if sure.any() else "make the standard errors"
         text += f", and {whose} of the prices up to {np.nanmax(wider):.2g} times"

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tacit.folders.problem import Problem
     from tacit.folders.runs import Run
     from tacit.inverse.joint.recovery import JointRecovery
-    from tacit.inverse.recovery import Recovery
     from tacit.many import Differences, Number
     from tacit.model.transitions import Layout
 
@@ -175,24 +174,15 @@ def write_page(
     return [str(path) for path in files]
 
 
-def _conduct(found: Recovery) -> tuple[np.ndarray, np.ndarray]:
-    """[S, A] what was done, and how often; of trips, by all of them together."""
-    from tacit.inverse.joint.traveller import TripsRecovery
-
-    if not isinstance(found, TripsRecovery):
-        return found.solution.policy, found.solution.visitation
-    total = found.flows.sum(axis=1, keepdims=True)
-    return found.flows / (total + (total == 0)), found.flows
-
-
 def _against_run(one: Run, other: Run, folders: Sequence[Path]) -> Answer:
     import numpy as np
 
     from tacit.judge.behaviour import policy_distance
     from tacit.many import numbers_of
+    from tacit.show.quantities import NamedRecovery
 
-    first, second = one.recovery, other.recovery
-    (mine, visited), (its, gone) = (_conduct(found) for found in (first, second))
+    one_by_name, other_by_name = (NamedRecovery(run.recovery, run.layout) for run in (one, other))
+    mine, its = one_by_name.policy, other_by_name.policy
     if mine.shape != its.shape:
         raise InvalidModel(
             f"{folders[0]} and {folders[1]} must be runs of the same world; they have "
@@ -200,14 +190,14 @@ def _against_run(one: Run, other: Run, folders: Sequence[Path]) -> Answer:
         )
     # Files may name the same states and actions in another order.
     order = np.ix_(*_orders(one.layout, other.layout, mine.shape, folders))
-    visitations = [visited, gone[order]]
+    visitations = [one_by_name.visits, other_by_name.visits[order]]
     visits = visitations[0].sum(axis=1) + visitations[1].sum(axis=1)
     shares = [visitation / visitation.sum() for visitation in visitations]
     distances = {
         "policy_distance": policy_distance(mine, its[order], visits=visits),
         "visitation_distance": float(0.5 * np.abs(shares[0] - shares[1]).sum()),
     }
-    both = numbers_of(first), numbers_of(second)
+    both = numbers_of(one.recovery), numbers_of(other.recovery)
     return _answer(*both, [*map(str, folders)], distances, "behaviour, 0 for the same")
 
 

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Literal, Optional, Union
 
 import tyro
 
-from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal, finding_data, shown_default
+from tacit.cli.terminal import (
+    Answer,
+    Cell,
+    Part,
+    Table,
+    Terminal,
+    finding_data,
+    headline_data,
+    shown_default,
+)
 from tacit.errors import InvalidModel
 from tacit.studies import Board, Settings
 
@@ -182,9 +191,7 @@ class Reproduce(Settings):
         data = {
             "report": report,
             "results": report.with_name("results.json"),
-            "findings": [
-                {"label": one.label, "text": one.text, "verdict": one.verdict} for one in found
-            ],
+            "findings": [headline_data(one) for one in found],
         }
         return Answer([*(f"- {one.text}" for one in found), "", f"report: {report}"], data)
 

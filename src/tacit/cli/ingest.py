@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional, Union
+from typing import TYPE_CHECKING, Annotated, Any, Optional, Union
 
 from tacit.cli.terminal import (
     LONGEST,
@@ -32,10 +32,11 @@ FEW = 40
 # How much coarser and finer cells are tried.
 FACTOR = 1.5
 NO_TABLES = (".json", ".geojson", ".gpx", ".kml", ".xml", ".yaml", ".shp")
-# Options that say how a log is read, as they are.
+# Options that say how a log is read.
 READ = (
-    "episode", "time", "every", "state", "x", "y", "clusters", "action", "group", "individual",
-    "weight", "sampling_weight", "origin", "decimal_comma",
+    "episode", "time", "every", "state", "x", "y", "cell", "hexagon", "clusters", "action", "group",
+    "individual", "weight", "sampling_weight", "columns", "action_columns", "ends", "origin",
+    "decimal_comma",
 )  # fmt: skip
 # Most columns of a log that are shown where it was not said what they are.
 SHOWN = 40
@@ -196,14 +197,13 @@ class Ingest:
         """The log, in cells of that many times their width."""
         from tacit.data.sources import ingest
 
-        sizes = {name: getattr(self, name) for name in ("cell", "hexagon")}
-        found = ingest(
-            self.log,
-            **{name: getattr(self, name) for name in READ},
-            **{name: None if size is None else size * scale for name, size in sizes.items()},
-            **{name: getattr(self, name) or () for name in ("columns", "action_columns", "ends")},
-            maps={name: path for name, _, path in (one.partition("=") for one in self.maps or ())},
-        )
+        options: dict[str, Any] = {name: getattr(self, name) for name in READ}
+        for name in ("cell", "hexagon"):
+            options[name] = None if options[name] is None else options[name] * scale
+        for name in ("columns", "action_columns", "ends"):
+            options[name] = options[name] or ()
+        pairs = (one.partition("=") for one in self.maps or ())
+        found = ingest(self.log, **options, maps={name: path for name, _, path in pairs})
         return found if found.features else with_plain_features(found)
 
     def features(self, log: Log) -> Features:

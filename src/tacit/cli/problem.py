@@ -210,13 +210,8 @@ class Simulate:
         noisy = self.temperature > 0
         solver = SoftDual(self.temperature) if noisy else ColumnGeneration()
         solution = solve(world.mdp, world.truth, solver=solver)
-        seen = simulate(
-            world.mdp,
-            solution.policy,
-            trajectories=self.trajectories,
-            steps=self.steps,
-            seed=self.seed,
-        )
+        asked = {name: getattr(self, name) for name in ("trajectories", "steps", "seed")}
+        seen = simulate(world.mdp, solution.policy, **asked)
         problem = Problem(world.mdp, world.features, seen, truth=world.truth, layout=world.layout)
         problem.save(self.out, text=self.format == "text")
         sizes = {
@@ -231,10 +226,8 @@ class Simulate:
             "world": repr(world),
             **sizes,
             "discount": world.mdp.discount,
-            "value": solution.value,
-            "spent": solution.spent,
             "budgets": world.truth.budgets,
-            "multipliers": solution.multipliers,
+            **{name: getattr(solution, name) for name in ("value", "spent", "multipliers")},
         }
         expert = f"noisy, temperature {self.temperature:g}" if noisy else "optimal"
         table = Table(["what", "value"], [*sizes.items(), ("expert", expert)], str(world))

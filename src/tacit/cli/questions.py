@@ -154,14 +154,9 @@ def fit_types(
     from tacit.inverse.findings import Finding, Kind
     from tacit.inverse.recover import recover
 
-    found = recover(
-        problem.mdp,
-        problem.features,
-        seen,
-        estimator=cast("Mixture", estimator),
-        allow_impossible=True,  # refused already, by name, where it is not allowed
-        throw=False,
-    )
+    options = {"allow_impossible": True, "throw": False}  # moves were refused already, by name
+    chosen = cast("Mixture", estimator)
+    found = recover(problem.mdp, problem.features, seen, estimator=chosen, **options)
     if problem.mdp.evidence is not None:
         said = "The intervals of all types take the estimated transitions for known."
         known = found.identification

@@ -16,6 +16,7 @@ from tacit.cli.terminal import (
     Table,
     Terminal,
     finding_data,
+    headline_data,
     shown_default,
 )
 from tacit.errors import InvalidModel
@@ -78,10 +79,7 @@ class Report:
             "report": str(out),
             "bytes": len(page),
             "figures": [str(self.folder / FIGURES / name) for name in figures],
-            "findings": [
-                {"label": f.label, "text": f.text.replace("**", ""), "verdict": f.verdict}
-                for f in document.headlines
-            ],
+            "findings": [headline_data(one) for one in document.headlines],
         }
         return Answer([f"{out} ({len(page) / 1000:.0f} kB){saved}"], data)
 

@@ -92,13 +92,8 @@ class Solve:
             raise Infeasible(_proof(error, problem), error.solution) from None
         curve = None
         if self.price_curve:
-            curve = price_curve(
-                problem.mdp,
-                truth,
-                constraint=self.constraint,
-                points=self.price_curve,
-                solver=solver,
-            )
+            asked = {"constraint": self.constraint, "points": self.price_curve}
+            curve = price_curve(problem.mdp, truth, **asked, solver=solver)
         if self.out is not None:
             write_folder(self.out, lambda folder: _write(folder, problem, solution, curve))
         text, data = _text(problem, solution, curve, self), _data(problem, solution, curve)
@@ -241,8 +236,7 @@ def _data(problem: Problem, solution: Solution, curve: PriceCurve | None) -> dic
         "value": solution.value,
         "spent": solution.spent,
         "budgets": problem.truth.budgets,
-        "multipliers": solution.multipliers,
-        "temperature": solution.temperature,
+        **{name: getattr(solution, name) for name in ("multipliers", "temperature")},
         "certificate": asdict(solution.certificate),
         "notes": problem.notes,
     }

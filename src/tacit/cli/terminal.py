@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
     from tacit.folders.problem import Problem
+    from tacit.show import Headline
 
 # What a cell of a table may hold, and what a command may show: text, or a table.
 Cell: TypeAlias = "str | float | None"
@@ -170,6 +171,12 @@ def finding_data(sentence: str) -> dict[str, object]:
     found = sentence if isinstance(sentence, Finding) else Finding(sentence)
     about = {name: value for name, value in asdict(found.about).items() if value is not None}
     return {"sentence": str(found), "kind": found.kind.name, "about": about}
+
+
+def headline_data(headline: Headline) -> dict[str, str]:
+    """What stands on top of a page, for programs."""
+    text = headline.text.replace("**", "")
+    return {"label": headline.label, "text": text, "verdict": headline.verdict}
 
 
 class Terminated(BaseException):

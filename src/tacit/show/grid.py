@@ -149,7 +149,7 @@ def _print_number(
     axes: Axes, at: tuple[float, float], value: float, text: str, on: ScalarMappable, size: float
 ) -> None:
     """Prints the text of a value where it can be read on the colour of that value."""
-    shade = EMPTY if np.isnan(value) else on.to_rgba(value)[:3]
+    shade = EMPTY if np.isnan(value) else on.cmap(float(np.asarray(on.norm(np.asarray(value)))))[:3]
     axes.text(*at, text, color=ink_on(shade), ha="center", va="center_baseline", size=size)
 
 

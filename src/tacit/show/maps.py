@@ -150,7 +150,7 @@ def map_gallery(named: NamedRecovery) -> Gallery:
     """The maps side by side; those of several costs share their colours."""
     grid = MapGrid.of(named)
     limits = limits_of([grid.pooled(cost) for cost in named.costs])
-    visits = {"unit": " %", "bar": "share of its time, in %", "colours": VISIT_MAP}
+    shares, bar = 100.0 * named.time, "share of its time, in %"
     pictures = [
         value_map(grid, named.reward, "reward", colours=REWARD_MAP),
         *(
@@ -158,7 +158,7 @@ def map_gallery(named: NamedRecovery) -> Gallery:
             for k, cost in enumerate(named.costs)
         ),
         policy_map(grid, named),
-        value_map(grid, 100.0 * named.time, "visits", **visits),
+        value_map(grid, shares, "visits", colours=VISIT_MAP, unit=" %", bar=bar),
     ]
     return Gallery(pictures)
 

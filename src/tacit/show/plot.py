@@ -131,13 +131,8 @@ def policy(recovery: Recovery, axes: Axes | None = None, *, layout: Layout | Non
     named = _named(recovery, layout)
     if named.layout.is_map:
         axes = _panel(named, axes)
-        draw_policy(
-            named.policy,
-            axes,
-            layout=named.layout,
-            unseen=named.unseen,
-            assumed=named.assumed,
-        )
+        hatched = {"unseen": named.unseen, "assumed": named.assumed}
+        draw_policy(named.policy, axes, layout=named.layout, **hatched)
         axes.set_title("policy")
         return axes
     order = np.argsort(-named.time, kind="stable")[:MOST_ROWS]

@@ -116,12 +116,7 @@ def summarise_mixture(mixture: MixtureRecovery) -> str:
     for k in range(many):
         ends = _interval(mixture.share_intervals[k])
         lines.append(f"  type {k}  {mixture.shares[k]:.4f}{ends}, {assigned[k]} likeliest its own")
-    lines.append(
-        _sentence(
-            f"log-likelihood {mixture.log_likelihood:.6g}, of actions at random "
-            f"{mixture.null_log_likelihood:.6g}; AIC {mixture.aic:.6g}, BIC {mixture.bic:.6g}"
-        )
-    )
+    lines.append(_likelihoods(mixture))
     if mixture.findings:
         lines += ["", "Findings", *worst_first(mixture.findings)]
     text = "\n".join(_wrapped(line) for line in lines) + "\n"
@@ -165,16 +160,12 @@ def run_data(run: Run) -> dict[str, Any]:
     judged = ("adequate", "statistic", "p_value", "level", "share", "weight", "settled", "absence")
     parts = {"parts": [asdict(part) for part in goodness.parts]}
     fits = goodness.sentence(layout.state_names, layout.action_names)  # before all numbers
-    return (
-        {"fit": fits}
-        | _numbers(recovery)
-        | data
-        | {
-            "rho_squared": recovery.rho_squared,
-            "goodness": {name: getattr(goodness, name) for name in judged} | parts,
-            "extras": {name: one for name, one in run.extras.items() if name != "budgets"},
-        }
-    )
+    more = {
+        "rho_squared": recovery.rho_squared,
+        "goodness": {name: getattr(goodness, name) for name in judged} | parts,
+        "extras": {name: one for name, one in run.extras.items() if name != "budgets"},
+    }
+    return {"fit": fits, **_numbers(recovery), **data, **more}
 
 
 def _numbers(recovery: Recovery) -> dict[str, object]:
@@ -236,15 +227,18 @@ def coefficient_table(recovery: Recovery | JointRecovery) -> list[str]:
     if len(found) > SHOWN:
         lines.append(f"  and {len(found) - SHOWN} more in `recovery.parameters.frame()`")
     if np.isfinite(recovery.log_likelihood):
-        told = (
-            f"log-likelihood {recovery.log_likelihood:.6g}, of actions at random "
-            f"{recovery.null_log_likelihood:.6g}; AIC {recovery.aic:.6g}, BIC {recovery.bic:.6g}"
-        )
-        lines.append(_sentence(told))
+        lines.append(_likelihoods(recovery))
         if isinstance(recovery, TripsRecovery):
             shared = 1.0 - (recovery.log_likelihood - found.degrees) / recovery.null_log_likelihood
             lines.append(f"  rho squared {recovery.rho_squared:.4f}, adjusted {shared:.4f}")
     return lines
+
+
+def _likelihoods(found: Recovery | JointRecovery | MixtureRecovery) -> str:
+    return _sentence(
+        f"log-likelihood {found.log_likelihood:.6g}, of actions at random "
+        f"{found.null_log_likelihood:.6g}; AIC {found.aic:.6g}, BIC {found.bic:.6g}"
+    )
 
 
 def _number(number: float, form: str = ".4g") -> str:
