@@ -190,8 +190,13 @@ def finite_start(
 
     Those given if theirs are finite, else the smallest that a potential vouches for.
     """
-    for found in (lambda: x, lambda: _smallest(mdp, problem), lambda: _steepest(mdp, problem)):
-        trial = found()
+    size, nothing = len(problem.target), np.zeros(mdp.states)
+    # The parameters of least L1 norm with a potential; those whose potential falls by the largest
+    # share of what it should.
+    smallest = np.r_[np.ones(2 * size), nothing, 0.0], 1
+    steepest = np.r_[np.zeros(2 * size), nothing, -1.0], 0
+    for program in (None, smallest, steepest):
+        trial = x if program is None else _best_parameters(mdp, problem, *program)
         if trial is None:
             continue
         trial = np.clip(trial, problem.lower, problem.upper)
@@ -208,20 +213,8 @@ def walk_values(mdp: MDP, problem: Dual, x: np.ndarray) -> np.ndarray:
     return deterministic_values(mdp, actions, table[np.arange(mdp.states), actions])
 
 
-def _smallest(mdp: MDP, problem: Dual) -> np.ndarray | None:
-    """[D] the parameters of least L1 norm with a potential, if there are any."""
-    size = len(problem.target)
-    return _program(mdp, problem, cost=np.r_[np.ones(2 * size), np.zeros(mdp.states), 0.0], drop=1)
-
-
-def _steepest(mdp: MDP, problem: Dual) -> np.ndarray | None:
-    """[D] the parameters whose potential falls by the largest share of what it should."""
-    size = len(problem.target)
-    return _program(mdp, problem, cost=np.r_[np.zeros(2 * size + mdp.states), -1.0], drop=0)
-
-
-def _program(mdp: MDP, problem: Dual, *, cost: np.ndarray, drop: float) -> np.ndarray | None:
-    """[D] the best parameters x = up - down with a potential h, over (up, down, h, share).
+def _best_parameters(mdp: MDP, problem: Dual, cost: np.ndarray, drop: float) -> np.ndarray | None:
+    """[D] the parameters x = up - down of least cost with a potential h: (up, down, h, share).
 
     The share of log(actions) by which the potential falls is at least `drop`.
     """

@@ -58,39 +58,25 @@ def split(states, weights, discount):
 
 
 @compiled
-def solve_upper(states, moves, middle, transposed, y, z):
-    """Puts (I - U)^-1 y, or (I - L')^-1 y when transposed, into z: from the last state down."""
+def sweep(states, moves, middle, transposed, down, y, z):
+    """Solves with one half of the split into z: from the last state down, or from the first up.
+
+    Down that is (I - U)^-1 y, up (I - L)^-1 y; transposed, (I - L')^-1 y and (I - U')^-1 y.
+    """
     count, width = states.shape
     if transposed:
         for s in range(count):
             z[s] = y[s]
-        for s in range(count - 1, -1, -1):
+    for i in range(count):
+        s = count - 1 - i if down else i
+        first, last = (0, middle[s]) if down == transposed else (middle[s], width)
+        if transposed:
             flow = z[s]
-            for w in range(middle[s]):
+            for w in range(first, last):
                 z[states[s, w]] += moves[s, w] * flow
-    else:
-        for s in range(count - 1, -1, -1):
+        else:
             total = y[s]
-            for w in range(middle[s], width):
-                total += moves[s, w] * z[states[s, w]]
-            z[s] = total
-
-
-@compiled
-def solve_lower(states, moves, middle, transposed, y, z):
-    """Puts (I - L)^-1 y, or (I - U')^-1 y when transposed, into z: from the first state up."""
-    count, width = states.shape
-    if transposed:
-        for s in range(count):
-            z[s] = y[s]
-        for s in range(count):
-            flow = z[s]
-            for w in range(middle[s], width):
-                z[states[s, w]] += moves[s, w] * flow
-    else:
-        for s in range(count):
-            total = y[s]
-            for w in range(middle[s]):
+            for w in range(first, last):
                 total += moves[s, w] * z[states[s, w]]
             z[s] = total
 
@@ -98,11 +84,11 @@ def solve_lower(states, moves, middle, transposed, y, z):
 @compiled
 def product(states, moves, middle, transposed, y, z, u, out):
     """Puts the preconditioned matrix times y into out; z and u are left as work."""
-    solve_upper(states, moves, middle, transposed, y, z)
+    sweep(states, moves, middle, transposed, True, y, z)
     if transposed:
         for s in range(len(y)):
             out[s] = y[s] - z[s]
-        solve_lower(states, moves, middle, transposed, out, u)
+        sweep(states, moves, middle, transposed, False, out, u)
         for s in range(len(y)):
             out[s] = z[s] + u[s]
     else:  # the same, in one pass over memory
@@ -167,7 +153,7 @@ def krylov(states, weights, discount, transposed, b, x, target, limit):
         if not transposed:
             for s in range(count):
                 r[s] /= scale[s]
-        solve_lower(states, moves, middle, transposed, r, r)
+        sweep(states, moves, middle, transposed, False, r, r)
         # The recurrence sees a preconditioned 2-norm, the target is of another: aim lower after
         # every round that fell short.
         aim = (tighten * target / worst) ** 2
@@ -215,7 +201,7 @@ def krylov(states, weights, discount, transposed, b, x, target, limit):
             rho = fresh
             for s in range(count):
                 p[s] = r[s] + beta * (p[s] - omega * v[s])
-        solve_upper(states, moves, middle, transposed, y, z)
+        sweep(states, moves, middle, transposed, True, y, z)
         for s in range(count):
             x[s] += z[s] / scale[s] if transposed else z[s]
         before = worst
