@@ -75,9 +75,6 @@ class Dense(Traced):
     """A small model.
 
     Attributes:
-        missing: [S, A] bool, the actions that are not there; None where all are.
-        walk: [S, A] at discount 1, a policy that reaches an end for sure; else None.
-        length: the states that it passes on average, at most; None likewise.
         matrix: [S, A, S] transitions.
         many: whether it is one of a batch under `jax.vmap`.
     """
@@ -123,9 +120,6 @@ class Lists(Traced):
     """A large model as successor lists, shared between actions where possible (`MDP.packed`).
 
     Attributes:
-        missing: [S, A] bool, the actions that are not there; None where all are.
-        walk: [S, A] at discount 1, a policy that reaches an end for sure; else None.
-        length: the states that it passes on average, at most; None likewise.
         states: [S, 1, W] or [S, A, W] next states.
         probabilities: [S, A, W].
     """
@@ -180,11 +174,6 @@ class Sparse(Lists):
     """A large model on one device.
 
     Attributes:
-        missing: [S, A] bool, the actions that are not there; None where all are.
-        walk: [S, A] at discount 1, a policy that reaches an end for sure; else None.
-        length: the states that it passes on average, at most; None likewise.
-        states: [S, 1, W] or [S, A, W] next states.
-        probabilities: [S, A, W].
         predecessors: [S, V] for each state, the entries of a flattened chain [S * W] that lead to
             it, padded with S * W: gathering them beats scattering. [S, 0] where some state has
             too many.

@@ -134,12 +134,9 @@ def sharded(devices: Sequence[object] | None = None) -> Iterator[Mesh]:
 class Sharded(Lists):
     """A large model split over the devices of a mesh, with dead states added to make it even.
 
+    All is of N states, not of S; next states are places in the view of their device.
+
     Attributes:
-        missing: [N, A] bool, the actions that are not there; None where all are.
-        walk: [N, A] at discount 1, a policy that reaches an end for sure; else None.
-        length: the states that it passes on average, at most; None likewise.
-        states: [N, 1, W] or [N, A, W] next states, as places in the view of their device.
-        probabilities: [N, A, W]; 0 in the added states.
         mesh: the devices.
         count: S, the states of the model; N is the next multiple of the devices.
         border: how many states on either side a device looks at; 0 where it looks at all.
