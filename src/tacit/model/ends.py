@@ -275,7 +275,10 @@ def lift(mdp: MDP, reward: np.ndarray, values: np.ndarray, temperature: float) -
         return None
     from scipy.special import logsumexp, softmax
 
-    above = temperature * logsumexp(utility / temperature, axis=1) - values
+    def backed(utility: np.ndarray) -> np.ndarray:
+        return temperature * np.asarray(logsumexp(utility / temperature, axis=1))
+
+    above = backed(utility) - values
     if (above <= rounding).all():
         return np.zeros(mdp.states)
     lengths = _lengths(mdp, softmax(utility / temperature, axis=1))
@@ -285,7 +288,7 @@ def lift(mdp: MDP, reward: np.ndarray, values: np.ndarray, temperature: float) -
     for _ in range(DOUBLINGS):
         raised = values + height * lengths
         utility = np.where(mdp.choices, reward + mdp.expected_next(raised), -np.inf)
-        over = temperature * logsumexp(utility / temperature, axis=1) - raised
+        over = backed(utility) - raised
         if (over <= LAST_DIGITS * height * lengths + rounding).all():
             return height * lengths
         height *= 2.0

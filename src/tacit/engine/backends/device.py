@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -31,8 +31,8 @@ class Traced:
     walk: Array = None
     length: Array = None
 
-    arrays: ClassVar[Array] = jnp
-    direct: ClassVar[bool] = False
+    arrays = jnp
+    direct = False
 
     def expected_next(self, values: Array) -> Array:
         """[..., S, A] expected value of the next state, for values [..., S]."""
@@ -82,7 +82,7 @@ class Dense(Traced):
     matrix: Array
     many: bool = field(default=False, metadata={"static": True})
 
-    direct: ClassVar[bool] = True
+    direct = True
 
     def expected_next(self, values: Array) -> Array:
         """[..., S, A] expected value of the next state, for values [..., S]."""
