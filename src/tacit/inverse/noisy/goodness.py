@@ -184,7 +184,7 @@ class Episodes:
         traces: [E] their expected squared length: the trace of the episode's information.
         squares: [E] trace of that information squared.
         rests: [E] fourth cumulants of the squared length.
-        late: [S, A] places of the steps in their episodes, added up.
+        late: [S, A] places of the steps in their episodes, added up: the roots of their numbers.
         spent: [S] their squares.
         drifts: [E, r] scores times places.
         lengths: [E] number of steps.
@@ -220,6 +220,10 @@ class Episodes:
         for begin in range(0, many, max(1, AT_ONCE // max(size**2, 1))):
             rows = slice(begin, begin + max(1, AT_ONCE // max(size**2, 1)))
             squares[rows] = ((of_states[rows] @ spread.reshape(states, -1)) ** 2).sum(axis=1)
+        # A place is known before its step is taken. One relative to the episode's length would not
+        # be: where choices decide when an episode ends, the last step is not a choice like the
+        # others, and the right model would seem to drift. The root keeps a few long episodes from
+        # deciding alone.
         steps = demonstrations.step
         placed = group_sums(np.sqrt(steps), taken, offsets, states * actions)
         return cls(
@@ -246,16 +250,6 @@ class Episodes:
 def _spread(policy: np.ndarray, whitened: np.ndarray) -> np.ndarray:
     """[S, r, r] covariance of the scores of one step in each state."""
     return np.einsum("dsa,sa,esa->sde", whitened, policy, whitened)
-
-
-def _places(demonstrations: Demonstrations) -> np.ndarray:
-    """[N] place of every step in its episode, the root of its number: known before it is taken.
-
-    A place relative to the episode's length would not be: where choices decide when an episode
-    ends, the last step is not a choice like the others, and the right model would seem to drift.
-    The root keeps a few long episodes from deciding alone.
-    """
-    return np.sqrt(demonstrations.step)
 
 
 def _trajectory_parts(
@@ -366,7 +360,7 @@ def _drawn_laws(
     """[draws] laws of both statistics: actions drawn at the visited states, and one score step."""
     inverse, first = drift
     states, actions = demonstrations.states.astype(np.int64), given.policy.shape[1]
-    places, begins = _places(demonstrations), demonstrations.offsets[:-1]
+    places, begins = np.sqrt(demonstrations.step), demonstrations.offsets[:-1]
     tables = whitened.reshape(len(whitened), given.policy.size)
     apart, drifted = [], []
     for size in _blocks(draws, max(1, AT_ONCE // len(states))):
