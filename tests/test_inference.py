@@ -299,10 +299,9 @@ def test_a_weight_on_its_bound_has_a_one_sided_limit(few):
 def test_a_reward_weight_on_its_bound_leaves_room_to_the_other():
     # With one weight at 0 the other is 1, but not for certain: the two intervals are complements.
     world = grid()
-    for seed in range(20):
-        recovery = Likelihood(level=1.0).fit(world.mdp, world.features, sampled(400, seed))
-        if recovery.reward_weights[1] == 0.0:
-            break
+    fit = Likelihood(level=1.0).fit
+    tried = (fit(world.mdp, world.features, sampled(400, seed)) for seed in range(20))
+    recovery = next(one for one in tried if one.reward_weights[1] == 0.0)
     assert recovery.reward_weights.tolist() == [1.0, 0.0]
     (low, one), (zero, high) = recovery.identification.reward_intervals
     assert (one, zero) == (1.0, 0.0)

@@ -1,5 +1,7 @@
 """A temperature that is given: one parameter less, and all that is told uses the knowledge."""
 
+from typing import cast
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -47,7 +49,7 @@ def lost(world, seen, theta):
     size = world.features.reward.shape[-1]
     gain = world.features.reward @ theta[:size] - world.features.costs[0] @ theta[size:]
     gain = gain[:, None] if gain.ndim == 1 else gain
-    values = np.zeros(world.mdp.states)
+    values, ahead = np.zeros(world.mdp.states), gain
     moves = np.stack([world.mdp.expected_next(e) for e in np.eye(world.mdp.states)], axis=-1)
     for _ in range(2000):
         ahead = gain + world.mdp.discount * moves @ values
@@ -174,7 +176,7 @@ def test_convex_keeps_to_it_as_well(world, seen):
         (tacit.Likelihood(temperature=0.0), "positive"),
         (tacit.Convex(temperature=-1.0), "positive"),
         (tacit.Likelihood(temperature=True), "positive"),
-        (tacit.Likelihood(temperature="0.3"), "positive"),
+        (tacit.Likelihood(temperature=cast("float", "0.3")), "positive"),
         (tacit.Likelihood(temperature=1.0, lapses=True), "lapses"),
         (tacit.Likelihood(temperature=1.0, prior=tacit.features.Ridge(1.0)), "prior"),
         (tacit.Convex(temperature=1.0, ridge=0.1), "ridge"),
