@@ -970,3 +970,26 @@ def test_values_at_the_border_of_finite_ones_are_not_found(pay, finite):
     assert level.found.tolist() == [finite]
     if finite:
         assert level.values[0, 0] == pytest.approx(-np.log(-np.expm1(pay)), rel=1e-9)
+
+
+def test_trips_of_one_individual_are_not_independent():
+    """Copies of every trip, each set of copies one individual's: no more is known than before."""
+    town = streets()
+    features = lengths(town)
+    seen = travelled(town, features.reward @ TRUTH, 150, GOALS)
+    many = seen.episodes
+    copies = seen.select(np.tile(np.arange(many), 8))
+    named = dataclasses.replace(
+        copies, individuals=np.array([f"p{i % many}" for i in range(8 * many)])
+    )
+    found = [
+        tacit.recover(tacit.Trips(town, features, walks, discount=1.0))
+        for walks in (seen, named, copies)
+    ]
+    one, alike, apart = (one.parameters.with_errors("clustered") for one in found)
+    # 5 %: the correction for few steps counts steps, of which the copies have eight times as many.
+    np.testing.assert_allclose(alike.standard_errors, one.standard_errors, rtol=0.05)
+    np.testing.assert_allclose(apart.standard_errors * np.sqrt(8), one.standard_errors, rtol=0.05)
+    said = [one.identification.findings for one in found]
+    units = [any(f.kind == Kind.ERRORS and "individuals" in f for f in one) for one in said]
+    assert units == [False, True, False]

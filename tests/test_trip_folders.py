@@ -297,3 +297,13 @@ def test_trips_are_held_out_resampled_and_compared_by_group(problem, tmp_path, c
     refused = ["--by", "group", "--share", "all", "--out", str(tmp_path / "no")]
     assert main(["recover", str(folder), *refused]) == 2
     assert "--share is not for trips" in capsys.readouterr().err
+
+
+def test_what_travellers_refuse_is_asked_in_a_folder(problem, tmp_path, capsys):
+    """There is no page to play with: every goal has a policy of its own."""
+    table = problem.features.reward
+    features = tacit.Features(np.stack([-table[..., 0], table[..., 2]], 2), [table[..., 1:2]])
+    dataclasses.replace(problem, features=features).save(tmp_path / "trips", text=True)
+    assert main(["recover", str(tmp_path / "trips"), "--out", str(tmp_path / "run"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["multipliers"][0] > 0
+    assert Run.load(tmp_path / "run").recovery.multipliers[0] > 0

@@ -31,9 +31,37 @@ if TYPE_CHECKING:
     from tacit.inverse.doubts import Posterior
     from tacit.inverse.joint.goals import link_size
 
+__all__ = [
+    "Alternative",
+    "BudgetSweep",
+    "Diagnosis",
+    "DiscountProfile",
+    "DynamicsUncertainty",
+    "EqualWeightsTest",
+    "Holdout",
+    "Posterior",
+    "Prediction",
+    "PriceCurve",
+    "ResolutionCheck",
+    "Response",
+    "TrajectoryFits",
+    "budget_sweep",
+    "diagnose",
+    "discount_profile",
+    "dynamics_uncertainty",
+    "elasticities",
+    "equal_weights_test",
+    "holdout",
+    "link_size",
+    "posterior",
+    "price_curve",
+    "reroute",
+    "resolution_check",
+    "score",
+    "trajectory_fits",
+]
+
 _HOME, __getattr__ = names_on_demand(__name__)
-_HERE = ("Alternative", "Diagnosis", "DynamicsUncertainty", "TrajectoryFits")
-__all__ = sorted([*_HOME, *_HERE])  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -316,10 +316,12 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
 def swept_budgets(problem: Problem, recovery: Recovery) -> dict[int, int]:
     """Constraint -> budgets to try, of those that hold the demonstrator back; few in large worlds.
 
-    Nothing where the world is too large, or where no cost is known.
+    Nothing where the world is too large, no cost is known, or every goal has a policy of its own.
     """
     import numpy as np
 
+    if recovery.solution is None:
+        return {}
     mdp = problem.mdp
     known = [
         k

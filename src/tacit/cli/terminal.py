@@ -27,13 +27,13 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
-from tacit.engine.progress import Callback, Event
 from tacit.files.atomic import harmless
 
 if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.table import Table as RichTable
 
+    from tacit.engine.progress import Callback, Event
     from tacit.folders.problem import Problem
     from tacit.show import Headline
 
@@ -327,6 +327,7 @@ class Terminal:
 
     def load_problem(self, folder: Path) -> Problem:
         """The problem of a folder, telling how far the reading of demonstrations is."""
+        from tacit.engine.progress import Event
         from tacit.folders.problem import Problem
 
         stage = "percent of the demonstrations read"

@@ -79,15 +79,15 @@ def added(parts: Sequence[Sums], size: int) -> Sums:
 def scatter_of(
     journeys: Journeys, sums: Sums, size: int, *, robust: bool
 ) -> tuple[Scatter, np.ndarray | None, bool]:
-    """Sums of the trips' squared scores, [D, D] the covariance of all, whether trips are its units.
+    """Sums of the units' squared scores, [D, D] the covariance of all, whether it is of the units.
 
-    The covariance is None where it is the information: the model fits, and trips are few for so
-    many free parameters.
+    Units are individuals where they are named, else trips; scores are summed over their steps. The
+    covariance is None where it is the information: the model fits, and units are few.
     """
-    # The score of a trip is the sum of those of its steps.
-    trips, own = np.unique(journeys.trips[sums.rows], return_inverse=True)
+    named = journeys.trips if journeys.individuals is None else journeys.individuals
+    units, own = np.unique(named[sums.rows], return_inverse=True)
     whole = np.stack([np.bincount(own, weights=score) for score in sums.scores.T])
-    many, clusters = len(trips), Scatter(len(trips), whole @ whole.T)
+    many, clusters = len(units), Scatter(len(units), whole @ whole.T)
     if many >= (2 * size + 2 if robust else CLUSTERS * max(size, 1)):
         scatter = clusters.products * (many / (many - 1.0))
         return clusters, scatter if robust else at_least(sums.fisher, scatter), True
@@ -120,7 +120,8 @@ def method_findings(journeys: Journeys, evidence: Evidence, convex: bool) -> lis
             "value is finite: no error bars are given."
         )
         return [*findings, Finding(said, Kind.NOT_CONVERGED)]
-    units = "trips" if evidence.found.clustered else "steps"
+    whose = "trips" if journeys.individuals is None else "individuals"
+    units = whose if evidence.found.clustered else "steps"
     said = f"Standard errors treat {units} as independent."
     if evidence.robust:
         said = (

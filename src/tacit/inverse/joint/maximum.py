@@ -346,7 +346,7 @@ def evidence_of(likelihoods: Likelihoods, kept: Found, *, robust: bool = False) 
     free = undecided(fitted, bread, fitted.free & ~shut) & ~shut
     inverse, blind = inverse_information(bread, free)
     clusters, scatter, clustered = scatter_of(journeys, sums, int(free.sum()), robust=robust)
-    many = clusters.episodes
+    many = len(journeys.origins)
     covariance = inverse if scatter is None else inverse @ scatter @ inverse
     spent, reaction = sums.spent / many, sums.reaction / many
     return Evidence(

@@ -90,6 +90,8 @@ class Trips:
         order = kept[np.argsort(goals[kept], kind="stable")]
         seen, own = self.demonstrations.select(order), goals[order]
         distinct, first = np.unique(own, return_index=True)
+        who = seen.individuals
+        whose = None if who is None else np.unique(who, return_inverse=True)[1][seen.episode]
         found = Journeys(
             mdp=self.mdp,
             discount=cast("float", self.discount),
@@ -101,6 +103,7 @@ class Trips:
             steps=np.r_[seen.offsets[:-1][first], seen.steps],
             origins=seen.states[seen.offsets[:-1]].astype(np.int64),
             begins=np.r_[first, len(order)],
+            individuals=whose,
         )
         self._check(found, own[seen.episode])
         return found, list(findings)
@@ -246,6 +249,7 @@ class Journeys:
         steps: [G + 1] goal i has the steps from steps[i] to steps[i + 1].
         origins: [T] first states of the trips, sorted by goal.
         begins: [G + 1] goal i has the trips from begins[i] to begins[i + 1].
+        individuals: [N] number of who made the step, whose trips are not independent, if named.
     """
 
     mdp: MDP
@@ -258,6 +262,7 @@ class Journeys:
     steps: np.ndarray
     origins: np.ndarray
     begins: np.ndarray
+    individuals: np.ndarray | None = None
 
     @cached_property
     def targets(self) -> np.ndarray:
