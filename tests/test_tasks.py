@@ -748,3 +748,16 @@ def test_a_search_cut_short_says_so(pair):
     assert caught.value.result.status is RecoveryStatus.NOT_CONVERGED
     assert found.certificate.projected_gradient > 1e-9
     assert all(one.status is RecoveryStatus.NOT_CONVERGED for one in found.recoveries)
+
+
+def test_tasks_without_a_constraint_have_a_reward_and_a_summary():
+    worlds = [tacit.worlds.random(s, states=8, actions=3, constraints=0) for s in (0, 1)]
+    tasks = []
+    for world in worlds:
+        policy = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(0.2)).policy
+        seen = tacit.simulate(world.mdp, policy, trajectories=20, steps=20, seed=1)
+        tasks.append(tacit.Task(world.mdp, world.features, seen))
+    found = tacit.recover(tasks, throw=False)
+    assert [len(one.multipliers) for one in found.recoveries] == [0, 0]
+    assert all((one.reward_weights != 0).any() for one in found.recoveries)
+    assert found.summary()

@@ -209,7 +209,8 @@ def _together(
     anywhere = [(k, tuple(every)) for k in constraints]
     needed, chances = _pruned(likelihood, stack, alone, anywhere)
     activity = np.array([chances[one] for one in anywhere])
-    restrained = np.array([[one in needed for _ in every] for one in anywhere], bool)
+    restrained = np.zeros((len(anywhere), len(every)), bool)
+    restrained[[k for k, _ in needed]] = True
 
     def shaped(ties: Sequence[Tie]) -> Link:
         shape = link(spaces, ties, leaders, free_reward=likelihood.free_reward)
