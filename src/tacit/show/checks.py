@@ -27,6 +27,7 @@ from tacit.show import (
 )
 from tacit.show.canvas import (
     INK,
+    MUTED,
     axes_at,
     box_of,
     figure_of,
@@ -330,9 +331,9 @@ def _curve_picture(named: NamedRecovery, curve: PriceCurve) -> Picture:
 
     axes = price_curve(curve)
     name = named.constraint(curve.constraint)
-    axes.set_xlabel(f"budget of {name}")
+    axes.set_xlabel(f"budget of {plain_text(name)}")
     recovered = float(named.recovery.budgets[curve.constraint])
-    axes.axvline(recovered, color="#595959", lw=0.8, ls=(0, (4, 3)))
+    axes.axvline(recovered, color=MUTED, lw=0.8, ls=(0, (4, 3)))
     ends = f"{short(curve.budgets[0])} to {short(curve.budgets[-1])}"
     alt = (
         f"Price of the budget of {name} for budgets from {ends}: it falls from "
