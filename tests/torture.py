@@ -249,7 +249,7 @@ def kills(
     Args:
         quick: few.
         place: to work in.
-        size: rows and columns of the grid; up to 14 nothing is compiled.
+        size: rows and columns of the grid; up to 14 nothing is compiled, above 16 the fit is.
         tries: runs to kill; those that are over before are not counted among them.
         words: further words of `tacit recover`.
     """
@@ -544,10 +544,10 @@ ATTACKS: dict[str, Callable[[bool, Path], Counter]] = {
     "200 features, all states": functools.partial(
         memory, constraints=1, features=200, surely=False
     ),
-    "kills, compiled": functools.partial(kills, size=16, tries=12),
+    "kills, compiled": functools.partial(kills, size=17, tries=12),
     "faults of reproduce": functools.partial(faults, key="reproduce"),
     "studies": chosen_tests("tests", "-k", f"not (loses or {NAMES})", mark="study"),
-    "kills": functools.partial(kills, size=14, tries=88, words=("--holdout", "0.3")),
+    "kills": functools.partial(kills, size=14, tries=88, words=("--bootstrap", "20")),
     "200 features": functools.partial(memory, constraints=1, features=200, side=50, seen=10**5),
     "signals": signals,
     "fuzzers": fuzzers,
