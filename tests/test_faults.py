@@ -352,4 +352,4 @@ def test_what_is_said_of_a_campaign_holds_for_any_outcome():
     rows[0]["run"] = "2025-01-02 03:04"
     said = torture.sentences_of(page)
     assert "2 are of one run" in said
-    assert f"single attacks, on the days in the table: {one}." in said
+    assert f"Of other runs, begun (UTC): 2025-01-02 03:04 ({one})." in said

@@ -714,15 +714,19 @@ def sentences_of(page: dict) -> str:
     others = [row["attack"] for row in rows if row["attack"] not in own]
     missing = [name for name in ATTACKS if name not in {row["attack"] for row in rows}]
     if own:
-        every = "All are" if not others else f"{len(own)} are"
+        every = "All are" if not others else f"{len(own)} {'is' if len(own) == 1 else 'are'}"
         cores = page["machine"]["cores"]
         said.append(
             f"{every} of one run, begun on {run['begun']} UTC, which took {run['minutes']} "
             f"minutes, {run['lanes']} attacks at a time, on {cores} cores."
         )
     if others:
-        which = "; ".join(others) if own else "all"
-        said.append(f"Of runs of single attacks, on the days in the table: {which}.")
+        begun = {row["attack"]: row.get("run") or row["date"] for row in rows}
+        which = [
+            f"{when} ({', '.join(name for name in others if begun[name] == when)})"
+            for when in sorted({begun[name] for name in others})
+        ]
+        said.append(f"Of other runs, begun (UTC): {'; '.join(which)}.")
     if missing:
         said.append(f"Not met yet: {'; '.join(missing)}.")
     loads = [row["load"] for row in rows if "load" in row]
