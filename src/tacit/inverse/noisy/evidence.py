@@ -25,7 +25,6 @@ from tacit.inverse.noisy.inference import (
     errors,
     information,
     informed,
-    robust_errors,
     split,
     undecided,
 )
@@ -226,10 +225,8 @@ def evidence_of(
     free = undecided(fitted, sure, fitted.free & ~shut) & ~shut
     reached = visitation(mdp, outside_policy(mdp, policy))
     reaction = information(scores, policy, reached.sum(axis=1))
-    found = errors(sure, free, scores, demonstrations)
     squares = steps.counts if steps.squares is None else steps.squares
-    if robust:
-        found = robust_errors(sure, free, scores, squares, demonstrations)
+    found = errors(sure, free, scores, demonstrations, squares if robust else None)
     growth = 1.0
     if doubt is not None:
         scatter = (fisher if found.scatter is None else found.scatter) + doubt.scatter(fitted)

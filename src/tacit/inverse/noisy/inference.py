@@ -116,26 +116,33 @@ def information(scores: np.ndarray, policy: np.ndarray, visits: np.ndarray) -> n
 
 
 def errors(
-    fisher: np.ndarray,
+    bread: np.ndarray,
     free: np.ndarray,
     scores: np.ndarray,
     demonstrations: Observed,
+    counts: np.ndarray | None = None,
 ) -> Errors:
     """The `Errors` of the free parameters, clustered by trajectory where those are many.
 
     Args:
-        fisher: [D, D] information of all steps.
+        bread: [D, D] information of all steps; curvature of the loss where the model does not fit.
         free: [D] bool, the parameters that no bound holds.
         scores: [D, S, A].
         demonstrations: the steps.
+        counts: [S, A] how often each action was taken, where the model does not fit: the errors are
+            then those of its best approximation.
     """
-    inverse, blind = inverse_information(fisher, free)
-    least = CLUSTERS * max(int(free.sum()), 1)
-    found, unit = clusters_of(scores, demonstrations, least)
-    if found is None or found.episodes < least:
-        return Errors(inverse, blind, False, None, clusters=found)
-    scatter = at_least(fisher, found.products * (found.episodes / (found.episodes - 1.0)))
-    return Errors(inverse @ scatter @ inverse, blind, True, scatter, clusters=found, unit=unit)
+    inverse, blind = inverse_information(bread, free)
+    if counts is not None:
+        found, scatter, unit = score_scatter(scores, counts, int(free.sum()), demonstrations)
+    else:
+        least = CLUSTERS * max(int(free.sum()), 1)
+        found, unit = clusters_of(scores, demonstrations, least)
+        if found is None or found.episodes < least:
+            return Errors(inverse, blind, False, None, clusters=found)
+        scatter = at_least(bread, found.products * (found.episodes / (found.episodes - 1.0)))
+    law = inverse @ scatter @ inverse
+    return Errors(law, blind, found is not None, scatter, clusters=found, unit=unit)
 
 
 def clusters_of(
@@ -156,29 +163,6 @@ def clusters_of(
         return scatter_of(scores, demonstrations), "trajectories"
     named = cast(Demonstrations, demonstrations)  # nothing else says who was seen
     return Scatter.of(scores, named, np.unique(who, return_inverse=True)[1]), unit
-
-
-def robust_errors(
-    bread: np.ndarray,
-    free: np.ndarray,
-    scores: np.ndarray,
-    counts: np.ndarray,
-    demonstrations: Observed,
-) -> Errors:
-    """The `Errors` where the model does not fit: those of its best approximation.
-
-    Args:
-        bread: [D, D] curvature of the loss.
-        free: [D] bool, the parameters that no bound holds.
-        scores: [D, S, A].
-        counts: [S, A] how often each action was taken.
-        demonstrations: the steps.
-    """
-    inverse, blind = inverse_information(bread, free)
-    found, scatter, unit = score_scatter(scores, counts, int(free.sum()), demonstrations)
-    return Errors(
-        inverse @ scatter @ inverse, blind, found is not None, scatter, clusters=found, unit=unit
-    )
 
 
 def score_scatter(
