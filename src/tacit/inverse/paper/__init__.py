@@ -1,14 +1,12 @@
-"""What Algorithm 1 is told and holds itself to: choices, yardsticks, and budgets (lines 5 to 7)."""
+"""What Algorithm 1 holds itself to: yardsticks, and budgets (lines 5 to 7)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.errors import InvalidModel
 from tacit.forward.policies import visitation_recursion
 from tacit.forward.solution import Solution, visitation
 from tacit.inverse.expectations import Blocks, Expectations, pull_back
@@ -17,57 +15,6 @@ from tacit.model.objective import Features
 
 if TYPE_CHECKING:
     from tacit.inverse.paper.alternating import Alternating
-
-
-class Choice(Enum):
-    """A choice that prints as its word."""
-
-    def __repr__(self) -> str:
-        return repr(self.value)
-
-
-class Budget(Choice):
-    """What the constraint weights are held against."""
-
-    CALIBRATED = "calibrated"
-    ONE = "one"
-
-
-class Bound(Choice):
-    """Whose feature expectations bound the constraint weights where the budget is one."""
-
-    POLICY = "policy"
-    DEMONSTRATIONS = "demonstrations"
-
-
-class Step(Choice):
-    """How large the steps are."""
-
-    DECAYING = "decaying"
-    CONSTANT = "constant"
-
-
-class Update(Choice):
-    """How a step changes the weights, and in which sense the projection is the nearest point."""
-
-    EXPONENTIATED = "exponentiated"
-    PROJECTED = "projected"
-
-
-class Multiplier(Choice):
-    """Which price a constraint has."""
-
-    OPTIMAL = "optimal"
-    AT_LEAST_ONE = "at-least-one"
-
-
-def choice(name: str, given: object, kind: type[Choice]) -> Choice:
-    """The member of `kind` that was given, by itself or by its word."""
-    try:
-        return kind(given)
-    except ValueError:
-        known = " or ".join(repr(word.value) for word in kind)
-        raise InvalidModel(f"{name} must be {known}; got {given!r:.60}") from None
 
 
 def visits_of(mdp: MDP, rules: Alternating, solution: Solution) -> np.ndarray:
@@ -86,7 +33,7 @@ def budgets_of(
     free: bool,
 ) -> np.ndarray:
     """[K] budgets for these weights; `later` is what a policy collects after the horizon."""
-    if free or not rules.calibrated:
+    if free or rules.budget == "one":
         return np.full(features.constraints, np.inf if free else 1.0)
     parts = zip(weights[1:], seen.costs, later[1:], strict=True)
     return np.array([w @ (mean + after) for w, mean, after in parts])

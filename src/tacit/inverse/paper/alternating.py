@@ -19,18 +19,7 @@ from tacit.forward.solution import Solution, Status
 from tacit.forward.solve import Solver
 from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
-from tacit.inverse.paper import (
-    Bound,
-    Budget,
-    Multiplier,
-    Step,
-    Update,
-    choice,
-    price_scale,
-    visits_of,
-    within_bands,
-    yardsticks,
-)
+from tacit.inverse.paper import price_scale, visits_of, within_bands, yardsticks
 from tacit.inverse.paper.rounds import Round, Row, better_round, history_of, run_start, solve_round
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
 from tacit.inverse.sets import unidentified
@@ -45,6 +34,14 @@ NOISY = 2.0
 HALF_LIFE = 100.0
 # Starts with the reward alone before the constraints are asked for: -3, -2 and -1 in the history.
 FREE_STARTS = 3
+# Option -> the words it may be.
+CHOICES = {
+    "budget": ("calibrated", "one"),
+    "bound": ("policy", "demonstrations"),
+    "step": ("decaying", "constant"),
+    "multiplier": ("optimal", "at-least-one"),
+    "update": ("exponentiated", "projected"),
+}
 
 
 @dataclass(frozen=True)
@@ -87,9 +84,9 @@ class Alternating:
 
     solver: Solver = field(default_factory=ColumnGeneration)
     _: KW_ONLY
-    budget: Budget | str = Budget.CALIBRATED
-    bound: Bound | str = Bound.POLICY
-    step: Step | str = Step.DECAYING
+    budget: str = "calibrated"
+    bound: str = "policy"
+    step: str = "decaying"
     step_size: float = 5.0
     band: float = 2.5
     steps: int | None = None
@@ -97,13 +94,15 @@ class Alternating:
     tolerance: float = 1e-4
     max_steps: int = 150
     seed: int = 0
-    multiplier: Multiplier | str = Multiplier.OPTIMAL
-    update: Update | str = Update.EXPONENTIATED
+    multiplier: str = "optimal"
+    update: str = "exponentiated"
 
     def __post_init__(self) -> None:
-        for kind in (Budget, Bound, Step, Multiplier, Update):
-            name = kind.__name__.lower()
-            object.__setattr__(self, name, choice(name, getattr(self, name), kind))
+        for name, words in CHOICES.items():
+            given = getattr(self, name)
+            if not isinstance(given, str) or given not in words:
+                known = " or ".join(map(repr, words))
+                raise InvalidModel(f"{name} must be {known}; got {given!r:.60}")
         if not (self.step_size > 0 and self.band >= 0 and self.tolerance > 0):
             raise InvalidModel(
                 "step_size and tolerance must be positive and band at least 0; "
@@ -117,37 +116,17 @@ class Alternating:
     @classmethod
     def published(cls, *, step_size: float = 10.0, **options: Any) -> Alternating:
         """The rules as printed: budget 1, constant step, one start; `options` change some."""
-        rules = {"budget": Budget.ONE, "step": Step.CONSTANT, "starts": 1, "band": 0.0}
+        rules = {"budget": "one", "step": "constant", "starts": 1, "band": 0.0}
         return cls(step_size=step_size, **(rules | options))
-
-    @property
-    def calibrated(self) -> bool:
-        """Whether budgets come from the demonstrations."""
-        return self.budget is Budget.CALIBRATED
-
-    @property
-    def bounded_by_policy(self) -> bool:
-        """Whether the policy's expectations bound the constraint weights."""
-        return self.bound is Bound.POLICY
-
-    @property
-    def constant(self) -> bool:
-        """Whether the step is the gradient times a constant."""
-        return self.step is Step.CONSTANT
-
-    @property
-    def exponentiated(self) -> bool:
-        """Whether steps multiply the weights."""
-        return self.update is Update.EXPONENTIATED
 
     @property
     def least_multiplier(self) -> float:
         """What no multiplier of a budget falls below."""
-        return 1.0 if self.multiplier is Multiplier.AT_LEAST_ONE else 0.0
+        return 1.0 if self.multiplier == "at-least-one" else 0.0
 
     def share(self, number: int) -> float:
         """The size of a round's step, as a share of the first one."""
-        return 1.0 if self.constant else float(1.0 / np.sqrt(1.0 + number / HALF_LIFE))
+        return 1.0 if self.step == "constant" else float(1.0 / np.sqrt(1.0 + number / HALF_LIFE))
 
     def fit(
         self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
@@ -168,7 +147,8 @@ class Alternating:
         sticks = yardsticks(seen, self.band)
         best: Round | None = None
         rows: list[Row] = []
-        frugal = bool(seen.costs) and not self.constant and self.band > 0 and seen.trajectories > 1
+        decaying = self.step == "decaying" and self.band > 0
+        frugal = bool(seen.costs) and decaying and seen.trajectories > 1
         for start in range(-FREE_STARTS if frugal else 0, self.starts):
             if stopped() is not None and (start < 0 or best is not None):
                 continue
@@ -281,7 +261,7 @@ def _explained(
     kept: np.ndarray,
 ) -> bool:
     """Whether the constraints `kept` [K] alone make a policy that matches within the band."""
-    if rules.constant or not rules.band > 0 or not np.isfinite(seen.noise):
+    if rules.step == "constant" or not rules.band > 0 or not np.isfinite(seen.noise):
         return False
     _, solution = _problem(rules, mdp, features, seen, best, kept)
     reached = pull_back(features, visits_of(mdp, rules, solution))
@@ -338,10 +318,10 @@ def _about_rounds(rules: Alternating, best: Round, history: History) -> list[Fin
     idle = history["multipliers"] == 0
     for k in range(idle.shape[1]):
         if idle[:, k].any():
-            turned = "its weights did not move" if rules.constant else "its weights turned anyway"
+            turned = "turned anyway" if rules.step == "decaying" else "did not move"
             count = int(idle[:, k].sum())
             said = f"In {count} of {total} rounds the budget of constraint {k} did not bind"
-            findings.append(Finding(f"{said}; {turned}.", constraint=k, number=count))
+            findings.append(Finding(f"{said}; its weights {turned}.", constraint=k, number=count))
     held = (history["multipliers"] <= 1.0 + 1e-12) & (history["iteration"] > 0)[:, None]
     for k in range(held.shape[1] if rules.least_multiplier else 0):
         if held[:, k].any():

@@ -246,19 +246,19 @@ def stride(
         before = project_simplex(old).log_weights
         weights = np.exp(before)
         held = free and block
-        if rules.exponentiated:  # line 9
+        if rules.update == "exponentiated":  # line 9
             point, nearest, within = old - taken, project_simplex, project_simplex_halfspace
         else:
             point, nearest, within = weights - taken, nearest_simplex, nearest_simplex_halfspace
         found = project_simplex(old) if held else nearest(point)  # line 10
-        if block and not rules.calibrated and not free:  # line 11
-            normal = reached[block] if rules.bounded_by_policy else seen.means[block]
+        if block and rules.budget == "one" and not free:  # line 11
+            normal = reached[block] if rules.bound == "policy" else seen.means[block]
             bounded = within(point, normal, 1.0)
             # Where no weights meet the bound the simplex alone holds them, so that none is lost.
             found, empty = (bounded, empty) if bounded.feasible else (found, empty + 1)
         alive = before > -np.inf
         move = np.zeros(len(old))
-        if rules.exponentiated:
+        if rules.update == "exponentiated":
             move[alive] = before[alive] - found.log_weights[alive]
             pull = max(pull, float(weights[alive] @ move[alive] - move[alive].min()))
         else:  # a weight at 0 shows by itself whether it should grow
@@ -285,7 +285,7 @@ def _steps(
     share: float,
 ) -> list[np.ndarray]:
     """([D], [D_1], ...) what the step subtracts, from logarithms or weights (lines 8 and 9)."""
-    if rules.constant:  # as published: the step size times the gradient
+    if rules.step == "constant":  # as published: the step size times the gradient
         return [rules.step_size * part for part in gradients(seen, reached, prices)]
     # In units of what the features of a block can differ by. The multiplier, a positive factor of
     # all entries of a gradient, cancels; so the weights of a slack budget turn too.

@@ -218,7 +218,7 @@ def solve_round(
     """
     objective = features.objective(weights[0], weights[1:], budgets)
     solution = _with_floors(mdp, rules, objective, floors, guess)
-    raised = rules.calibrated and solution.status is Status.INFEASIBLE
+    raised = rules.budget == "calibrated" and solution.status is Status.INFEASIBLE
     if raised:
         # Sampled expectations may be lower than any policy's: allow what the thriftiest one spends.
         budgets = np.maximum(budgets, solution.spent)
