@@ -29,7 +29,7 @@ from tacit.judge.behaviour import (
     weight_error,
 )
 from tacit.judge.comparison import compare
-from tacit.judge.outcomes import best_values, correlation, lagrangian, null_objectives
+from tacit.judge.outcomes import NullDraw, best_values, correlation, lagrangian, null_objectives
 from tacit.model.objective import Objective
 from tacit.studies import (
     BINDING,
@@ -180,20 +180,15 @@ class _Judge:
 
     def score(self, name: str, estimator: Estimator) -> Score:
         """The score of an estimator on the demonstrations."""
-        mdp, features = self.world.mdp, self.world.features
         start = time.perf_counter()
-        # An optimal expert sends parameters of the noisy estimators to infinity; they say so.
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = recover(mdp, features, self.shown, estimator=estimator, throw=False)
+        found = _recovered(self.world, self.shown, estimator)
         seconds = time.perf_counter() - start
-        cost_weights = returned_cost_weights(found)
+        weights = found.reward_weights, returned_cost_weights(found)
         return Score(
             estimator=name,
-            metrics=self.metrics(
-                found.objective, found.solution, found.reward_weights, cost_weights
-            ),
-            reward_weights=found.reward_weights.tolist(),
-            cost_weights=cost_weights.tolist(),
+            metrics=self.metrics(found.objective, found.solution, *weights),
+            reward_weights=weights[0].tolist(),
+            cost_weights=weights[1].tolist(),
             active=bool(found.identification.active[0]),
             budget=float(found.budgets[0]),
             status=found.status.value,
@@ -206,13 +201,11 @@ class _Judge:
 
     def guesses(self, *, seed: int) -> dict[str, list[float]]:
         """Every metric for random weights, one number a guess."""
-        visits = self.expert.visitation
-        rows = []
+        rows, visits = [], self.expert.visitation
         for guess in null_objectives(self.world.features, visits, draws=GUESSES, seed=seed):
             solution = solve(self.world.mdp, guess.objective, throw=False)
-            rows.append(
-                self.metrics(guess.objective, solution, guess.reward_weights, guess.cost_weights[0])
-            )
+            weights = guess.reward_weights, guess.cost_weights[0]
+            rows.append(self.metrics(guess.objective, solution, *weights))
         return {name: [row[name] for row in rows] for name in rows[0]}
 
     def metrics(
@@ -306,7 +299,8 @@ def run_sweep(settings: Settings, seed: int) -> Sweep:
     world = world_of(settings, Block(BINDING, "", "", 1.0, tightness=HALFWAY), seed)
     points: list[Point] = []
     for expert, names in EXPERTS.items():
-        policy = _policy(world, expert)
+        policy = _solved(world, world.truth, expert, throw=True).policy
+        visits = visitation(world.mdp, policy)
         # Alternation is the slowest by far: every other size.
         every = 2 if expert == "optimal" else 1
         lengths, counts = settings.lengths[::every], settings.counts[::every]
@@ -317,64 +311,42 @@ def run_sweep(settings: Settings, seed: int) -> Sweep:
                 world.mdp, policy, trajectories=trajectories, steps=steps, seed=max(seed, 0)
             )
             for name in names:
-                found = _recover(world, ESTIMATORS[name](seed, settings.rules), shown, steps)
-                errors = _errors(world, policy, *found)
+                estimator = ESTIMATORS[name](seed, settings.rules)
+                if isinstance(estimator, Alternating) and steps < LONG:
+                    # Policy and demonstrations are compared over the same T steps, as in eq. 5.
+                    estimator = replace(estimator, steps=steps)
+                found = _recovered(world, shown, estimator)
+                errors = _errors(world, visits, found, found.solution)
                 points.append(Point(study, expert, name, position, **errors))
-        points.append(_null(world, expert, policy, seed))
+        # The median errors of random weights, judged by the expert's own kind of behaviour.
+        rows = [
+            _errors(world, visits, guess, _solved(world, guess.objective, expert, throw=False))
+            for guess in null_objectives(world.features, visits, draws=GUESSES, seed=seed)
+        ]
+        medians = {name: float(np.median([row[name] for row in rows])) for name in rows[0]}
+        points.append(Point("both", expert, RANDOM, 0, **medians))
     return Sweep(seed, points)
 
 
-def _policy(world: World, expert: str) -> np.ndarray:
-    """[S, A] what the expert does."""
+def _solved(world: World, objective: Objective, expert: str, *, throw: bool) -> Solution:
+    """What an expert of this kind does with an objective."""
     if expert == "optimal":
-        return solve(world.mdp, world.truth).policy
-    return solve(world.mdp, _priced(world.truth), solver=SoftDual(TEMPERATURE)).policy
+        return solve(world.mdp, objective, throw=throw)
+    priced = Objective(objective.reward - PRICE * objective.costs[0])
+    return solve(world.mdp, priced, solver=SoftDual(TEMPERATURE))
 
 
-def _priced(objective: Objective) -> Objective:
-    return Objective(objective.reward - PRICE * objective.costs[0])
-
-
-def _recover(
-    world: World, estimator: Estimator, shown: Demonstrations, steps: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(reward weights, cost weights, visitation) that the estimator finds."""
-    if isinstance(estimator, Alternating) and steps < LONG:
-        # Policy and demonstrations are compared over the same T steps, as in the paper's eq. 5.
-        estimator = replace(estimator, steps=steps)
-    # Too little data can send parameters to infinity; the errors then say it.
+def _recovered(world: World, shown: Demonstrations, estimator: Estimator) -> Recovery:
+    # An optimal expert, or too little data, can send parameters to infinity; the results say so.
     with np.errstate(over="ignore", invalid="ignore"):
-        found = recover(world.mdp, world.features, shown, estimator=estimator, throw=False)
-    return found.reward_weights, found.cost_weights[0], found.solution.visitation
+        return recover(world.mdp, world.features, shown, estimator=estimator, throw=False)
 
 
 def _errors(
-    world: World,
-    policy: np.ndarray,
-    reward_weights: np.ndarray,
-    cost_weights: np.ndarray,
-    visits: np.ndarray,
+    world: World, visits: np.ndarray, found: Recovery | NullDraw, solution: Solution
 ) -> dict[str, float]:
     return {
-        "reward_error": weight_error(world.reward_weights, reward_weights),
-        "cost_error": weight_error(world.cost_weights[0], cost_weights),
-        "visitation_distance": visitation_distance(
-            world.mdp, visitation(world.mdp, policy), visits
-        ),
+        "reward_error": weight_error(world.reward_weights, found.reward_weights),
+        "cost_error": weight_error(world.cost_weights[0], found.cost_weights[0]),
+        "visitation_distance": visitation_distance(world.mdp, visits, solution.visitation),
     }
-
-
-def _null(world: World, expert: str, policy: np.ndarray, seed: int) -> Point:
-    """The median errors of random weights, judged by the expert's own kind of behaviour."""
-    visits = visitation(world.mdp, policy)
-    rows = []
-    for guess in null_objectives(world.features, visits, draws=GUESSES, seed=seed):
-        if expert == "optimal":
-            solution = solve(world.mdp, guess.objective, throw=False)
-        else:
-            solution = solve(world.mdp, _priced(guess.objective), solver=SoftDual(TEMPERATURE))
-        rows.append(
-            _errors(world, policy, guess.reward_weights, guess.cost_weights[0], solution.visitation)
-        )
-    medians = {name: float(np.median([row[name] for row in rows])) for name in rows[0]}
-    return Point("both", expert, RANDOM, 0, **medians)
