@@ -16,7 +16,7 @@ from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.inverse.expectations import check_task, random_loss
-from tacit.inverse.lockstep import Found, Start, search_many, search_some
+from tacit.inverse.lockstep import Found, Start, search_many, some_of
 from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, over_an_episode
 from tacit.inverse.noisy.convex import VISIBLE, Convex
@@ -245,9 +245,8 @@ def finished(
         ridge = np.zeros((len(total), len(problem.ridge)))
         ridge[rows] = RESCUE * (1.0 if steps else problem.scale)
         problem = problem._replace(ridge=ridge)
-        again = search_some(
-            backend, problem, Start(initial, found.x, found.values), rows, **settings
-        )
+        left = some_of(backend, problem, Start(initial, found.x, found.values), rows)
+        again = search_many(*left, len(rows), **settings)
         for kept, fresh in zip(found, again, strict=True):
             kept[rows] = fresh
     return in_gauge(spaces[0], spaces, problem, found, boundless, estimator.tolerance)

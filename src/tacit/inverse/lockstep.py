@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -58,7 +58,7 @@ def search_here(
     tolerance: float,
     max_steps: int,
     chunk: int | None = None,
-    told: Told | None = None,
+    told: Told = lambda done: None,
 ) -> Found:
     """The minima of `count` problems that share the shape, and the backend or a stack of models.
 
@@ -72,39 +72,26 @@ def search_here(
         chunk: problems at once; None takes as many as fit.
         told: called with the number of problems done.
     """
-    if backend.arrays is np:
-        return _one_by_one(backend, problem, start, count, tolerance, max_steps, told)
-    stacked, together = is_stack(backend), _accelerated()
+    parts = []
+    if backend.arrays is np:  # a large model on a CPU: one problem fills the machine
+        for n in range(count):
+            parts.append(_search_one(*some_of(backend, problem, start, n), tolerance, max_steps))
+            told(n + 1)
+        return Found(*(np.stack(field) for field in zip(*parts, strict=True)))
+    together = _accelerated()
     if together and hasattr(backend, "many"):
         backend = dataclasses.replace(backend, many=True)  # type: ignore[type-var]
-    axes = _axes(problem, _DIMENSIONS), _axes(start, _START)
+    axes = 0 if _is_stack(backend) else None, _axes(problem, _DIMENSIONS), _axes(start, _START)
     if chunk is None:  # a power of two: batches of about the same number share compiled code
         chunk = min(_fitting(problem), 1 << (count - 1).bit_length()) if together else AT_ONCE
-    parts = []
-    for rows in _chunks(count, chunk):
-        parts.append(
-            _searched(
-                _taken(backend, rows) if stacked else backend,
-                _rows_of(problem, axes[0], rows),
-                _rows_of(start, axes[1], rows),
-                tolerance,
-                max_steps,
-                min(chunk, count - int(rows[0])),
-                axes=(0 if stacked else None, *axes),
-                chunk=chunk,
-                together=together,
-            )
-        )
-        if told is not None:
-            told(min(count, int(rows[0]) + chunk))
-    return joined(parts, count)
-
-
-@compiled_in_double
-def _search_one(
-    backend: Backend, problem: Dual, start: Start, tolerance: Array, steps: Array
-) -> Found:
-    return _found(backend, problem, start, tolerance, steps)
+    for first in range(0, count, chunk):
+        used = min(chunk, count - first)
+        # The last chunk repeats its end: another shape would compile.
+        rows = np.minimum(np.arange(first, first + chunk), count - 1)
+        given = (*some_of(backend, problem, start, rows), tolerance, max_steps, used)
+        parts.append(_searched(*given, axes=axes, chunk=chunk, together=together))
+        told(first + used)
+    return _joined(parts, count)
 
 
 def _found(backend: Backend, problem: Dual, start: Start, tolerance: Array, limit: Array) -> Found:
@@ -123,6 +110,9 @@ def _found(backend: Backend, problem: Dual, start: Start, tolerance: Array, limi
         twice - once,
         steps,
     )
+
+
+_search_one = compiled_in_double(_found)
 
 
 def _batched(
@@ -173,43 +163,27 @@ def _accelerated() -> bool:
     return jax.default_backend() != "cpu"
 
 
-def _one_by_one(
-    backend: Backend,
-    problem: Dual,
-    start: Start,
-    count: int,
-    tolerance: float,
-    max_steps: int,
-    told: Told | None,
-) -> Found:
-    """A large model on a CPU: one problem fills the machine."""
-    axes = _axes(problem, _DIMENSIONS), _axes(start, _START)
-    parts = []
-    for n in range(count):
-        one, begin = _rows_of(problem, axes[0], n), _rows_of(start, axes[1], n)
-        parts.append(_search_one(backend, one, begin, tolerance, max_steps))
-        if told is not None:
-            told(n + 1)
-    return Found(*(np.stack(field) for field in zip(*parts, strict=True)))
-
-
 def some_of(
-    backend: Backend, problem: Dual, start: Start, rows: np.ndarray
+    backend: Backend, problem: Dual, start: Start, rows: Array
 ) -> tuple[Backend, Dual, Start]:
-    """Some rows [M] of a batch."""
+    """Some rows [M] of a batch, or one."""
+    if _is_stack(backend):
+        import jax
+
+        backend = jax.tree.map(lambda part: part[rows], backend)
     return (
-        _taken(backend, rows) if is_stack(backend) else backend,
+        backend,
         _rows_of(problem, _axes(problem, _DIMENSIONS), rows),
         _rows_of(start, _axes(start, _START), rows),
     )
 
 
-def joined(parts: list[Found], count: int) -> Found:
+def _joined(parts: list[Found], count: int) -> Found:
     """The first `count` problems of the parts, as one."""
     return Found(*(np.concatenate(field)[:count].copy() for field in zip(*parts, strict=True)))
 
 
-def is_stack(backend: Backend) -> bool:
+def _is_stack(backend: Backend) -> bool:
     """Whether this is a stack of models, one a problem."""
     return np.ndim(getattr(backend, "matrix", np.zeros(3))) == 4
 
@@ -223,18 +197,6 @@ def _axes(fields: Fields, dimensions: Fields) -> Fields:
 def _rows_of(fields: Array, axes: tuple, rows: Array) -> Array:
     pairs = zip(fields, axes, strict=True)
     return type(fields)(*(part if axis is None else part[rows] for part, axis in pairs))
-
-
-def _taken(backend: Backend, rows: np.ndarray) -> Backend:
-    import jax
-
-    return jax.tree.map(lambda part: part[rows], backend)
-
-
-def _chunks(count: int, chunk: int) -> Iterator[np.ndarray]:
-    """[chunk] numbers of problems; the last chunk repeats its end: another shape would compile."""
-    for first in range(0, count, chunk):
-        yield np.minimum(np.arange(first, first + chunk), count - 1)
 
 
 def _fitting(problem: Dual) -> int:
@@ -258,36 +220,22 @@ def search_many(
     start: Start,
     count: int,
     *,
-    told: Told | None = None,
+    told: Told = lambda done: None,
     **settings: Array,
 ) -> Found:
     """What `search_here` finds with these settings, wherever that is done."""
     search = partial(search_here, **settings)
     if count < 2 or not told_of_workers():
         return search(backend, problem, start, count, told=told)
-    parts, done = [], 0
-    for found in each(search, _pieces(backend, problem, start, count)):
-        parts.append(found)
-        done += len(found.steps)
-        if told is not None:
-            told(done)
-    return joined(parts, count)
-
-
-def search_some(
-    backend: Backend, problem: Dual, start: Start, rows: np.ndarray, **settings: Array
-) -> Found:
-    """`search_many` of some rows [M] of a batch only."""
-    return search_many(*some_of(backend, problem, start, rows), len(rows), **settings)
-
-
-def _pieces(
-    backend: Backend, problem: Dual, start: Start, count: int
-) -> Iterator[tuple[Backend, Dual, Start, int]]:
-    """The batch in pieces that can travel: NumPy arrays keep their 64 bits on the way."""
-    if backend.arrays is not np:
+    if backend.arrays is not np:  # NumPy arrays keep their 64 bits on the way to a worker
         import jax
 
         backend = jax.tree.map(np.asarray, backend)
-    for rows in np.array_split(np.arange(count), min(PIECES, count)):
-        yield *some_of(backend, problem, start, rows), len(rows)
+    split = np.array_split(np.arange(count), min(PIECES, count))
+    pieces = ((*some_of(backend, problem, start, rows), len(rows)) for rows in split)
+    parts, done = [], 0
+    for found in each(search, pieces):
+        parts.append(found)
+        done += len(found.steps)
+        told(done)
+    return _joined(parts, count)
