@@ -194,10 +194,7 @@ def draw_level(axes: Axes, level: float | None, name: str, colour: str) -> None:
 
 
 def name_ends(
-    axes: Axes,
-    lines: Iterable[tuple[np.ndarray, str]],
-    *,
-    levels: Sequence[tuple[float, str]] = (),
+    axes: Axes, lines: Iterable[tuple[np.ndarray, str]], *, levels: Sequence[tuple[float, str]] = ()
 ) -> None:
     """The names at the right ends of lines, moved apart where they would meet.
 

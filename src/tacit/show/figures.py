@@ -93,11 +93,7 @@ class View:
 
 @styled()
 def comparison_figure(
-    layout: Layout,
-    views: Sequence[View],
-    *,
-    title: str = "",
-    cost_names: Sequence[str] = (),
+    layout: Layout, views: Sequence[View], *, title: str = "", cost_names: Sequence[str] = ()
 ) -> Figure:
     """A figure with one row a view and a column each for reward, every constraint and policy.
 
@@ -264,10 +260,7 @@ def panel_row(
 
 @styled()
 def spread_figure(
-    measures: Sequence[tuple[str, Sequence[Group]]],
-    *,
-    title: str = "",
-    logarithmic: bool = False,
+    measures: Sequence[tuple[str, Sequence[Group]]], *, title: str = "", logarithmic: bool = False
 ) -> Figure:
     """A figure with a panel per measure, (its name, its groups); all have the same groups.
 

@@ -22,16 +22,7 @@ from markupsafe import Markup, escape
 from tacit.files.atomic import harmless
 from tacit.inverse.findings import worst_first
 from tacit.inverse.recovery import Recovery
-from tacit.show import (
-    Block,
-    Choice,
-    Details,
-    Document,
-    Gallery,
-    Picture,
-    anchor,
-    free_name,
-)
+from tacit.show import Block, Choice, Details, Document, Gallery, Picture, anchor, free_name
 from tacit.show.canvas import CELL, EMPTY, FAINT, INK, MARKED, MUTED, PAPER, SERIES, readable
 from tacit.show.summary import coefficient_table
 from tacit.show.tables import Bar, Cell, number_in, short

@@ -10,17 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from tacit.model.transitions import Layout
-from tacit.show import (
-    Block,
-    Cells,
-    Choice,
-    Details,
-    Gallery,
-    Option,
-    Picture,
-    Selector,
-    anchor,
-)
+from tacit.show import Block, Cells, Choice, Details, Gallery, Option, Picture, Selector, anchor
 from tacit.show.arrows import (
     ASSUMED,
     LEAST_SHARE,
@@ -295,11 +285,7 @@ def policy_map(grid: MapGrid, named: NamedRecovery) -> Picture:
 
 @styled()
 def _picture(
-    grid: MapGrid,
-    title: str,
-    draw: Callable[[Axes, Axes], None],
-    texts: Sequence[str],
-    alt: str,
+    grid: MapGrid, title: str, draw: Callable[[Axes, Axes], None], texts: Sequence[str], alt: str
 ) -> Picture:
     """A map with its title, something below it, and the lattice to point at."""
     layout = grid.drawn
