@@ -5,6 +5,7 @@ Here, what is told of the assumptions behind it, of its trajectories and of its 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,24 @@ __all__ = [
 ]
 
 _HOME, __getattr__ = names_on_demand(__name__)
+
+
+def numbers_of(recovery: Recovery) -> Iterator[tuple[str, str, float, float, float, float]]:
+    """(quantity, name, value, low, high, standard error) of every number of a recovery."""
+    known = recovery.identification
+    prices = recovery.multipliers, known.multiplier_intervals, known.multiplier_standard_errors
+    budgets = recovery.budgets, known.budget_intervals, known.budget_standard_errors
+    weights = (recovery.reward_weights, *recovery.cost_weights)
+    ends = (known.reward_intervals, *known.cost_intervals)
+    errors = (known.reward_standard_errors, *known.cost_standard_errors)
+    labels = (recovery.reward_names, *recovery.cost_names)
+    kinds = ("reward", *(f"cost {k}" for k in range(len(recovery.cost_names))))
+    every = tuple(map(str, range(len(recovery.multipliers))))
+    parts = [*zip(kinds, labels, weights, ends, errors, strict=True)]
+    parts += [("price", every, *prices), ("budget", every, *budgets)]
+    for quantity, *columns in parts:
+        for name, value, (low, high), error in zip(*columns, strict=True):
+            yield quantity, str(name), float(value), float(low), float(high), float(error)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
+from tacit.checks import numbers_of
 from tacit.checks.reliability import log_policy, optimal_actions
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
@@ -354,27 +355,19 @@ def resolution_check(
     asked = {"estimator": estimator, "allow_impossible": True, "throw": False}
     parts = [(one.mdp, one.features, one.demonstrations) for one in tasks]
     found = tuple(recover(*one, **asked) for one in parts)
-    names = [*found[0].reward_names]
-    names += [n for part in found[0].cost_names for n in part]
-    names += [f"the price of cost {k}" for k in range(len(found[0].multipliers))]
-
-    def row(values: np.ndarray, costs: Sequence[np.ndarray], prices: np.ndarray) -> np.ndarray:
-        return np.concatenate([values, *costs, prices]).astype(np.float64)
-
-    values = [row(one.reward_weights, one.cost_weights, one.multipliers) for one in found]
-    if len({len(one) for one in values}) > 1:
+    rows = [[row for row in numbers_of(one) if row[0] != "budget"] for one in found]
+    names = [f"the price of cost {row[1]}" if row[0] == "price" else row[1] for row in rows[0]]
+    if len({len(one) for one in rows}) > 1:
         raise InvalidModel("every size must have the same features; some has others")
-    known = found[0].identification
-    errors = row(
-        known.reward_standard_errors, known.cost_standard_errors, known.multiplier_standard_errors
-    )
+    values = np.array([[row[2] for row in one] for one in rows])
+    errors = np.array([row[5] for row in rows[0]])
     errors = np.where((errors > 0) & np.isfinite(errors), errors, np.nan)
-    moves = np.abs(np.array(values[1:]) - values[0]) / errors
+    moves = np.abs(values[1:] - values[0]) / errors
     return ResolutionCheck(
         sizes=np.array(sizes, dtype=np.float64),
         states=np.array([one.mdp.states for one in tasks]),
         names=tuple(names),
-        values=np.array(values),
+        values=values,
         standard_errors=errors,
         moves=moves,
         adequate=bool((moves <= STABLE).any() and not (moves > STABLE).any()),

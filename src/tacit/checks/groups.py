@@ -12,6 +12,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from tacit.checks import numbers_of
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
@@ -69,7 +70,7 @@ class EqualWeightsTest:
     def columns(self) -> dict[str, np.ndarray]:
         """Name -> column of a table: group, quantity, name, value, low, high, standard_error."""
         pairs = zip(self.groups, self.recoveries, strict=True)
-        rows = [(group, *row) for group, recovery in pairs for row in _numbers(recovery)]
+        rows = [(group, *row) for group, recovery in pairs for row in numbers_of(recovery)]
         names = ("group", "quantity", "name", "value", "low", "high", "standard_error")
         columns = zip(*rows, strict=True)
         return {name: np.array(part) for name, part in zip(names, columns, strict=True)}
@@ -90,7 +91,7 @@ class EqualWeightsTest:
     def _widest(self) -> list[Finding]:
         """The number in which two groups differ most, in standard errors."""
         best, found = 0.0, []
-        for rows in zip(*map(_numbers, self.recoveries), strict=True):
+        for rows in zip(*map(numbers_of, self.recoveries), strict=True):
             values, errors = (np.array([row[i] for row in rows]) for i in (2, 5))
             with np.errstate(divide="ignore", invalid="ignore"):  # inf - inf, 0 / 0
                 apart = np.abs(values[:, None] - values)
@@ -230,25 +231,6 @@ def _members(
             f"at least two groups are needed to compare them; got {[str(n) for n in names]}"
         )
     return tuple(str(name) for name in names), member.ravel()
-
-
-def _numbers(recovery: Recovery) -> Iterator[tuple[str, str, float, float, float, float]]:
-    """(quantity, name, value, low, high, standard error) of every number of a recovery."""
-    known = recovery.identification
-    parts = [("reward", recovery.reward_names, recovery.reward_weights)]
-    ends, errors = [known.reward_intervals], [known.reward_standard_errors]
-    for k, names in enumerate(recovery.cost_names):
-        parts.append((f"cost {k}", names, recovery.cost_weights[k]))
-        ends.append(known.cost_intervals[k])
-        errors.append(known.cost_standard_errors[k])
-    constraints = tuple(str(k) for k in range(len(recovery.multipliers)))
-    parts += [("price", constraints, recovery.multipliers)]
-    parts += [("budget", constraints, recovery.budgets)]
-    ends += [known.multiplier_intervals, known.budget_intervals]
-    errors += [known.multiplier_standard_errors, known.budget_standard_errors]
-    for (quantity, names, values), limits, spread in zip(parts, ends, errors, strict=True):
-        for name, value, (low, high), error in zip(names, values, limits, spread, strict=True):
-            yield quantity, name, float(value), float(low), float(high), float(error)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from itertools import combinations
 
 import numpy as np
 
+from tacit import checks
 from tacit.engine import each
 from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidModel
@@ -241,29 +243,20 @@ def _doubts(name: str, found: Recovery) -> Iterator[Finding]:
 
 def _numbers(found: Recovery) -> Iterator[tuple[tuple[str, str], tuple[float, float]]]:
     """((quantity, name), (value, standard error)) of every weight and price; NaN where unknown."""
-    known = found.identification
-    parts = [("reward", found.reward_names, found.reward_weights, known.reward_standard_errors)]
-    ends = [known.reward_intervals]
-    for k, names in enumerate(found.cost_names):
-        parts.append((f"cost {k}", names, found.cost_weights[k], known.cost_standard_errors[k]))
-        ends.append(known.cost_intervals[k])
-    prices = tuple(" and ".join(names[:3]) for names in found.cost_names)
+    rows = [row for row in checks.numbers_of(found) if row[0] != "budget"]
+    many = Counter(row[0] for row in rows)
     # Where no reward is known, prices are in units of the noise: no matter for a difference.
     unit = "" if np.isfinite(found.reward_weights).all() else OVER_NOISE
-    for k, name in enumerate(prices):
-        part = slice(k, k + 1)
-        errors = known.multiplier_standard_errors[part]
-        parts.append((f"price {k}{unit}", (name,), found.multipliers[part], errors))
-        ends.append(known.multiplier_intervals[part])
-    for (quantity, names, values, errors), limits in zip(parts, ends, strict=True):
-        if len(names) == 1 and quantity[:5] != "price":
+    for quantity, name, value, low, high, error in rows:
+        if quantity == "price":
+            quantity, name = f"price {name}{unit}", " and ".join(found.cost_names[int(name)][:3])
+        elif many[quantity] == 1:
             continue  # a weight that stands alone is 1 by definition
-        for name, value, error, (low, high) in zip(names, values, errors, limits, strict=True):
-            if not found.temperature > 0:
-                error = math.nan  # the set of all explanations is no matter of chance
-            elif not error > 0:
-                error = max(high - value, value - low) / ONE_SIDED
-            yield (quantity, str(name)), (float(value), float(error))
+        if not found.temperature > 0:
+            error = math.nan  # the set of all explanations is no matter of chance
+        elif not error > 0:
+            error = max(high - value, value - low) / ONE_SIDED
+        yield (quantity, name), (value, error)
 
 
 __all__ = [
