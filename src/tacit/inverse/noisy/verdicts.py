@@ -28,7 +28,7 @@ from tacit.inverse.noisy.adjoint import Place, can_write_out
 from tacit.inverse.noisy.boltzmann import Fit, refit
 from tacit.inverse.noisy.goodness import drawn_part, noisy_goodness
 from tacit.inverse.noisy.posterior import Ended, inverse_precision, written_law
-from tacit.inverse.noisy.steps import Steps, priced
+from tacit.inverse.noisy.steps import Steps, of_constraints, priced
 from tacit.inverse.numerics import chi_square_tail
 from tacit.inverse.parameters import BLIND, inverse_information
 from tacit.inverse.sets import prune
@@ -71,39 +71,29 @@ def active_constraints(
     if full.loss.penalty is not None or not full.fit(options.tolerance).converged:
         return full, p_values, False
 
+    def without(fitted: Ended, members: list[int]) -> Ended:
+        gone = of_constraints(design.blocks, members, design.size)
+        return minimise(fitted, np.where(gone, 0.0, fitted.loss.upper))
+
     def test(fitted: Ended, k: int) -> tuple[float, Ended]:
-        upper = fitted.loss.upper.copy()
-        upper[design.blocks[1 + k]] = 0.0
-        less = minimise(fitted, upper)
-        ratio = 2.0 * (less.descent.place.loss - fitted.descent.place.loss)
-        tested = np.zeros(design.size, bool)
-        tested[design.blocks[1 + k]] = fitted.loss.upper[design.blocks[1 + k]] > 0
-        chance = _simulated if simulated else _bound
-        return chance(max(ratio, 0.0), less, tested, options.seed), less
+        less = without(fitted, [k])
+        ratio = max(2.0 * (less.descent.place.loss - fitted.descent.place.loss), 0.0)
+        tested = of_constraints(design.blocks, [k], design.size) & (fitted.loss.upper > 0)
+        if simulated:
+            return _simulated(ratio, less, tested, options.seed), less
+        # A chi-square with all tested parameters and all on a bound: at least the true chance.
+        return chi_square_tail(int(tested.sum()) + int(_held(less).sum()), ratio), less
 
     kept, left, found = prune(full, constraints, test, options.level)
     if found:  # by Holm's method: any wrong finding at all is as rare as the level says
         p_values[list(found)] = holm(list(found.values()))
     lost = [k for k in left if p_values[k] > options.level]
-    if lost:
-        upper = kept.loss.upper.copy()
-        for k in lost:
-            upper[design.blocks[1 + k]] = 0.0
-        kept = minimise(kept, upper)
-    return kept, p_values, not simulated
+    return without(kept, lost) if lost else kept, p_values, not simulated
 
 
 def _held(less: Ended) -> np.ndarray:
     """[D] bool, the parameters on a bound that they might leave."""
     return (less.descent.place.x <= less.loss.lower) & (less.loss.upper > less.loss.lower)
-
-
-def _bound(ratio: float, less: Ended, tested: np.ndarray, seed: int) -> float:
-    """The chance of a chi-square with all tested parameters and all on a bound: at least the true.
-
-    Takes no draws: `seed` is of no account.
-    """
-    return chi_square_tail(int(tested.sum()) + int(_held(less).sum()), ratio)
 
 
 def _simulated(ratio: float, less: Ended, tested: np.ndarray, seed: int) -> float:
@@ -173,30 +163,29 @@ def _gain(matrix: np.ndarray, scores: np.ndarray, allowed: np.ndarray) -> np.nda
 def goodness_of_many(demonstrations: Observed, ended: Ended, options: Likelihood) -> Goodness:
     """Whether the model fits: actions by Pearson's test, trajectories in a few directions."""
     loss, place = ended.loss, ended.descent.place
-    if not ended.fit(options.tolerance).converged or ended.boundless:
+    fitted = ended.fit(options.tolerance)
+    if not fitted.converged or ended.boundless:
         return untested("the search found no maximum")
     if not can_write_out(loss.design):
         return untested(f"the law of a fit of {loss.design.size} features is too large to simulate")
     scores, _ = written_law(ended)
-    free = ended.fit(options.tolerance).free
-    choices = np.asarray(loss.mdp.available.sum(axis=1))
-    level = options.level if options.level < 1.0 else LEVEL
-    asked = {"counts": loss.seen, "policy": place.policy, "choices": choices}
-    whole = demonstrations if isinstance(demonstrations, Demonstrations) else None
+    free, choices = fitted.free, np.asarray(loss.mdp.available.sum(axis=1))
+    in_memory = isinstance(demonstrations, Demonstrations)
     mixed = np.random.default_rng(options.seed).standard_normal((DIRECTIONS, int(free.sum())))
-    few = np.tensordot(mixed, scores[free], 1)
     found = noisy_goodness(
-        tally_of(loss.mdp, demonstrations) if whole is None else whole,
-        **asked,
-        scores=few,
-        free=np.ones(len(few), bool),
-        level=level,
+        demonstrations if in_memory else tally_of(loss.mdp, demonstrations),
+        counts=loss.seen,
+        policy=place.policy,
+        scores=np.tensordot(mixed, scores[free], 1),
+        free=np.ones(DIRECTIONS, bool),
+        choices=choices,
+        level=options.level,
         seed=options.seed,
     )
     actions = _actions_part(ended, scores, free, choices, options.seed)
     return combined(
         [actions, *(part for part in found.parts if part.name != ACTIONS)],
-        level=level,
+        level=options.level if options.level < 1.0 else LEVEL,
         residuals=found.residuals,
         trajectory_residuals=found.trajectory_residuals,
         worst=found.worst,
@@ -324,14 +313,8 @@ def select(steps: Steps, kept: Fit, prior: Sparse, max_steps: int) -> Selected:
         less = refit(steps.mdp, kept, max_steps=max_steps, lower=lower, upper=upper)
         here = criterion(less) if less.converged else np.inf
         if here < best.criterion or prior.strength is not None:
-            best = Selected(fitted=less, strength=float(strength), tried=0, criterion=here, every=0)
-    return Selected(
-        fitted=best.fitted,
-        strength=best.strength,
-        tried=len(tried),
-        criterion=best.criterion,
-        every=every,
-    )
+            best = replace(best, fitted=less, strength=float(strength), criterion=here)
+    return replace(best, tried=len(tried))
 
 
 def penalised(steps: Steps, near: Fit, kept: Fit, strength: float, max_steps: int) -> Fit:
