@@ -264,10 +264,7 @@ MUTANTS = (
     mutant(
         "intervals: no sandwich",
         "inference likelihood",
-        (
-            "Errors(inverse @ scatter @ inverse, blind, True, scatter, clusters=found",
-            "Errors(inverse, blind, True, scatter, clusters=found",
-        ),
+        ("law = inverse @ scatter @ inverse", "law = inverse"),
     ),
     mutant(
         "intervals: blind directions have no width",

@@ -250,7 +250,7 @@ def test_answers_by_products_are_those_of_the_written_out_law(world, monkeypatch
     features = tacit.Features(sp.eye(mdp.states), [np.arange(mdp.states)[:, None] % 5])
     loss = loss_of(mdp, features, demonstrations)
     loss = replace(loss, penalty=penalty_of(prior, mdp, loss.design))
-    ended = minimised(loss, tolerance=1e-9, max_steps=100)
+    ended = minimised(loss, tacit.Likelihood(tolerance=1e-9, max_steps=100))
     fitted = ended.fit(1e-9)
     reached = np.ones((mdp.states, mdp.actions))
     whole = Posterior.of(ended, fitted, reached)
@@ -262,7 +262,7 @@ def test_answers_by_products_are_those_of_the_written_out_law(world, monkeypatch
     for _ in range(3):
         question = random.normal(size=mdp.states), [random.normal(size=1)]
         np.testing.assert_allclose(asked.answer(*question), whole.answer(*question), rtol=1e-4)
-    bent = curvature(loss, ended.descent.place, loss.visits)
+    bent = replace(curvature(loss, ended.descent.place), visits=loss.visits)
     products = np.stack([bent @ row for row in np.eye(loss.design.size)])
     np.testing.assert_allclose(products, whole.precision, rtol=1e-7, atol=1e-8)
     assert 0 < whole.effective < loss.design.size

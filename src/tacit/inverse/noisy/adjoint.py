@@ -246,17 +246,13 @@ class Information:
         return splu(csc_array(penalty + ridge * eye_array(size))).solve
 
 
-def curvature(loss: Loss, place: Place, visits: np.ndarray | None = None) -> Information:
-    """The curvature of the loss at a place, made positive where a negative start bends it down.
-
-    `visits` [S] weigh it instead, where they are given: those of the data give the information.
-    """
-    own = np.where(place.visits > 0, place.visits, loss.visits)
+def curvature(loss: Loss, place: Place) -> Information:
+    """The curvature of the loss at a place, made positive where a negative start bends it down."""
     return Information(
         mdp=loss.mdp,
         design=loss.design,
         policy=place.policy,
-        visits=own if visits is None else visits,
+        visits=np.where(place.visits > 0, place.visits, loss.visits),
         penalty=loss.penalty,
     )
 

@@ -8,7 +8,7 @@ states.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -159,10 +159,12 @@ def clusters_of(
     groups = getattr(demonstrations, "groups", None)
     if who is None and groups is not None and len(set(groups.tolist())) >= max(least, 2):
         who, unit = groups, "groups"
+    if not isinstance(demonstrations, Demonstrations):  # nothing else says who was seen
+        apart = isinstance(demonstrations, PartitionedDemonstrations)
+        return demonstrations.scatter(scores) if apart else None, "trajectories"
     if who is None:
-        return scatter_of(scores, demonstrations), "trajectories"
-    named = cast(Demonstrations, demonstrations)  # nothing else says who was seen
-    return Scatter.of(scores, named, np.unique(who, return_inverse=True)[1]), unit
+        return Scatter.of(scores, demonstrations), "trajectories"
+    return Scatter.of(scores, demonstrations, np.unique(who, return_inverse=True)[1]), unit
 
 
 def score_scatter(
@@ -286,11 +288,11 @@ def delta_method(
     gauge: Split,
     covariance: np.ndarray,
     blind: np.ndarray,
-    ends: np.ndarray,
+    ends: np.ndarray | None = None,
 ) -> DeltaMethod:
     """The answers of a fit with parameters x [D] and this covariance, at 95 %.
 
-    `ends` [D + K or more, 2] begins with the intervals of weights and prices.
+    `ends` [D + K or more, 2] begins with the intervals of weights and prices, where they have any.
     """
     return DeltaMethod(
         x=x,
@@ -300,7 +302,7 @@ def delta_method(
         covariance=covariance,
         blind=blind,
         quantile=TWO_SIDED,
-        ends=ends[: space.size + space.constraints],
+        ends=None if ends is None else ends[: space.size + space.constraints],
     )
 
 
@@ -348,10 +350,3 @@ class Chosen:
         far = np.arange(ONE_SIDED, FARTHEST, 0.005)
         beyond = normal_tail(far) <= (1.0 - CONFIDENCE) * normal_tail(far - max(short, 0.0))
         return float(far[beyond][0]) if beyond.any() else FARTHEST
-
-
-def scatter_of(scores: np.ndarray, observed: Observed) -> Scatter | None:
-    """The `Scatter` of the episodes' sums of tables [D, S, A]; None where episodes are lost."""
-    if isinstance(observed, Demonstrations):
-        return Scatter.of(scores, observed)
-    return observed.scatter(scores) if isinstance(observed, PartitionedDemonstrations) else None

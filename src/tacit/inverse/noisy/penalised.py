@@ -158,17 +158,13 @@ def maximise_many(
         near = loss.at(bounds.start, np.zeros(mdp.states), options.tolerance)
 
     def within(fitted: Ended, upper: np.ndarray) -> Ended:
-        return _minimised(replace(fitted.loss, upper=upper), options, fitted.descent.place)
+        return minimised(replace(fitted.loss, upper=upper), options, fitted.descent.place)
 
-    full = _minimised(loss, options, near)
+    full = minimised(loss, options, near)
     goodness = goodness_of_many(demonstrations, full, options)
     kept, p_values, bounds_only = active_constraints(full, options, within)
     told = _constraint_findings(kept, p_values, at_most=bounds_only)
     return _recovery(options, features, demonstrations, kept, choice, p_values, told, goodness)
-
-
-def _minimised(loss: Loss, options: Likelihood, near: Place | None = None) -> Ended:
-    return minimised(loss, tolerance=options.tolerance, max_steps=options.max_steps, near=near)
 
 
 def _recovery(

@@ -41,6 +41,7 @@ from tacit.model.objective import Features, coefficient_names
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.model.objective import FeatureTable, SparseTable
 
 
@@ -83,19 +84,19 @@ class Ended(NamedTuple):
         return Fit(problem, point, self.descent.steps, tolerance)
 
 
-def minimised(loss: Loss, *, tolerance: float, max_steps: int, near: Place | None = None) -> Ended:
+def minimised(loss: Loss, options: Likelihood, near: Place | None = None) -> Ended:
     """The minimum of the loss; with a ridge of last resort where the best parameters run away."""
     from scipy.sparse import csr_array, eye_array
 
-    rules = {"tolerance": tolerance, "max_steps": max_steps}
+    rules = {"tolerance": options.tolerance, "max_steps": options.max_steps}
     if near is not None:
-        near = loss.at(np.clip(near.x, loss.lower, loss.upper), near.values, tolerance)
-    place = begin(loss, tolerance) if near is None or not np.isfinite(near.loss) else near
+        near = loss.at(np.clip(near.x, loss.lower, loss.upper), near.values, options.tolerance)
+    place = begin(loss, options.tolerance) if near is None or not np.isfinite(near.loss) else near
     end = descend(loss, place, **rules)
     if loss.penalty is not None or not runs_away(end.place):
         return Ended(loss, end, False)
     loss = replace(loss, penalty=csr_array(RESCUE * eye_array(loss.design.size)))
-    place = loss.at(end.place.x, end.place.values, tolerance)
+    place = loss.at(end.place.x, end.place.values, options.tolerance)
     return Ended(loss, descend(loss, place, **rules), True)
 
 
@@ -276,15 +277,9 @@ def coefficients(
 class AskedByProducts(DeltaMethod):
     """The delta method where no covariance is written out: each question is a linear system.
 
+    Covariance and blind directions are empty; single numbers have no intervals of their own.
+
     Attributes:
-        x: [D] the parameters, scaled.
-        scales: [D] what the features were divided by.
-        sizes: [1 + K] features of the reward, then of each constraint.
-        temperature: the demonstrator's noise.
-        covariance: empty.
-        blind: empty.
-        quantile: standard errors to either side.
-        ends: None: single numbers have no intervals of their own.
         mdp: the model.
         policy: [S, A] fitted.
         visits: [S] that were seen.
@@ -304,14 +299,9 @@ class AskedByProducts(DeltaMethod):
     def made(cls, ended: Ended, fitted: Fit, gauge: Split) -> AskedByProducts:
         """The answers of a fit, at 95 %."""
         loss, space = ended.loss, ended.loss.design
+        law = np.zeros((0, 0)), np.zeros((0, space.size))
         return cls(
-            x=fitted.point.x,
-            scales=space.scales,
-            sizes=np.array([block.stop - block.start for block in space.blocks]),
-            temperature=gauge.temperature,
-            covariance=np.zeros((0, 0)),
-            blind=np.zeros((0, space.size)),
-            quantile=TWO_SIDED,
+            **vars(delta_method(space, fitted.point.x, gauge, *law)),
             mdp=loss.mdp,
             policy=fitted.point.policy,
             visits=loss.visits,
