@@ -181,13 +181,7 @@ def equal_weights_test(
 
 
 def _alike(
-    whole: Steps,
-    options: Likelihood,
-    deck: Deck,
-    draws: int | None,
-    *,
-    own_noise: bool,
-    seed: int,
+    whole: Steps, options: Likelihood, deck: Deck, draws: int | None, *, own_noise: bool, seed: int
 ) -> Alike:
     """The likelihood-ratio test of the groups of a deck."""
     counts = deck.counts(deck.member)

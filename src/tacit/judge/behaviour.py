@@ -139,12 +139,7 @@ def policy_distance(first: np.ndarray, second: np.ndarray, *, visits: np.ndarray
 
 
 def policy_agreement(
-    mdp: MDP,
-    table: np.ndarray,
-    policy: np.ndarray,
-    *,
-    visits: np.ndarray,
-    tolerance: float = 1e-6,
+    mdp: MDP, table: np.ndarray, policy: np.ndarray, *, visits: np.ndarray, tolerance: float = 1e-6
 ) -> float:
     """Share of states where all mass of the policy lies on optimal actions. Range [0, 1].
 

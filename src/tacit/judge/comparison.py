@@ -161,10 +161,7 @@ def compare(
     if recovered_policy is not None:
         policy = check_policy(mdp, recovered_policy)
         visits = visitation_of(mdp, policy)
-    for name, solution, objective in (
-        ("true", expert, truth),
-        ("recovered", found, recovered),
-    ):
+    for name, solution, objective in (("true", expert, truth), ("recovered", found, recovered)):
         shapes = solution.policy.shape, solution.multipliers.shape
         if shapes != ((mdp.states, mdp.actions), (objective.constraints,)):
             raise InvalidModel(f"{name}_solution must solve the {name} objective; got {shapes}")

@@ -183,11 +183,7 @@ def violation(mdp: MDP, truth: Objective, visitation: np.ndarray) -> float:
 
 
 def lagrangian_regret(
-    mdp: MDP,
-    table: np.ndarray,
-    visitation: np.ndarray,
-    *,
-    temperature: float = 0.0,
+    mdp: MDP, table: np.ndarray, visitation: np.ndarray, *, temperature: float = 0.0
 ) -> float:
     """p0 . V*(table) - <visitation, table>: what is lost at the true prices. Range [0, inf).
 

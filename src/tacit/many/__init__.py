@@ -259,14 +259,7 @@ def _numbers(found: Recovery) -> Iterator[tuple[tuple[str, str], tuple[float, fl
         yield (quantity, name), (value, error)
 
 
-__all__ = [
-    "Batch",
-    "Difference",
-    "Differences",
-    "differences",
-    "recover_each",
-    "recover_many",
-]
+__all__ = ["Batch", "Difference", "Differences", "differences", "recover_each", "recover_many"]
 
 
 @dataclass(frozen=True)

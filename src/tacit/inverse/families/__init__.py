@@ -19,13 +19,7 @@ from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.policies import policy_values
 from tacit.forward.solution import Solution, Status, visitation
-from tacit.inverse.families.answers import (
-    Found,
-    Published,
-    cloned_policy,
-    known_weights,
-    spans,
-)
+from tacit.inverse.families.answers import Found, Published, cloned_policy, known_weights, spans
 from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly, SoftConstraint
 from tacit.inverse.families.experts import (
     CausalEntropy,

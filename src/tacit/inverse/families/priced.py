@@ -183,11 +183,7 @@ def _priced(
         for k, p in enumerate(prices)
         if not p > 0
     ]
-    said = [
-        Finding("The reward weights and the noise were given."),
-        *idle,
-        *found.findings,
-    ]
+    said = [Finding("The reward weights and the noise were given."), *idle, *found.findings]
     ended = found.ended
     ended["deterministic"] &= further is None  # a penalty ends
     return Found(

@@ -152,14 +152,7 @@ def rounds(
         reached = pull_back(features, visits)  # line 6
         share = rules.share(number)
         taken = stride(  # lines 7 to 11
-            seen,
-            sticks,
-            rules,
-            logs=logs,
-            reached=reached,
-            prices=prices,
-            share=share,
-            free=free,
+            seen, sticks, rules, logs=logs, reached=reached, prices=prices, share=share, free=free
         )
         norms = np.array([part.sum() for part in weights])
         current = tuple(part / norm for part, norm in zip(weights, norms, strict=True))
@@ -263,9 +256,7 @@ def _first_guess(mdp: MDP, seen: Expectations) -> tuple[Solution, np.ndarray]:
     visits = seen.visitation.sum(axis=1)
     shown = visits > 0
     policy = np.where(
-        shown[:, None],
-        seen.visitation / np.where(shown, visits, 1.0)[:, None],
-        uniform_policy(mdp),
+        shown[:, None], seen.visitation / np.where(shown, visits, 1.0)[:, None], uniform_policy(mdp)
     )
     policy = outside_policy(mdp, policy)
     constraints = np.zeros(len(seen.costs))
