@@ -52,54 +52,42 @@ State = TypeVar("State")
 MESH: ContextVar[Mesh | None] = ContextVar("tacit_mesh", default=None)
 
 
-class Backend(Protocol):
+class Backend:
     """The dynamics of a model, and the engine they live in."""
 
     arrays: Array  # numpy or jax.numpy
     direct: bool  # whether systems are solved by elimination: rough answers cost as much as fine
-
-    @property
-    def missing(self) -> Array:
-        """[S, A] bool, the actions that are not there; None where all are."""
-        ...
-
-    @property
-    def walk(self) -> Array:
-        """[S, A] at discount 1, a policy that reaches an end for sure; else None."""
-        ...
-
-    @property
-    def length(self) -> Array:
-        """The states that the walk passes on average, at most; None likewise."""
-        ...
+    missing: Array  # [S, A] bool, the actions that are not there; None where all are
+    walk: Array  # [S, A] at discount 1, a policy that reaches an end for sure; else None
+    length: Array  # the states that the walk passes on average, at most; None likewise
 
     def while_loop(
         self, going: Callable[[State], Array], step: Callable[[State], State], state: State
     ) -> State:
         """The state after repeating `step` while `going`."""
-        ...
+        raise NotImplementedError
 
     def select(self, condition: Array, new: State, old: State) -> State:
         """`new` if the condition holds, else `old`; both are trees of arrays."""
-        ...
+        raise NotImplementedError
 
     def expected_next(self, values: Array) -> Array:
         """[..., S, A] expected value of the next state, for values [..., S]."""
-        ...
+        raise NotImplementedError
 
     def inflow(self, table: Array) -> Array:
         """[S] what flows into each state when `table` [S, A] flows out."""
-        ...
+        raise NotImplementedError
 
     def soft_backup(
         self, discount: Array, temperature: Array, reward: Array, values: Array
     ) -> tuple[Array, Array]:
         """[S] soft values after one backup of `values`, and [S, A] the Boltzmann policy."""
-        ...
+        raise NotImplementedError
 
     def leak(self, discount: Array) -> Array:
         """1 - discount, by which rounding and residuals are divided; at discount 1, 1 / length."""
-        ...
+        raise NotImplementedError
 
     def solve(
         self,
@@ -117,11 +105,11 @@ class Backend(Protocol):
         Transposed, [S] the visits of the chain, x = right + discount * P' x, and `target` is the
         sum of all residuals that may be left.
         """
-        ...
+        raise NotImplementedError
 
     def linear_solve(self, matrix: Array, right: Array) -> Array:
         """The x of matrix x = right [n, ...], for a small matrix that needs no pivoting."""
-        ...
+        return self.arrays.linalg.solve(matrix, right)
 
 
 @functools.cache

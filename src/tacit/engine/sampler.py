@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tacit.engine.backends import Array, Backend
 from tacit.engine.newton_search import Dual, evaluate
-
-if TYPE_CHECKING:
-    pass
 
 
 class Chains(NamedTuple):

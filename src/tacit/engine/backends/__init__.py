@@ -90,13 +90,10 @@ def policy_visits(mdp: MDP, policy: np.ndarray) -> np.ndarray:
     return np.maximum(found, 0.0)
 
 
-class Stepwise:
+class Stepwise(Backend):
     """What the backends on NumPy arrays have in common: algorithms run step by step."""
 
     arrays = np
-
-    def __init__(self, mdp: MDP) -> None:
-        self.missing, self.walk, self.length = mdp.limits
 
     def leak(self, discount: Array) -> Array:
         """1 - discount; at discount 1, 1 over the length of the walk."""
@@ -114,10 +111,6 @@ class Stepwise:
         """`new` if the condition holds, else `old`."""
         return new if condition else old
 
-    def linear_solve(self, matrix: Array, right: Array) -> Array:
-        """The x of matrix x = right [n, ...], for a small matrix."""
-        return np.linalg.solve(matrix, right)
-
 
 class Direct(Stepwise):
     """The linear maps of one small model as a dense array, every system solved by elimination.
@@ -129,7 +122,7 @@ class Direct(Stepwise):
     direct = True
 
     def __init__(self, mdp: MDP) -> None:
-        super().__init__(mdp)
+        self.missing, self.walk, self.length = mdp.limits
         self._matrix = mdp.dense()
         self._rows = self._matrix.reshape(-1, mdp.states)
         self._identity = np.eye(mdp.states)
@@ -200,7 +193,7 @@ class Host(Stepwise):
     direct = False
 
     def __init__(self, mdp: MDP) -> None:
-        super().__init__(mdp)
+        self.missing, self.walk, self.length = mdp.limits
         self._mdp = mdp
         self._masked = NOTHING if self.missing is None else self.missing
 

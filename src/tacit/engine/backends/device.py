@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tacit.engine import Array, State
+from tacit.engine import Array, Backend, State
 from tacit.engine.backends.linear_systems import bicgstab, eliminated, largest, total
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Traced:
+class Traced(Backend):
     """What the JAX backends have in common.
 
     Attributes:
@@ -34,10 +34,6 @@ class Traced:
     arrays = jnp
     direct = False
 
-    def expected_next(self, values: Array) -> Array:
-        """[..., S, A] expected value of the next state, for values [..., S]."""
-        raise NotImplementedError
-
     def leak(self, discount: Array) -> Array:
         """1 - discount; at discount 1, 1 over the length of the walk."""
         return 1 - discount if self.walk is None else 1.0 / self.length
@@ -51,10 +47,6 @@ class Traced:
     def select(self, condition: Array, new: State, old: State) -> State:
         """`new` if the condition holds, else `old`."""
         return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
-
-    def linear_solve(self, matrix: Array, right: Array) -> Array:
-        """The x of matrix x = right [n, ...], for a small matrix."""
-        return jnp.linalg.solve(matrix, right)
 
     def soft_backup(
         self, discount: Array, temperature: Array, reward: Array, values: Array

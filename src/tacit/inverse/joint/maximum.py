@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
-from tacit.engine.backends import Backend
+from tacit.engine.backends import Stepwise
 from tacit.engine.newton_search import Point, newton_step
 from tacit.engine.progress import pursue
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.inverse.joint.flows import Network, Sums, added, scatter_of
 from tacit.inverse.joint.goals import Worlds
-from tacit.inverse.joint.stack import Plain, bent, posed
+from tacit.inverse.joint.stack import bent, posed
 from tacit.inverse.joint.trips import Journeys
 from tacit.inverse.noisy.activity import DRAWS, Verdict, activity_p_value, judge
 from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, Fit
@@ -137,7 +137,7 @@ class Likelihoods:
         def ahead(at: Stand, until: int | None) -> Stand:
             limit = most if until is None else min(most, until)
             while at.steps < limit and going(at):
-                way = newton_step(cast("Backend", Plain()), problem, point(at.x, at.sums))
+                way = newton_step(Stepwise(), problem, point(at.x, at.sums))
                 trial = np.clip(at.x + at.length * way, lower, upper)
                 # The last step, from where the gradient is met, has all that is asked of the end.
                 last = at.sums.lean and met(at)

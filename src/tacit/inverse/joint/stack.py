@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit.data.observed import Observed
-from tacit.engine import State
-from tacit.engine.backends import Array, backend_of
+from tacit.engine.backends import backend_of
 from tacit.engine.newton_search import Dual, Point, point_at
 from tacit.inverse.diagnostics import Goodness, holm, untested
 from tacit.inverse.joint import Link
@@ -22,22 +21,6 @@ from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Steps
-
-
-class Plain:
-    """What a Newton step asks of a backend."""
-
-    arrays = np
-    linear_solve = staticmethod(np.linalg.solve)
-
-    @staticmethod
-    def while_loop(
-        going: Callable[[State], Array], step: Callable[[State], State], state: State
-    ) -> State:
-        """The state after repeating `step` while `going`."""
-        while going(state):
-            state = step(state)
-        return state
 
 
 def posed(
