@@ -15,7 +15,7 @@ from tacit.data.reading import Reading, read_episodes, read_frame
 from tacit.data.rows import STORED_EXTRAS, Episodes, Frame, joined
 from tacit.errors import InvalidDemonstrations
 from tacit.files.arrays import write_arrays
-from tacit.files.atomic import LARGEST
+from tacit.files.atomic import LARGEST, naming
 from tacit.files.columns import flags, integers, texts
 from tacit.files.tables import Progress, write_columns
 from tacit.model import first_unavailable
@@ -207,10 +207,8 @@ class Demonstrations:
     def read(cls, path: str | Path, reading: Reading) -> tuple[Demonstrations, Layout]:
         """The demonstrations of a file, read so, and the layout of the names found in it."""
         found = read_episodes(Path(path), reading)
-        try:
+        with naming(path, InvalidDemonstrations):
             seen = cls._of(found, Layout())
-        except InvalidDemonstrations as error:
-            raise InvalidDemonstrations(f"{path}: {error}") from None
         return seen, seen.layout or Layout()
 
     @classmethod

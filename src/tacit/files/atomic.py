@@ -24,11 +24,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tacit.errors import TacitError
+from tacit.errors import InvalidModel, TacitError
 
 
 class BadFile(TacitError, OSError):
     """A file that can be read and cannot be what it claims to be: bad input, not a failing disk."""
+
+
+@contextmanager
+def naming(place: object, kind: type[TacitError] = InvalidModel) -> Iterator[None]:
+    """Inside, an error of this kind is told with its place, such as a file, in front."""
+    try:
+        yield
+    except kind as error:
+        raise type(error)(f"{place}: {error}") from None
 
 
 # Names the variable of the environment that says how many bytes a file may take in memory.

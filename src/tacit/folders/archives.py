@@ -17,7 +17,7 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.files.arrays import BROKEN, Tree
-from tacit.files.atomic import BadFile, Page, write_csv
+from tacit.files.atomic import BadFile, Page, naming, write_csv
 from tacit.files.columns import did_you_mean
 from tacit.files.formats import read_arrays
 from tacit.files.tables import open_table
@@ -65,7 +65,7 @@ def model_arrays(mdp: MDP, layout: Layout) -> dict[str, np.ndarray]:
 def read_model(path: Path) -> tuple[MDP, Layout, tuple[str, ...]]:
     """The model, the layout and the notes of `mdp.npz`."""
     arrays = _entries(path, MODEL, PLACES + ENTRIES)
-    with _naming(path):
+    with naming(path):
         successors = Successors(arrays["successors"], arrays["probabilities"])
         discount = _scalar(arrays["discount"], "discount")
         evidence = Evidence.from_arrays(arrays)
@@ -110,7 +110,7 @@ def read_features(path: Path) -> Features:
         raise InvalidModel(f"{path} must hold 'reward'; got {', '.join(arrays) or 'nothing'}")
     told = [arrays.get(f"{name}_names") for name in tables]
     names = [None if one is None else one.ravel() for one in told]
-    with _naming(path):
+    with naming(path):
         try:
             found = [sparse_matrix(arrays, name) for name in tables]
         except BadFile as error:
@@ -127,17 +127,8 @@ def truth_arrays(truth: Objective) -> dict[str, np.ndarray]:
 def read_truth(path: Path) -> Objective:
     """The objective of `truth.npz`."""
     arrays = _entries(path, ("reward",), ("costs", "budgets"))
-    with _naming(path):
+    with naming(path):
         return Objective(arrays["reward"], arrays.get("costs"), arrays.get("budgets"))
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Inside, an `InvalidModel` is told with the name of the file in front."""
-    try:
-        yield
-    except InvalidModel as error:
-        raise InvalidModel(f"{path}: {error}") from None
 
 
 def _entries(path: Path, needed: tuple[str, ...], spare: tuple[str, ...]) -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.files.atomic import write_folder
+from tacit.files.atomic import naming, write_folder
 from tacit.files.tables import Progress
 from tacit.folders.archives import read_features, read_places, read_truth
 from tacit.folders.reading import (
@@ -39,7 +39,6 @@ from tacit.folders.settings import (
     read_settings,
 )
 from tacit.folders.text import (
-    check_against,
     from_archive,
     network_discount,
     read_transitions,
@@ -296,7 +295,8 @@ def _from_text(
     with naming_states(settings, lists, start, there, names):
         mdp = MDP(lists, start, network_discount(settings, lists, there), available=there)
     if demonstrations is not None and seen is not None:
-        check_against(demonstrations, mdp, seen)
+        with naming(seen, InvalidDemonstrations):
+            demonstrations.check(mdp)
     return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": notes}
 
 
@@ -363,8 +363,6 @@ def _truth(folder: Path, settings: Settings, features: Features) -> Objective | 
             f"{folder} must give each part once; truth.npz holds the truth, and "
             f"[truth] of {FILE} again"
         )
-    try:
+    with naming(f"{settings.path}: [truth]"):
         weights = [settings.truth.get(name, []) for name in ("reward", "costs", "budgets")]
         return features.objective(*weights)
-    except InvalidModel as error:
-        raise InvalidModel(f"{settings.path}: [truth]: {error}") from None

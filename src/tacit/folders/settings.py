@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.files.atomic import check_text
+from tacit.files.atomic import check_text, naming
 from tacit.files.columns import did_you_mean
 from tacit.inverse.joint.trips import UNENDED
 from tacit.model.counts import Prior
@@ -249,7 +249,7 @@ def read_settings(folder: Path) -> Settings:
     """The settings of a folder, or one line that names the key; all absent without a file."""
     path = folder / FILE
     given, found = read_toml(path) if path.exists() else {}, {}
-    try:
+    with naming(path):
         for name, checks in CHECKS.items():
             table = given.get(name, {}) if name else given
             _check_keys(name, table, there=name in given)
@@ -261,8 +261,6 @@ def read_settings(folder: Path) -> Settings:
             raise InvalidModel(said)
         if found.get("link_size") and "goal" not in given:
             raise _wrong("features.link_size", LINKS, found["link_size"])
-    except InvalidModel as error:
-        raise InvalidModel(f"{path}: {error}") from None
     return Settings(path=path, truth=given.get("truth", {}), **found)
 
 

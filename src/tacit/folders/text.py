@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.data.demonstrations import Demonstrations
-from tacit.errors import InvalidModel
+from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.arrays import write_arrays
-from tacit.files.atomic import write_bytes, write_csv
+from tacit.files.atomic import naming, write_bytes, write_csv
 from tacit.files.columns import Column
 from tacit.files.tables import Progress, Table, open_table, write_columns
 from tacit.folders.archives import (
@@ -198,16 +197,9 @@ def from_archive(
             places=True,
             progress=progress,
         )
-        check_against(demonstrations, mdp, seen)
+        with naming(seen, InvalidDemonstrations):
+            demonstrations.check(mdp)
     return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": notes}
-
-
-def check_against(demonstrations: Demonstrations, mdp: MDP, path: Path) -> None:
-    """Raises `InvalidDemonstrations`, naming the file, unless the model has all that was seen."""
-    try:
-        demonstrations.check(mdp)
-    except ValueError as error:
-        raise type(error)(f"{path}: {error}") from None
 
 
 def network_discount(settings: Settings, lists: Successors, there: np.ndarray | None) -> float:

@@ -13,6 +13,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.sources.discretise import Discretiser
 from tacit.data.sources.gymnasium import Foreign, element, made, number, size, terminal_states
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError, optional
+from tacit.files.atomic import naming
 from tacit.model.transitions import ROW_SUM_TOLERANCE, Layout
 
 
@@ -42,10 +43,8 @@ class Coding:
         if self.discretiser is None:
             return number(self.space, values, place + self.what)
         array = np.asarray(values, dtype=np.float64)
-        try:
+        with naming(f"{place}{self.what}", TacitError):
             return np.asarray(self.discretiser(array.reshape(len(array), -1)))
-        except TacitError as error:
-            raise type(error)(f"{place}{self.what}: {error}") from None
 
     def one(self, value: Foreign) -> int:
         """The number of one element."""
