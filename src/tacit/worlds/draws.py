@@ -90,20 +90,15 @@ def hill_grid(
     features = hill_features(size, hill=kind, slopes=c, peak=h)
     start = (np.arange(size * size) == 0).astype(float)
     mdp = MDP(_moves(size, float(slip), slip_to_intended, slip_into_walls), start, discount)
-    truth = features.objective(w_r, [w_c], [_number(budget, "budget")])
+    budgets = np.array([_number(budget, "budget")])
     if tightness is not None:
-        truth = features.objective(w_r, [w_c], budgets_between(mdp, truth, tightness))
+        truth = features.objective(w_r, [w_c], budgets)
+        budgets = budgets_between(mdp, truth, tightness)
     asked |= {"discount": mdp.discount, "hill": kind}
     asked |= {name: np.asarray(asked[name]) for name in drawn if asked[name] is not None}
-    return World(
-        mdp=mdp,
-        features=features,
-        truth=truth,
-        reward_weights=w_r,
-        cost_weights=[w_c],
-        layout=Layout(size, size, directions=DIRECTIONS, action_names=ACTIONS),
-        recipe=recipe("hill_grid", asked, hill_grid.__kwdefaults__),
-    )
+    layout = Layout(size, size, directions=DIRECTIONS, action_names=ACTIONS)
+    called = recipe("hill_grid", asked, hill_grid.__kwdefaults__)
+    return World.of(mdp, features, w_r, [w_c], budgets, layout=layout, recipe=called)
 
 
 def hill_features(size: int, *, hill: Hill, slopes: np.ndarray, peak: np.ndarray) -> Features:
@@ -302,14 +297,8 @@ def random(
     else:
         budgets = _budgets_with_margin(mdp, truth.tables(mdp)[1], plays, margin)
     asked["discount"] = mdp.discount
-    return World(
-        mdp=mdp,
-        features=maps,
-        truth=maps.objective(reward_weights, cost_weights, budgets),
-        reward_weights=reward_weights,
-        cost_weights=cost_weights,
-        recipe=recipe("random", asked, _OPTIONS),
-    )
+    called = recipe("random", asked, _OPTIONS)
+    return World.of(mdp, maps, reward_weights, cost_weights, budgets, recipe=called)
 
 
 def _budgets_with_margin(
