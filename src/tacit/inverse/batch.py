@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -160,11 +161,7 @@ def recover_many(
     tables = _tables(estimator, mdps, maps, demonstrations)
     alike = len({id(m) for m in mdps}) == 1
     backend = backend_of(mdps[0], whole=True) if alike else _stacked(mdps)
-
-    def told(done: int) -> None:
-        for callback in callbacks:
-            callback(Event("batch", done, {"of": float(count)}))
-
+    told = partial(tell, callbacks, "batch", count)
     settings: dict[str, Array] = {"max_steps": estimator.max_steps, "chunk": chunk}
     problem, start = posed(estimator, mdps, spaces, tables)
     if mdps[0].discount == 1.0:
@@ -179,6 +176,12 @@ def recover_many(
     settings["tolerance"] = estimator.tolerance
     found = search_many(backend, problem, start, count, told=told, **settings)
     return finished(backend, spaces, problem, start.initial, found, estimator, settings)
+
+
+def tell(callbacks: Sequence[Callback], stage: str, count: int, done: int) -> None:
+    """Tells how many of so many problems are done."""
+    for callback in callbacks:
+        callback(Event(stage, done, {"of": float(count)}))
 
 
 def posed(

@@ -17,22 +17,20 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.data.tally import tally_of
 from tacit.engine.backends import DENSE_LIMIT, backend_of
-from tacit.engine.progress import Callback, Event
+from tacit.engine.progress import Callback
 from tacit.engine.sampler import Chains, sampled
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.inverse.batch import Batch, Estimator, finished, posed
+from tacit.inverse.batch import Batch, Estimator, finished, posed, tell
 from tacit.inverse.doubts import POSTERIOR_DRAWS, Posterior, chain_findings, truncated
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.joint.resample import replicates_of
-from tacit.inverse.joint.traveller import TripsRecovery
-from tacit.inverse.joint.trips import Trips
 from tacit.inverse.lockstep import search_many
 from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Coordinates, Steps, coordinates
+from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.parameters import BLIND, CONFIDENCE
 from tacit.inverse.recovery import Recovery
+from tacit.inverse.sets import coefficients
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, known_rest
 
@@ -110,45 +108,13 @@ def bootstrap(
     problem = problem._replace(
         lower=np.where(kept, problem.lower, 0.0), upper=np.where(kept, problem.upper, 0.0)
     )
-    start = start._replace(x=_parameters(space, recovery) * kept)
+    start = start._replace(x=coefficients(recovery) * space.scales * kept)
     backend = backend_of(mdp, whole=True)
     settings = {"tolerance": estimator.tolerance, "max_steps": estimator.max_steps}
-    told = partial(_tell, callbacks, replicates)
+    told = partial(tell, callbacks, "bootstrap", replicates)
     found = search_many(backend, problem, start, replicates, told=told, **settings)
     batch = finished(backend, [space], problem, start.initial, found, estimator, settings)
-    return Bootstrap(batch, _widened(recovery, batch, demonstrations.episodes, level))
-
-
-def bootstrap_trips(
-    trips: Trips,
-    recovery: TripsRecovery,
-    *,
-    estimator: Likelihood,
-    replicates: int = 1000,
-    seed: int = 0,
-    level: float = 0.95,
-    callbacks: Sequence[Callback] = (),
-) -> Bootstrap:
-    """The `Bootstrap` of a recovery of trips: whole trips are drawn again, whatever their goals.
-
-    Args:
-        trips: the network and its trips.
-        recovery: what they gave.
-        estimator: that made it.
-        replicates: how many.
-        seed: of the draws.
-        level: of the intervals, which run between percentiles.
-        callbacks: called with a `tacit.progress.Event` as replicates are done.
-    """
-    check_replicates(replicates)
-    told = partial(_tell, callbacks, replicates)
-    batch = replicates_of(trips, recovery, estimator, replicates=replicates, seed=seed, told=told)
-    return Bootstrap(batch, _widened(recovery, batch, trips.demonstrations.episodes, level))
-
-
-def _tell(callbacks: Sequence[Callback], replicates: int, done: int) -> None:
-    for callback in callbacks:
-        callback(Event("bootstrap", done, {"of": float(replicates)}))
+    return Bootstrap(batch, widened(recovery, batch, demonstrations.episodes, level))
 
 
 def check_replicates(replicates: int) -> None:
@@ -157,15 +123,8 @@ def check_replicates(replicates: int) -> None:
         raise InvalidModel(f"bootstrap must be a whole number of at least 2; got {replicates!r}")
 
 
-def _parameters(space: Coordinates, recovery: Recovery) -> np.ndarray:
-    """[D] the parameters of a recovery, in scaled coordinates."""
-    theta = [np.nan_to_num(recovery.reward_weights)]
-    for price, weights in zip(recovery.multipliers, recovery.cost_weights, strict=True):
-        theta.append(price * np.nan_to_num(weights))
-    return np.concatenate(theta) / recovery.temperature * space.scales
-
-
-def _widened(recovery: Recovery, batch: Batch, episodes: int, level: float) -> Recovery:
+def widened(recovery: Recovery, batch: Batch, episodes: int, level: float = 0.95) -> Recovery:
+    """The recovery with the intervals and standard errors of replicates of so many episodes."""
     ends, held = [50.0 * (1.0 - level), 50.0 * (1.0 + level)], 0
 
     def known_draws(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

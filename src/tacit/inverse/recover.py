@@ -226,12 +226,12 @@ def recover(
             travelled = delivered(_say_if_stopped(travelled), throw)
             if bootstrap == 0:
                 return travelled
-            from tacit.inverse.bootstrap import bootstrap_trips
+            from tacit.inverse.joint.resample import bootstrap_trips
             from tacit.inverse.noisy.likelihood import Likelihood
 
             options = Likelihood(free_reward=True) if estimator is None else estimator
             drawn = {"replicates": bootstrap, "seed": seed, "callbacks": callbacks}
-            return bootstrap_trips(mdp, travelled, estimator=options, **drawn).recovery
+            return bootstrap_trips(mdp, travelled, options, **drawn).recovery
         if isinstance(mdp, Iterable) and not isinstance(mdp, MDP):
             from tacit.inverse.joint.tasks import recover_tasks
 

@@ -198,14 +198,20 @@ def weights_as_parameters(recovery: Recovery) -> Parameters:
     if not recovery.temperature > 0:
         absence = "there are no coefficients: this demonstrator has no temperature"
         return unmeasured(names, np.full(len(names), np.nan), lower=-np.inf, absence=absence)
-    # Weights that are NaN belong to a block whose coefficients are all 0.
-    parts = [np.nan_to_num(recovery.reward_weights)]
-    for price, weights in zip(recovery.multipliers, recovery.cost_weights, strict=True):
-        parts.append(price * (weights if price else np.zeros(len(weights))))
-    points = np.concatenate(parts) / recovery.temperature
-    lower = np.where(np.arange(len(points)) < len(parts[0]), np.minimum(points, 0.0), 0.0)
+    points, rewards = coefficients(recovery), len(recovery.reward_weights)
+    lower = np.where(np.arange(len(points)) < rewards, np.minimum(points, 0.0), 0.0)
     lower = np.where(lower < 0, -np.inf, lower)
     return unmeasured(names, points, lower=lower, absence="this estimator has no standard errors")
+
+
+def coefficients(recovery: Recovery) -> np.ndarray:
+    """[P] what the weights and prices of a recovery make of every feature, in units of the noise.
+
+    Weights that are NaN belong to a block whose coefficients are all 0.
+    """
+    pairs = zip(recovery.multipliers, recovery.cost_weights, strict=True)
+    costs = [price * np.nan_to_num(weights) for price, weights in pairs]
+    return np.concatenate([np.nan_to_num(recovery.reward_weights), *costs]) / recovery.temperature
 
 
 def constraint_sets(

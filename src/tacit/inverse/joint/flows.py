@@ -48,8 +48,9 @@ class Sums(NamedTuple):
     flows: np.ndarray  # [S, A] expected uses of every pair, by all trips; one 0 where there is none
     scores: np.ndarray  # [n, D] of the steps
     rows: np.ndarray  # [n] their numbers
-    policy: np.ndarray  # [n, A] where the steps were taken; [0, 0] unless asked for
-    advantages: np.ndarray  # [n, A, D] the scores of all actions there, likewise
+    # [n, A] where the steps were taken, and [n, A, D] the scores of all actions there, if asked for
+    policy: np.ndarray = np.zeros((0, 0))
+    advantages: np.ndarray = np.zeros((0, 0, 0))
 
     @property
     def lean(self) -> bool:
@@ -57,14 +58,11 @@ class Sums(NamedTuple):
         return bool(np.isnan(self.fisher).any())
 
 
-UNASKED = np.zeros((0, 0)), np.zeros((0, 0, 0))
-
-
 def nothing(size: int, loss: float = 0.0) -> Sums:
     """The `Sums` of no trips, of D parameters; infinite where a loss is given as that."""
     flat, square = np.zeros(size), np.zeros((size, size))
     none = np.zeros((0, size)), np.zeros(0, np.int64)
-    return Sums(loss, flat, square, square, flat, square, np.zeros(()), *none, *UNASKED)
+    return Sums(loss, flat, square, square, flat, square, np.zeros(()), *none)
 
 
 def added(parts: Sequence[Sums], size: int) -> Sums:
@@ -250,15 +248,14 @@ class Network:
         policy = np.where(kept, policy, 0.0)
         scores = self._gains[:, pairs] + slopes[:, self._to[pairs], own]
         scores = np.where(policy > 0, scores - slopes[:, at, column][..., None], 0.0)
-        told = (policy, scores.transpose(1, 2, 0)) if detailed else UNASKED
+        told = {"policy": policy, "advantages": scores.transpose(1, 2, 0)} if detailed else {}
         return found._replace(
             curvature=curvature,
             fisher=products(scores, policy),
             reaction=curvature,
             scores=scores[:, np.arange(len(rows)), done].T,
             rows=rows,
-            policy=told[0],
-            advantages=told[1],
+            **told,
         ), chosen[:0]
 
 

@@ -17,11 +17,10 @@ import numpy as np
 
 from tacit.engine import DIVERGED, LONGEST, STEADY
 from tacit.engine.backends import backend_of, side_by_side
-from tacit.engine.newton_search import VALUE_CARE, Dual, Point, point_at
+from tacit.engine.newton_search import VALUE_CARE, Dual, point_at
 from tacit.errors import InvalidModel
 from tacit.forward.solution import visitation
 from tacit.inverse.joint.flows import (
-    UNASKED,
     Network,
     Pattern,
     Sums,
@@ -160,9 +159,10 @@ class Columns:
         scores = np.moveaxis(scores, 2, 0)  # [D, S, A, n]
         steps, own = slices(j.steps, goals)
         at, done = j.states[steps], j.actions[steps]
-        told = UNASKED
+        told = {}
         if detailed:
-            told = policy[at, :, own], scores[:, at, :, own].transpose(0, 2, 1)
+            every = scores[:, at, :, own].transpose(0, 2, 1)
+            told = {"policy": policy[at, :, own], "advantages": every}
         return Sums(
             loss=float((seen.start * level.values).sum()),
             gradient=gradient.sum(axis=1),
@@ -173,8 +173,7 @@ class Columns:
             flows=(reached[:, None] * policy).sum(axis=2),
             scores=scores[:, at, done, own].T,
             rows=steps,
-            policy=told[0],
-            advantages=told[1],
+            **told,
         ), slopes
 
 
@@ -243,13 +242,6 @@ class Worlds:
         before, values, slopes = self._points[i]
         return values + (x - before) @ slopes
 
-    def _point(self, world: MDP, problem: Dual, x: np.ndarray, i: int) -> Point:
-        """The `Point` at x [D], from the values that goal i had before."""
-        point = point_at(backend_of(world), problem, x, self._guess(x, i), self._tolerance)
-        if np.isfinite(point.loss):
-            self._points[i] = x, np.asarray(point.values), np.asarray(point.table_values)
-        return point
-
     def evaluate(self, x: np.ndarray, chosen: np.ndarray, *, detailed: bool = False) -> Sums:
         """The `Sums` at x [D] of the chosen goals."""
         parts: list[Sums] = []
@@ -297,16 +289,19 @@ class Worlds:
 
     def _goal(self, x: np.ndarray, i: int, detailed: bool) -> Sums:
         j, (world, problem) = self._journeys, self.posed(i)
-        point = self._point(world, problem, x, i)
+        point = point_at(backend_of(world), problem, x, self._guess(x, i), self._tolerance)
         if not np.isfinite(point.loss):
             return nothing(len(x), np.inf)
+        self._points[i] = x, np.asarray(point.values), np.asarray(point.table_values)
         fitted = Fit(problem, point, 1, self._tolerance)
         scores = advantages(world, Coordinates(problem.tables, *([None] * 3), names=None), fitted)  # type: ignore
         rows = np.arange(j.steps[i], j.steps[i + 1])
         # The world starts where the trips do.
         reached = visitation(world, outside_policy(world, point.policy))
         origins, at = j.starts(i), j.states[rows]
-        told = (point.policy[at], scores[:, at].transpose(1, 2, 0)) if detailed else UNASKED
+        told = {}
+        if detailed:
+            told = {"policy": point.policy[at], "advantages": scores[:, at].transpose(1, 2, 0)}
         return Sums(
             loss=float(problem.start @ point.values),
             gradient=np.asarray(point.gradient),
@@ -317,8 +312,7 @@ class Worlds:
             flows=np.where(world.ends[:, None], 0.0, reached) * origins.sum(),
             scores=scores[:, at, j.actions[rows]].T,
             rows=rows,
-            policy=np.asarray(told[0]),
-            advantages=np.asarray(told[1]),
+            **told,
         )
 
 
@@ -334,8 +328,7 @@ def planned(journeys: Journeys, x: np.ndarray, tolerance: float = 1e-9) -> tuple
         tolerance: of the values, where they are sought world by world.
     """
     chosen, parts = np.arange(len(journeys.goals)), []
-    certain = journeys.successors is not None and journeys.goals[0] >= 0
-    if certain and journeys.discount == 1.0:
+    if journeys.certain and journeys.discount == 1.0:
         known, chosen = Network(journeys).evaluate(x, chosen)
         parts.append(known)
     parts.append(Worlds(journeys, tolerance).evaluate(x, chosen))

@@ -57,15 +57,14 @@ class Likelihoods:
         self.journeys, self._options = journeys, options
         self.all = np.arange(len(journeys.goals))
         self.worlds = Worlds(journeys, options.tolerance)
-        certain = journeys.successors is not None and journeys.goals[0] >= 0
-        self.network = Network(journeys) if certain and journeys.discount == 1.0 else None
+        plain = journeys.certain and journeys.discount == 1.0
+        self.network = Network(journeys) if plain else None
         self._told: tuple[tuple, Sums] | None = None  # the last that was asked in detail
 
     @property
     def convex(self) -> bool:
         """Whether it is convex for certain, so that its minimum is the global one."""
-        certain = self.journeys.successors is not None and self.journeys.goals[0] >= 0
-        return certain or all(self.worlds.convex(i) for i in self.all.tolist())
+        return self.journeys.certain or all(self.worlds.convex(i) for i in self.all.tolist())
 
     def at(
         self,

@@ -6,20 +6,21 @@ ended, a few steps of Newton's; a constraint that the recovery does not keep sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 
+from tacit.engine.progress import Callback
 from tacit.errors import InvalidDemonstrations
-from tacit.inverse.batch import Batch
+from tacit.inverse.batch import Batch, tell
+from tacit.inverse.bootstrap import Bootstrap, widened
 from tacit.inverse.findings import listed
 from tacit.inverse.joint.maximum import Found, Likelihoods
 from tacit.inverse.joint.stack import descend
 from tacit.inverse.joint.traveller import KNOWN, Choices, TripsRecovery
 from tacit.inverse.joint.trips import Trips
-from tacit.inverse.noisy import Split
 from tacit.inverse.noisy.inference import split
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.numerics import chi_square_tail
@@ -33,16 +34,16 @@ DRAWS = 199
 SHORTEST, FARTHEST = 0.5, 3.0
 
 
-def replicates_of(
+def bootstrap_trips(
     trips: Trips,
     recovery: TripsRecovery,
     options: Likelihood,
     *,
     replicates: int,
     seed: int,
-    told: Callable[[int], None],
-) -> Batch:
-    """The `Batch` of recoveries from trips drawn with repetition, as many as there are.
+    callbacks: Sequence[Callback],
+) -> Bootstrap:
+    """The `Bootstrap` of a recovery of trips: as many are drawn, whatever their goals.
 
     Args:
         trips: the network and its trips.
@@ -50,20 +51,23 @@ def replicates_of(
         options: it was made with.
         replicates: how many.
         seed: of the draws.
-        told: called with the number that is done.
+        callbacks: called with a `tacit.progress.Event` as replicates are done.
     """
     seen, random = kept_trips(trips), np.random.default_rng(seed)
-    if seen.demonstrations.episodes < 2:
+    many = seen.demonstrations.episodes
+    if many < 2:
         raise InvalidDemonstrations("resampling needs at least two trips; got one")
     idle = [not np.isfinite(weights).all() for weights in recovery.cost_weights]
-    rows = []
+    gauges, founds = [], []
     for done in range(replicates):
-        many = seen.demonstrations.episodes
         drawn = _selected(seen, random.integers(many, size=many))
-        rows.append(_replicate(drawn, recovery, options, idle))
-        told(done + 1)
-    gauges, founds = [gauge for gauge, _ in rows], [found for _, found in rows]
-    return Batch(
+        likelihoods = _likelihoods(drawn, options)
+        found = likelihoods.near(recovery.parameters.estimates, idle)
+        spent, reaction = found.sums.spent / many, found.sums.reaction / many
+        gauges.append(split(likelihoods.journeys.space, found.fitted.point.x, spent, reaction))
+        founds.append(found)
+        tell(callbacks, "bootstrap", replicates, done + 1)
+    batch = Batch(
         reward_weights=np.stack([one.reward_weights for one in gauges]),
         cost_weights=tuple(np.stack([g.cost_weights[k] for g in gauges]) for k in range(len(idle))),
         multipliers=np.stack([one.multipliers for one in gauges]),
@@ -76,16 +80,7 @@ def replicates_of(
         parameters=np.stack([one.fitted.point.x for one in founds]),
         steps=np.array([one.fitted.steps for one in founds]),
     )
-
-
-def _replicate(
-    trips: Trips, recovery: TripsRecovery, options: Likelihood, idle: list[bool]
-) -> tuple[Split, Found]:
-    """One resampled set in the gauge, and its fit."""
-    likelihoods, many = _likelihoods(trips, options), trips.demonstrations.episodes
-    found = likelihoods.near(recovery.parameters.estimates, idle)
-    spent, reaction = found.sums.spent / many, found.sums.reaction / many
-    return split(likelihoods.journeys.space, found.fitted.point.x, spent, reaction), found
+    return Bootstrap(batch, widened(recovery, batch, trips.demonstrations.episodes))
 
 
 def kept_trips(trips: Trips) -> Trips:

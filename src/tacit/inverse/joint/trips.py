@@ -13,6 +13,7 @@ from typing import NoReturn, cast
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
+from tacit.data.tally import impossible_rows
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
@@ -192,17 +193,10 @@ class Trips:
             lost = "{action} may lead where there is none" if there[row].any() else "there is none"
             words = "a trip must have a sure way to its goal; {trip} has the goal {goal}, and in "
             self._refuse(found, row, words + "{state} " + lost, goal=goal)
-        self._check_moves()
-
-    def _check_moves(self) -> None:
-        seen, moves = self.demonstrations, self.mdp.transitions
-        following = np.r_[seen.states[1:], -1]
-        following[seen.offsets[1:] - 1] = seen.final_states
-        led = moves.states[seen.states, seen.actions] == following[:, None]
-        possible = (led & (moves.probabilities[seen.states, seen.actions] > 0)).any(axis=1)
-        odd = ~possible & (following >= 0)
-        if odd.any():
-            row = int(odd.argmax())
+        seen = self.demonstrations
+        odd, following = impossible_rows(self.mdp, seen)
+        if len(odd):
+            row = int(odd[0])
             raise BadTrip(
                 "every move must be possible in the network; {trip} goes from {state} by {action} "
                 "to {reached}, which has probability 0",
@@ -280,6 +274,11 @@ class Journeys:
             return None
         return np.take_along_axis(moves.states, best, axis=2)[..., 0]
 
+    @property
+    def certain(self) -> bool:
+        """Whether every move is certain, and every trip has a goal."""
+        return self.successors is not None and bool(self.goals[0] >= 0)
+
     @cached_property
     def reach(self) -> np.ndarray:
         """[G, S] bool, the states that have a way to each goal, of moves that are certain."""
@@ -301,7 +300,8 @@ class Journeys:
     @cached_property
     def choices(self) -> np.ndarray:
         """[N, A] bool, the actions that there were on the way to the goal, at every step."""
-        if self.successors is not None and self.goals[0] >= 0:
+        if self.certain:
+            assert self.successors is not None
             own = np.repeat(np.arange(len(self.goals)), np.diff(self.steps))
             on_the_way = self.reach[own[:, None], self.successors[self.states]]
             return self.mdp.available[self.states] & on_the_way
