@@ -19,7 +19,7 @@ from tacit.forward.solution import Status, certify
 from tacit.forward.solve import solve
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import Kind
-from tacit.inverse.paper import yardsticks
+from tacit.inverse.paper import Setting, yardsticks
 from tacit.inverse.paper.alternating import Alternating, report
 from tacit.inverse.paper.projection import first_weights, gradients, stride
 from tacit.inverse.paper.rounds import history_of, history_row, rounds, solve_round
@@ -296,9 +296,7 @@ def test_rounds_are_ranked_feasible_then_resting_then_matched_then_near():
     world = hill_grid(3, tightness=0.5)
     seen = expectations(world.mdp, world.features, demonstrated(world)[1])
     rules = Alternating(starts=1, max_steps=1)
-    any_round, _ = next(
-        rounds(world.mdp, world.features, seen, yardsticks(seen, 2.0), rules, start=0)
-    )
+    any_round, _ = next(rounds(Setting(world.mdp, world.features, seen, rules), start=0))
 
     def rank(infeasible, change, gap, distance):
         made = replace(
@@ -381,13 +379,13 @@ def test_a_constraint_that_binds_by_chance_is_set_aside():
     expert, walks = demonstrated(world)
     seen = expectations(mdp, features, walks)
     rules = Alternating()
-    sticks = yardsticks(seen, rules.band)
+    setting = Setting(mdp, features, seen, rules)
     for start in range(12):
-        *_, (last, _) = rounds(mdp, features, seen, sticks, rules, start=start)
+        *_, (last, _) = rounds(setting, start=start)
         if last.converged(rules.tolerance) and last.multipliers[0] > 0:
             break
     assert last.multipliers[0] > 0
-    recovery = report(rules, mdp, features, walks, seen, last, history_of([history_row(last)]))
+    recovery = report(setting, walks, last, history_of([history_row(last)]))
     assert recovery.multipliers[0] == 0
     assert recovery.solution.multipliers[0] == 0
     assert np.isnan(recovery.cost_weights[0]).all()
@@ -562,7 +560,7 @@ def test_exact_expectations_are_matched_exactly(seed):
         visitation=expert.visitation,
     )
     rules = Alternating(band=0.0, starts=6, max_steps=300)
-    best, _ = rules._best(world.mdp, world.features, exact)
+    best, _ = rules._best(Setting(world.mdp, world.features, exact, rules))
     assert best.converged(rules.tolerance)
     assert best.gap <= 1e-4  # a full step of 5 times the gap moves weights by less than 1e-4
     assert abs(best.loss) <= 1e-4 * np.abs(exact.reward).max()
@@ -639,9 +637,8 @@ def test_ties_go_to_what_was_demonstrated():
         walks = simulate(mdp, policy, trajectories=100, steps=300)
         seen = expectations(mdp, world.features, walks)
         rules = Alternating(band=0.0, max_steps=30)
-        sticks = yardsticks(seen, 0.0)
         other = sum(twins) - kept
-        for made, _ in rounds(mdp, world.features, seen, sticks, rules, start=0):
+        for made, _ in rounds(Setting(mdp, world.features, seen, rules), start=0):
             assert made.solution.policy[corner, other] == 0.0
             # Nothing else has changed: the arrays still make the certificate.
             w_r, w_c = made.weights
@@ -697,7 +694,7 @@ def test_both_updates_reach_the_optimum_where_it_is_unique():
         rules = Alternating(
             solver=solver, update=update, step_size=step_size, band=0.0, starts=1, max_steps=300
         )
-        best, _ = rules._best(world.mdp, world.features, exact)
+        best, _ = rules._best(Setting(world.mdp, world.features, exact, rules))
         assert best.converged(rules.tolerance)
         # Full steps that move a weight by less than 1e-4: the weights are that near, ten times.
         assert best.weights[0] == pytest.approx(world.reward_weights, abs=1e-3)
@@ -747,11 +744,10 @@ def test_with_one_plus_nu_the_weights_of_a_slack_budget_move():
     world = hill_grid(0, tightness=0.5)
     _, walks = demonstrated(world)
     seen = expectations(world.mdp, world.features, walks)
-    sticks = yardsticks(seen, 0.0)
     moved = {}
     for multiplier in ("optimal", "at-least-one"):
         rules = Alternating.published(multiplier=multiplier)
-        made, ahead = next(rounds(world.mdp, world.features, seen, sticks, rules, start=0))
+        made, ahead = next(rounds(Setting(world.mdp, world.features, seen, rules), start=0))
         before = first_weights(seen, seed=0, start=0)
         steps = gradients(seen, made.reached, np.full(1, made.solution.multipliers[0]))
         expected = before[1] - rules.step_size * steps[1]

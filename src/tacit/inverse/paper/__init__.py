@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,22 @@ if TYPE_CHECKING:
     from tacit.inverse.paper.alternating import Alternating
 
 
+class Setting(NamedTuple):
+    """What Algorithm 1 is run on, and by which rules.
+
+    Attributes:
+        mdp: the model.
+        features: what reward and costs may be made of.
+        seen: expectations of the demonstrations.
+        rules: of the run.
+    """
+
+    mdp: MDP
+    features: Features
+    seen: Expectations
+    rules: Alternating
+
+
 def visits_of(mdp: MDP, rules: Alternating, solution: Solution) -> np.ndarray:
     """[S, A] visitation of a solution, over the horizon that the rules ask for (line 5)."""
     if rules.steps is None:
@@ -24,18 +40,11 @@ def visits_of(mdp: MDP, rules: Alternating, solution: Solution) -> np.ndarray:
     return visitation_recursion(mdp, solution.policy, rules.steps)
 
 
-def budgets_of(
-    features: Features,
-    seen: Expectations,
-    rules: Alternating,
-    weights: Blocks,
-    later: Blocks,
-    free: bool,
-) -> np.ndarray:
+def budgets_of(setting: Setting, weights: Blocks, later: Blocks, free: bool) -> np.ndarray:
     """[K] budgets for these weights; `later` is what a policy collects after the horizon."""
-    if free or rules.budget == "one":
-        return np.full(features.constraints, np.inf if free else 1.0)
-    parts = zip(weights[1:], seen.costs, later[1:], strict=True)
+    if free or setting.rules.budget == "one":
+        return np.full(setting.features.constraints, np.inf if free else 1.0)
+    parts = zip(weights[1:], setting.seen.costs, later[1:], strict=True)
     return np.array([w @ (mean + after) for w, mean, after in parts])
 
 
@@ -58,12 +67,10 @@ class Yardsticks:
     Attributes:
         scales: one number a block: the largest difference its discounted sums can show.
         bands: ([D], [D_1], ...) differences that are no reason to step.
-        noise: relative feature gap of chance alone.
     """
 
     scales: tuple[float, ...]
     bands: Blocks
-    noise: float
 
 
 def yardsticks(seen: Expectations, band: float) -> Yardsticks:
@@ -72,12 +79,12 @@ def yardsticks(seen: Expectations, band: float) -> Yardsticks:
     return Yardsticks(
         scales=tuple(float(span.max()) * horizon or 1.0 for span in seen.spans),
         bands=tuple(band * np.nan_to_num(error) for error in seen.standard_errors),
-        noise=seen.noise,
     )
 
 
-def within_bands(seen: Expectations, sticks: Yardsticks, reached: Blocks) -> bool:
+def within_bands(seen: Expectations, band: float, reached: Blocks) -> bool:
     """Whether every feature expectation is within its band of the demonstrations'."""
+    sticks = yardsticks(seen, band)
     # Identical trajectories have no standard error, and rounding is no difference.
     parts = zip(reached, seen.means, sticks.bands, sticks.scales, strict=True)
     return all((np.abs(r - m) <= band + 1e-9 * scale).all() for r, m, band, scale in parts)

@@ -19,7 +19,7 @@ from tacit.forward.solution import Solution, Status
 from tacit.forward.solve import Solver
 from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
-from tacit.inverse.paper import price_scale, visits_of, within_bands, yardsticks
+from tacit.inverse.paper import Setting, price_scale, visits_of, within_bands
 from tacit.inverse.paper.rounds import Round, Row, better_round, history_of, run_start, solve_round
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
 from tacit.inverse.sets import unidentified
@@ -139,13 +139,12 @@ class Alternating:
                 "Alternating matches discounted sums from the start: it needs trajectories that "
                 "begin there; got partial ones only (use Likelihood)"
             )
-        best, history = self._best(mdp, features, seen)
-        return delivered(report(self, mdp, features, demonstrations, seen, best, history), throw)
+        setting = Setting(mdp, features, seen, self)
+        return delivered(report(setting, demonstrations, *self._best(setting)), throw)
 
-    def _best(self, mdp: MDP, features: Features, seen: Expectations) -> tuple[Round, History]:
+    def _best(self, setting: Setting) -> tuple[Round, History]:
         """The best round of all starts, and every round."""
-        sticks = yardsticks(seen, self.band)
-        best: Round | None = None
+        seen, best = setting.seen, None
         rows: list[Row] = []
         decaying = self.step == "decaying" and self.band > 0
         frugal = bool(seen.costs) and decaying and seen.trajectories > 1
@@ -153,36 +152,29 @@ class Alternating:
             if stopped() is not None and (start < 0 or best is not None):
                 continue
             free = start < 0
-            found = run_start(mdp, features, seen, sticks, self, start=start, free=free)
+            found = run_start(setting, start=start, free=free)
             rows += found.rows
             assert found.kept is not None
             if not free:
-                best = better_round(self, best, found.kept, sticks.noise)
+                best = better_round(self, best, found.kept, seen.noise)
             elif found.kept.converged(self.tolerance) and within_bands(
-                seen, sticks, found.kept.reached
+                seen, self.band, found.kept.reached
             ):
                 return found.kept, history_of(rows)  # the reward alone says it all
         assert best is not None
         return best, history_of(rows)
 
 
-def report(
-    rules: Alternating,
-    mdp: MDP,
-    features: Features,
-    demonstrations: Observed,
-    seen: Expectations,
-    best: Round,
-    history: History,
-) -> Recovery:
+def report(setting: Setting, demonstrations: Observed, best: Round, history: History) -> Recovery:
     """The recovery at the round `best`; a constraint it does not need is set aside."""
+    mdp, features, seen, rules = setting
     needed = best.multipliers > NO_PRICE * price_scale(features, best.weights)
     for k in np.flatnonzero(needed):
         without = needed.copy()
         without[k] = False
-        if not best.infeasible and _explained(rules, mdp, features, seen, best, without):
+        if not best.infeasible and _explained(setting, best, without):
             needed = without
-    objective, solution = _problem(rules, mdp, features, seen, best, needed)
+    objective, solution = _problem(setting, best, needed)
     reached = pull_back(features, visits_of(mdp, rules, solution))
     gap = seen.gap(reached)
     multipliers = np.where(needed, best.multipliers, 0.0)
@@ -231,15 +223,9 @@ def _explicable(rules: Alternating, seen: Expectations) -> float:
     return np.inf if np.isnan(seen.noise) else max(NOISY * seen.noise, rules.tolerance)
 
 
-def _problem(
-    rules: Alternating,
-    mdp: MDP,
-    features: Features,
-    seen: Expectations,
-    best: Round,
-    needed: np.ndarray,
-) -> tuple[Objective, Solution]:
+def _problem(setting: Setting, best: Round, needed: np.ndarray) -> tuple[Objective, Solution]:
     """The recovered objective and its solution; a constraint that is not needed costs nothing."""
+    mdp, features, seen, rules = setting
     weights = [part * keep for part, keep in zip(best.weights[1:], needed, strict=True)]
     budgets = np.where(needed, best.budgets, np.inf)
     if best.number > 0 and needed.all():  # solved already: the first round alone is off the gauge
@@ -252,20 +238,14 @@ def _problem(
     return objective, with_favourites(solution, favourites(mdp, features, seen.visitation))
 
 
-def _explained(
-    rules: Alternating,
-    mdp: MDP,
-    features: Features,
-    seen: Expectations,
-    best: Round,
-    kept: np.ndarray,
-) -> bool:
+def _explained(setting: Setting, best: Round, kept: np.ndarray) -> bool:
     """Whether the constraints `kept` [K] alone make a policy that matches within the band."""
+    mdp, features, seen, rules = setting
     if rules.step == "constant" or not rules.band > 0 or not np.isfinite(seen.noise):
         return False
-    _, solution = _problem(rules, mdp, features, seen, best, kept)
+    _, solution = _problem(setting, best, kept)
     reached = pull_back(features, visits_of(mdp, rules, solution))
-    return within_bands(seen, yardsticks(seen, rules.band), reached)
+    return within_bands(seen, rules.band, reached)
 
 
 def _about_match(rules: Alternating, seen: Expectations, gap: float) -> list[Finding]:

@@ -21,7 +21,7 @@ from tacit.forward.solution import (
     status_of,
 )
 from tacit.inverse.expectations import Blocks, Expectations, pull_back
-from tacit.inverse.paper import Yardsticks, budgets_of, later_of, visits_of
+from tacit.inverse.paper import Setting, budgets_of, later_of, visits_of, yardsticks
 from tacit.inverse.paper.projection import first_weights, stride
 from tacit.inverse.recovery import History
 from tacit.model.ends import uniform_policy
@@ -117,21 +117,15 @@ class NextRound:
 
 
 def rounds(
-    mdp: MDP,
-    features: Features,
-    seen: Expectations,
-    sticks: Yardsticks,
-    rules: Alternating,
-    *,
-    start: int,
-    free: bool = False,
-    ahead: NextRound | None = None,
+    setting: Setting, *, start: int, free: bool = False, ahead: NextRound | None = None
 ) -> Iterator[tuple[Round, NextRound]]:
     """The rounds of one start, each with what the next one needs.
 
     A `free` start leaves the constraints out and fits the reward alone; `ahead` goes on with a
     start that was left.
     """
+    mdp, features, seen, rules = setting
+    sticks = yardsticks(seen, rules.band)
     guess, shown = _first_guess(mdp, seen)
     preferred = favourites(mdp, features, seen.visitation)
     if ahead is None:
@@ -140,7 +134,7 @@ def rounds(
     for number in range(ahead.number, rules.max_steps):
         logs, before, later, guess = ahead.log_weights, ahead.before, ahead.later, ahead.guess
         weights = tuple(np.exp(part) for part in logs)
-        budgets = budgets_of(features, seen, rules, weights, later, free)
+        budgets = budgets_of(setting, weights, later, free)
         floors = np.where(np.isfinite(budgets), rules.least_multiplier, 0.0)
         solution, budgets, raised = solve_round(
             mdp, features, rules, weights, budgets, floors=floors, guess=guess
@@ -296,28 +290,18 @@ class Start:
 KINDS = (Start, NextRound, Round, Solution, Mixture, Infeasibility, Certificate, Status)
 
 
-def run_start(
-    mdp: MDP,
-    features: Features,
-    seen: Expectations,
-    sticks: Yardsticks,
-    rules: Alternating,
-    *,
-    start: int,
-    free: bool,
-) -> Start:
+def run_start(setting: Setting, *, start: int, free: bool) -> Start:
     """The `Start` at its end, or where it was stopped."""
+    mdp, features, seen, rules = setting
     under_way: Iterator[tuple[Round, NextRound]] | None = None
 
     def further(here: Start, until: int | None) -> Start:
         nonlocal under_way
         if under_way is None:  # the first call, whether from the start or from where it was left
-            under_way = rounds(
-                mdp, features, seen, sticks, rules, start=start, free=free, ahead=here.ahead
-            )
+            under_way = rounds(setting, start=start, free=free, ahead=here.ahead)
         while not here.over and (until is None or here.made < until):
             made, ahead = next(under_way)
-            kept = made if free else better_round(rules, here.kept, made, sticks.noise)
+            kept = made if free else better_round(rules, here.kept, made, seen.noise)
             over = made.converged(rules.tolerance) or ahead.number >= rules.max_steps
             here = Start(ahead, kept, (*here.rows, history_row(made)), over)
         return here
