@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -224,21 +225,14 @@ def separate(wanted: Sequence[float], spacing: float) -> list[float]:
     """Positions as near to the wanted ones as they can be (least squares), `spacing` apart.
 
     Neighbours in the wanted order stay neighbours. Subtracting i * spacing turns it into an
-    isotonic regression, which pooling adjacent violators solves exactly.
+    isotonic regression.
     """
-    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    pools: list[tuple[float, int]] = []  # (mean, size)
-    for rank, index in enumerate(order):
-        mean, size = wanted[index] - rank * spacing, 1
-        while pools and pools[-1][0] > mean:
-            other, count = pools.pop()
-            mean, size = (mean * size + other * count) / (size + count), size + count
-        pools.append((mean, size))
-    flat = [mean for mean, size in pools for _ in range(size)]
-    placed = [0.0] * len(wanted)
-    for rank, index in enumerate(order):
-        placed[index] = flat[rank] + rank * spacing
-    return placed
+    from scipy.optimize import isotonic_regression
+
+    order, steps = np.argsort(wanted, kind="stable"), spacing * np.arange(len(wanted))
+    placed = np.empty(len(order))
+    placed[order] = isotonic_regression(np.asarray(wanted)[order] - steps).x + steps
+    return placed.tolist()
 
 
 def luminance(colour: Colour) -> float:
