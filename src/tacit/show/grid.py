@@ -86,71 +86,51 @@ def draw_values(
         colours: name of a sequential colour map.
         missing: what is said where the table holds no number at all.
     """
-    if layout.centres and not layout.is_grid:
-        numbers = np.asarray(values, dtype=float)[: len(layout.centres)]
-        return _draw_areas(numbers, axes, layout, limits, scale, colours, missing)
-    table = np.ma.masked_invalid(layout.grid(np.asarray(values, dtype=float)))
-    low, high = limits_of([table.filled(np.nan)]) if limits is None else limits
-    scale = Scale.of([table.filled(np.nan)]) if scale is None else scale
-    axes.set_facecolor(EMPTY)
-    image = axes.imshow(table, cmap=colours, vmin=low, vmax=high, interpolation="none")
-    frame(axes, layout)
-    if table.count() == 0:
-        middle = (layout.columns / 2 - 0.5, layout.rows / 2 - 0.5)
-        axes.text(*middle, missing, ha="center", va="center", color=MUTED, style="italic")
-        return axes
-    if max(layout.rows, layout.columns) > MOST_NUMBERED:
-        return axes
-    numbers = [[scale.number(float(v)) for v in row] for row in table.filled(np.nan)]
-    size = text_size(axes, layout, [text for row in numbers for text in row])
-    if size < SMALLEST_TEXT:
-        return axes
-    for (row, column), value in np.ndenumerate(table.filled(np.nan)):
-        _print_number(axes, (column, row), value, numbers[row][column], image, size)
-    return axes
-
-
-def _draw_areas(
-    values: np.ndarray,
-    axes: Axes,
-    layout: Layout,
-    limits: tuple[float, float] | None,
-    scale: Scale | None,
-    colours: str,
-    missing: str,
-) -> Axes:
-    """The axes, with the area of each state in the colour of its number."""
-    low, high = limits_of([values]) if limits is None else limits
-    paint = colormaps[colours].with_extremes(bad=EMPTY)
-    width = 0.8 if len(values) <= MOST_NUMBERED**2 else 0.4 if len(values) <= 400 else 0.0
-    line = {"edgecolors": PAPER if width else "face", "linewidths": width or 0.2}
-    drawn = PolyCollection(outlines(layout), cmap=paint, norm=Normalize(low, high), **line)
-    drawn.set_array(np.ma.masked_invalid(values))
-    axes.add_collection(drawn, autolim=False)
-    frame_areas(axes, layout)
-    if not np.isfinite(values).any():
+    areas = bool(layout.centres) and not layout.is_grid
+    table = np.asarray(values, dtype=float)
+    table = table[: len(layout.centres)] if areas else layout.grid(table)
+    scale = Scale.of([table]) if scale is None else scale
+    norm = Normalize(*(limits_of([table]) if limits is None else limits))
+    drawn = (_paint_areas if areas else _paint_cells)(table, axes, layout, norm, colours)
+    if not np.isfinite(table).any():
         axes.text(0.5, 0.5, missing, transform=axes.transAxes, ha="center", va="center",
                   color=MUTED, style="italic")  # fmt: skip
         return axes
-    if not layout.hexagon:  # places of many sizes have no room for numbers of one
+    size = text_size(axes, layout, map(scale.number, table.flat))
+    if size < SMALLEST_TEXT:
         return axes
-    scale = Scale.of([values]) if scale is None else scale
-    texts = [scale.number(float(value)) for value in values]
-    across, _ = extent(layout)
-    room = figure_of(axes).get_figwidth() * 72.0 * axes.get_position().width
-    size = _fitting(room * layout.hexagon / (across[1] - across[0]), texts)
-    for (x, y), text, value in zip(layout.centres, texts, values, strict=False):
-        if size >= SMALLEST_TEXT:
-            _print_number(axes, (x, y), value, text, drawn, size)
+    look = {"ha": "center", "va": "center_baseline", "size": size}
+    cells = [(column, row) for row, column in np.ndindex(layout.rows, layout.columns)]
+    for at, value in zip(layout.centres if areas else cells, table.flat, strict=False):
+        # It can be read on the colour of its value.
+        shade = EMPTY if np.isnan(value) else drawn.cmap(float(norm(value)))[:3]
+        axes.text(*at, scale.number(value), color=ink_on(shade), **look)
     return axes
 
 
-def _print_number(
-    axes: Axes, at: tuple[float, float], value: float, text: str, on: ScalarMappable, size: float
-) -> None:
-    """Prints the text of a value where it can be read on the colour of that value."""
-    shade = EMPTY if np.isnan(value) else on.cmap(float(np.asarray(on.norm(np.asarray(value)))))[:3]
-    axes.text(*at, text, color=ink_on(shade), ha="center", va="center_baseline", size=size)
+def _paint_cells(
+    table: np.ndarray, axes: Axes, layout: Layout, norm: Normalize, colours: str
+) -> ScalarMappable:
+    """The drawn cells of a grid, each in the colour of its number."""
+    axes.set_facecolor(EMPTY)
+    masked = np.ma.masked_invalid(table)
+    image = axes.imshow(masked, cmap=colours, norm=norm, interpolation="none")
+    frame(axes, layout)
+    return image
+
+
+def _paint_areas(
+    table: np.ndarray, axes: Axes, layout: Layout, norm: Normalize, colours: str
+) -> ScalarMappable:
+    """The drawn areas of the states, each in the colour of its number."""
+    paint = colormaps[colours].with_extremes(bad=EMPTY)
+    width = 0.8 if len(table) <= MOST_NUMBERED**2 else 0.4 if len(table) <= 400 else 0.0
+    line = {"edgecolors": PAPER if width else "face", "linewidths": width or 0.2}
+    drawn = PolyCollection(outlines(layout), cmap=paint, norm=norm, **line)
+    drawn.set_array(np.ma.masked_invalid(table))
+    axes.add_collection(drawn, autolim=False)
+    frame_areas(axes, layout)
+    return drawn
 
 
 def outlines(layout: Layout) -> list[np.ndarray]:
@@ -177,7 +157,9 @@ def outlines(layout: Layout) -> list[np.ndarray]:
 
 
 def extent(layout: Layout) -> tuple[tuple[float, float], tuple[float, float]]:
-    """(left, right) and (bottom, top) of the map of states that have centres."""
+    """(left, right) and (bottom, top) of the map of states that lie on a grid or have centres."""
+    if layout.is_grid:
+        return (-0.5, layout.columns - 0.5), (layout.rows - 0.5, -0.5)
     centres = np.array(layout.centres)
     low, high = centres.min(axis=0), centres.max(axis=0)
     size = float((high - low).max()) or 1.0
@@ -310,17 +292,17 @@ def _every(cells: int) -> int:
     return 5 if cells <= 50 else 10 ** len(str(cells // 20))
 
 
-def text_size(axes: Axes, layout: Layout, texts: list[str]) -> float:
-    """Points at which the widest text leaves a margin in its cell."""
-    figure = figure_of(axes)
-    width, height = figure.get_size_inches() * 72.0
+def text_size(axes: Axes, layout: Layout, texts: Iterable[str]) -> float:
+    """Points at which the widest text leaves a margin in its cell; 0 where none is printed."""
+    width, height = figure_of(axes).get_size_inches() * 72.0
     box = axes.get_position()
-    cell = min(width * box.width / layout.columns, height * box.height / layout.rows)
-    return _fitting(cell, texts)
-
-
-def _fitting(cell: float, texts: list[str]) -> float:
-    """Points at which the widest text leaves a margin in a cell of that many points."""
+    if layout.is_grid and max(layout.rows, layout.columns) <= MOST_NUMBERED:
+        cell = min(width * box.width / layout.columns, height * box.height / layout.rows)
+    elif layout.hexagon and not layout.is_grid:
+        (left, right), _ = extent(layout)
+        cell = width * box.width * layout.hexagon / (right - left)
+    else:  # cells that are many, and places of many sizes, have no room for numbers of one
+        return 0.0
     widest = max(sum(_em(character) for character in text) for text in texts)
     return min(TEXT, 0.86 * cell / widest, 0.5 * cell)
 

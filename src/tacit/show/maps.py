@@ -290,9 +290,7 @@ def _picture(
     """A map with its title, something below it, and the lattice to point at."""
     layout = grid.drawn
     width = _WIDTH - _LEFT - _RIGHT
-    across, up = (-0.5, layout.columns - 0.5), (layout.rows - 0.5, -0.5)
-    if not layout.is_grid:
-        across, up = extent(layout)
+    across, up = extent(layout)
     shape = abs(up[1] - up[0]) / (across[1] - across[0])
     height = float(np.clip(width * shape, 0.3 * width, 2.2 * width))
     figure = new_figure(_WIDTH, _TITLE + height + _BELOW)

@@ -345,10 +345,8 @@ def _panel(named: NamedRecovery, axes: Axes | None) -> Axes:
     if axes is not None:
         return axes
     width = COLUMN - 0.4
-    across, up = (0, named.layout.columns), (0, named.layout.rows)
-    if not named.layout.is_grid:
-        across, up = extent(named.layout)
-    height = float(np.clip(width * (up[1] - up[0]) / (across[1] - across[0]), 1.0, 7.0))
+    (left, right), (bottom, top) = extent(named.layout)
+    height = float(np.clip(width * abs(top - bottom) / (right - left), 1.0, 7.0))
     return axes_at(new_figure(COLUMN, height + 0.6), 0.3, 0.3, width, height)
 
 
