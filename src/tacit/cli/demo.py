@@ -125,23 +125,15 @@ def _head(path: Path, rows: int = 4) -> str:
 
 def _numbers(run: Run) -> list[tuple[str, str, str]]:
     """(what, how much, interval) of the weights and the price."""
-    found, known = run.recovery, run.recovery.identification
+    from tacit.many import numbers_of
 
-    def row(what: str, value: float, ends: object) -> tuple[str, str, str]:
-        low, high = (float(end) for end in ends)  # type: ignore[attr-defined]
-        return what, f"{float(value):.3g}", f"[{low:.3g}, {high:.3g}]"
-
-    rows = [
-        row(f"wants {name}", *pair)
-        for name, *pair in zip(
-            found.reward_names, found.reward_weights, known.reward_intervals, strict=True
-        )
-    ]
-    for k, names in enumerate(found.cost_names):
-        weights = zip(names, found.cost_weights[k], known.cost_intervals[k], strict=True)
-        rows += [row(f"refuses {name}", *pair) for name, *pair in weights]
-        price = (found.multipliers[k], known.multiplier_intervals[k])
-        rows.append(row("price of one unit of that", *price))
+    told = {"reward": "wants", "cost": "refuses", "price": "price of one unit of that"}
+    rows = []
+    for key, one in numbers_of(run.recovery).items():
+        kind, _, name = key.partition(": ")
+        if (said := told.get(kind.partition(" ")[0])) is not None:
+            ends = f"[{one.low:.3g}, {one.high:.3g}]"
+            rows.append((f"{said} {name}".strip(), f"{one.value:.3g}", ends))
     return rows
 
 

@@ -13,7 +13,7 @@ from tacit.inverse.diagnostics import holm
 from tacit.inverse.findings import LEVEL, chance, listed
 from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.recovery import Recovery
-from tacit.many import Differences
+from tacit.many import Differences, numbers_of
 from tacit.show import Block, Document, Headline, Items, Picture, Section, Tone
 from tacit.show.canvas import INK, axes_at, fit_text, new_figure, plain, styled, svg
 from tacit.show.curves import Interval, draw_intervals
@@ -73,8 +73,8 @@ def beside(recoveries: Mapping[str, Recovery]) -> list[Block]:
     """One picture of every weight and price of all of them; nothing where none is known."""
     weights, prices = (
         [
-            (f"{quantity}: {name}", Interval(who, value, low, high))
-            for (quantity, name), each in _by_number(recoveries, prices=prices).items()
+            (head, Interval(who, value, low, high))
+            for head, each in _by_number(recoveries, prices=prices).items()
             for who, (value, low, high) in each.items()
             if value == value and low < high
         ]
@@ -132,28 +132,17 @@ def _draw_headed(told: Sequence[tuple[str, Interval]], axes: Axes) -> None:
             axes.plot([0.0, 0.0], [place - 0.5, place + 0.5], color=INK, lw=0.8)
 
 
-def _by_number(
-    recoveries: Mapping[str, Recovery], *, prices: bool
-) -> dict[tuple[str, str], dict[str, Known]]:
-    """(quantity, name) -> whose -> value and interval, of the prices or of the weights."""
-    found: dict[tuple[str, str], dict[str, Known]] = {}
+def _by_number(recoveries: Mapping[str, Recovery], *, prices: bool) -> dict[str, dict[str, Known]]:
+    """Name of a number -> whose -> value and interval, of the prices or of the weights."""
+    found: dict[str, dict[str, Known]] = {}
+    wanted = ("price ",) if prices else ("reward: ", "cost ")
     for who, one in recoveries.items():
-        known = one.identification
-        parts = [("reward", one.reward_names, one.reward_weights, known.reward_intervals)]
-        for k, names in enumerate(one.cost_names):
-            parts.append((f"cost {k}", names, one.cost_weights[k], known.cost_intervals[k]))
-        if prices:
-            each = zip(one.cost_names, one.multipliers, known.multiplier_intervals, strict=True)
-            parts = [
-                (f"price {k}", (" and ".join(names[:3]),), [price], [ends])
-                for k, (names, price, ends) in enumerate(each)
-            ]
-        for quantity, names, values, ends in parts:
-            if len(names) == 1 and not prices:
-                continue  # a lone weight is 1
-            for name, value, (low, high) in zip(names, values, ends, strict=True):
-                row = float(value), float(low), float(high)
-                found.setdefault((quantity, str(name)), {})[who] = row
+        for name, number in numbers_of(one).items():
+            k = number.constraint
+            features = one.reward_names if k is None else one.cost_names[k]
+            if name.startswith(wanted) and (prices or len(features) > 1):  # a lone weight is 1
+                head = f"{name}: {' and '.join(features[:3])}" if prices else name
+                found.setdefault(head, {})[who] = (number.value, number.low, number.high)
     return found
 
 
@@ -237,8 +226,8 @@ def _shared_rows(
         for name, weight, (low, high) in zip(names, weights, ends, strict=True):
             if np.isnan(weight):
                 continue
-            head, each = f"{quantity}: {name}", alone.get((quantity, str(name)), {})
-            every = {"shared": (float(weight), float(low), float(high)), **each}
+            head = f"{quantity}: {name}"
+            every = {"shared": (float(weight), float(low), float(high)), **alone.get(head, {})}
             drawn += [(head, Interval(w, *n)) for w, n in every.items() if n[0] == n[0]]
             cells = [_words(*every.get(who, (np.nan,) * 3)) for who in ("shared", *own)]
             rows.append(Row([head, *cells]))
