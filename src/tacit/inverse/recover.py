@@ -88,12 +88,7 @@ class Estimator(Protocol):
     """Frozen hyperparameters and one verb."""
 
     def fit(
-        self,
-        mdp: MDP,
-        features: Features,
-        demonstrations: Observed,
-        *,
-        throw: bool = True,
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
     ) -> Recovery:
         """A recovery with its certificate."""
         ...
@@ -233,7 +228,7 @@ def recover(
             drawn = {"replicates": bootstrap, "seed": seed, "callbacks": callbacks}
             return bootstrap_trips(mdp, travelled, options, **drawn).recovery
         if isinstance(mdp, Iterable) and not isinstance(mdp, MDP):
-            from tacit.inverse.joint.tasks import recover_tasks
+            from tacit.inverse.joint.tasks import shared_likelihood
 
             if features is not None or demonstrations is not None:
                 raise InvalidModel("several tasks hold their own features and demonstrations")
@@ -243,7 +238,7 @@ def recover(
             for number, task in enumerate(mdp):
                 if hasattr(task, "demonstrations") and not allow_impossible:
                     check_possible(task.mdp, task.demonstrations, f"task {number}: ")
-            joint = recover_tasks(mdp, estimator=estimator, share_reward=share_reward, throw=False)
+            joint = shared_likelihood(estimator, share_reward).fit(mdp, throw=False)
             return delivered(_say_if_stopped(joint), throw)
         if share_reward:
             raise InvalidModel("share_reward is about several tasks; got one")

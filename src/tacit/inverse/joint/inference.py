@@ -14,7 +14,7 @@ parameter sits on its bound, and simulated otherwise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -87,21 +87,18 @@ class Pooled:
         moving: [n] bool, the joint parameters that are free, or on a bound perhaps by chance.
         limits: [n] lower limits of those without an upper one (forbidden costs), else NaN.
         outer: [n, n] sum over all steps of score times score.
-        clusters: sums of squared scores of the trajectories.
     """
 
     fisher: np.ndarray
     errors: Errors
     moving: np.ndarray
     limits: np.ndarray
-    _: KW_ONLY
     outer: np.ndarray
-    clusters: Scatter | None
 
 
 def pooled(stack: Stack, fitted: StackFit, seen: Sequence[Demonstrations]) -> Pooled:
     """What the steps `seen` of all tasks say about the joint parameters of a fit."""
-    here = directions(fitted)
+    here, scores = directions(fitted), stack.scores(fitted)
     fisher = here.information(stack.information(fitted))
     limits = _forbidden(stack, fitted)
     shut = np.isfinite(limits)
@@ -109,13 +106,15 @@ def pooled(stack: Stack, fitted: StackFit, seen: Sequence[Demonstrations]) -> Po
     inverse, blind = inverse_information(fisher, moving)
     many, scatter, clusters = sum(one.episodes for one in seen), None, None
     if many < sum(one.steps for one in seen):
-        clusters = Scatter(many, _scatter(stack, fitted, seen, here.jacobians))
+        products = [Scatter.of(*pair).products for pair in zip(scores, seen, strict=True)]
+        clusters = Scatter(many, here.information(products))
         if many >= CLUSTERS * max(int(moving.sum()), 1):
             scatter = at_least(fisher, clusters.products * (many / (many - 1.0)))
             inverse = inverse @ scatter @ inverse
     found = Errors(inverse, blind, scatter is not None, scatter, clusters=clusters)
-    outer = here.information(_outer(stack, fitted))
-    return Pooled(fisher, found, moving, limits, outer=outer, clusters=clusters)
+    taken = [(one.counts, np.ones(one.mdp.states)) for one in stack.steps]
+    outer = [information(one, *pair) for one, pair in zip(scores, taken, strict=True)]
+    return Pooled(fisher, found, moving, limits, here.information(outer))
 
 
 def together(parts: Sequence[Parameters]) -> Parameters:
@@ -144,7 +143,7 @@ def parameters_of(
     inner = np.ix_(kept, kept)
     per_entry = shape.factors[task] * z[shape.sizes[task]] / space.scales
     limits = np.where(space.signs < 0, told.limits[shape.rows[task]] * per_entry, np.nan)
-    clusters = told.clusters
+    clusters = told.errors.clusters
     products = np.full(told.fisher.shape, np.nan) if clusters is None else clusters.products
     return Parameters(
         names=names,
@@ -228,30 +227,6 @@ def _adapted(fitted: StackFit, told: Pooled, task: int) -> np.ndarray:
     inverse, _ = inverse_information(rest.T @ fisher @ rest, np.ones(rest.shape[1], bool))
     follow[kept] = back - rest @ inverse @ rest.T @ fisher @ back
     return follow
-
-
-def _outer(stack: Stack, fitted: StackFit) -> list[np.ndarray]:
-    """One [D, D] per task: the sum over its steps of score times score."""
-    pairs = zip(stack.steps, fitted.parts, strict=True)
-    scored = [(one, advantages(one.mdp, one.space, part)) for one, part in pairs]
-    return [information(scores, one.counts, np.ones(one.mdp.states)) for one, scores in scored]
-
-
-def _scatter(
-    stack: Stack,
-    fitted: StackFit,
-    seen: Sequence[Demonstrations],
-    jacobians: Sequence[np.ndarray],
-) -> np.ndarray:
-    """[n, n] sum over trajectories of the squared scores of the joint parameters."""
-    total = np.zeros((len(fitted.z), len(fitted.z)))
-    for steps, part, one, inner in zip(stack.steps, fitted.parts, seen, jacobians, strict=True):
-        scores = advantages(steps.mdp, steps.space, part)
-        index = one.states.astype(np.int64) * steps.mdp.actions + one.actions
-        sums = [np.add.reduceat(table.ravel()[index], one.offsets[:-1]) for table in scores]
-        mapped = np.stack(sums).T @ inner
-        total += mapped.T @ mapped
-    return total
 
 
 def _forbidden(stack: Stack, fitted: StackFit) -> np.ndarray:

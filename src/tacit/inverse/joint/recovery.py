@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,7 @@ import numpy.typing as npt
 
 from tacit.forward.solution import visitation
 from tacit.inverse.diagnostics import Goodness, Identification
-from tacit.inverse.expectations import (
-    Spending,
-    expectations_from_start,
-    pull_back,
-)
+from tacit.inverse.expectations import Spending, expectations_from_start, pull_back
 from tacit.inverse.findings import (
     Finding,
     Kind,
@@ -47,7 +43,7 @@ from tacit.inverse.recovery import (
     status_of,
     worst_of,
 )
-from tacit.inverse.sets import never_incurred
+from tacit.inverse.sets import never_incurred, unidentified
 from tacit.model.mdp import outside_policy
 from tacit.model.objective import coefficient_names
 from tacit.model.transitions import read_only
@@ -232,9 +228,7 @@ def _recovery(
             proven=found.joint.link.linear and all(one.convex for one in steps),
         ),
         certificate=RecoveryCertificate.of(
-            seen,
-            pull_back(task.features, visits),
-            projected_gradient=whole.projected_gradient,
+            seen, pull_back(task.features, visits), projected_gradient=whole.projected_gradient
         ),
         history=History({"loss": [part.point.loss], "evaluations": [part.steps]}),
         identification=_identification(task, found, numbers, goodness, e),
@@ -287,21 +281,14 @@ def _shared(
     """What is known of the weights that the tasks share, as a task knows it that pays for it."""
     speakers = (found.joint.link.leaders[0], *_speakers(found))
     known = [recoveries[e].identification for e in speakers]
-    nothing = np.full(len(known) - 1, np.nan)
-    shares = options.share_reward
-    return Identification(
-        reward_intervals=known[0].reward_intervals if shares else np.empty((0, 2)),
-        cost_intervals=[one.cost_intervals[k] for k, one in enumerate(known[1:])],
-        multiplier_intervals=np.stack([nothing, nothing], axis=1),
-        budget_intervals=np.stack([nothing, nothing], axis=1),
-        reward_standard_errors=known[0].reward_standard_errors if shares else np.empty(0),
-        cost_standard_errors=[one.cost_standard_errors[k] for k, one in enumerate(known[1:])],
-        multiplier_standard_errors=nothing,
-        budget_standard_errors=nothing,
-        active=np.asarray(found.restrained.any(axis=1)),
-        findings=tuple(findings),
-        p_values=found.activity,
-    )
+    ends = [one.cost_intervals[k] for k, one in enumerate(known[1:])]
+    errors = [one.cost_standard_errors[k] for k, one in enumerate(known[1:])]
+    told = {"cost_intervals": ends, "cost_standard_errors": errors, "p_values": found.activity}
+    if options.share_reward:
+        told["reward_intervals"] = known[0].reward_intervals
+        told["reward_standard_errors"] = known[0].reward_standard_errors
+    active = found.restrained.any(axis=1)
+    return replace(unidentified(np.empty(0), errors, active=active, findings=findings), **told)
 
 
 def _worst(fits: Sequence[Goodness]) -> int:

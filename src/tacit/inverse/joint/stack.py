@@ -132,11 +132,20 @@ class Stack:
     def minimise(self, link: Link, z: np.ndarray, near: Sequence[Point]) -> StackFit:
         """The minimum of the sum, from z [n] and points nearby; projected Newton."""
         points = self._points(link, z, near)
-        if not all(np.isfinite(point.loss) for point in points):
-            return self._nowhere(link, z, points)
+        finite = all(np.isfinite(point.loss) for point in points)
+        if not finite:  # at z some task has no finite value (discount 1)
+            points = [
+                point._replace(
+                    loss=np.inf,
+                    gradient=np.zeros(len(point.x)),
+                    curvature=np.zeros((len(point.x), len(point.x))),
+                    residual=np.inf,
+                )
+                for point in points
+            ]
         problem, here = self._joined(link, z, points)
         direction, length, count = _direction(problem, here), 1.0, 1
-        while count < self.max_steps and length > 1e-12 and self._going(problem, here):
+        while finite and count < self.max_steps and length > 1e-12 and self._going(problem, here):
             trial = np.clip(here.x + length * direction, link.lower, link.upper)
             fresh = self._points(link, trial, points)
             loss = sum(float(point.loss) for point in fresh)
@@ -148,36 +157,19 @@ class Stack:
             points, length = fresh, 1.0
             problem, here = self._joined(link, trial, points)
             direction = _direction(problem, here)
-        return self._fitted(link, points, count, (problem, here))
-
-    def _nowhere(self, link: Link, z: np.ndarray, points: list[Point]) -> StackFit:
-        """A fit of infinite loss: at z some task has no finite value (discount 1)."""
-        flat = [
-            point._replace(
-                loss=np.inf,
-                gradient=np.zeros(len(point.x)),
-                curvature=np.zeros((len(point.x), len(point.x))),
-                residual=np.inf,
-            )
-            for point in points
-        ]
-        return self._fitted(link, flat, 1, self._joined(link, z, flat))
-
-    def _fitted(
-        self, link: Link, points: list[Point], count: int, joined: tuple[Dual, Point]
-    ) -> StackFit:
-        """The fit of these points, found in so many evaluations."""
         pairs = zip(self.problems, points, strict=True)
         parts = tuple(Fit(*pair, count, self.tolerance) for pair in pairs)
-        return StackFit(link, Fit(*joined, count, self.tolerance), parts)
+        return StackFit(link, Fit(problem, here, count, self.tolerance), parts)
 
     def information(self, fitted: StackFit) -> tuple[np.ndarray, ...]:
         """One [D, D] per task: the information of its steps about its own parameters."""
-        found = []
-        for steps, part in zip(self.steps, fitted.parts, strict=True):
-            scores = advantages(steps.mdp, steps.space, part)
-            found.append(information(scores, part.point.policy, steps.visits))
-        return tuple(found)
+        parts = zip(self.scores(fitted), fitted.parts, self.steps, strict=True)
+        return tuple(information(own, fit.point.policy, one.visits) for own, fit, one in parts)
+
+    def scores(self, fitted: StackFit) -> list[np.ndarray]:
+        """One [D, S, A] per task: the scores of single steps."""
+        pairs = zip(self.steps, fitted.parts, strict=True)
+        return [advantages(steps.mdp, steps.space, part) for steps, part in pairs]
 
     def loss_at(self, fitted: StackFit, z: np.ndarray) -> float:
         """Minus the log-likelihood of all tasks at other joint parameters."""
@@ -295,13 +287,15 @@ def task_goodness(
             observed,
             counts=steps.counts,
             policy=part.point.policy,
-            scores=advantages(steps.mdp, steps.space, part),
+            scores=scores,
             free=part.free,
             choices=steps.mdp.available.sum(axis=1),
             level=level,
             seed=seed,
         )
-        for observed, steps, part in zip(seen, stack.steps, alone.parts, strict=True)
+        for observed, steps, part, scores in zip(
+            seen, stack.steps, alone.parts, stack.scores(alone), strict=True
+        )
     ]
     tested = [one for one in found if not one.absence]
     adjusted = iter(holm([one.p_value for one in tested]).tolist())

@@ -79,21 +79,10 @@ class SharedLikelihood:
         return recovery
 
 
-def recover_tasks(
-    tasks: Iterable[Task],
-    *,
-    estimator: Likelihood | SharedLikelihood | None = None,
-    share_reward: bool = False,
-    throw: bool = True,
-) -> JointRecovery:
-    """The `JointRecovery` of several tasks.
-
-    Args:
-        tasks: at least one `Task`.
-        estimator: a `Likelihood` for its options, a `SharedLikelihood`, or None.
-        share_reward: whether the tasks share the reward weights, too.
-        throw: raise `NotConverged` instead of returning a recovery that says so.
-    """
+def shared_likelihood(
+    estimator: Likelihood | SharedLikelihood | None, share_reward: bool
+) -> SharedLikelihood:
+    """The estimator of several tasks that was asked for, by that of one where it is one's."""
     chosen = SharedLikelihood() if estimator is None else estimator
     if isinstance(chosen, Likelihood):
         chosen = SharedLikelihood(likelihood=chosen)
@@ -102,9 +91,7 @@ def recover_tasks(
             "several tasks are recovered by Likelihood or SharedLikelihood; "
             f"got {type(chosen).__name__}"
         )
-    if share_reward:
-        chosen = replace(chosen, share_reward=True)
-    return chosen.fit(tasks, throw=throw)
+    return replace(chosen, share_reward=True) if share_reward else chosen
 
 
 def _check(tasks: tuple[Task, ...], options: SharedLikelihood) -> None:
