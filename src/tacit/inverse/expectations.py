@@ -251,10 +251,7 @@ def check_task(
     `in_memory` asks for `Demonstrations`, for those who must look at single episodes again;
     `weighted` lets sampling weights pass, for those who count them.
     """
-    for kind, given, expected in (
-        ("mdp", mdp, MDP),
-        ("features", features, Features),
-    ):
+    for kind, given, expected in (("mdp", mdp, MDP), ("features", features, Features)):
         if not isinstance(given, expected):
             raise InvalidModel(f"{kind} must be a {expected.__name__}; got {type(given).__name__}")
     names = ["reward features", *(f"cost features {k}" for k in range(features.constraints))]
@@ -265,30 +262,20 @@ def check_task(
                 f"{(mdp.states, mdp.actions)}; got {table.shape}"
             )
     features.check(mdp)
-    check_observed(mdp, demonstrations, in_memory=in_memory, weighted=weighted)
-
-
-def check_observed(
-    mdp: MDP, observed: Observed, *, in_memory: bool = False, weighted: bool = False
-) -> None:
-    """Raises `InvalidDemonstrations` unless it was seen in this world.
-
-    `in_memory` asks for `Demonstrations`, for those who must look at single episodes again;
-    `weighted` lets sampling weights pass, for those who count them.
-    """
     allowed = (Demonstrations,) if in_memory else (*Observed.__args__,)
-    if not isinstance(observed, allowed):
-        wanted = " in memory here" if isinstance(observed, Observed) else ""
+    if not isinstance(demonstrations, allowed):
+        wanted = " in memory here" if isinstance(demonstrations, Observed) else ""
         raise InvalidDemonstrations(
-            f"demonstrations must be Demonstrations{wanted}; got {type(observed).__name__}"
+            f"demonstrations must be Demonstrations{wanted}; got {type(demonstrations).__name__}"
         )
-    if are_weighted(observed) and not (weighted and isinstance(observed, Demonstrations)):
+    counted = weighted and isinstance(demonstrations, Demonstrations)
+    if are_weighted(demonstrations) and not counted:
         raise InvalidDemonstrations(
             "sampling weights are counted by tacit.recover with Likelihood (recover --estimator "
             "likelihood), without prior, lapses and bootstrap: leave out such options, or the "
             "weights (weights=None; ingest without --sampling-weight, or rename their column)"
         )
-    observed.check(mdp)
+    demonstrations.check(mdp)
 
 
 def are_weighted(observed: Observed) -> bool:
@@ -318,8 +305,8 @@ def squares_of(mdp: MDP, observed: Observed) -> np.ndarray | None:
     """[S, A] squared weights of the steps, their mean being 1, summed; None where none weigh."""
     if not isinstance(observed, Demonstrations) or observed.weights is None:
         return None
-    flat = observed.states.astype(np.int64) * mdp.actions + observed.actions
-    total = np.bincount(flat, observed.shares**2, minlength=mdp.states * mdp.actions)
+    size = mdp.states * mdp.actions
+    total = np.bincount(observed.pairs(mdp.actions), observed.shares**2, minlength=size)
     return read_only(total.reshape(mdp.states, mdp.actions))
 
 

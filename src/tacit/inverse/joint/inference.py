@@ -36,7 +36,7 @@ from tacit.inverse.noisy.inference import (
 )
 from tacit.inverse.noisy.intervals import Numbers, intervals
 from tacit.inverse.numerics import SignedSums, chi_square_tail
-from tacit.inverse.parameters import BLIND, ONE_SIDED, Parameters, inverse_information
+from tacit.inverse.parameters import BLIND, ONE_SIDED, Parameters, inverse_information, rank_of
 from tacit.inverse.sets import unmeasured
 from tacit.model.mdp import outside_policy
 
@@ -77,7 +77,7 @@ def directions(fitted: StackFit) -> Directions:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Pooled:
     """What all tasks say about the joint parameters.
 
@@ -113,8 +113,9 @@ def pooled(stack: Stack, fitted: StackFit, seen: Sequence[Demonstrations]) -> Po
             inverse = inverse @ scatter @ inverse
     found = Errors(inverse, blind, scatter is not None, scatter, clusters=clusters)
     taken = [(one.counts, np.ones(one.mdp.states)) for one in stack.steps]
-    outer = [information(one, *pair) for one, pair in zip(scores, taken, strict=True)]
-    return Pooled(fisher, found, moving, limits, here.information(outer))
+    squares = [information(one, *pair) for one, pair in zip(scores, taken, strict=True)]
+    outer = here.information(squares)
+    return Pooled(fisher=fisher, errors=found, moving=moving, limits=limits, outer=outer)
 
 
 def together(parts: Sequence[Parameters]) -> Parameters:
@@ -279,7 +280,8 @@ def agreement_p_value(
         seed: of the simulated law.
     """
     if not (wide.one_sided.any() or narrow.one_sided.any()):
-        degrees = _rank(wide, fishers) - _rank(narrow, fishers)
+        ranks = [rank_of(one.information(fishers), one.free) for one in (wide, narrow)]
+        degrees = ranks[0] - ranks[1]
         return chi_square_tail(degrees, max(ratio, 0.0)) if degrees > 0 else 1.0
     random = np.random.default_rng(seed)
     scores = []
@@ -290,11 +292,6 @@ def agreement_p_value(
     gained = _gain(wide, fishers, scores) - _gain(narrow, fishers, scores)
     # One more in both counts: a simulated law cannot vouch for a chance of zero.
     return float((1 + (gained >= ratio).sum()) / (1 + DRAWS))
-
-
-def _rank(model: Directions, fishers: Sequence[np.ndarray]) -> int:
-    _, blind = inverse_information(model.information(fishers), model.free)
-    return int(model.free.sum()) - len(blind)
 
 
 def _gain(

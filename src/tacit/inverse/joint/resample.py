@@ -24,7 +24,7 @@ from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy.inference import split
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.numerics import chi_square_tail
-from tacit.inverse.parameters import TWO_SIDED, inverse_information
+from tacit.inverse.parameters import TWO_SIDED, inverse_information, rank_of
 from tacit.model.features import Map
 from tacit.model.transitions import Layout
 
@@ -168,7 +168,7 @@ def alike(
     bounded = not all((one.fitted.free | settled).all() for one in (pooled, *parts))
     number = (DRAWS if bounded else 0) if draws is None else draws
     if number == 0:
-        seen = [_rank(one) for one in (pooled, *parts)]
+        seen = [rank_of(one.sums.fisher, one.fitted.free) for one in (pooled, *parts)]
         degrees = float(max(sum(seen[1:]) - seen[0], 0))
         p_value = chi_square_tail(degrees, ratio) if degrees > 0 else 1.0
         law = f"by a chi-square with {degrees:g} degrees of freedom"
@@ -364,9 +364,3 @@ def _by_group(
         f"{len(names)} groups, each with coefficients of its own",
         "Recover the groups apart: --by group; --groups says in what they differ.",
     )
-
-
-def _rank(found: Found) -> int:
-    """How many directions of the free parameters the trips tell."""
-    free = found.fitted.free
-    return int(free.sum()) - len(inverse_information(found.sums.fisher, free)[1])
