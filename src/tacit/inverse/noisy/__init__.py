@@ -205,10 +205,9 @@ def weight_findings(steps: Steps) -> list[Finding]:
     return [Finding(said, Kind.ERRORS, number=steps.design)]
 
 
-def written_scores(mdp: MDP, space: Design, policy: np.ndarray) -> np.ndarray:
-    """[D, S, A] the scores of one step, of all parameters."""
-    tables = space.rows(slice(0, mdp.states))
-    size, moves = (mdp.states, mdp.actions, space.size), mdp.sparse()
+def table_scores(mdp: MDP, tables: np.ndarray, policy: np.ndarray) -> np.ndarray:
+    """[D, S, A] the scores of one step, of the parameters of tables [S * A, D]."""
+    size, moves = (mdp.states, mdp.actions, tables.shape[1]), mdp.sparse()
     chain = np.zeros((mdp.states, mdp.states))
     rows, weights = policy_chain(mdp, policy)
     np.add.at(chain, (np.arange(mdp.states)[:, None], rows), weights)
@@ -217,7 +216,7 @@ def written_scores(mdp: MDP, space: Design, policy: np.ndarray) -> np.ndarray:
     scores = tables + mdp.discount * (moves @ values) - np.repeat(values, mdp.actions, axis=0)
     if mdp.restricted:
         scores[~mdp.choices.ravel()] = 0.0
-    return np.ascontiguousarray(scores.T).reshape(space.size, mdp.states, mdp.actions)
+    return np.ascontiguousarray(scores.T).reshape(-1, mdp.states, mdp.actions)
 
 
 def ratio_cut(

@@ -23,7 +23,7 @@ from tacit.engine.kernels.systems import bounded_step, conjugate_gradients, inve
 from tacit.engine.newton_search import VALUE_CARE, Dual, Point, newton_step
 from tacit.engine.progress import pursue
 from tacit.errors import InvalidModel
-from tacit.inverse.noisy import written_scores
+from tacit.inverse.noisy import table_scores
 from tacit.inverse.noisy.boltzmann import FAR, LARGEST, NOWHERE, over_an_episode
 from tacit.inverse.noisy.inference import information
 from tacit.inverse.noisy.known import Bounds
@@ -345,7 +345,7 @@ def _step(loss: Loss, at: Descent, tolerance: float) -> Descent:
 def _written_step(loss: Loss, place: Place, bent: Information) -> np.ndarray:
     """[D] Newton's step within bounds, from the curvature [D, D]."""
     if can_write_out(loss.design):
-        scores = written_scores(loss.mdp, loss.design, place.policy)
+        scores = table_scores(loss.mdp, loss.design.rows(slice(0, loss.mdp.states)), place.policy)
         whole = information(scores, place.policy, bent.visits)
     else:
         whole = bent.written()

@@ -150,7 +150,7 @@ def likelihood_interval(
 def steps_at(whole: Steps, discount: float) -> Steps:
     """The likelihood of the same steps in the world with another discount."""
     world = replace(whole.mdp, discount=float(discount))
-    return replace(whole, mdp=world, discounted=None, tally=None).reweighted(whole.counts)
+    return Steps.counted(world, whole.space, whole.counts)
 
 
 def best_discount(
@@ -217,12 +217,7 @@ def maximise_with_lapses(
 ) -> Recovery:
     """The recovery of the likeliest parameters of a demonstrator with lapses.
 
-    Args:
-        options: of the `Likelihood`.
-        features: what reward and costs may be made of.
-        demonstrations: what was seen.
-        steps: the same as a likelihood.
-        report: makes the recovery of a fit.
+    `report` makes the recovery of a fit.
     """
     how = Search(options.free_reward, options.tolerance)
     plain = steps.fit(replace(how, max_steps=options.max_steps))

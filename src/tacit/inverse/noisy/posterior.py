@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from tacit.engine.newton_search import Dual, Point
-from tacit.inverse.noisy import DeltaMethod, Split, adjoint, points, written_scores
+from tacit.inverse.noisy import DeltaMethod, Split, adjoint, points, table_scores
 from tacit.inverse.noisy.adjoint import (
     Descent,
     Information,
@@ -169,7 +169,7 @@ def written_law(ended: Ended) -> tuple[np.ndarray, np.ndarray]:
     loss, policy = ended.loss, ended.descent.place.policy
     known = loss.__dict__.get("_law")
     if known is None or known[0] is not policy:
-        scores = written_scores(loss.mdp, loss.design, policy)
+        scores = table_scores(loss.mdp, loss.design.rows(slice(0, loss.mdp.states)), policy)
         known = policy, scores, information(scores, policy, loss.visits)
         object.__setattr__(loss, "_law", known)
     return known[1:]

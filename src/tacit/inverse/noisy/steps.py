@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -76,7 +76,7 @@ class Steps:
     start: np.ndarray
     _: KW_ONLY
     target: np.ndarray
-    discounted: np.ndarray | None
+    discounted: np.ndarray | None = None
     tally: Tally | None = None
     lost: np.ndarray | None = None
     squares: np.ndarray | None = None
@@ -84,23 +84,18 @@ class Steps:
     @classmethod
     def of(cls, mdp: MDP, space: Coordinates, demonstrations: Observed) -> Steps:
         """The coefficients of these demonstrations."""
-        tally = tally_of(mdp, demonstrations)
-        counts = tally.counts
-        start = counts.sum(axis=1) - mdp.discount * mdp.inflow(counts)
-        visits = None
+        tally, visits = tally_of(mdp, demonstrations), None
         if tally.trajectories:
             alike = (np.ptp(space.tables, axis=2) == 0).all(axis=0)
             visits = tally.visitation(mdp.absorbing & ~mdp.ends & alike)
-        return cls(
-            mdp,
-            space,
-            counts,
-            start,
-            target=space.pull_back(counts),
-            discounted=visits,
-            tally=tally,
-            squares=squares_of(mdp, demonstrations),
-        )
+        plain, squares = cls.counted(mdp, space, tally.counts), squares_of(mdp, demonstrations)
+        return replace(plain, discounted=visits, tally=tally, squares=squares)
+
+    @classmethod
+    def counted(cls, mdp: MDP, space: Coordinates, counts: np.ndarray) -> Steps:
+        """The coefficients of steps of which only the counts [S, A] are known."""
+        start = counts.sum(axis=1) - mdp.discount * mdp.inflow(counts)
+        return cls(mdp, space, counts, start, target=space.pull_back(counts))
 
     @property
     def design(self) -> float:
@@ -115,9 +110,7 @@ class Steps:
 
     def reweighted(self, counts: np.ndarray) -> Steps:
         """The coefficients of some of the steps, or of a share of each, given as counts [S, A]."""
-        start = counts.sum(axis=1) - self.mdp.discount * self.mdp.inflow(counts)
-        target = self.space.pull_back(counts)
-        return Steps(self.mdp, self.space, counts, start, target=target, discounted=None)
+        return self.counted(self.mdp, self.space, counts)
 
     @property
     def visits(self) -> np.ndarray:

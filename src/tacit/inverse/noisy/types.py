@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.noisy import table_scores
 from tacit.inverse.noisy.activity import Verdict, activity_p_value, judge, selection_of
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.em import Search, Trajectories, Types, climb
@@ -270,17 +271,11 @@ def best_mark(steps: Steps, fitted: Fit, known: Sequence[int] = ()) -> tuple[int
     states, actions = policy.shape
     if states * actions * (states + actions) > MARKED:
         return -1, 0.0, 0
-    moves = np.stack([mdp.expected_next(row) for row in np.eye(states)], axis=-1)  # [S, A, S]
-    policy = np.where(mdp.ends[:, None], 0.0, policy)
-    chain = np.einsum("sa,sat->st", policy, moves)
     gains = np.zeros((states, actions, states + actions))
     gains[np.arange(states), :, np.arange(states)] = 1.0
     gains[:, np.arange(actions), states + np.arange(actions)] = 1.0
-    now = np.where(mdp.ends[:, None], gains[:, 0], np.einsum("sa,sam->sm", policy, gains))
-    now[mdp.ends, states:] = 0.0
-    values = np.linalg.solve(np.eye(states) - mdp.discount * chain, now)
-    scores = gains + mdp.discount * (moves @ values) - values[:, None]
-    scores = np.moveaxis(np.where(mdp.available[..., None], scores, 0.0), 2, 0)
+    gains[mdp.ends, :, states:] = 0.0
+    scores = table_scores(mdp, gains.reshape(states * actions, -1), policy)
     own = advantages(mdp, steps.space, fitted)[fitted.free]
     both = information(np.concatenate([scores, own]), policy, steps.visits)
     many = len(scores)
@@ -356,7 +351,7 @@ def marked(
     space = coordinates(steps.mdp, with_marks(steps.mdp, features, marks))
     first = len(features.reward_names)
     either = {first + n: (None, None) for n in range(len(marks))}
-    wider = replace(steps, space=space).reweighted(steps.counts)
+    wider = Steps.counted(steps.mdp, space, steps.counts)
     return wider, replace(options, bounds={**options.bounds, **either})
 
 
