@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -55,10 +56,6 @@ class Verdict:
         """The verdict of tests that were each made by itself."""
         return cls(unadjusted=p_values, p_values=p_values)
 
-    def set_of(self, k: int) -> ConstraintSet | None:
-        """The set that a constraint is in, if there is one."""
-        return next((one for one in self.sets if k in one.members), None)
-
 
 def judge(
     full: Trial[Fitted],
@@ -87,20 +84,14 @@ def judge(
         clear: the loss without a constraint -> whether that is so large that no set with it has a
             larger p-value than it has alone.
     """
-    trials: dict[tuple[int, ...], Trial[Fitted]] = {(): full}
-    chances: dict[tuple[int, ...], float] = {}
+    trial = cache(lambda members: drop(members) if members else full)
+    chance_of = cache(lambda members: trial(members).p_value())
 
     def without(members: Sequence[int]) -> Trial[Fitted]:
-        key = tuple(sorted(members))
-        if key not in trials:
-            trials[key] = drop(key)
-        return trials[key]
+        return trial(tuple(sorted(members)))
 
     def p_of(members: Sequence[int]) -> float:
-        key = tuple(sorted(members))
-        if key not in chances:
-            chances[key] = without(key).p_value()
-        return chances[key]
+        return chance_of(tuple(sorted(members)))
 
     every = [k for k in range(count) if k not in given]
     alone, adjusted, reached = np.full(count, np.nan), np.ones(count), 0.0
@@ -268,7 +259,7 @@ def verdict_findings(
     findings = []
     for k, (price, p) in enumerate(zip(multipliers, verdict.p_values.tolist(), strict=True)):
         shown = chance(p)
-        if verdict.set_of(k) is not None:
+        if any(k in one.members for one in verdict.sets):
             continue
         if np.isnan(p) and converged:
             said = f"Constraint {k} has a price by what was fixed beforehand: it was not tested."
