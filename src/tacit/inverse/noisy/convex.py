@@ -206,7 +206,9 @@ class Convex:
         )
         if self.temperature is not None:
             plain = within_norm(space, mdp, plain, self)
-        ridge = _rescue(mdp)
+        # A scaled feature is missed by at most 1 / (1 - discount), so the parameters stay below
+        # 1000. At discount 1 the length of a walk to an end is the scale.
+        ridge = over_an_episode(mdp, RESCUE)
         fitted, boundless = rescued(mdp, plain, VISIBLE, self.max_steps, ridge=ridge)
         if not boundless or not fitted.converged:
             return fitted, None
@@ -217,19 +219,11 @@ class Convex:
         return fitted, Kind.UNATTAINABLE if unattainable else Kind.DETERMINISTIC
 
 
-def _rescue(mdp: MDP) -> float:
-    """The ridge of last resort: a scaled feature is missed by at most 1 / (1 - discount).
-
-    So the parameters stay below 1000. At discount 1 the length of a walk to an end is the scale.
-    """
-    return over_an_episode(mdp, RESCUE)
-
-
 def _ending_findings(mdp: MDP, ending: Kind | None) -> list[Finding]:
     """Why the expectations determine no finite parameters, where they do not."""
     if ending is None:
         return []
-    ridge = _rescue(mdp)
+    ridge = over_an_episode(mdp, RESCUE)
     reason = (
         "No policy collects what the demonstrations do: they are few, or were cut off."
         if ending is Kind.UNATTAINABLE

@@ -335,12 +335,7 @@ def maximise(
 ) -> Recovery:
     """The recovery of the likeliest parameters, constraints that are not active left out.
 
-    Args:
-        options: level, tolerance, seed.
-        mdp: the model.
-        features: what reward and costs may be made of.
-        demonstrations: what was seen.
-        first: the coefficient of the first feature, where it is known beforehand.
+    `first` is the coefficient of the first feature, where it is known beforehand.
     """
     steps = Steps.of(mdp, coordinates(mdp, features), demonstrations)
     if options.lapses is not False:

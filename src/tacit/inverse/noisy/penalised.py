@@ -128,14 +128,7 @@ def choose_strength(
 def maximise_many(
     options: Likelihood, mdp: MDP, features: Features, demonstrations: Observed
 ) -> Recovery:
-    """The recovery of the likeliest parameters under the prior, if there is one.
-
-    Args:
-        options: tolerance, level, seed and the prior.
-        mdp: the model.
-        features: what reward and costs may be made of.
-        demonstrations: what was seen.
-    """
+    """The recovery of the likeliest parameters under the prior, if there is one."""
     if options.lapses is not False:
         raise InvalidModel(
             "a fit with a prior, or of more than 200 features (fewer in very many states), knows "
