@@ -126,13 +126,11 @@ class Types:
 
 def single_type(seen: Trajectories, pooled: Fit) -> Types:
     """The fit of all trajectories together, as the only type."""
-    everyone = np.ones((len(seen), 1))
-    likely = -float(pooled.point.loss)
     return Types(
         fits=(pooled,),
         shares=np.ones(1),
-        membership=everyone,
-        trace=(likely,),
+        membership=np.ones((len(seen), 1)),
+        trace=(-float(pooled.point.loss),),
         converged=pooled.converged,
     )
 
@@ -232,6 +230,8 @@ def search(
         seed: of the starts.
         shared: as in `climb`.
     """
+    if types == 1:
+        return single_type(seen, pooled)
     rng = np.random.default_rng(seed)
     directions = trajectory_directions(seen, pooled)
     best = None

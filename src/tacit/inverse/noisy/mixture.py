@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from tacit.inverse.diagnostics import Identification, untested
 from tacit.inverse.expectations import check_task, random_loss
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.activity import Verdict
-from tacit.inverse.noisy.em import Search, Trajectories, Types, climb, search, single_type
+from tacit.inverse.noisy.em import Search, Trajectories, Types, climb, search
 from tacit.inverse.noisy.evidence import evidence_of
 from tacit.inverse.noisy.likelihood import Likelihood, report
 from tacit.inverse.noisy.steps import Steps, coordinates
@@ -212,23 +213,9 @@ class Mixture:
         pooled = seen.whole.fit(replace(options, max_steps=300))
         most = min(self.most, len(seen))
         numbers = sorted({1, self.types}) if self.types else list(range(1, most + 1))
-        found = []
-        for number in numbers:
-            if number == 1:
-                found.append(single_type(seen, pooled))
-                continue
-            found.append(
-                search(
-                    seen,
-                    options,
-                    pooled,
-                    number,
-                    starts=self.starts,
-                    rounds=self.max_rounds,
-                    tolerance=max(COMPARED, self.tolerance),
-                    seed=self.seed,
-                )
-            )
+        enough = max(COMPARED, self.tolerance)
+        sought = partial(search, seen, options, pooled, starts=self.starts, seed=self.seed)
+        found = [sought(n, rounds=self.max_rounds, tolerance=enough) for n in numbers]
         steps = int(seen.whole.counts.sum())
         criteria = np.array([schwarz(degrees(seen, t), t.log_likelihood, steps) for t in found])
         at = numbers.index(self.types) if self.types else int(np.argmin(criteria))
