@@ -153,10 +153,7 @@ def _actions_part(
 
     statistic = float(pearson(counts[None])[0])
     if given.doubt is None and expected[policy > 0].min() >= LARGE:
-        p = gamma_tail(statistic, degrees, 2.0 * degrees)
-        return Part(
-            name=ACTIONS, statistic=statistic, p_value=p, method="chi-square", degrees=degrees
-        )
+        return _chi_square_part(ACTIONS, statistic, degrees)
     many = int(np.clip(MOST_CELLS // policy.size, 19, draws))
     at_once, whole = max(1, AT_ONCE // policy.size), visits.astype(np.int64)
     law = np.concatenate(
@@ -307,7 +304,10 @@ def _trajectory_parts(
     else:
         shrunk = max(1.0 - float(found.squares.sum()) / size, 0.0)
         moments = size * shrunk, float(variances.sum()) * shrunk
-        parts = [moments_part(TRAJECTORIES, statistic, *moments, 0), _drift_part(drifted, inverse)]
+        parts = [
+            moments_part(TRAJECTORIES, statistic, *moments, 0),
+            _chi_square_part(TIME, drifted, len(inverse)),
+        ]
     if np.ptp(found.lengths) > 0:
         excess, drifts = apart - expected, found.drifts - found.sums @ first.T
         parts = [_at_least(parts[0], excess_p(excess)), _at_least(parts[1], _drift_p(drifts))]
@@ -342,10 +342,9 @@ def _drift_p(drifts: np.ndarray) -> float:
     return ratio_tail(size, many - size, ratio * (many - size) / (size * (many - 1)))
 
 
-def _drift_part(statistic: float, inverse: np.ndarray) -> Part:
-    degrees = len(inverse)
+def _chi_square_part(name: str, statistic: float, degrees: int) -> Part:
     p = gamma_tail(statistic, degrees, 2.0 * degrees) if degrees else np.nan
-    return Part(name=TIME, statistic=statistic, p_value=p, method="chi-square", degrees=degrees)
+    return Part(name=name, statistic=statistic, p_value=p, method="chi-square", degrees=degrees)
 
 
 def _drawn_laws(

@@ -279,12 +279,11 @@ def _budget_ends(
     cut = 0.5 * TWO_SIDED**2
     below = float(bottom @ around.best)
     best = (float(top @ around.best) + constant) / below if below > 0 else budget
+    costs = -space.tables[block] * space.scales[block][:, None, None]
     if fitted.problem.discount == 1.0:
-        costs = -space.tables[block] * space.scales[block][:, None, None]
         far = -np.inf if costs.min() < 0 else 0.0, np.inf if costs.max() > 0 else 0.0
         return _reach(rise, budget, best, far, cut)
     # What any policy can spend, with weights that sum to 1.
-    costs = -space.tables[block] * space.scales[block][:, None, None]
     costs = costs / (1.0 - fitted.problem.discount)
     nothing = [0.0] if space.ending else []
     least = min(float(costs.min()), budget, *nothing)

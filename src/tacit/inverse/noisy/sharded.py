@@ -201,29 +201,25 @@ def _coordinates(mdp: ShardedMDP, features: Rows[Features]) -> Coordinates:
         shape = (stop - start, mdp.actions)
         return np.concatenate([np.broadcast_to(c, (len(c), *shape)) for c in columns])
 
-    scaled = rescaled(mdp.backend, mdp.table(rows, int(ends[-1])), signs)
+    tables, scales = rescaled(mdp.backend, mdp.table(rows, int(ends[-1])), signs)
     blocks = tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
     names = (*one.reward_names, *(name for group in one.cost_names for name in group))
-    return Coordinates(scaled.tables, signs, scaled.scales, blocks, names=names)
-
-
-class Scaled(NamedTuple):
-    """Feature tables of range one."""
-
-    tables: Array  # [D, N, A]
-    scales: Array  # [D]
+    return Coordinates(tables, signs, scales, blocks, names=names)
 
 
 @compiled_in_double
-def rescaled(backend: Sharded, tables: Array, signs: Array) -> Scaled:
-    """The tables divided by their range over the states that are real; constants become 0."""
+def rescaled(backend: Sharded, tables: Array, signs: Array) -> tuple[Array, Array]:
+    """[D, N, A] tables divided by their range over states that are real, and [D] what by.
+
+    Constants become 0.
+    """
     real = (jnp.arange(tables.shape[1]) < backend.count)[:, None]
     low = jnp.where(real, tables, jnp.inf).min(axis=(1, 2))
     high = jnp.where(real, tables, -jnp.inf).max(axis=(1, 2))
     largest = jnp.maximum(jnp.abs(low), jnp.abs(high))
     varies = high - low > 1e-12 * largest
     scales = jnp.where(varies, high - low, jnp.where(largest > 0, largest, 1.0))
-    return Scaled(jnp.where(varies, signs / scales, 0.0)[:, None, None] * tables, scales)
+    return jnp.where(varies, signs / scales, 0.0)[:, None, None] * tables, scales
 
 
 class Seen(NamedTuple):
