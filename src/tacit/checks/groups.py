@@ -186,20 +186,30 @@ def _alike(
     """The likelihood-ratio test of the groups of a deck."""
     counts = deck.counts(deck.member)
     pooled = whole.fit(options)
-    apart = separate_fits(whole, options, counts, pooled)
-    model = common_model(pooled, apart, whole.mdp, own_noise=own_noise)
-    ratio, degrees = likelihood_ratio(model, apart), np.nan
-    bounded = not all(one.free.all() for one in (pooled, *apart))
+    ratio, apart, policies = compared(whole, options, counts, pooled, own_noise=own_noise)
+    degrees, bounded = np.nan, not all(one.free.all() for one in (pooled, *apart))
     number = (DRAWS if bounded else 0) if draws is None else draws
     if number == 0:
         degrees = degrees_of_freedom(whole, pooled, counts, own_noise=own_noise)
         p_value = chi_square_tail(degrees, ratio) if degrees > 0 else 1.0
         law = f"by a chi-square with {degrees:g} degrees of freedom"
     else:
-        asked = {"own_noise": own_noise, "seed": seed}
-        ratios, law = simulate_ratios(whole, options, model, deck, number, **asked)
+        random, near, ratios = np.random.default_rng(seed), pooled, []
+        dealt = deck.exchangeable and not own_noise
+        if dealt:
+            # Exact whatever the episodes are like, if nothing but chance put them into groups.
+            tables = (deck.counts(random.permutation(deck.member)) for _ in range(number))
+        else:
+            tables = redraw_counts(random, policies, deck, number)
+        for drawn in tables:
+            if not dealt:
+                near = whole.reweighted(drawn.sum(axis=0)).fit(options, near=pooled)
+            ratios.append(compared(whole, options, drawn, near, own_noise=own_noise)[0])
+        how = "dealing the episodes out again" if dealt else "drawing new actions"
+        law = f"by {how} {number} times"
         # One more in both counts: a simulated law cannot vouch for a chance of zero.
-        p_value = float((1.0 + (ratios >= ratio * (1.0 - 1e-9)).sum()) / (1.0 + number))
+        larger = np.array(ratios) >= ratio * (1.0 - 1e-9)
+        p_value = float((1.0 + larger.sum()) / (1.0 + number))
     steps = counts.sum(axis=(1, 2)).astype(np.int64)
     return Alike(ratio=ratio, degrees=degrees, p_value=p_value, draws=number, law=law, steps=steps)
 
@@ -266,63 +276,22 @@ class Deck:
         return total.reshape(self.groups, *self.shape).astype(np.float64)
 
 
-@dataclass(frozen=True, eq=False)
-class CommonModel:
-    """The best model of groups that are alike: its loss, the fit of all, policies [G, S, A]."""
+def compared(
+    whole: Steps, options: Likelihood, counts: np.ndarray, pooled: Fit, *, own_noise: bool
+) -> tuple[float, tuple[Fit, ...], np.ndarray]:
+    """The likelihood ratio of groups of these counts, their fits, and policies [G, S, A] if alike.
 
-    loss: float
-    pooled: Fit
-    policies: np.ndarray
-
-
-def separate_fits(
-    whole: Steps, options: Likelihood, counts: np.ndarray, near: Fit
-) -> tuple[Fit, ...]:
-    """The fit of every group by itself, begun at the fit of all: never worse than that."""
-    return tuple(whole.reweighted(table).fit(options, near=near) for table in counts)
-
-
-def common_model(pooled: Fit, apart: tuple[Fit, ...], mdp: MDP, *, own_noise: bool) -> CommonModel:
-    """The best model in which groups share all parameters, or all but their noise."""
+    The fit of every group begins at the fit of all: never worse than that. Groups that are alike
+    share all parameters, or all but their noise.
+    """
+    apart = tuple(whole.reweighted(table).fit(options, near=pooled) for table in counts)
     loss, policies = float(pooled.point.loss), [pooled.point.policy] * len(apart)
     if own_noise:
-        found, points = fit_direction(mdp, apart, pooled.point.x)
+        found, points = fit_direction(whole.mdp, apart, pooled.point.x)
         if found < loss:
             loss, policies = found, [point.policy for point in points]
-    return CommonModel(loss, pooled, np.stack(policies))
-
-
-def likelihood_ratio(model: CommonModel, apart: tuple[Fit, ...]) -> float:
-    """Twice the log-likelihood that the separate fits gain."""
-    return max(0.0, 2.0 * (model.loss - float(sum(one.point.loss for one in apart))))
-
-
-def simulate_ratios(
-    whole: Steps,
-    options: Likelihood,
-    model: CommonModel,
-    deck: Deck,
-    draws: int,
-    *,
-    own_noise: bool,
-    seed: int,
-) -> tuple[np.ndarray, str]:
-    """[draws] likelihood ratios of groups that are alike, and how they were made."""
-    rng = np.random.default_rng(seed)
-    ratios = []
-    if deck.exchangeable and not own_noise:
-        # Exact whatever the episodes are like, if nothing but chance put them into their groups.
-        for _ in range(draws):
-            counts = deck.counts(rng.permutation(deck.member))
-            apart = separate_fits(whole, options, counts, model.pooled)
-            ratios.append(likelihood_ratio(model, apart))
-        return np.array(ratios), f"by dealing the episodes out again {draws} times"
-    for counts in redraw_counts(rng, model.policies, deck, draws):
-        pooled = whole.reweighted(counts.sum(axis=0)).fit(options, near=model.pooled)
-        apart = separate_fits(whole, options, counts, pooled)
-        redrawn = common_model(pooled, apart, whole.mdp, own_noise=own_noise)
-        ratios.append(likelihood_ratio(redrawn, apart))
-    return np.array(ratios), f"by drawing new actions {draws} times"
+    ratio = max(0.0, 2.0 * (loss - float(sum(one.point.loss for one in apart))))
+    return ratio, apart, np.stack(policies)
 
 
 def degrees_of_freedom(whole: Steps, pooled: Fit, counts: np.ndarray, *, own_noise: bool) -> float:
