@@ -56,7 +56,10 @@ class DiscountProfile:
     @property
     def best(self) -> float:
         """The discount that explains the demonstrations best; the first of several."""
-        return float(self.discounts[self._at])
+        noisy = not np.isnan(self.log_likelihood).any()
+        return float(
+            self.discounts[np.argmax(self.log_likelihood if noisy else self.share_optimal)]
+        )
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -99,11 +102,6 @@ class DiscountProfile:
     def sentences(self) -> tuple[Finding, ...]:
         """What the profile says, as findings."""
         return (*self._discount_findings(), *self._answer_findings())
-
-    @property
-    def _at(self) -> int:
-        noisy = not np.isnan(self.log_likelihood).any()
-        return int(np.argmax(self.log_likelihood if noisy else self.share_optimal))
 
     def _discount_findings(self) -> list[Finding]:
         low, high = self.interval
@@ -233,7 +231,13 @@ def _worlds_at(
         # Impossible moves were refused when this question was not asked yet.
         options = {"estimator": estimator, "allow_impossible": True, "throw": False}
         found = recover(world, features, seen, **options)
-        likely = _log_likelihood(world, features, seen, estimator, found, counts)
+        likely = np.nan  # of an expert without noise
+        if isinstance(estimator, Likelihood):
+            # With every constraint: dropping those not shown to be active makes the profile jump.
+            steps = Steps.of(world, coordinates(world, features), seen)
+            likely = -float(steps.fit(estimator).point.loss)
+        elif found.temperature > 0:
+            likely = float((counts * log_policy(found.behaviour)).sum())
         yield found, likely, float((counts * optimal_actions(found, world)).sum() / counts.sum())
 
 
@@ -246,24 +250,6 @@ def _trips_at(trips: Trips, estimator: Estimator | None) -> Row:
     best = chosen.policy >= chosen.policy.max(axis=1, keepdims=True) * (1.0 - 1e-9)
     share = float((chosen.counts * best).sum() / chosen.counts.sum())
     return found, -float(whole.best().sums.loss), share
-
-
-def _log_likelihood(
-    mdp: MDP,
-    features: Features,
-    demonstrations: Observed,
-    estimator: Estimator,
-    found: Recovery,
-    counts: np.ndarray,
-) -> float:
-    """Of all steps, at the best parameters for this discount; NaN for an expert without noise."""
-    if isinstance(estimator, Likelihood):
-        # With every constraint: dropping those not shown to be active would make the profile jump.
-        steps = Steps.of(mdp, coordinates(mdp, features), demonstrations)
-        return -float(steps.fit(estimator).point.loss)
-    if found.temperature == 0:
-        return np.nan
-    return float((counts * log_policy(found.behaviour)).sum())
 
 
 def _most_moved(recoveries: list[Recovery]) -> tuple[float, str, float, float]:
