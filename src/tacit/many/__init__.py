@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -192,27 +192,20 @@ def differences(recoveries: Mapping[str, Recovery]) -> Differences:
                     why = "in other units"
                 unjudged.append(f"{key[0]} {key[1]} ({first}, {second}: {why})")
                 continue
-            ends = gap - TWO_SIDED * spread, gap + TWO_SIDED * spread
-            p_value = math.erfc(abs(gap) / spread / math.sqrt(2.0))
-            rows.append((key, first, second, gap, *ends, spread, p_value))
-    adjusted = holm([row[-1] for row in rows]) if rows else []
-    found = [
-        Difference(
-            quantity=key[0],
-            name=key[1],
-            first=first,
-            second=second,
-            value=gap,
-            low=low,
-            high=high,
-            standard_error=spread,
-            p_value=p_value,
-            adjusted=float(fair),
-        )
-        for (key, first, second, gap, low, high, spread, p_value), fair in zip(
-            rows, adjusted, strict=True
-        )
-    ]
+            one = Difference(
+                quantity=key[0],
+                name=key[1],
+                first=first,
+                second=second,
+                value=gap,
+                low=gap - TWO_SIDED * spread,
+                high=gap + TWO_SIDED * spread,
+                standard_error=spread,
+                p_value=math.erfc(abs(gap) / spread / math.sqrt(2.0)),
+            )
+            rows.append(one)
+    adjusted = holm([row.p_value for row in rows]).tolist()
+    found = [replace(row, adjusted=fair) for row, fair in zip(rows, adjusted, strict=True)]
     order = sorted(found, key=lambda row: (row.adjusted, row.p_value))
     doubts = [doubt for name, one in recoveries.items() for doubt in _doubts(name, one)]
     return Differences(tuple(recoveries), tuple(order), tuple(unjudged), tuple(doubts))
