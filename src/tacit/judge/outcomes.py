@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tacit.errors import InvalidModel, NotConverged
 from tacit.forward.policies import policy_values
 from tacit.forward.soft_dual import SoftDual
-from tacit.forward.solution import entropy, sizes_of, spending_scales, stationary_policy
+from tacit.forward.solution import entropy, priced, sizes_of, spending_scales, stationary_policy
 from tacit.forward.solve import solve
 from tacit.inverse.expectations import pull_back
 from tacit.model.mdp import MDP
@@ -107,8 +107,7 @@ def _direction(table: np.ndarray) -> np.ndarray:
 
 def lagrangian(mdp: MDP, objective: Objective, multipliers: np.ndarray) -> np.ndarray:
     """[S, A] the reward less what the multipliers [K] charge for the costs."""
-    reward, costs = objective.tables(mdp)
-    return reward - np.tensordot(multipliers, costs, 1) if len(costs) else reward
+    return priced(*objective.tables(mdp), multipliers)
 
 
 def best_values(mdp: MDP, table: np.ndarray, *, temperature: float = 0.0) -> np.ndarray:

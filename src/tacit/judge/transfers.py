@@ -19,6 +19,7 @@ from tacit.forward.simulation import arrival
 from tacit.forward.solution import visitation
 from tacit.forward.solve import solve
 from tacit.inverse.recovery import Recovery
+from tacit.judge.outcomes import excess
 from tacit.model.ends import uniform_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
@@ -57,18 +58,17 @@ class Scales:
             least = -float(solve(mdp, turned, throw=False).value)
         else:
             least = float((visitation(mdp, uniform_policy(mdp)) * truth.tables(mdp)[0]).sum())
-        spent = spending(mdp, truth, highest.visitation)
         return cls(
             width=max(float(highest.value) - least, 1e-12),
             beyond=np.maximum(
-                spent - truth.budgets, np.maximum(LEAST * np.abs(truth.budgets), 1e-12)
+                excess(mdp, truth, highest.visitation),
+                np.maximum(LEAST * np.abs(truth.budgets), 1e-12),
             ),
         )
 
     def violation(self, mdp: MDP, truth: Objective, visits: np.ndarray) -> float:
         """The largest excess over a budget of these visits [S, A], on the scale of that budget."""
-        excess = (spending(mdp, truth, visits) - truth.budgets) / self.beyond
-        return float(np.maximum(excess, 0.0).max(initial=0.0))
+        return float((excess(mdp, truth, visits) / self.beyond).max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -163,12 +163,6 @@ def changes(
             Objective(turned, found.costs, found.budgets),
         )
     return changed
-
-
-def spending(mdp: MDP, truth: Objective, visits: np.ndarray) -> np.ndarray:
-    """[K] expected discounted cost of these visits [S, A]."""
-    _, costs = truth.tables(mdp)
-    return np.array([(visits * cost).sum() for cost in costs])
 
 
 def _looser(objective: Objective) -> Objective:

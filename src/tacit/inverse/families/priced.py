@@ -11,7 +11,7 @@ from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
 from tacit.forward.policies import soft_policy
 from tacit.forward.soft_dual import SoftDual
-from tacit.forward.solution import Solution
+from tacit.forward.solution import Solution, priced
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.families.answers import (
     Found,
@@ -308,9 +308,8 @@ def choice_probabilities(mdp: MDP, recovery: Recovery, temperature: float = 1.0)
 
     Of `InverseActionValues` it is the policy that the paper evaluates.
     """
-    reward, costs = recovery.objective.tables(mdp)
-    prices = recovery.solution.multipliers
-    own = reward - np.tensordot(prices, costs, 1) if len(prices) else reward
-    utility = own + mdp.discount * mdp.expected_next(recovery.solution.values)
+    own = recovery.solution
+    utility = priced(*recovery.objective.tables(mdp), own.multipliers)
+    utility = utility + mdp.discount * mdp.expected_next(own.values)
     utility = np.where(mdp.choices, utility, -np.inf)
     return np.where(mdp.ends[:, None], 0.0, soft_policy(utility, temperature))
