@@ -210,12 +210,7 @@ def completed(mdp: MDP, fitted: Fit) -> Fit:
 
 
 def sought(
-    mdp: MDP,
-    problem: Dual,
-    x: np.ndarray,
-    values: np.ndarray,
-    tolerance: float,
-    max_steps: int,
+    mdp: MDP, problem: Dual, x: np.ndarray, values: np.ndarray, tolerance: float, max_steps: int
 ) -> Fit:
     """The `Fit` from this start, as a search that can be watched."""
     backend = backend_of(mdp)
@@ -280,12 +275,7 @@ def rescued(
 
 
 def expert_of(
-    mdp: MDP,
-    features: Features,
-    fitted: Fit,
-    split: Split,
-    reached: np.ndarray,
-    counts: np.ndarray,
+    mdp: MDP, features: Features, fitted: Fit, split: Split, reached: np.ndarray, counts: np.ndarray
 ) -> partial[Recovery]:
     """The `Recovery` of a fit, of which status, certificate and what is known are still to be said.
 

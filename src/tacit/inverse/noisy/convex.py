@@ -97,12 +97,7 @@ class Convex:
     temperature: float | None = field(default=None, repr=False, kw_only=True)
 
     def fit(
-        self,
-        mdp: MDP,
-        features: Features,
-        demonstrations: Observed,
-        *,
-        throw: bool = True,
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
     ) -> Recovery:
         """The recovery whose noisy expert has the demonstrations' feature expectations."""
         seen = expectations(mdp, features, demonstrations)

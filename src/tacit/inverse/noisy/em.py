@@ -194,11 +194,7 @@ def climb(
             break
         before = gain
     return Types(
-        fits=tuple(fits),
-        shares=shares,
-        membership=chances,
-        trace=tuple(trace),
-        converged=converged,
+        fits=tuple(fits), shares=shares, membership=chances, trace=tuple(trace), converged=converged
     )
 
 

@@ -30,12 +30,7 @@ from tacit.inverse.noisy.inference import (
 )
 from tacit.inverse.noisy.known import border_findings
 from tacit.inverse.noisy.steps import Coordinates, Steps, curvature
-from tacit.inverse.parameters import (
-    CONFIDENCE,
-    ONE_SIDED,
-    TWO_SIDED,
-    inverse_information,
-)
+from tacit.inverse.parameters import CONFIDENCE, ONE_SIDED, TWO_SIDED, inverse_information
 from tacit.model.mdp import MDP, outside_policy
 from tacit.model.objective import Features
 

@@ -15,12 +15,7 @@ import numpy as np
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
 from tacit.inverse.diagnostics import Goodness, untested
-from tacit.inverse.expectations import (
-    are_weighted,
-    check_task,
-    expectations_from_start,
-    pull_back,
-)
+from tacit.inverse.expectations import are_weighted, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import (
     Finding,
     Kind,
@@ -306,12 +301,7 @@ class Likelihood:
         check_plain(self, what, known)
 
     def fit(
-        self,
-        mdp: MDP,
-        features: Features,
-        demonstrations: Observed,
-        *,
-        throw: bool = True,
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
     ) -> Recovery:
         """The recovery under which the observed actions are most likely."""
         self.check()

@@ -179,12 +179,7 @@ class Mixture:
             )
 
     def fit(
-        self,
-        mdp: MDP,
-        features: Features,
-        demonstrations: Observed,
-        *,
-        throw: bool = True,
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
     ) -> MixtureRecovery:
         """The types under which the observed actions are most likely, each with its recovery."""
         self.check()

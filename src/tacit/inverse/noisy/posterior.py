@@ -14,25 +14,11 @@ import numpy as np
 
 from tacit.engine.newton_search import Dual, Point
 from tacit.inverse.noisy import DeltaMethod, Split, adjoint, points, table_scores
-from tacit.inverse.noisy.adjoint import (
-    Descent,
-    Information,
-    Loss,
-    Place,
-    begin,
-    descend,
-    runs_away,
-)
+from tacit.inverse.noisy.adjoint import Descent, Information, Loss, Place, begin, descend, runs_away
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, bounds_of
 from tacit.inverse.noisy.inference import delta_method, information, row_errors, split
 from tacit.inverse.noisy.steps import MANY_FEATURES
-from tacit.inverse.parameters import (
-    BLIND,
-    ONE_SIDED,
-    TWO_SIDED,
-    Parameters,
-    inverse_information,
-)
+from tacit.inverse.parameters import BLIND, ONE_SIDED, TWO_SIDED, Parameters, inverse_information
 from tacit.inverse.sets import unmeasured
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
@@ -205,11 +191,7 @@ def inverse_precision(
 
 
 def _ends(
-    space: Design,
-    gauge: Split,
-    fitted: Fit,
-    law: tuple[np.ndarray, np.ndarray],
-    spread: np.ndarray,
+    space: Design, gauge: Split, fitted: Fit, law: tuple[np.ndarray, np.ndarray], spread: np.ndarray
 ) -> np.ndarray:
     """[D + K + K, 2] intervals of weights, prices and budgets within the bounds.
 
