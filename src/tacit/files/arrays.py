@@ -163,9 +163,7 @@ def unpack(
 
 
 def _unpacked(
-    node: Node,
-    arrays: Mapping[str, np.ndarray],
-    kinds: Callable[[str], type | None],
+    node: Node, arrays: Mapping[str, np.ndarray], kinds: Callable[[str], type | None]
 ) -> Tree:
     def all_of(parts: Mapping[str, Node]) -> dict[str, Tree]:
         return {name: _unpacked(part, arrays, kinds) for name, part in parts.items()}

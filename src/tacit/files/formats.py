@@ -34,14 +34,7 @@ from numpy.lib import format as npy
 
 from tacit.errors import InvalidModel
 from tacit.files.arrays import BROKEN, SUMS, checksum
-from tacit.files.atomic import (
-    LARGEST,
-    LIMIT,
-    BadFile,
-    check_size,
-    known_format,
-    read_head,
-)
+from tacit.files.atomic import LARGEST, LIMIT, BadFile, check_size, known_format, read_head
 
 # What damaged archives and headers raise, in the standard library and in NumPy.
 DAMAGE = (

@@ -150,10 +150,7 @@ class FeatureTable:
 
     def check_names(self, states: Mapping[str, int], actions: Mapping[str, int], mdp: MDP) -> None:
         """Raises unless the table speaks of exactly the states and actions of the model."""
-        for kind, known, count in (
-            ("state", states, mdp.states),
-            ("action", actions, mdp.actions),
-        ):
+        for kind, known, count in (("state", states, mdp.states), ("action", actions, mdp.actions)):
             if kind not in self.columns:
                 continue
             column = self.columns[kind]

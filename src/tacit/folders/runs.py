@@ -25,15 +25,7 @@ from tacit import __version__
 from tacit.data.demonstrations import Demonstrations
 from tacit.engine.progress import CURRENT, EVERY, FolderJournal
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
-from tacit.files.arrays import (
-    BROKEN,
-    Tree,
-    digest,
-    pack,
-    settle,
-    write_arrays,
-    write_bundle,
-)
+from tacit.files.arrays import BROKEN, Tree, digest, pack, settle, write_arrays, write_bundle
 from tacit.files.atomic import (
     PART,
     BadFile,

@@ -18,29 +18,13 @@ from tacit.engine.progress import Callback
 from tacit.errors import TacitError
 from tacit.files.atomic import BadFile, write_bytes
 from tacit.folders.runs import versions
-from tacit.show import (
-    Block,
-    Document,
-    Facts,
-    Gallery,
-    Headline,
-    Paragraph,
-    Picture,
-    Section,
-)
+from tacit.show import Block, Document, Facts, Gallery, Headline, Paragraph, Picture, Section
 from tacit.show.canvas import INK, MUTED, axes_at, new_figure, styled, svg
 from tacit.show.curves import Group, draw_spread
 from tacit.show.html import render
 from tacit.show.tables import Column, Row, RowKind, Table, short
 from tacit.studies import Board, read_unit, write_unit
-from tacit.studies.contests import (
-    OPTIMUM,
-    RANDOM,
-    known_methods,
-    known_places,
-    played,
-    resolved,
-)
+from tacit.studies.contests import OPTIMUM, RANDOM, known_methods, known_places, played, resolved
 from tacit.studies.reproduce import claimed, complete
 
 # Metric -> its head, how to read it, and whether less is better.

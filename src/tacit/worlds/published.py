@@ -57,12 +57,7 @@ def data_folder(name: str, folder: str | Path | None = None) -> Path:
 
 
 def objectworld(
-    seed: int = 0,
-    *,
-    size: int = 32,
-    objects: int = 50,
-    wind: float = 0.3,
-    discount: float = 0.9,
+    seed: int = 0, *, size: int = 32, objects: int = 50, wind: float = 0.3, discount: float = 0.9
 ) -> World:
     """A fresh Objectworld (Levine et al. 2011, as of Kalweit et al. 2020); state = x + size * y.
 
@@ -299,10 +294,7 @@ def recorded_nine_by_nine(*, folder: str | Path | None = None) -> Recorded:
 
 
 def recorded(
-    world: World,
-    seen: tuple[Demonstrations, ...],
-    tables: Mapping[str, np.ndarray],
-    called: str,
+    world: World, seen: tuple[Demonstrations, ...], tables: Mapping[str, np.ndarray], called: str
 ) -> Recorded:
     """The world, with what was recorded in it."""
     own = {name: getattr(world, name) for name in World.__dataclass_fields__ if name != "recipe"}

@@ -14,14 +14,7 @@ from tacit.data import Reals, check_weights, missing_rows, voids
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.rows import Frame, FrameTable
 from tacit.data.sources.places import read_raster
-from tacit.data.sources.tracks import (
-    Degrees,
-    Log,
-    Track,
-    cut_track,
-    infer_actions,
-    places_by,
-)
+from tacit.data.sources.tracks import Degrees, Log, Track, cut_track, infer_actions, places_by
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.columns import Column, did_you_mean, natural_order, some
 from tacit.files.formats import alike_names, check_parquet, readable, seconds, time_stamps
