@@ -292,6 +292,7 @@ def _from_text(
     if start is None:
         start, said = first_states(settings, demonstrations, len(names.states))
         notes += () if settings.goal else said  # trips start where they do
+    assert there is not None
     with naming_states(settings, lists, start, there, names):
         mdp = MDP(lists, start, network_discount(settings, lists, there), available=there)
     if demonstrations is not None and seen is not None:

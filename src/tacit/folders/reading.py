@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from tacit.inverse.joint.trips import BadTrip
 from tacit.model.ends import steps_to_end
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import Layout, Successors
+from tacit.model.transitions import Layout, Transitions
 
 if TYPE_CHECKING:
     from tacit.model.objective import GivenTable
@@ -190,14 +190,19 @@ def read_feature_table(path: Path) -> FeatureTable:
         key = key * len(column.texts or ()) + column.values
     if not len(key):
         raise InvalidModel(f"{path} must have one row a state; it has a header alone")
+    refuse_repeats(table, key, lambda row: " and ".join(f"{c.name} {c.cell(row)!r}" for c in front))
+    states, actions = (front[0].texts or ()), (front[1].texts or () if len(front) > 1 else ())
+    return FeatureTable(table, columns, states, actions)
+
+
+def refuse_repeats(table: Table, key: np.ndarray, called: Callable[[int], str]) -> None:
+    """Raises where two rows have the same key [N]; `called` says what a row is about."""
     order = np.argsort(key, kind="stable")
     again = np.flatnonzero(np.diff(key[order]) == 0)
     if len(again):
         first, second = (int(order[again[0] + i]) for i in (0, 1))
-        what = " and ".join(f"{column.name} {column.cell(second)!r}" for column in front)
-        raise table.fault(second, f"{what} must have one row; {table.place(first)} has it too")
-    states, actions = (front[0].texts or ()), (front[1].texts or () if len(front) > 1 else ())
-    return FeatureTable(table, columns, states, actions)
+        said = f"{called(second)} must have one row; {table.place(first)} has it too"
+        raise table.fault(second, said)
 
 
 def table_features(
@@ -324,7 +329,7 @@ def bad_line(path: Path, error: BadTrip, layout: Layout, seen: Demonstrations) -
 @contextmanager
 def naming_states(
     settings: Settings,
-    transitions: Successors,
+    transitions: Transitions,
     initial: np.ndarray,
     available: np.ndarray | None,
     names: Names,

@@ -22,14 +22,14 @@ from tacit.folders.archives import (
     truth_arrays,
     write_places,
 )
-from tacit.folders.reading import LARGEST, NAMED, looked_up, read_demonstrations
+from tacit.folders.reading import LARGEST, NAMED, looked_up, read_demonstrations, refuse_repeats
 from tacit.folders.settings import FILE, Names, Settings, names_of, ordered
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.model.ends import steps_to_end
 from tacit.model.features.priors import is_one_hot
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse
-from tacit.model.transitions import ROW_SUM_TOLERANCE, Layout, Successors
+from tacit.model.transitions import ROW_SUM_TOLERANCE, Layout, Transitions
 
 if TYPE_CHECKING:
     from tacit.folders.problem import Problem
@@ -99,8 +99,8 @@ def _as_found(*columns: Column) -> dict[str, None]:
     return dict.fromkeys(np.stack(cells, axis=1).ravel().tolist())
 
 
-def successors(table: TransitionTable, absorbing: np.ndarray) -> tuple[Successors, np.ndarray]:
-    """Successor lists [S, A, B], every row checked to be a distribution, and [S, A] available.
+def successors(table: TransitionTable, absorbing: np.ndarray) -> tuple[Transitions, np.ndarray]:
+    """Sparse transitions [S * A, S], each row checked to be a distribution, and [S, A] available.
 
     A pair without a row is not available.
 
@@ -108,9 +108,17 @@ def successors(table: TransitionTable, absorbing: np.ndarray) -> tuple[Successor
         table: of `transitions.csv`.
         absorbing: [S] bool, the states where every action stays; the table must not leave them.
     """
+    from scipy.sparse import csr_array
+
     states, actions = len(table.names.states), len(table.names.actions)
     row = table.rows[:, 0] * actions + table.rows[:, 1]
-    _refuse_repeats(table, row)
+    called = (table.names.states, table.names.actions, table.names.states)
+
+    def told(at: int) -> str:
+        cells = zip(COLUMNS, called, table.rows[at].tolist(), strict=False)
+        return ", ".join(f"{name} {names[number]!r}" for name, names, number in cells)
+
+    refuse_repeats(table.table, row * states + table.rows[:, 2], told)
     left = absorbing[table.rows[:, 0]] & (table.rows[:, 2] != table.rows[:, 0])
     if left.any():
         first = int(np.argmax(left))
@@ -123,36 +131,13 @@ def successors(table: TransitionTable, absorbing: np.ndarray) -> tuple[Successor
     count = np.bincount(row, minlength=states * actions)
     stays = np.repeat(absorbing, actions) & (count == 0)
     error = np.where(count > 0, np.abs(sums - 1.0), 0.0)
-    worst = int(np.argmax(error))
-    if error[worst] > ROW_SUM_TOLERANCE:
+    if error.max() > ROW_SUM_TOLERANCE:
         raise InvalidModel(_sum_message(table, row, sums, error))
-    order = np.argsort(row, kind="stable")
-    slot = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-    target = np.repeat(np.arange(states), actions)[:, None].repeat(max(1, count.max()), axis=1)
-    probability = np.zeros(target.shape)
-    probability[stays, 0] = 1.0
-    target[row[order], slot] = table.rows[order, 2]
-    probability[row[order], slot] = table.probabilities[order]
-    probability[stays, 0] = 1.0
-    target[stays] = (np.flatnonzero(stays) // actions)[:, None]
-    shape = (states, actions, -1)
-    lists = Successors(target.reshape(shape), probability.reshape(shape))
-    return lists, ((count > 0) | stays).reshape(states, actions)
-
-
-def _refuse_repeats(table: TransitionTable, row: np.ndarray) -> None:
-    key = row * len(table.names.states) + table.rows[:, 2]
-    order = np.argsort(key, kind="stable")
-    again = np.flatnonzero(key[order][1:] == key[order][:-1])
-    if len(again):
-        first, second = (int(order[again[0] + i]) for i in (0, 1))
-        s, a, following = (int(i) for i in table.rows[second])
-        raise table.table.fault(
-            second,
-            f"state {table.names.states[s]!r}, action {table.names.actions[a]!r}, next_state "
-            f"{table.names.states[following]!r} must have one row; "
-            f"{table.table.place(first)} has it too",
-        )
+    home = np.flatnonzero(stays)
+    places = np.append(row, home), np.append(table.rows[:, 2], home // actions)
+    chances = np.append(table.probabilities, np.ones(len(home)))
+    moves = csr_array((chances, places), shape=(states * actions, states))
+    return moves, ((count > 0) | stays).reshape(states, actions)
 
 
 def _sum_message(
@@ -202,12 +187,12 @@ def from_archive(
     return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": notes}
 
 
-def network_discount(settings: Settings, lists: Successors, there: np.ndarray | None) -> float:
+def network_discount(settings: Settings, moves: Transitions, there: np.ndarray) -> float:
     """The discount of the model: that of the file, or 0 where only its trips end."""
     assert settings.discount is not None
     if not settings.goal or settings.discount < 1.0:
         return settings.discount
-    model = MDP(lists, np.eye(len(lists.states))[0], 0.0, available=there)
+    model = MDP(moves, np.eye(len(there))[0], 0.0, available=there)
     return 1.0 if np.isfinite(steps_to_end(model)).all() else 0.0
 
 
@@ -295,18 +280,12 @@ def toml(value: object) -> str:
 
 def _transition_rows(
     mdp: MDP, states: Sequence[str], actions: Sequence[str]
-) -> tuple[list[str], list[list[str]]]:
+) -> tuple[list[str], Sequence[Sequence[object]]]:
     lists = mdp.transitions
-    rows = [
-        [
-            states[s],
-            actions[a],
-            states[int(lists.states[s, a, b])],
-            repr(float(lists.probabilities[s, a, b])),
-        ]
-        for s, a, b in np.argwhere(lists.probabilities > 0)
-    ]
-    return ["state", "action", "next_state", "probability"], rows
+    there = np.nonzero(lists.probabilities > 0)
+    columns = (*there[:2], lists.states[there], lists.probabilities[there])
+    cells = zip(*(column.tolist() for column in columns), strict=True)
+    return [*COLUMNS], [[states[s], actions[a], states[t], repr(p)] for s, a, t, p in cells]
 
 
 def _feature_columns(
